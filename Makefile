@@ -1,0 +1,50 @@
+# Each target sets up what it needs in a fresh clone: a virtual environment in .venv, installed from pyproject.toml.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: setup demo test check bench docs figures states clean
+
+setup: $(VENV)/.dev
+
+$(VENV)/.venv:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# torch comes first and alone: with the pinned build in place nothing after it asks for another one.
+$(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
+	$(PIP) torch
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(PIP) --editable '.[dev,botorch]'
+	touch $@
+
+demo: $(VENV)/.run
+	$(BIN)/kappasharp demo
+
+test: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
+
+check: test
+
+bench: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.run
+
+# The recorded states that the benches use: eighteen BoTorch runs, about twenty minutes.
+states: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.record_states benchmarks/states.npz
+
+figures: $(VENV)/.dev
+	$(BIN)/python docs/figures.py
+
+docs: $(VENV)/.dev
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis

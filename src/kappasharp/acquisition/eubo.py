@@ -1,0 +1,136 @@
+"""EUBO, the expected utility of the best option: E max(f(x_a), f(x_b)) in closed form with its gradient.
+
+Notation
+    delta   (*batch, k)     mean difference f̂(x_a) − f̂(x_b)                                       [eq:eubo]
+    spread  (*batch, k)     standard deviation of f(x_a) − f(x_b)
+    w       (*batch, 2k, ·) derivatives of EUBO in the means and the known parts of the two points
+
+E max = f̂_b + δ Φ(δ/s) + s φ(δ/s). The paper's equation leaves out f̂_b; that is the variant "improvement" (Departure 1).
+"""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.core import kernel, normal, posterior
+from kappasharp.core.kernel import Family
+from kappasharp.core.posterior import Posterior
+from kappasharp.shapes import AnyFloat
+
+Variant = Literal["expected_max", "improvement"]
+# The smallest variance of a contrast, in units of the output scale, that EUBO tells from zero: two points that
+# coincide have spread 0, where EUBO is max(f̂_a, f̂_b); the floor changes its value by less than 1e-7 of √s.
+VARIANCE_FLOOR = {torch.float64: 1e-14, torch.float32: 1e-7}
+
+
+def closed_form(delta: AnyFloat, spread: AnyFloat) -> AnyFloat:
+    """δ Φ(δ/s) + s φ(δ/s), the expected improvement of a over b. [eq:eubo]"""
+    ratio = delta / spread
+    return delta * normal.cdf(ratio) + spread * normal.density(ratio)
+
+
+def value(fitted: Posterior, X_a: Tensor, X_b: Tensor, variant: Variant = "expected_max") -> AnyFloat:
+    """EUBO of every pair of rows (*batch, k, d)."""
+    contrast = posterior.contrast(fitted, X_a, X_b)
+    floor = VARIANCE_FLOOR[X_a.dtype] * fitted.theta[..., -1:].exp()
+    gain = closed_form(contrast.mean, contrast.variance.clamp(min=floor).sqrt())
+    return gain if variant == "improvement" else gain + posterior.mean(fitted, X_b)
+
+
+def expected_max(fitted: Posterior, X: Tensor, normals: Tensor) -> AnyFloat:
+    """E max over the q points of each (*batch, q, d), averaged over the rows of `normals` (samples, q).
+
+    With scrambled Sobol points behind `normals` this is quasi-Monte Carlo; it is differentiable in X.
+    """
+    mean, cov = posterior.joint(fitted, X)
+    floor = VARIANCE_FLOOR[X.dtype] * 1e4 * fitted.theta[..., -1].exp()
+    eye = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
+    L = torch.linalg.cholesky(cov + floor[..., None, None] * eye)
+    samples = mean.unsqueeze(-2) + normals @ L.mT
+    return samples.amax(-1).mean(-1)
+
+
+def sobol_normals(q: int, count: int, seed: int, like: Tensor) -> Tensor:
+    """`count` quasi-random standard normal vectors of length q."""
+    points = torch.quasirandom.SobolEngine(q, scramble=True, seed=seed).draw(count, dtype=torch.float64)
+    return torch.special.ndtri(points.clamp(1e-12, 1.0 - 1e-12)).to(like)
+
+
+class Prepared(NamedTuple):
+    """A posterior arranged so that a pair's EUBO and gradient are a handful of matrix products."""
+
+    family: Family
+    lengthscale: Tensor
+    outputscale: Tensor
+    X: Tensor
+    X_one: Tensor
+    weights: Tensor
+
+
+def prepare(fitted: Posterior) -> Prepared:
+    """Scale the training points once, and put β beside the root."""
+    lengthscale, outputscale = kernel.split(fitted.theta)
+    X = (fitted.X - 0.5) / lengthscale.unsqueeze(-2)
+    weights = torch.cat([fitted.beta.unsqueeze(-1), fitted.root], -1) * outputscale[..., None, None]
+    X_one = torch.cat([X, torch.ones_like(X[..., :1])], -1)
+    return Prepared(fitted.family, lengthscale.unsqueeze(-2), outputscale.unsqueeze(-1), X, X_one, weights)
+
+
+class NegativeEubo:
+    """−EUBO of pairs and its gradient, as descent wants it: rows are (run, start), neighbours share a run.
+
+    A row is (x_a, x_b) end to end; with an anchor (runs, d) it is x_a alone and x_b is the run's anchor.
+    """
+
+    def __init__(self, prepared: Prepared, starts: int, variant: Variant, anchor: Tensor | None = None) -> None:
+        self.prepared, self.starts, self.variant, self.anchor = prepared, starts, variant, anchor
+
+    def take(self, rows: Tensor) -> "NegativeEubo":
+        """The same for these rows, which are whole runs."""
+        runs = rows[:: self.starts] // self.starts
+        prepared = Prepared(self.prepared.family, *(part.index_select(0, runs) for part in self.prepared[1:]))
+        anchor = None if self.anchor is None else self.anchor.index_select(0, runs)
+        return NegativeEubo(prepared, self.starts, self.variant, anchor)
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """−EUBO (rows,) and its gradient, like x."""
+        d = self.prepared.X.shape[-1]
+        points = x.reshape(-1, self.starts, x.shape[-1])
+        if self.anchor is None:
+            X_a, X_b = points[..., :d], points[..., d:]
+        else:
+            X_a, X_b = points, self.anchor.unsqueeze(-2).expand_as(points)
+        value, gradient = self._pairs(X_a, X_b)
+        gradient = gradient if self.anchor is None else gradient[..., :d]
+        return -value.reshape(-1), -gradient.reshape(x.shape)
+
+    def _pairs(self, X_a: Tensor, X_b: Tensor) -> tuple[Tensor, Tensor]:
+        """EUBO (runs, starts) and its gradient in both points (runs, starts, 2d)."""
+        p, k = self.prepared, self.starts
+        Z = (torch.cat([X_a, X_b], -2) - 0.5) / p.lengthscale
+        near, slope = kernel.profile(p.family, kernel.half_distances(Z, p.X))
+        known = near @ p.weights
+        difference = known[:, :k] - known[:, k:]
+        delta = difference[..., 0]
+        step = Z[:, :k] - Z[:, k:]
+        own, own_slope = kernel.profile(p.family, step.square().sum(-1).mul_(-0.5))
+        squares = difference.square()
+        variance = 2.0 * p.outputscale * (1.0 - own) - (squares.sum(-1) - squares[..., 0])
+        spread = variance.clamp(min=p.outputscale * VARIANCE_FLOOR[Z.dtype]).sqrt()
+        ratio = delta / spread
+        cdf, density = normal.cdf(ratio), normal.density(ratio)
+        value = torch.addcmul(delta * cdf, spread, density)
+        if self.variant == "expected_max":
+            value = value + known[:, k:, 0]
+        # ∂EUBO/∂s = φ and s² falls by twice the known part: the pull on the known part of x_a, and minus it on x_b's.
+        pull = (density / spread).unsqueeze(-1)
+        w_a = difference * -pull
+        w_b = -w_a
+        w_a[..., 0] = cdf
+        w_b[..., 0] = -cdf if self.variant == "improvement" else 1.0 - cdf
+        T = (torch.cat([w_a, w_b], -2) @ p.weights.mT) * slope
+        product = T @ p.X_one
+        gradient = torch.addcmul(product[..., :-1], product[..., -1:], Z, value=-1.0) / p.lengthscale
+        apart = pull * (p.outputscale * own_slope).unsqueeze(-1) * step / p.lengthscale
+        return value, torch.cat([gradient[:, :k] + apart, gradient[:, k:] - apart], -1)

@@ -1,0 +1,60 @@
+"""When the correction acts: the decisiveness score, its moving average, and the gates.
+
+Notation
+    p_t    (*batch,)  probability that an answer agrees with the model's own ranking of the pair
+    s_exp  (*batch,)  decisiveness 1 − 𝓗(p_t)/log 2                                           [eq:sexp]
+    s_bar  (*batch,)  its exponential moving average                                        [eq:ema]
+    tau, ema_rate, first_step: τ, α_ema, t_min of [alg:adaptive_ks]
+"""
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+
+from kappasharp.core import normal
+from kappasharp.shapes import PerRun, PerRunMask
+
+
+class Rule(Enum):
+    """The three ways of deciding whether the correction acts."""
+
+    NEVER = "never"
+    ALWAYS = "always"
+    DECISIVE = "decisive"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A gate as data; `threshold` and `ema_rate` matter to the decisive rule only."""
+
+    rule: Rule = Rule.NEVER
+    first_step: int = 8
+    threshold: float = 0.30
+    ema_rate: float = 0.2
+
+
+def agreement(mean_difference: PerRun, variance: PerRun, noise: float) -> PerRun:
+    """p_t = Φ(|μ_diff| / √(σ²_diff + 2σ²)), in [1/2, 1)."""
+    return normal.cdf(mean_difference.abs() / (variance + 2.0 * noise**2).sqrt())
+
+
+def decisiveness(p: PerRun) -> PerRun:
+    """s_exp: 0 for a coin flip, 1 for certainty. [eq:sexp]"""
+    entropy = -(torch.special.xlogy(p, p) + torch.special.xlogy(1.0 - p, 1.0 - p))
+    return 1.0 - entropy / math.log(2.0)
+
+
+def moving_average(s_bar: PerRun, s_exp: PerRun, ema_rate: float) -> PerRun:
+    """s̄_t from s̄_{t−1}. [eq:ema]"""
+    return (1.0 - ema_rate) * s_bar + ema_rate * s_exp
+
+
+def is_open(gate: Gate, step: int, s_bar: PerRun) -> PerRunMask:
+    """Whether the correction acts at this step, run by run. [alg:adaptive_ks], line 6"""
+    if gate.rule is Rule.NEVER or step < gate.first_step:
+        return torch.zeros_like(s_bar, dtype=torch.bool)
+    if gate.rule is Rule.ALWAYS:
+        return torch.ones_like(s_bar, dtype=torch.bool)
+    return s_bar >= gate.threshold

@@ -1,0 +1,276 @@
+"""The KappaSharp correction: a diagonal R(η) that shapes the condition number of the Hessian.
+
+Notation
+    H      (*batch, n, n)  Hessian of the negative log-posterior at the plain MAP            [eq:precision]
+    a      (*batch, n)     prior precision: the diagonal of K⁻¹
+    r      (*batch, n)     the diagonal of R(η)                                              [eq:filter]
+    eta    (*batch,)       correction strength η
+    kappa  (*batch,)       condition number λ_max/λ_min
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.core import extremes
+from kappasharp.shapes import Indices, PerRun, PerRunMask, PointMatrix, Utilities
+
+# The paper's search grid: 60 log-spaced points from 1e-6 to 1e8, then 30 bisections of the first interval that crosses.
+GRID_LOW, GRID_HIGH, GRID_SIZE = -6.0, 8.0, 60
+BISECTIONS = 30
+# Newton steps on the model of κ, none changing η by more than a factor e^STRIDE.
+MODEL_STEPS, STRIDE = 3, 3.0
+MAX_ROUNDS = 40
+# Inverse iterations at each η: more would outrun the model's own error.
+SOLVES = 3
+# κ(H + R(η*)) meets its target to this relative accuracy.
+ACCURACY = 3e-8
+
+
+class Weights(Enum):
+    """How the correction is spread over the points."""
+
+    NONE = "none"
+    PRIOR_WEIGHTED = "prior_weighted"
+    UNIFORM = "uniform"
+    TRACE_MATCHED = "trace_matched"
+
+
+class Placement(Enum):
+    """Where the correction acts."""
+
+    MAP = "map"
+    NEWTON_STEP = "newton_step"
+    COVARIANCE = "covariance"
+    BOTH = "both"
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A correction as data: its weights, its place and how far κ is brought down."""
+
+    weights: Weights = Weights.NONE
+    placement: Placement = Placement.MAP
+    target_exponent: float = 0.1
+
+
+class Calibration(NamedTuple):
+    """η* with the condition numbers on either side; `found` is false where the grid holds no crossing (η* is NaN).
+
+    `fallbacks` counts the eigenvalue problems whose certificate failed and that were solved densely instead.
+    """
+
+    eta: PerRun
+    kappa_before: PerRun
+    kappa_after: PerRun
+    found: PerRunMask
+    fallbacks: Indices
+
+
+def prior_weighted(eta: PerRun, a: Utilities) -> Utilities:
+    """Correction weights η²/(η + a): strongest where the prior is weakest. [eq:filter]"""
+    eta = eta.unsqueeze(-1)
+    return eta.square() / (eta + a)
+
+
+def spread(weights: Weights, eta: PerRun, a: Utilities) -> Utilities:
+    """The diagonal of R for a calibrated η: the paper's weights, ηI, or cI of the same trace as the paper's."""
+    r = prior_weighted(eta, a)
+    if weights is Weights.UNIFORM:
+        return eta.unsqueeze(-1).expand_as(r)
+    if weights is Weights.TRACE_MATCHED:
+        return r.mean(-1, keepdim=True).expand_as(r)
+    return r if weights is Weights.PRIOR_WEIGHTED else torch.zeros_like(r)
+
+
+def precision(K: PointMatrix, H_lik: PointMatrix) -> tuple[PointMatrix, Utilities, PerRunMask]:
+    """H = K⁻¹ + H_lik, the prior precision a = diag K⁻¹, and whether K was positive definite. [eq:precision]"""
+    L, info = torch.linalg.cholesky_ex(K)
+    # Where K is not positive definite the factor is meaningless: the identity stands in and `usable` says so.
+    usable = info == 0
+    eye = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
+    K_inverse = torch.cholesky_inverse(torch.where(usable[..., None, None], L, eye))
+    return K_inverse + H_lik, K_inverse.diagonal(dim1=-2, dim2=-1), usable
+
+
+def calibrate(H: PointMatrix, a: Utilities, target_exponent: float) -> Calibration:
+    """The smallest η with κ(H + R(η)) ≤ κ(H)^(1−α); NaN where the paper's grid holds none. [eq:calibration]
+
+    Always in double precision. The extreme eigenvectors at one η give a model of κ at every other (their Rayleigh quotients); its
+    root is the next η, so the search converges like Newton's method. The same quotients bound κ from below, which
+    proves for the whole grid before η* that none of its points meets the target.
+    """
+    shape, n = H.shape[:-2], H.shape[-1]
+    H64, a64 = H.reshape(-1, n, n).double(), a.reshape(-1, n).double()
+    search = _Search(H64, a64, target_exponent)
+    eta, after = search.run()
+    return Calibration(
+        eta.reshape(shape).to(H),
+        search.kappa_before.reshape(shape).to(H),
+        after.reshape(shape).to(H),
+        eta.isfinite().reshape(shape),
+        search.fallbacks.reshape(shape),
+    )
+
+
+class _Point(NamedTuple):
+    """κ at one η, with what bounds it elsewhere: squared vectors and their Rayleigh quotients with H alone."""
+
+    kappa: Tensor
+    u: Tensor
+    v: Tensor
+    of_u: Tensor
+    of_v: Tensor
+
+
+class _Search:
+    """One batch's search for η*; runs that are done leave it."""
+
+    def __init__(self, H: Tensor, a: Tensor, target_exponent: float) -> None:
+        self.H, self.a = H, a
+        self.fallbacks = torch.zeros(len(H), dtype=torch.long, device=H.device)
+        self.rows = torch.arange(len(H), device=H.device)
+        low, high = self._certified(H, extremes.find_low(H), None)
+        self.u, self.v = low.vector, high.vector
+        self.points = [_point(low, high, torch.zeros_like(a))]
+        self.kappa_before = self.points[0].kappa
+        self.target = self.kappa_before ** (1.0 - target_exponent)
+
+    def run(self) -> tuple[Tensor, Tensor]:
+        """η* (NaN where there is none) and κ(H + R(η*))."""
+        eta_out = torch.where(self.kappa_before > self.target, torch.nan, 0.0)
+        kappa_out = self.kappa_before.clone()
+        self._keep(eta_out.isnan().nonzero().squeeze(-1))
+        eta = torch.ones_like(self.target)
+        for _ in range(MAX_ROUNDS):
+            if not len(self.rows):
+                break
+            eta = self._model_root(eta)
+            r = prior_weighted(eta, self.a)
+            M = extremes.plus(self.H, r)
+            L = torch.linalg.cholesky_ex(M)[0]
+            low = extremes.improve_low(M, L, self.u, SOLVES)
+            high = extremes.High(_quotient(M, self.v), self.v, self.rows >= 0)
+            done = self._close(_point(low, high, r).kappa).nonzero().squeeze(-1)
+            if len(done):
+                low, high = self._finish(M, low, high, done)
+            self.u, self.v = low.vector, high.vector
+            self.points.append(_point(low, high, r))
+            close = self._close(self.points[-1].kappa)
+            if bool(close.any()):
+                self._store(eta_out, kappa_out, eta, close)
+                eta = eta[~close]
+                self._keep((~close).nonzero().squeeze(-1))
+        return eta_out, kappa_out
+
+    def _store(self, eta_out: Tensor, kappa_out: Tensor, eta: Tensor, close: Tensor) -> None:
+        """Write the results of runs that met their target; one that is not proved to be first is done by definition."""
+        sure = close & self._is_first(eta)
+        at = self.rows[sure]
+        eta_out[at], kappa_out[at] = eta[sure], self.points[-1].kappa[sure]
+        for row in (close & ~sure).nonzero().squeeze(-1).tolist():
+            place = self.rows[row]
+            self.fallbacks[place] += 1
+            eta_out[place] = _by_definition(self.H[row], self.a[row], self.target[row])
+            kappa_out[place] = self.target[row]
+
+    def _keep(self, rows: Tensor) -> None:
+        """Go on with these runs only."""
+        if len(rows) == len(self.rows):
+            return
+        self.rows, self.H, self.a = self.rows[rows], self.H[rows], self.a[rows]
+        self.u, self.v, self.target = self.u[rows], self.v[rows], self.target[rows]
+        self.points = [_Point(*(part[rows] for part in point)) for point in self.points]
+
+    def _close(self, kappa: Tensor) -> Tensor:
+        return (kappa / self.target - 1.0).abs() <= ACCURACY
+
+    def _finish(
+        self, M: Tensor, low: extremes.Low, high: extremes.High, rows: Tensor
+    ) -> tuple[extremes.Low, extremes.High]:
+        """The same ends, certified for these rows."""
+        part = extremes.Low(*(x[rows] for x in low))
+        exact = self._certified(M[rows], part, high.vector[rows], self.rows[rows])
+        low = extremes.Low(*(_put(*parts, rows) for parts in zip(low, exact[0], strict=True)))
+        high = extremes.High(*(_put(*parts, rows) for parts in zip(high, exact[1], strict=True)))
+        return low, high
+
+    def _certified(
+        self, M: Tensor, low: extremes.Low, v: Tensor | None, places: Tensor | None = None
+    ) -> tuple[extremes.Low, extremes.High]:
+        """Both ends of M, from a dense decomposition where a certificate fails."""
+        high = extremes.find_high(M, v)
+        sure = high.certified & extremes.certify_low(M, low.value, high.value)
+        failed = (~sure).nonzero().squeeze(-1)
+        if len(failed):
+            self.fallbacks[failed if places is None else places[failed]] += 1
+            exact_low, exact_high = extremes.dense(M[failed])
+            low = extremes.Low(*(_put(*parts, failed) for parts in zip(low, exact_low, strict=True)))
+            high = extremes.High(*(_put(*parts, failed) for parts in zip(high, exact_high, strict=True)))
+        return low, high
+
+    def _model_root(self, eta: Tensor) -> Tensor:
+        """Where the Rayleigh quotients of the last point's vectors, as a model of κ(η), meet the target.
+
+        Newton's method on log κ over log η; the model touches κ at the point and has its derivative there.
+        """
+        point = self.points[-1]
+        for _ in range(MODEL_STEPS):
+            column = eta.unsqueeze(-1)
+            whole = column + self.a
+            r = column.square() / whole
+            growth = r * (column + 2.0 * self.a) / whole  # dr/d log η
+            low, high = point.of_u + (point.u * r).sum(-1), point.of_v + (point.v * r).sum(-1)
+            slope = (point.v * growth).sum(-1) / high - (point.u * growth).sum(-1) / low
+            gap = (high / (low * self.target)).log()
+            eta = eta * (-gap / slope.clamp(max=-1e-12)).clamp(-STRIDE, STRIDE).exp()
+        return eta.clamp(10.0**GRID_LOW * 1e-3, 10.0**GRID_HIGH)
+
+    def _is_first(self, eta: Tensor) -> Tensor:
+        """Whether every point of the paper's grid before η is proved to miss the target.
+
+        Every vector found bounds κ from below at every η, so one sweep over the grid nearly always proves it.
+        """
+        grid = torch.logspace(GRID_LOW, GRID_HIGH, GRID_SIZE, dtype=self.a.dtype, device=self.a.device)
+        r = prior_weighted(grid.expand(len(self.a), -1), self.a.unsqueeze(-2).expand(-1, GRID_SIZE, -1))
+        u, v, of_u, of_v = (torch.stack(parts, -1) for parts in list(zip(*self.points, strict=True))[1:])
+        bound = (r @ v + of_v.unsqueeze(-2)).amax(-1) / (r @ u + of_u.unsqueeze(-2)).amin(-1)
+        return ((bound > self.target.unsqueeze(-1)) | (grid >= eta.unsqueeze(-1))).all(-1)
+
+
+def _point(low: extremes.Low, high: extremes.High, r: Tensor) -> _Point:
+    u, v = low.vector.square(), high.vector.square()
+    return _Point(high.value / low.value, u, v, low.value - (u * r).sum(-1), high.value - (v * r).sum(-1))
+
+
+def _quotient(M: Tensor, v: Tensor) -> Tensor:
+    return (v * (M @ v.unsqueeze(-1)).squeeze(-1)).sum(-1)
+
+
+def _by_definition(H: Tensor, a: Tensor, target: Tensor) -> Tensor:
+    """η* of one run exactly as the paper computes it: dense eigenvalues on the grid, then 30 bisections."""
+
+    def meets(eta: Tensor) -> bool:
+        values = torch.linalg.eigvalsh(extremes.plus(H, eta.square() / (eta + a)))
+        return bool(values[-1] / values[0] <= target)
+
+    low = torch.zeros_like(target)
+    for high in torch.logspace(GRID_LOW, GRID_HIGH, GRID_SIZE, dtype=a.dtype, device=a.device):
+        if meets(high):
+            break
+        low = high
+    else:
+        return torch.full_like(target, torch.nan)
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    return high
+
+
+def _put(whole: Tensor, part: Tensor, rows: Tensor) -> Tensor:
+    out = whole.clone()
+    out[rows] = part
+    return out

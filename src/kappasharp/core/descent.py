@@ -1,0 +1,187 @@
+"""Batched quasi-Newton minimisation in a box: each row at its own pace, finished rows dropped from the batch.
+
+Notation
+    x   (rows, p)     the variables
+    f   (rows,)       the objective, g its gradient
+    H   (rows, p, p)  BFGS approximation of the inverse Hessian
+    s,y (rows, p)     the last step and the change of the gradient along it
+
+Every round evaluates each remaining row once, at that row's own trial point. A row whose trial descends enough
+moves and takes a new direction; another shortens its step. So no row waits for another's line search. Variables at a bound with the
+gradient pushing outwards are held (two-metric projection, Bertsekas 1982).
+"""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+SUFFICIENT = 1e-4
+SHORTEST_STEP = 1e-10
+TINY = 1e-300
+# Rows are dropped once this share of the batch has finished: dropping copies the data, so not after each one.
+DROP_SHARE = 0.2
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """Value and gradient of every row, and the same objective restricted to some rows."""
+
+    def __call__(self, x: Tensor, /) -> tuple[Tensor, Tensor]:
+        """Value (rows,) and gradient (rows, p) at x (rows, p)."""
+        ...
+
+    def take(self, rows: Tensor, /) -> "Objective":
+        """The objective of these rows only."""
+        ...
+
+
+class Descent(NamedTuple):
+    """Where each row ended, and why: converged, or out of rounds, or stalled (neither)."""
+
+    x: Tensor
+    value: Tensor
+    gradient: Tensor
+    converged: Tensor
+    rounds: Tensor
+
+
+class Tolerances(NamedTuple):
+    """A row has converged when its projected gradient, or the decrease its model still promises, is this small.
+
+    Rows leave the batch in groups of `group` neighbours that share their data.
+    """
+
+    gradient: float
+    decrease: float
+    max_rounds: int
+    longest_step: float
+    group: int = 1
+
+
+class _Rows(NamedTuple):
+    x: Tensor
+    f: Tensor
+    g: Tensor
+    H: Tensor
+    step: Tensor
+    updates: Tensor
+    one: Tensor
+    low: Tensor
+    high: Tensor
+    place: Tensor
+
+
+def minimize(objective: Objective, x: Tensor, low: Tensor, high: Tensor, tolerances: Tolerances) -> Descent:
+    """Minimise every row of x inside [low, high]."""
+    count, p = x.shape
+    x = x.clamp(low, high)
+    f, g = objective(x)
+    H = torch.eye(p, dtype=x.dtype, device=x.device).expand(count, p, p)
+    rows = _Rows(
+        x,
+        f,
+        g,
+        H,
+        torch.ones_like(f),
+        torch.zeros_like(f),
+        torch.ones_like(f),
+        low,
+        high,
+        torch.arange(count, device=x.device),
+    )
+    out = Descent(
+        x.clone(), f.clone(), g.clone(), torch.zeros(count, dtype=torch.bool, device=x.device),
+        torch.full((count,), tolerances.max_rounds, device=x.device),
+    )  # fmt: skip
+    for done in range(tolerances.max_rounds + 1):
+        free = ((rows.x > rows.low) | (rows.g < 0)) & ((rows.x < rows.high) | (rows.g > 0))
+        projected = rows.g * free
+        direction = _direction(rows, projected, free, tolerances.longest_step)
+        slope = (direction * projected).sum(-1)
+        converged = _converged(rows, projected, slope, tolerances)
+        finished = converged | (rows.step < SHORTEST_STEP) | ~rows.f.isfinite()
+        if tolerances.group > 1:
+            whole = finished.reshape(-1, tolerances.group).all(-1, keepdim=True)
+            finished = whole.expand(-1, tolerances.group).reshape(-1)
+        ended = int(finished.sum())
+        last = done == tolerances.max_rounds
+        if last or ended > DROP_SHARE * len(finished):
+            leaving = torch.ones_like(finished) if last else finished
+            _store(out, rows, leaving, converged, done)
+            if last or ended == len(finished):
+                break
+            keep = (~finished).nonzero().squeeze(-1)
+            rows = _Rows(*(part.index_select(0, keep) for part in rows))
+            direction, slope, free = (part.index_select(0, keep) for part in (direction, slope, free))
+            objective = objective.take(keep)
+        rows = _advance(objective, rows, direction, slope, free)
+    return out
+
+
+def _converged(rows: _Rows, projected: Tensor, slope: Tensor, tolerances: Tolerances) -> Tensor:
+    """A small gradient; or, once H has learnt something, a small promised decrease ½ gᵀHg."""
+    small = projected.abs().amax(-1) <= tolerances.gradient
+    promised = (slope * -0.5 <= tolerances.decrease) & (rows.updates >= 2)  # noqa: PLR2004
+    return small | promised
+
+
+def _direction(rows: _Rows, projected: Tensor, free: Tensor, longest: float) -> Tensor:
+    """−H g on the free variables, no longer than `longest` in any of them."""
+    direction = (rows.H @ projected.unsqueeze(-1)).squeeze(-1) * free
+    length = direction.abs().amax(-1, keepdim=True)
+    return direction * -(longest / length.clamp(min=longest))
+
+
+def _advance(objective: Objective, rows: _Rows, direction: Tensor, slope: Tensor, free: Tensor) -> _Rows:
+    """One evaluation per row: rows that descend move and learn, the others shorten their step."""
+    trial = torch.clamp(rows.x + rows.step.unsqueeze(-1) * direction, rows.low, rows.high)
+    f, g = objective(trial)
+    s = trial - rows.x
+    # The promise along the clamped step; at most the promise along the direction, so bounds never force a rejection.
+    promise = (rows.g * s).sum(-1)
+    accepted = f <= rows.f + SUFFICIENT * promise
+    moved = accepted.unsqueeze(-1)
+    y = (g - rows.g) * free
+    H, learnt = _update(rows, s, y, accepted)
+    shorter = rows.step * _shrink(rows.f, f, promise)
+    return rows._replace(
+        x=torch.where(moved, trial, rows.x),
+        f=torch.where(accepted, f, rows.f),
+        g=torch.where(moved, g, rows.g),
+        H=H,
+        step=torch.where(accepted, rows.one, shorter),
+        updates=rows.updates + learnt,
+    )
+
+
+def _shrink(f: Tensor, f_trial: Tensor, promise: Tensor) -> Tensor:
+    """The factor that minimises the parabola through what is known, kept in [0.1, 0.5]; 0.1 where f is not finite."""
+    parabola = -0.5 * promise / (f_trial - f - promise)
+    return parabola.nan_to_num(nan=0.1, posinf=0.5, neginf=0.1).clamp(0.1, 0.5)
+
+
+def _update(rows: _Rows, s: Tensor, y: Tensor, accepted: Tensor) -> tuple[Tensor, Tensor]:
+    """BFGS update of H where the curvature along s is positive; the first one also sets H's scale."""
+    sy = (s * y).sum(-1)
+    yy = (y * y).sum(-1)
+    learnt = accepted & (sy > 1e-10 * yy)
+    rho = learnt / sy.clamp(min=TINY)
+    H = rows.H
+    first = learnt & (rows.updates == 0)
+    H = H * torch.where(first, sy / yy, rows.one).reshape(-1, 1, 1)
+    Hy = (H @ y.unsqueeze(-1)).squeeze(-1)
+    u = s * rho.unsqueeze(-1)
+    # H⁺ = H − u (Hy)ᵀ − (Hy) uᵀ + (1 + ρ yᵀHy) s uᵀ = H + u vᵀ + v uᵀ
+    half = 0.5 + 0.5 * rho * (y * Hy).sum(-1)
+    v = torch.addcmul(-Hy, half.unsqueeze(-1), s)
+    H = torch.addcmul(H, u.unsqueeze(-1), v.unsqueeze(-2))
+    return H.addcmul_(v.unsqueeze(-1), u.unsqueeze(-2)), learnt
+
+
+def _store(out: Descent, rows: _Rows, leaving: Tensor, converged: Tensor, done: int) -> None:
+    """Write the leaving rows' results to their places."""
+    where = rows.place[leaving]
+    out.x[where], out.value[where], out.gradient[where] = rows.x[leaving], rows.f[leaving], rows.g[leaving]
+    out.converged[where] = converged[leaving]
+    out.rounds[where] = done

@@ -1,0 +1,152 @@
+"""The prior covariance K: RBF and Matérn-5/2 with one length scale per dimension, a named nugget, priors.
+
+Notation
+    X      (*batch, n, d)  points in the unit cube
+    theta  (*batch, d+1)   log ℓ₁ … log ℓ_d, log s: the hyperparameters as the fit moves them
+    K      (*batch, n, n)  s · k(X, X) + s · nugget · I
+    slope  like K          S with ∂K/∂log ℓ_j = S ∘ Δ_j²/ℓ_j² and ∂k(x, x′)/∂x = −S (x − x′)/ℓ²
+
+The nugget is part of the model: η* depends on it (docs/departures.md). It is relative to the output scale s,
+stands on the diagonal of the training covariance only, and is recorded with every result.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+
+from kappasharp.shapes import AnyFloat, Lengthscales, Parameters, PerRun, PointMatrix, Points
+
+Family = Literal["rbf", "matern52"]
+SQRT_5 = math.sqrt(5.0)
+
+
+class Profile(NamedTuple):
+    """k as a function of the scaled distance, and the slope S of the module's notation."""
+
+    value: AnyFloat
+    slope: AnyFloat
+
+
+def profile(family: Family, h: AnyFloat) -> Profile:
+    """The kernel's value and slope at h = −½ r², r the distance in units of the length scales."""
+    if family == "rbf":
+        value = h.exp()
+        return Profile(value, value)
+    scaled = (-10.0 * h).sqrt_()
+    decay = (-scaled).exp_()
+    slope = (5.0 / 3.0) * (1.0 + scaled) * decay
+    return Profile((1.0 + scaled + scaled.square() / 3.0) * decay, slope)
+
+
+def half_distances(X: AnyFloat, Y: AnyFloat) -> AnyFloat:
+    """−½ ‖x_i − y_j‖² for points already divided by their length scales; never positive."""
+    x = X.square().sum(-1).mul_(-0.5)
+    y = x if Y is X else Y.square().sum(-1).mul_(-0.5)
+    return (X @ Y.mT).add_(x.unsqueeze(-1)).add_(y.unsqueeze(-2)).clamp_(max=0.0)
+
+
+def split(theta: Parameters) -> tuple[Lengthscales, PerRun]:
+    """Length scales and output scale from the logarithmic parameters."""
+    values = theta.exp()
+    return values[..., :-1], values[..., -1]
+
+
+def covariance(family: Family, X: Points, theta: Parameters, nugget: float) -> PointMatrix:
+    """K, the prior covariance of the utilities at X, nugget included."""
+    lengthscale, outputscale = split(theta)
+    scaled = (X - 0.5) / lengthscale.unsqueeze(-2)
+    K = profile(family, half_distances(scaled, scaled)).value * outputscale[..., None, None]
+    # Exactly s(1 + nugget): the distance of a point to itself must not carry rounding.
+    K.diagonal(dim1=-2, dim2=-1).copy_((outputscale * (1.0 + nugget)).unsqueeze(-1).expand(K.shape[:-1]))
+    return K
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """Gamma prior of a length scale."""
+
+    concentration: float
+    rate: float
+
+    def log_density(self, log_x: AnyFloat, dimension: int) -> AnyFloat:
+        """Log density at exp(log_x), its constant left out."""
+        del dimension
+        return (self.concentration - 1.0) * log_x - self.rate * log_x.exp()
+
+    def slope(self, log_x: AnyFloat, dimension: int) -> AnyFloat:
+        """Derivative of the log density in log_x."""
+        del dimension
+        return (self.concentration - 1.0) - self.rate * log_x.exp()
+
+    def mode(self, dimension: int) -> float:
+        """Where the density is highest; the fit starts there."""
+        del dimension
+        return (self.concentration - 1.0) / self.rate
+
+
+@dataclass(frozen=True)
+class DimensionScaledLogNormal:
+    """LogNormal(√2 + ½ log d, √3) prior of a length scale (Hvarfner et al. 2024)."""
+
+    location: float = math.sqrt(2.0)
+    scale: float = math.sqrt(3.0)
+
+    def _centre(self, dimension: int) -> float:
+        return self.location + 0.5 * math.log(dimension)
+
+    def log_density(self, log_x: AnyFloat, dimension: int) -> AnyFloat:
+        """Log density at exp(log_x), its constant left out."""
+        standard = (log_x - self._centre(dimension)) / self.scale
+        return -log_x - 0.5 * standard.square()
+
+    def slope(self, log_x: AnyFloat, dimension: int) -> AnyFloat:
+        """Derivative of the log density in log_x."""
+        return -1.0 - (log_x - self._centre(dimension)) / self.scale**2
+
+    def mode(self, dimension: int) -> float:
+        """Where the density is highest; the fit starts there."""
+        return math.exp(self._centre(dimension) - self.scale**2)
+
+
+@dataclass(frozen=True)
+class Priors:
+    """What is believed of the hyperparameters before any answer.
+
+    The output scale is uniform in a box. (BoTorch's SmoothedBoxPrior with σ = 0.01 differs by a wall of that width:
+    Departure 2.)
+    """
+
+    lengthscale: Gamma | DimensionScaledLogNormal
+    outputscale: tuple[float, float]
+    lengthscale_bounds: tuple[float, float] = (1e-4, 1e3)
+
+    def bounds(self, like: Parameters) -> tuple[Parameters, Parameters]:
+        """Lower and upper ends of theta."""
+        d = like.shape[-1] - 1
+        ends = [[bound] * d + [box] for bound, box in zip(self.lengthscale_bounds, self.outputscale, strict=True)]
+        low, high = (like.new_tensor(end).log().expand_as(like) for end in ends)
+        return low, high
+
+    def start(self, dimension: int) -> torch.Tensor:
+        """Where a cold fit starts: the length scales' mode, an output scale of 1 (moved into its box)."""
+        low, high = self.outputscale
+        values = [self.lengthscale.mode(dimension)] * dimension + [min(max(1.0, low), high)]
+        return torch.tensor(values, dtype=torch.float64).log()
+
+    def log_density(self, theta: Parameters) -> PerRun:
+        """Log prior density at theta, constants left out."""
+        return self.lengthscale.log_density(theta[..., :-1], theta.shape[-1] - 1).sum(-1)
+
+    def slope(self, theta: Parameters) -> Parameters:
+        """Gradient of the log prior density in theta."""
+        slope = self.lengthscale.slope(theta[..., :-1], theta.shape[-1] - 1)
+        return torch.nn.functional.pad(slope, (0, 1))
+
+
+PRIORS = {
+    "botorch_0_6": Priors(Gamma(1.2, 0.5), (1.0, 4.0)),
+    "botorch_0_18": Priors(Gamma(2.4, 2.7), (1e-2, 1e2)),
+    "dimension_scaled": Priors(DimensionScaledLogNormal(), (1e-2, 1e2)),
+}

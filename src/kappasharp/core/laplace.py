@@ -1,0 +1,222 @@
+"""The MAP of J₀(f) + ½ fᵀ diag(r) f by Newton's method in comparison space, with a certificate per run.
+
+Notation
+    K      (*batch, n, n)  prior covariance
+    r      (*batch, n)     diagonal of the correction R, zero included                          [eq:augmented_map]
+    A      (*batch, m, m)  C K_r Cᵀ/(2σ²) with K_r = (K⁻¹ + R)⁻¹: prior covariance of the standardised differences
+    z      (*batch, m)     standardised differences C f/(σ√2)
+    alpha  (*batch, m)     dual weights: z = A α and f = K_r Cᵀ α/(σ√2); at the MAP α is the slope of log p at z
+    omega  (*batch, m)     −d² log p/dz²
+    B      (*batch, m, m)  I + ω^½ A ω^½, well conditioned however singular K or A may be
+
+Nothing here inverts K. The gradient of the objective in f is Cᵀ(α − slope)/(σ√2), so its size is known exactly.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.core import comparisons, likelihood
+from kappasharp.core.comparisons import Incidence
+from kappasharp.core.likelihood import Probit, Sites
+from kappasharp.shapes import (
+    ComparisonMatrix,
+    Indices,
+    PerComparison,
+    PerComparisonMask,
+    PerRun,
+    PerRunMask,
+    PointMatrix,
+    Utilities,
+)
+
+# Plain Newton steps settle within six or so; what has not settled after PLAIN of them is damped.
+PLAIN_ITERATIONS = 15
+DAMPED_ITERATIONS = 200
+METRIC_ITERATIONS = 2000
+
+
+class DualFit(NamedTuple):
+    """The MAP in comparison space, and how well it was reached."""
+
+    alpha: PerComparison
+    z: PerComparison
+    converged: PerRunMask
+    iterations: Indices
+    gradient_norm: PerRun
+
+
+class MapFit(NamedTuple):
+    """The MAP f, β = K⁻¹ f for predictions, and its certificate."""
+
+    f: Utilities
+    beta: Utilities
+    dual: DualFit
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """The largest entry of α − slope in a solve that is called converged: √ε of the precision."""
+    return math.sqrt(torch.finfo(dtype).eps)
+
+
+def factor(A: ComparisonMatrix, root: PerComparison) -> ComparisonMatrix:
+    """Cholesky factor of B = I + ω^½ A ω^½, given ω^½.
+
+    B's eigenvalues are at least 1, so only NaN can make it fail, and NaN never passes the certificate.
+    """
+    B = (A * root.unsqueeze(-1)).mul_(root.unsqueeze(-2))
+    B.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    return torch.linalg.cholesky_ex(B)[0]
+
+
+def solve(
+    A: ComparisonMatrix,
+    margin: float,
+    start: PerComparison,
+    ties: PerComparisonMask | None = None,
+) -> DualFit:
+    """Minimise ½ αᵀAα − Σ log p(Aα) from the differences z = `start` (near the last MAP's, they change little with A).
+
+    A run that does not settle is damped, and never stops the others.
+    """
+    if start.shape[-1] == 0:
+        none = start.new_zeros(start.shape[:-1])
+        return DualFit(start, start, none == 0, none.long(), none)
+    limit = tolerance(A.dtype)
+    sites, z = likelihood.sites(start, margin, ties), start
+    for iterations in range(1, PLAIN_ITERATIONS + 1):
+        alpha = _newton_target(A, z, sites)
+        z = _apply(A, alpha)
+        sites = likelihood.sites(z, margin, ties)
+        off = (alpha - sites.slope).abs_()
+        if float(off.max()) <= limit:
+            break
+    gradient = off.amax(-1)
+    fit = DualFit(alpha, z, gradient <= limit, torch.full_like(gradient, iterations, dtype=torch.long), gradient)
+    return fit if iterations < PLAIN_ITERATIONS else _damp(fit, A, margin, ties)
+
+
+def _damp(fit: DualFit, A: ComparisonMatrix, margin: float, ties: PerComparisonMask | None) -> DualFit:
+    """Start the runs without certificate again from zero, with steps halved until the objective falls."""
+    rows = (~fit.converged.reshape(-1)).nonzero().squeeze(-1)
+    if not len(rows):
+        return fit
+    m = fit.alpha.shape[-1]
+    part = _solve_damped(A.reshape(-1, m, m)[rows], margin, None if ties is None else ties.reshape(-1, m)[rows])
+    merged = []
+    for whole, new in zip(fit, part, strict=True):
+        flat = whole.reshape(fit.converged.numel(), *new.shape[1:]).clone()
+        flat[rows] = new
+        merged.append(flat.reshape(whole.shape))
+    return DualFit(*merged)
+
+
+def _solve_damped(A: Tensor, margin: float, ties: Tensor | None) -> DualFit:
+    alpha = z = A.new_zeros(A.shape[:-1])
+    limit = tolerance(A.dtype)
+    J = -likelihood.log_probability(z, margin, ties).sum(-1)
+    step = torch.ones_like(J)
+    iterations = torch.zeros_like(J, dtype=torch.long)
+    for _ in range(DAMPED_ITERATIONS):
+        sites = likelihood.sites(z, margin, ties)
+        gradient = (alpha - sites.slope).abs().amax(-1)
+        moving = ~(gradient <= limit)
+        if not bool(moving.any()):
+            break
+        iterations = iterations + moving
+        move = (_newton_target(A, z, sites) - alpha) * (step * moving).unsqueeze(-1)
+        trial = alpha + move
+        z_trial = _apply(A, trial)
+        J_trial = 0.5 * (trial * z_trial).sum(-1) - likelihood.log_probability(z_trial, margin, ties).sum(-1)
+        # Rounding in J must not reject a step that is right: the slack is a few units in its last place.
+        better = J_trial <= J + 64.0 * torch.finfo(J.dtype).eps * (1.0 + J.abs())
+        keep = better.unsqueeze(-1)
+        alpha, z = torch.where(keep, trial, alpha), torch.where(keep, z_trial, z)
+        J = torch.where(better, J_trial, J)
+        step = torch.where(better, torch.ones_like(step), step * 0.5)
+    gradient = (alpha - likelihood.sites(z, margin, ties).slope).abs().amax(-1)
+    return DualFit(alpha, z, gradient <= limit, iterations + PLAIN_ITERATIONS, gradient)
+
+
+def _newton_target(A: Tensor, z: Tensor, sites: Sites) -> Tensor:
+    """The α at which the local quadratic model is stationary (Rasmussen and Williams, algorithm 3.1)."""
+    root = sites.omega.sqrt()
+    b = torch.addcmul(sites.slope, sites.omega, z)
+    inner = torch.cholesky_solve((root * _apply(A, b)).unsqueeze(-1), factor(A, root)).squeeze(-1)
+    return torch.addcmul(b, root, inner, value=-1.0)
+
+
+def _apply(A: Tensor, v: Tensor) -> Tensor:
+    return (A @ v.unsqueeze(-1)).squeeze(-1)
+
+
+def shrink(K: PointMatrix, r: Utilities) -> tuple[PointMatrix, PointMatrix]:
+    """K_r = (K⁻¹ + R)⁻¹ and Q = K⁻¹ − K⁻¹ K_r K⁻¹ = R^½ (I + R^½ K R^½)⁻¹ R^½, for any r ≥ 0, without K⁻¹."""
+    root = r.sqrt()
+    half = torch.linalg.solve_triangular(factor(K, root), torch.diag_embed(root), upper=False)
+    Q = half.mT @ half
+    half_K = half @ K
+    return K - half_K.mT @ half_K, Q
+
+
+def find_map(
+    K: PointMatrix,
+    C: Incidence,
+    model: Probit,
+    *,
+    r: Utilities | None = None,
+    start: PerComparison | None = None,
+    ties: PerComparisonMask | None = None,
+) -> MapFit:
+    """argmin J₀(f) + ½ fᵀ diag(r) f, from warm dual weights if they are given. [eq:augmented_map]"""
+    if start is None:
+        start = K.new_zeros(C.pairs.shape[:-1])
+    K_r, Q = (K, None) if r is None else shrink(K, r)
+    dual = solve(comparisons.congruence(C, K_r) / model.scale**2, model.margin, start, ties)
+    pull = comparisons.transpose(C, dual.alpha) / model.scale
+    # β = K⁻¹ f = (I − Q K) Cᵀα/(σ√2): the inverse of K cancels.
+    beta = pull if Q is None else pull - _apply(Q, _apply(K, pull))
+    return MapFit(_apply(K_r, pull), beta, dual)
+
+
+def find_map_by_metric(
+    K: PointMatrix,
+    C: Incidence,
+    model: Probit,
+    *,
+    metric_r: Utilities,
+    ties: PerComparisonMask | None = None,
+) -> MapFit:
+    """The MAP of J₀ itself, reached with steps (H + R)⁻¹ ∇J₀: R bends the path, not the goal.
+
+    The iteration contracts only as far as R is small beside H, so it is slow where R dominates; it ends at the plain
+    MAP or says that it did not.
+    """
+    K_r, Q = shrink(K, metric_r)
+    A_r = comparisons.congruence(C, K_r)
+    beta = torch.zeros_like(metric_r)
+    limit = tolerance(K.dtype)
+    iterations = torch.zeros(beta.shape[:-1], dtype=torch.long, device=K.device)
+    for count in range(METRIC_ITERATIONS + 1):
+        f = _apply(K, beta)
+        z = comparisons.differences(C, f) / model.scale
+        sites = likelihood.sites(z, model.margin, ties)
+        gradient = beta - comparisons.transpose(C, sites.slope) / model.scale
+        size = gradient.abs().amax(-1) * model.scale
+        moving = ~(size <= limit)
+        if count == METRIC_ITERATIONS or not bool(moving.any()):
+            break
+        iterations = iterations + moving
+        v = _metric_step(A_r, K_r, C, sites.omega.sqrt() / model.scale, gradient)
+        # The step in f is K_r v, so in β = K⁻¹ f it is K⁻¹ K_r v = (I − Q K) v.
+        beta = beta - (v - _apply(Q, _apply(K, v))) * moving.unsqueeze(-1)
+    return MapFit(f, beta, DualFit(sites.slope, z, size <= limit, iterations, size))
+
+
+def _metric_step(A_r: Tensor, K_r: Tensor, C: Incidence, root: Tensor, gradient: Tensor) -> Tensor:
+    """v with K_r v = (H + R)⁻¹ gradient, by Woodbury in comparison space; A_r is C K_r Cᵀ, root is W^½."""
+    inner = root * comparisons.differences(C, _apply(K_r, gradient))
+    weights = root * torch.cholesky_solve(inner.unsqueeze(-1), factor(A_r, root)).squeeze(-1)
+    return gradient - comparisons.transpose(C, weights)

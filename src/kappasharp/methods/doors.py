@@ -1,0 +1,121 @@
+"""What may come in: every argument of the public functions is checked here, once, with a sentence for each rule."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+
+POINT_DIMS = 2
+
+
+def points(value: Any, name: str = "points") -> Tensor:
+    """Points (…, n, d) in the unit cube as a float tensor."""
+    X = value if isinstance(value, Tensor) else _as_tensor(value, name, torch.float64)
+    if X.dtype not in (torch.float32, torch.float64):
+        raise InvalidTypeError(
+            f"`{name}` must hold float32 or float64 numbers, but got {X.dtype}; `{name}.double()` converts them."
+        )
+    if X.dim() < POINT_DIMS or 0 in X.shape[-2:]:
+        raise InvalidValueError(
+            f"`{name}` must have the shape (…, n_points, dimensions) with at least one of each, but got {tuple(X.shape)}."
+        )
+    bad = ~X.isfinite()
+    if bool(bad.any()):
+        where = tuple(bad.nonzero()[0].tolist())
+        raise InvalidValueError(f"`{name}` must be finite, but got {float(X[where])} at index {where}.")
+    outside = (X < 0) | (X > 1)
+    if bool(outside.any()):
+        where = tuple(outside.nonzero()[0].tolist())
+        raise InvalidValueError(
+            f"`{name}` must lie in the unit cube, but got {float(X[where])} at index {where}; "
+            "scale each parameter to [0, 1] by its bounds first."
+        )
+    return X
+
+
+def pairs(value: Any, X: Tensor, name: str = "comparisons") -> Tensor:
+    """Comparisons (…, m, 2), winner first, as indices into the points."""
+    P = value if isinstance(value, Tensor) else _as_tensor(value, name, None)
+    if P.numel() == 0 and P.dim() == 1:
+        P = torch.empty(*X.shape[:-2], 0, 2, dtype=torch.long)
+    if P.is_floating_point() or P.is_complex() or P.dtype is torch.bool:
+        raise InvalidTypeError(
+            f"`{name}` must hold integer indices (winner, loser), but got {P.dtype}; `{name}.long()` converts them."
+        )
+    if P.dim() < POINT_DIMS or P.shape[-1] != 2 or P.shape[:-2] != X.shape[:-2]:  # noqa: PLR2004
+        wanted = (*X.shape[:-2], "m", 2)
+        raise InvalidValueError(
+            f"`{name}` must have the shape {wanted} to go with points of shape {tuple(X.shape)}, but got {tuple(P.shape)}."
+        )
+    P = P.to(X.device, torch.long)
+    n = X.shape[-2]
+    if P.numel() and (int(P.min()) < 0 or int(P.max()) >= n):
+        raise InvalidValueError(
+            f"`{name}` must hold indices from 0 to {n - 1}, but got a minimum of {int(P.min())} "
+            f"and a maximum of {int(P.max())} for n_points={n}."
+        )
+    itself = P[..., 0] == P[..., 1]
+    if bool(itself.any()):
+        where = tuple(itself.nonzero()[0].tolist())
+        raise InvalidValueError(
+            f"`{name}` must compare two different points, but the comparison at index {where} has point "
+            f"{int(P[where][0])} on both sides; leave it out."
+        )
+    return P
+
+
+def ties(value: Any, P: Tensor, threshold: float) -> Tensor | None:
+    """Which answers were ties (…, m), or None if none was."""
+    if value is None:
+        return None
+    T = value if isinstance(value, Tensor) else _as_tensor(value, "ties", None)
+    if T.dtype is not torch.bool or T.shape != P.shape[:-1]:
+        raise InvalidValueError(
+            f"`ties` must be a mask of the shape {tuple(P.shape[:-1])}, but got {T.dtype} of shape {tuple(T.shape)}."
+        )
+    T = T.to(P.device)
+    if not bool(T.any()):
+        return None
+    if threshold <= 0:
+        raise InvalidValueError(
+            f"`ties` need a preset with a threshold above 0, but got threshold={threshold}; "
+            "use `dataclasses.replace(preset, threshold=...)`."
+        )
+    return T
+
+
+def seeds(value: int | Sequence[int], runs: int) -> tuple[int, ...]:
+    """One whole number per run."""
+    numbers = (value,) * runs if isinstance(value, int) else tuple(value)
+    if len(numbers) != runs:
+        raise InvalidValueError(f"`seeds` must hold one number per run, but got {len(numbers)} for {runs} runs.")
+    return tuple(int(number) for number in numbers)
+
+
+def settings(noise: float, threshold: float, nugget: float) -> None:
+    """The model's own numbers."""
+    for name, value, least in (("noise", noise, 0.0), ("threshold", threshold, None), ("nugget", nugget, None)):
+        low_enough = value > 0 if least is not None else value >= 0
+        if not (math.isfinite(value) and low_enough):
+            rule = "positive" if least is not None else "zero or more"
+            raise InvalidValueError(f"`{name}` must be finite and {rule}, but got {value}.")
+
+
+def winners(value: Any, runs: int) -> Tensor:
+    """0 (the first design won), 1 (the second) or 2 (a tie) for every run."""
+    W = value if isinstance(value, Tensor) else _as_tensor(value, "winner", None)
+    W = W.reshape(1).expand(runs) if W.dim() == 0 else W
+    if W.is_floating_point() or W.shape != (runs,) or bool(((W < 0) | (W > 2)).any()):  # noqa: PLR2004
+        raise InvalidValueError(f"`winner` must hold 0, 1 or 2 (a tie) for each of {runs} runs, but got {W.tolist()}.")
+    return W.long()
+
+
+def _as_tensor(value: Any, name: str, dtype: torch.dtype | None) -> Tensor:
+    try:
+        return torch.as_tensor(value, dtype=dtype)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidTypeError(f"`{name}` must be a tensor or a nested list of numbers: {error}") from error

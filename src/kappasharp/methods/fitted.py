@@ -1,0 +1,146 @@
+"""`fit`: one call from points and answers to a model that predicts, proposes and explains itself."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.acquisition import eubo
+from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
+from kappasharp.core import activation, posterior
+from kappasharp.core.diagnostics import Diagnostics
+from kappasharp.core.evidence import Model
+from kappasharp.errors import InvalidValueError
+from kappasharp.methods import doors, loop, surrogate
+from kappasharp.methods.method import Method, Preset
+from kappasharp.methods.registry import method as method_named
+from kappasharp.methods.registry import preset as preset_named
+from kappasharp.methods.surrogate import Corrected, Fit
+from kappasharp.streams import stream
+
+
+class Prediction(NamedTuple):
+    """Mean (…, k) and covariance (…, k, k) of the utility at k points."""
+
+    mean: Tensor
+    covariance: Tensor
+
+
+class ContrastPrediction(NamedTuple):
+    """Mean and variance of one utility minus another, and the probability that a person prefers the first."""
+
+    mean: Tensor
+    variance: Tensor
+    preferred: Tensor
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A fitted preference model, batched like the points it was fitted to."""
+
+    method: Method
+    preset: Preset
+    batch: torch.Size
+    status: tuple[str, ...]
+    _model: Model
+    _fit: Fit
+    _corrected: Corrected
+
+    @property
+    def utility(self) -> Tensor:
+        """The MAP utility of every point, (…, n)."""
+        return self._shaped(self._corrected.map.f)
+
+    @property
+    def lengthscale(self) -> Tensor:
+        """Length scale of every dimension, (…, d)."""
+        return self._shaped(self._fit.hyper.theta[:, :-1].exp())
+
+    @property
+    def outputscale(self) -> Tensor:
+        """Prior variance of the utility, (…)."""
+        return self._shaped(self._fit.hyper.theta[:, -1].exp())
+
+    @property
+    def converged(self) -> Tensor:
+        """Whether hyperparameters and MAP both carry their certificate, (…)."""
+        found, plain = self._corrected.map.dual.converged, self._fit.map.dual.converged
+        return self._shaped(found & plain & self._fit.hyper.converged)
+
+    @property
+    def gradient_norm(self) -> Tensor:
+        """The largest entry of the MAP's gradient, in units of 1/(σ√2), (…)."""
+        return self._shaped(self._corrected.map.dual.gradient_norm)
+
+    @torch.no_grad()
+    def posterior(self, points: Any) -> Prediction:
+        """Joint posterior of the utility at `points` (…, k, d)."""
+        mean, cov = posterior.joint(self._corrected.posterior, self._points(points))
+        return Prediction(self._shaped(mean), self._shaped(cov))
+
+    @torch.no_grad()
+    def contrast(self, first: Any, second: Any) -> ContrastPrediction:
+        """f(first) − f(second), row by row; the likelihood's common shift cancels in it."""
+        X, Y = self._points(first), self._points(second)
+        found = posterior.contrast(self._corrected.posterior, X, Y)
+        spread = (found.variance + 2.0 * self.preset.noise**2).sqrt()
+        preferred = torch.special.ndtr(found.mean / spread)
+        return ContrastPrediction(*(self._shaped(part) for part in (found.mean, found.variance, preferred)))
+
+    @torch.no_grad()
+    def eubo(self, first: Any, second: Any) -> Tensor:
+        """Expected utility of the better of two designs, row by row. [eq:eubo]"""
+        X, Y = self._points(first), self._points(second)
+        return self._shaped(eubo.value(self._corrected.posterior, X, Y, self.preset.eubo))
+
+    @torch.no_grad()
+    def propose(self, seed: int = 0) -> Tensor:
+        """The pair (…, 2, d) with the largest EUBO found."""
+        generators = [stream(seed, "propose", str(run)) for run in range(len(self._fit.X))]
+        request = Request(generators, self.preset.eubo)
+        found = propose(self._corrected.posterior, MAXIMIZERS[self.preset.maximizer], request)
+        return self._shaped(found.pair)
+
+    @torch.no_grad()
+    def diagnostics(self) -> Diagnostics:
+        """What the answers determine, how well conditioned the fit is and what the correction did."""
+        found = surrogate.diagnose(self._model, self._fit, self._corrected)
+        return Diagnostics(*(self._shaped(part) for part in found))
+
+    def _points(self, value: Any) -> Tensor:
+        X = doors.points(value).to(self._fit.X)
+        n, d = X.shape[-2:]
+        if d != self._fit.X.shape[-1] or X.shape[:-2] != self.batch:
+            wanted = (*self.batch, "k", self._fit.X.shape[-1])
+            raise InvalidValueError(f"`points` must have the shape {wanted}, but got {tuple(X.shape)}.")
+        return X.reshape(-1, n, d)
+
+    def _shaped(self, flat: Tensor) -> Tensor:
+        return flat.reshape(self.batch + flat.shape[1:])
+
+
+@torch.no_grad()
+def fit(
+    points: Any,
+    comparisons: Any,
+    *,
+    method: str | Method = "baseline",
+    preset: str | Preset = "modern",
+    ties: Any = None,
+) -> Surrogate:
+    """Fit a preference model to points (…, n, d) in the unit cube and answers (…, m, 2), winner first.
+
+    A method's correction acts if its gate is "always", or "decisive" and the last answer alone is decisive enough; the moving
+    average of a whole run belongs to `init`, `ask` and `tell`.
+    """
+    chosen_method, chosen_preset = method_named(method), preset_named(preset)
+    X = doors.points(points)
+    state = loop.init(points, comparisons, method=chosen_method, preset=chosen_preset, ties=ties)
+    model = chosen_preset.model
+    plain = surrogate.fit(model, state.points, state.comparisons, state.ties, theta=None, cold=True, z=None)
+    gate = chosen_method.gate
+    active = activation.is_open(gate, gate.first_step, loop.decisiveness(model, plain))
+    corrected = surrogate.correct(model, plain, chosen_method.correction, active)
+    status = surrogate.status(plain, corrected)
+    return Surrogate(chosen_method, chosen_preset, X.shape[:-2], status, model, plain, corrected)

@@ -1,0 +1,230 @@
+"""Algorithm 1, line by line: `init`, `ask` and `tell` over a batch of runs, pure and in lockstep. [alg:adaptive_ks]
+
+A person's study is a batch of one; the lab drives many. All runs of a batch have the same shapes, so nothing is padded.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request, propose
+from kappasharp.core import activation, comparisons, posterior
+from kappasharp.core.evidence import Model
+from kappasharp.methods import doors, surrogate
+from kappasharp.methods.method import Method, Preset, Query
+from kappasharp.methods.registry import method as method_named
+from kappasharp.methods.registry import preset as preset_named
+from kappasharp.methods.surrogate import Corrected, Fit
+from kappasharp.streams import stream
+
+FIRST, SECOND, TIE = 0, 1, 2
+NEW = -1
+
+
+@dataclass(frozen=True)
+class State:
+    """All that the next step needs; every tensor has the runs in front."""
+
+    method: Method
+    preset: Preset
+    seeds: tuple[int, ...]
+    points: Tensor
+    comparisons: Tensor
+    ties: Tensor | None
+    step: int
+    mean_decisiveness: Tensor
+    anchor: Tensor
+    theta: Tensor | None = None
+    z: Tensor | None = None
+    hints: Tensor | None = None
+
+
+class Question(NamedTuple):
+    """Two designs per run (runs, 2, d); `known` holds the index of a design already seen, or −1 for a new one."""
+
+    points: Tensor
+    known: Tensor
+
+
+class Info(NamedTuple):
+    """What happened in one `ask`, run by run; nothing the next step needs."""
+
+    method: Method
+    preset: Preset
+    step: int
+    strength: Tensor
+    condition_before: Tensor
+    condition_after: Tensor
+    decisiveness: Tensor
+    mean_decisiveness: Tensor
+    active: Tensor
+    n_components: Tensor
+    lengthscale: Tensor
+    outputscale: Tensor
+    evidence: Tensor
+    fit_converged: Tensor
+    fit_rounds: Tensor
+    map_converged: Tensor
+    map_iterations: Tensor
+    map_gradient: Tensor
+    acquisition: Tensor
+    acquisition_converged: Tensor
+    acquisition_rounds: Tensor
+    calibration_fallbacks: Tensor
+    status: tuple[str, ...]
+
+
+def init(
+    points: Any,
+    comparisons: Any,
+    *,
+    method: str | Method = "adaptive",
+    preset: str | Preset = "modern",
+    seeds: int | Sequence[int] = 0,
+    ties: Any = None,
+) -> State:
+    """The state before the first question, from points (runs, n, d) in the unit cube and answers (runs, m, 2).
+
+    One run may come without its leading dimension. Line 1: s̄₀ = 0.
+    """
+    chosen_method, chosen_preset = method_named(method), preset_named(preset)
+    doors.settings(chosen_preset.noise, chosen_preset.threshold, chosen_preset.nugget)
+    X = doors.points(points)
+    P = doors.pairs(comparisons, X)
+    T = doors.ties(ties, P, chosen_preset.threshold)
+    n, d = X.shape[-2:]
+    X, P = X.reshape(-1, n, d), P.reshape(-1, P.shape[-2], 2)
+    T = None if T is None else T.reshape(P.shape[:-1])
+    # Connected querying's first anchor: the winner of the last initial answer (the first point if there is none).
+    anchor = P[:, -1, 0] if P.shape[1] else torch.zeros(len(X), dtype=torch.long, device=X.device)
+    return State(
+        chosen_method, chosen_preset, doors.seeds(seeds, len(X)), X, P, T, 0, X.new_zeros(len(X)), anchor
+    )  # fmt: skip
+
+
+@torch.no_grad()
+def ask(state: State) -> tuple[Question, State, Info]:
+    """The next question of every run: lines 3 to 14 of Algorithm 1 for t = step + 1."""
+    method, preset, model = state.method, state.preset, state.preset.model
+    t = state.step + 1
+    # line 3
+    fit = surrogate.fit(
+        model, state.points, state.comparisons, state.ties,
+        theta=state.theta, cold=preset.cold_fit, z=_padded(state.z, state.comparisons),
+    )  # fmt: skip
+    # line 4
+    s_exp = decisiveness(model, fit)
+    # line 5
+    s_bar = activation.moving_average(state.mean_decisiveness, s_exp, method.gate.ema_rate)
+    # line 6
+    active = activation.is_open(method.gate, t, s_bar)
+    # lines 7 to 13
+    corrected = surrogate.correct(model, fit, method.correction, active)
+    # line 14
+    proposal = _propose(state, t, corrected)
+    question = _question(state, proposal)
+    after = replace(
+        state,
+        mean_decisiveness=s_bar,
+        theta=fit.hyper.theta,
+        z=fit.map.dual.z,
+        hints=proposal.pair.reshape(len(active), -1, state.points.shape[-1]),
+    )
+    return question, after, _info(state, t, fit, (s_exp, s_bar, active), corrected, proposal)
+
+
+def tell(state: State, question: Question, winner: Any) -> State:
+    """The state with the answers in it: line 15. `winner` is 0 or 1 for the better design, 2 for a tie."""
+    W = doors.winners(winner, len(state.points)).to(state.points.device)
+    is_tie = W == TIE
+    if bool(is_tie.any()):
+        doors.ties(is_tie.unsqueeze(-1), state.comparisons[:, :1], state.preset.threshold)
+    n = state.points.shape[1]
+    fresh = question.known[0] == NEW  # the same for every run of a block
+    numbers = n + fresh.cumsum(0) - 1
+    index = torch.where(question.known == NEW, numbers, question.known)
+    second = (W == SECOND).long().unsqueeze(-1)
+    pair = torch.cat([index.gather(1, second), index.gather(1, 1 - second)], -1).unsqueeze(1)
+    ties = state.ties
+    if ties is not None or bool(is_tie.any()):
+        old = torch.zeros(state.comparisons.shape[:-1], dtype=torch.bool, device=pair.device) if ties is None else ties
+        ties = torch.cat([old, is_tie.unsqueeze(-1)], 1)
+    return replace(
+        state,
+        points=torch.cat([state.points, question.points[:, fresh]], 1),
+        comparisons=torch.cat([state.comparisons, pair], 1),
+        ties=ties,
+        step=state.step + 1,
+        anchor=index[:, 0],
+    )
+
+
+def decisiveness(model: Model, fit: Fit) -> Tensor:
+    """s_exp of the most recent comparison; 0 where there is none. [eq:sexp]"""
+    if fit.C.pairs.shape[1] == 0:
+        return fit.X.new_zeros(len(fit.X))
+    last = fit.C.pairs[:, -1].unsqueeze(-1).expand(-1, -1, fit.X.shape[-1])
+    pair = fit.X.gather(1, last)
+    contrast = posterior.contrast(fit.posterior, pair[:, :1], pair[:, 1:])
+    p = activation.agreement(contrast.mean.squeeze(-1), contrast.variance.squeeze(-1), model.likelihood.noise)
+    return activation.decisiveness(p)
+
+
+def _padded(z: Tensor | None, pairs: Tensor) -> Tensor | None:
+    """The last MAP's differences, zero for the answers that came since."""
+    if z is None:
+        return None
+    return torch.nn.functional.pad(z, (0, pairs.shape[1] - z.shape[1]))
+
+
+def _propose(state: State, t: int, corrected: Corrected) -> Proposal:
+    """Line 14: the pair with the largest EUBO, or the best partner of the anchor."""
+    generators = [stream(seed, "acquisition restarts", str(t)) for seed in state.seeds]
+    anchor = None
+    if state.method.query is Query.ANCHORED:
+        anchor = state.points[torch.arange(len(state.points), device=state.points.device), state.anchor]
+    request = Request(generators, state.preset.eubo, anchor, state.hints)
+    return propose(corrected.posterior, MAXIMIZERS[state.preset.maximizer], request)
+
+
+def _question(state: State, proposal: Proposal) -> Question:
+    known = torch.full((len(state.points), 2), NEW, device=state.points.device)
+    if state.method.query is Query.ANCHORED:
+        known[:, 1] = state.anchor
+    return Question(proposal.pair, known)
+
+
+def _info(
+    state: State, t: int, fit: Fit, gate: tuple[Tensor, Tensor, Tensor], corrected: Corrected, proposal: Proposal
+) -> Info:
+    s_exp, s_bar, active = gate
+    calibration, found = corrected.calibration, corrected.map.dual
+    theta = fit.hyper.theta.exp()
+    return Info(
+        method=state.method,
+        preset=state.preset,
+        step=t,
+        strength=torch.where(active, calibration.eta, 0.0),
+        condition_before=calibration.kappa_before,
+        condition_after=calibration.kappa_after,
+        decisiveness=s_exp,
+        mean_decisiveness=s_bar,
+        active=active,
+        n_components=comparisons.count_components(fit.C.pairs, fit.C.n_points),
+        lengthscale=theta[:, :-1],
+        outputscale=theta[:, -1],
+        evidence=fit.hyper.value,
+        fit_converged=fit.hyper.converged,
+        fit_rounds=fit.hyper.rounds,
+        map_converged=found.converged & fit.map.dual.converged,
+        map_iterations=found.iterations,
+        map_gradient=found.gradient_norm,
+        acquisition=proposal.value,
+        acquisition_converged=proposal.converged,
+        acquisition_rounds=proposal.rounds,
+        calibration_fallbacks=calibration.fallbacks,
+        status=surrogate.status(fit, corrected),
+    )

@@ -1,0 +1,64 @@
+"""A method is five choices; a preset is every other choice that the paper leaves open. Both are data."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kappasharp.acquisition.eubo import Variant
+from kappasharp.core.activation import Gate
+from kappasharp.core.correction import Correction
+from kappasharp.core.evidence import Model
+from kappasharp.core.kernel import PRIORS, Family
+from kappasharp.core.likelihood import Probit
+
+
+class Inference(Enum):
+    """How the posterior of the utilities is approximated."""
+
+    LAPLACE = "laplace"
+
+
+class Query(Enum):
+    """What a question may consist of: two fresh designs, or one fresh design against the previous one."""
+
+    FRESH_PAIR = "fresh_pair"
+    ANCHORED = "anchored"
+
+
+class Acquisition(Enum):
+    """What a question is chosen by."""
+
+    EUBO = "eubo"
+
+
+@dataclass(frozen=True)
+class Method:
+    """Inference × correction × gate × query × acquisition."""
+
+    inference: Inference = Inference.LAPLACE
+    correction: Correction = field(default_factory=Correction)
+    gate: Gate = field(default_factory=Gate)
+    query: Query = Query.FRESH_PAIR
+    acquisition: Acquisition = Acquisition.EUBO
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The choices around a method, each by name so that a result can carry them all.
+
+    `nugget` is relative to the output scale. `noise` is the model's own σ; `threshold` the half-width of a tie in
+    the same units (0: ties are not part of the model). `cold_fit` starts every fit from the prior's mode as well as from the last one.
+    """
+
+    priors: str = "botorch_0_18"
+    kernel: Family = "rbf"
+    noise: float = 1.0
+    threshold: float = 0.0
+    nugget: float = 1e-6
+    eubo: Variant = "expected_max"
+    maximizer: str = "default"
+    cold_fit: bool = True
+
+    @property
+    def model(self) -> Model:
+        """The core's view of these choices."""
+        return Model(self.kernel, self.nugget, Probit(self.noise, self.threshold), PRIORS[self.priors])
