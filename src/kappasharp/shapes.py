@@ -1,15 +1,15 @@
 """Names for the tensors that travel between functions; "*batch" stands for any leading dimensions.
 
-Under pytest jaxtyping and beartype check every shape at run time. Without jaxtyping, as on a machine that has
-torch alone, the names are plain tensors and nothing is checked.
+Under pytest, where jaxtyping is loaded first, it and beartype check every shape at run time. Otherwise the names are
+plain tensors and nothing is checked, so that the package needs torch alone.
 """
 
-from importlib.util import find_spec
+import sys
 from typing import TYPE_CHECKING, TypeAlias
 
 from torch import Tensor
 
-if TYPE_CHECKING or find_spec("jaxtyping") is None:
+if TYPE_CHECKING or "jaxtyping" not in sys.modules:
     Points: TypeAlias = Tensor
     Pairs: TypeAlias = Tensor
     Utilities: TypeAlias = Tensor

@@ -3,7 +3,7 @@
 Notation
     delta   (*batch, k)     mean difference f̂(x_a) − f̂(x_b)                                       [eq:eubo]
     spread  (*batch, k)     standard deviation of f(x_a) − f(x_b)
-    w       (*batch, 2k, ·) derivatives of EUBO in the means and the known parts of the two points
+    T_a,T_b (*batch, k, n)  derivatives of EUBO in k(x_a, X) and k(x_b, X)
 
 E max = f̂_b + δ Φ(δ/s) + s φ(δ/s). The paper's equation leaves out f̂_b; that is the variant "improvement" (Departure 1).
 """
@@ -108,29 +108,28 @@ class NegativeEubo:
     def _pairs(self, X_a: Tensor, X_b: Tensor) -> tuple[Tensor, Tensor]:
         """EUBO (runs, starts) and its gradient in both points (runs, starts, 2d)."""
         p, k = self.prepared, self.starts
-        Z = (torch.cat([X_a, X_b], -2) - 0.5) / p.lengthscale
+        Z = torch.cat([X_a, X_b], -2).sub_(0.5).div_(p.lengthscale)
         near, slope = kernel.profile(p.family, kernel.half_distances(Z, p.X))
-        known = near @ p.weights
+        known = torch.bmm(near, p.weights)
         difference = known[:, :k] - known[:, k:]
-        delta = difference[..., 0]
+        delta, du = difference[..., 0], difference[..., 1:]
         step = Z[:, :k] - Z[:, k:]
         own, own_slope = kernel.profile(p.family, step.square().sum(-1).mul_(-0.5))
-        squares = difference.square()
-        variance = 2.0 * p.outputscale * (1.0 - own) - (squares.sum(-1) - squares[..., 0])
-        spread = variance.clamp(min=p.outputscale * VARIANCE_FLOOR[Z.dtype]).sqrt()
+        variance = torch.addcmul(-du.square().sum(-1), p.outputscale, 1.0 - own, value=2.0)
+        spread = variance.clamp_(min=p.outputscale * VARIANCE_FLOOR[Z.dtype]).sqrt_()
         ratio = delta / spread
         cdf, density = normal.cdf(ratio), normal.density(ratio)
         value = torch.addcmul(delta * cdf, spread, density)
-        if self.variant == "expected_max":
-            value = value + known[:, k:, 0]
-        # ∂EUBO/∂s = φ and s² falls by twice the known part: the pull on the known part of x_a, and minus it on x_b's.
+        # ∂EUBO/∂f̂_a = Φ, ∂EUBO/∂s = φ, and s² falls by twice the known part's product with du.
         pull = (density / spread).unsqueeze(-1)
-        w_a = difference * -pull
-        w_b = -w_a
-        w_a[..., 0] = cdf
-        w_b[..., 0] = -cdf if self.variant == "improvement" else 1.0 - cdf
-        T = (torch.cat([w_a, w_b], -2) @ p.weights.mT) * slope
-        product = T @ p.X_one
-        gradient = torch.addcmul(product[..., :-1], product[..., -1:], Z, value=-1.0) / p.lengthscale
-        apart = pull * (p.outputscale * own_slope).unsqueeze(-1) * step / p.lengthscale
-        return value, torch.cat([gradient[:, :k] + apart, gradient[:, k:] - apart], -1)
+        beta, root = p.weights[..., 0].unsqueeze(-2), p.weights[..., 1:]
+        T_a = torch.addcmul(cdf.unsqueeze(-1) * beta, pull, torch.bmm(du, root.mT), value=-1.0)
+        if self.variant == "expected_max":
+            value, T_b = value + known[:, k:, 0], beta - T_a
+        else:
+            T_b = -T_a
+        product = torch.bmm(torch.cat([T_a, T_b], -2).mul_(slope), p.X_one)
+        gradient = torch.addcmul(product[..., :-1], product[..., -1:], Z, value=-1.0)
+        apart = pull * (p.outputscale * own_slope).unsqueeze(-1) * step
+        both = torch.stack([gradient[:, :k] + apart, gradient[:, k:] - apart], -2)
+        return value, (both / p.lengthscale.unsqueeze(-2)).flatten(-2)

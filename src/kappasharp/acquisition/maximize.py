@@ -1,8 +1,8 @@
 """Where EUBO is largest: batched multi-start ascent over pairs in the unit cube.
 
-Two presets. `paper`: 4 starts drawn from 32 uniform pairs, as the paper and BoTorch's tutorials have it. `default`: starts are the
-best pairs out of a pool of single points (uniform ones, designs seen, points around the best of them, the last answer's
-maximisers); a few rounds sort them, and only the best go on to convergence.
+Two presets. `paper`: 4 starts drawn from 32 uniform pairs, as the paper and BoTorch's tutorials have it. `default`:
+starts are the best pairs out of a pool of single points (uniform ones, designs seen, points around the best of them,
+the last question's pair); a few rounds sort them, and only the best go on to convergence.
 """
 
 from dataclasses import dataclass
@@ -32,15 +32,15 @@ class Maximizer:
 
 MAXIMIZERS = {
     "paper": Maximizer(raw=32, starts=4, finalists=4, from_pool=False),
-    "default": Maximizer(raw=48, starts=6, finalists=2, from_pool=True),
+    "default": Maximizer(raw=128, starts=8, finalists=3, from_pool=True),
 }
 # Points around the best designs seen: so many designs, so many copies of each, at these distances.
 INCUMBENTS, COPIES = 6, 8
 DISTANCES = (0.02, 0.2)
-# How many pool points are paired with one another.
-SHORTLIST = 28
-# What a pair loses of its score for each point that an earlier start already has.
-PENALTY = 0.05
+# How many promising pool points are paired with one another, and with how many unknown ones.
+SHORTLIST, UNKNOWN = 32, 8
+# A start has converged when its model promises less than this, in units of the largest prior deviation.
+GAIN_LEFT = 2e-5
 
 
 class Proposal(NamedTuple):
@@ -89,11 +89,10 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
 
 def _ascend(prepared: Prepared, x: Tensor, request: Request, max_rounds: int) -> descent.Descent:
     """Quasi-Newton ascent of every start (runs, starts, p)."""
-    runs, starts, p = x.shape
+    _, starts, p = x.shape
     objective = NegativeEubo(prepared, starts, request.variant, request.anchor)
     flat = x.reshape(-1, p)
-    # A ten-thousandth of what the paper's own 4/32 search leaves on the table, in units of the largest prior deviation.
-    decrease = 1e-5 * float(prepared.outputscale.max().sqrt())
+    decrease = GAIN_LEFT * float(prepared.outputscale.max().sqrt())
     tolerances = descent.Tolerances(
         gradient=1e-2 * decrease, decrease=decrease, max_rounds=max_rounds, longest_step=0.25, group=starts
     )
@@ -126,16 +125,18 @@ def _from_pool(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, requ
     pool = _pool(fitted, prepared, maximizer, request)
     mean, known = _predict(prepared, pool)
     deviation = (prepared.outputscale - known.square().sum(-1)).clamp(min=0.0).sqrt()
-    short = (mean + deviation).topk(min(SHORTLIST, pool.shape[1]), -1).indices
-    points = pool.gather(1, short.unsqueeze(-1).expand(-1, -1, pool.shape[-1]))
+    # Both kinds of best pair: two promising points side by side, or a promising one and a far, unknown one.
+    near = (mean + deviation).topk(min(SHORTLIST, pool.shape[1]), -1).indices
+    far = deviation.topk(min(UNKNOWN, pool.shape[1]), -1).indices
+    short = torch.cat([near, far], -1)
+    points, known = (part.gather(1, short.unsqueeze(-1).expand(-1, -1, part.shape[-1])) for part in (pool, known))
     mean = mean.gather(1, short)
-    known = known.gather(1, short.unsqueeze(-1).expand(-1, -1, known.shape[-1]))
     if request.anchor is not None:
         score = _pair_values(prepared, points, request.anchor.unsqueeze(1), (mean, known), request)
-        best = score.squeeze(-1).topk(maximizer.starts, -1).indices
+        best = score.squeeze(-1).topk(min(maximizer.starts, score.shape[1]), -1).indices
         return points.gather(1, best.unsqueeze(-1).expand(-1, -1, points.shape[-1]))
     score = _pair_values(prepared, points, points, (mean, known), request)
-    first, second = _spread_out(score, maximizer.starts)
+    first, second = _spread_out(score, near.shape[-1], maximizer.starts)
     at = torch.arange(len(points), device=points.device).unsqueeze(-1)
     return torch.cat([points[at, first], points[at, second]], -1)
 
@@ -188,20 +189,12 @@ def _pair_values(
     return value if request.variant == "improvement" else value + mean_right.unsqueeze(-2)
 
 
-def _spread_out(score: Tensor, starts: int) -> tuple[Tensor, Tensor]:
-    """The best pairs, each point's further pairs marked down so that the starts differ."""
-    runs, k, _ = score.shape
-    firsts, seconds = [], []
-    lower = torch.ones(k, k, dtype=torch.bool, device=score.device).tril()
-    score = score.masked_fill(lower, -torch.inf)
-    at = torch.arange(runs, device=score.device)
-    for _ in range(starts):
-        best = score.reshape(runs, -1).argmax(-1)
-        first, second = best // k, best % k
-        firsts.append(first)
-        seconds.append(second)
-        for point in (first, second):
-            score[at, point, :] -= PENALTY * score[at, point, :].abs()
-            score[at, :, point] -= PENALTY * score[at, :, point].abs()
-        score[at, first, second] = -torch.inf
-    return torch.stack(firsts, -1), torch.stack(seconds, -1)
+def _spread_out(score: Tensor, near: int, starts: int) -> tuple[Tensor, Tensor]:
+    """The best pairs among the first `near` points, no two with the same first point, and the best with a far point."""
+    far_starts = max(1, starts // 4)
+    lower = torch.ones(near, near, dtype=torch.bool, device=score.device).tril()
+    best, partner = score[:, :near, :near].masked_fill(lower, -torch.inf).max(-1)
+    first = best.topk(min(starts - far_starts, near), -1).indices
+    best_far, partner_far = score[:, :near, near:].max(-2)
+    far = best_far.topk(min(far_starts, best_far.shape[-1]), -1).indices
+    return torch.cat([first, partner_far.gather(-1, far)], -1), torch.cat([partner.gather(-1, first), far + near], -1)

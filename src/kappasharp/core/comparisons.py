@@ -33,16 +33,16 @@ class Incidence(NamedTuple):
 
 def incidence(pairs: Pairs, n_points: int) -> Incidence:
     """The incidence matrix C of these pairs."""
-    runs = pairs[..., 0, 0].numel() if pairs.shape[-2] else pairs.shape[:-2].numel()
+    runs = pairs.shape[:-2].numel()
     offset = torch.arange(runs, device=pairs.device).unsqueeze(-1) * n_points
-    flat = pairs.reshape(runs, -1, 2)
+    flat = pairs.reshape(runs, pairs.shape[-2], 2)
     return Incidence(pairs, n_points, (flat[..., 0] + offset).reshape(-1), (flat[..., 1] + offset).reshape(-1))
 
 
 def rows(C: Incidence, M: Points) -> ComparisonRows:
     """C M: the difference of the winner's and the loser's row."""
     m, k = C.pairs.shape[-2], M.shape[-1]
-    flat = M.reshape(-1, k)
+    flat = M.reshape(M.shape[:-1].numel(), k)
     difference = flat.index_select(0, C.winners) - flat.index_select(0, C.losers)
     return difference.reshape(*M.shape[:-2], m, k)
 

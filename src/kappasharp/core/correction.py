@@ -99,9 +99,9 @@ def precision(K: PointMatrix, H_lik: PointMatrix) -> tuple[PointMatrix, Utilitie
 def calibrate(H: PointMatrix, a: Utilities, target_exponent: float) -> Calibration:
     """The smallest η with κ(H + R(η)) ≤ κ(H)^(1−α); NaN where the paper's grid holds none. [eq:calibration]
 
-    Always in double precision. The extreme eigenvectors at one η give a model of κ at every other (their Rayleigh quotients); its
-    root is the next η, so the search converges like Newton's method. The same quotients bound κ from below, which
-    proves for the whole grid before η* that none of its points meets the target.
+    Always in double precision. The extreme eigenvectors at one η give a model of κ at every other (their Rayleigh
+    quotients); its root is the next η, so the search converges like Newton's method. The same quotients bound κ from
+    below, which proves for the whole grid before η* that none of its points meets the target.
     """
     shape, n = H.shape[:-2], H.shape[-1]
     H64, a64 = H.reshape(-1, n, n).double(), a.reshape(-1, n).double()
@@ -141,7 +141,7 @@ class _Search:
 
     def run(self) -> tuple[Tensor, Tensor]:
         """η* (NaN where there is none) and κ(H + R(η*))."""
-        eta_out = torch.where(self.kappa_before > self.target, torch.nan, 0.0)
+        eta_out = torch.zeros_like(self.target).masked_fill_(self.kappa_before > self.target, torch.nan)
         kappa_out = self.kappa_before.clone()
         self._keep(eta_out.isnan().nonzero().squeeze(-1))
         eta = torch.ones_like(self.target)
@@ -164,6 +164,7 @@ class _Search:
                 self._store(eta_out, kappa_out, eta, close)
                 eta = eta[~close]
                 self._keep((~close).nonzero().squeeze(-1))
+        self._by_definition(eta_out, kappa_out, torch.arange(len(self.rows)))
         return eta_out, kappa_out
 
     def _store(self, eta_out: Tensor, kappa_out: Tensor, eta: Tensor, close: Tensor) -> None:
@@ -171,11 +172,14 @@ class _Search:
         sure = close & self._is_first(eta)
         at = self.rows[sure]
         eta_out[at], kappa_out[at] = eta[sure], self.points[-1].kappa[sure]
-        for row in (close & ~sure).nonzero().squeeze(-1).tolist():
+        self._by_definition(eta_out, kappa_out, (close & ~sure).nonzero().squeeze(-1))
+
+    def _by_definition(self, eta_out: Tensor, kappa_out: Tensor, rows: Tensor) -> None:
+        """Do these runs as the paper does, and count them."""
+        for row in rows.tolist():
             place = self.rows[row]
             self.fallbacks[place] += 1
-            eta_out[place] = _by_definition(self.H[row], self.a[row], self.target[row])
-            kappa_out[place] = self.target[row]
+            eta_out[place], kappa_out[place] = _by_definition(self.H[row], self.a[row], self.target[row])
 
     def _keep(self, rows: Tensor) -> None:
         """Go on with these runs only."""
@@ -250,24 +254,24 @@ def _quotient(M: Tensor, v: Tensor) -> Tensor:
     return (v * (M @ v.unsqueeze(-1)).squeeze(-1)).sum(-1)
 
 
-def _by_definition(H: Tensor, a: Tensor, target: Tensor) -> Tensor:
-    """η* of one run exactly as the paper computes it: dense eigenvalues on the grid, then 30 bisections."""
+def _by_definition(H: Tensor, a: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """η* and κ there of one run, exactly as the paper has them: dense eigenvalues on the grid, then 30 bisections."""
 
-    def meets(eta: Tensor) -> bool:
+    def kappa(eta: Tensor) -> Tensor:
         values = torch.linalg.eigvalsh(extremes.plus(H, eta.square() / (eta + a)))
-        return bool(values[-1] / values[0] <= target)
+        return values[-1] / values[0]
 
     low = torch.zeros_like(target)
     for high in torch.logspace(GRID_LOW, GRID_HIGH, GRID_SIZE, dtype=a.dtype, device=a.device):
-        if meets(high):
+        if bool(kappa(high) <= target):
             break
         low = high
     else:
-        return torch.full_like(target, torch.nan)
+        return torch.full_like(target, torch.nan), kappa(low)
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return high
+        low, high = (low, middle) if bool(kappa(middle) <= target) else (middle, high)
+    return high, kappa(high)
 
 
 def _put(whole: Tensor, part: Tensor, rows: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ Notation
     H   (rows, p, p)  BFGS approximation of the inverse Hessian
     s,y (rows, p)     the last step and the change of the gradient along it
 
-Every round evaluates each remaining row once, at that row's own trial point. A row whose trial descends enough
-moves and takes a new direction; another shortens its step. So no row waits for another's line search. Variables at a bound with the
-gradient pushing outwards are held (two-metric projection, Bertsekas 1982).
+Every round evaluates each remaining row once, at that row's own trial point. A row whose trial descends enough moves
+and takes a new direction; another shortens its step. So no row waits for another's line search. Variables at a bound
+with the gradient pushing outwards are held (two-metric projection, Bertsekas 1982).
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -18,7 +18,6 @@ from torch import Tensor
 
 SUFFICIENT = 1e-4
 SHORTEST_STEP = 1e-10
-TINY = 1e-300
 # Rows are dropped once this share of the batch has finished: dropping copies the data, so not after each one.
 DROP_SHARE = 0.2
 
@@ -95,15 +94,13 @@ def minimize(objective: Objective, x: Tensor, low: Tensor, high: Tensor, toleran
         torch.full((count,), tolerances.max_rounds, device=x.device),
     )  # fmt: skip
     for done in range(tolerances.max_rounds + 1):
-        free = ((rows.x > rows.low) | (rows.g < 0)) & ((rows.x < rows.high) | (rows.g > 0))
+        free = torch.where(rows.g > 0, rows.x - rows.low, rows.high - rows.x) > 0
         projected = rows.g * free
         direction = _direction(rows, projected, free, tolerances.longest_step)
         slope = (direction * projected).sum(-1)
         converged = _converged(rows, projected, slope, tolerances)
-        finished = converged | (rows.step < SHORTEST_STEP) | ~rows.f.isfinite()
-        if tolerances.group > 1:
-            whole = finished.reshape(-1, tolerances.group).all(-1, keepdim=True)
-            finished = whole.expand(-1, tolerances.group).reshape(-1)
+        finished = converged | (rows.step < SHORTEST_STEP)
+        finished = _whole_groups(finished, tolerances.group)
         ended = int(finished.sum())
         last = done == tolerances.max_rounds
         if last or ended > DROP_SHARE * len(finished):
@@ -117,6 +114,13 @@ def minimize(objective: Objective, x: Tensor, low: Tensor, high: Tensor, toleran
             objective = objective.take(keep)
         rows = _advance(objective, rows, direction, slope, free)
     return out
+
+
+def _whole_groups(finished: Tensor, group: int) -> Tensor:
+    """True where all rows of a group have finished."""
+    if group == 1:
+        return finished
+    return finished.reshape(-1, group).all(-1, keepdim=True).expand(-1, group).reshape(-1)
 
 
 def _converged(rows: _Rows, projected: Tensor, slope: Tensor, tolerances: Tolerances) -> Tensor:
@@ -135,23 +139,24 @@ def _direction(rows: _Rows, projected: Tensor, free: Tensor, longest: float) -> 
 
 def _advance(objective: Objective, rows: _Rows, direction: Tensor, slope: Tensor, free: Tensor) -> _Rows:
     """One evaluation per row: rows that descend move and learn, the others shorten their step."""
-    trial = torch.clamp(rows.x + rows.step.unsqueeze(-1) * direction, rows.low, rows.high)
+    trial = torch.clamp(torch.addcmul(rows.x, rows.step.unsqueeze(-1), direction), rows.low, rows.high)
     f, g = objective(trial)
     s = trial - rows.x
     # The promise along the clamped step; at most the promise along the direction, so bounds never force a rejection.
     promise = (rows.g * s).sum(-1)
-    accepted = f <= rows.f + SUFFICIENT * promise
+    accepted = f <= torch.add(rows.f, promise, alpha=SUFFICIENT)
+    H, learnt = _update(rows, s, (g - rows.g) * free, accepted)
+    updates = rows.updates + learnt
+    if bool(accepted.all()):
+        return rows._replace(x=trial, f=f, g=g, H=H, step=rows.one, updates=updates)
     moved = accepted.unsqueeze(-1)
-    y = (g - rows.g) * free
-    H, learnt = _update(rows, s, y, accepted)
-    shorter = rows.step * _shrink(rows.f, f, promise)
     return rows._replace(
         x=torch.where(moved, trial, rows.x),
         f=torch.where(accepted, f, rows.f),
         g=torch.where(moved, g, rows.g),
         H=H,
-        step=torch.where(accepted, rows.one, shorter),
-        updates=rows.updates + learnt,
+        step=torch.where(accepted, rows.one, rows.step * _shrink(rows.f, f, promise)),
+        updates=updates,
     )
 
 
@@ -166,7 +171,7 @@ def _update(rows: _Rows, s: Tensor, y: Tensor, accepted: Tensor) -> tuple[Tensor
     sy = (s * y).sum(-1)
     yy = (y * y).sum(-1)
     learnt = accepted & (sy > 1e-10 * yy)
-    rho = learnt / sy.clamp(min=TINY)
+    rho = learnt / sy.clamp(min=torch.finfo(s.dtype).tiny)
     H = rows.H
     first = learnt & (rows.updates == 0)
     H = H * torch.where(first, sy / yy, rows.one).reshape(-1, 1, 1)
@@ -183,5 +188,5 @@ def _store(out: Descent, rows: _Rows, leaving: Tensor, converged: Tensor, done: 
     """Write the leaving rows' results to their places."""
     where = rows.place[leaving]
     out.x[where], out.value[where], out.gradient[where] = rows.x[leaving], rows.f[leaving], rows.g[leaving]
-    out.converged[where] = converged[leaving]
+    out.converged[where] = converged[leaving] & rows.f[leaving].isfinite()
     out.rounds[where] = done

@@ -17,7 +17,7 @@ from kappasharp.core import comparisons, laplace, likelihood
 from kappasharp.core.comparisons import Incidence
 from kappasharp.shapes import Indices, PerComparison, PerRun, PointMatrix, Points, Utilities
 
-# Beyond this |z| an answer hardly bends the likelihood any more (ω < 2 % of its largest value); BoTorch clamps here.
+# Beyond this z an answer is so expected that it hardly bends the likelihood (ω < 2 % of its largest value).
 SATURATED = 3.0
 # Points closer than this, in length scales, are as good as the same point to the kernel (correlation above 1 − 5e-7).
 NEAR_DUPLICATE = 1e-3
@@ -58,7 +58,7 @@ def path_weights(z_0: PerComparison, z_1: PerComparison, margin: float, ties: Te
     start, end = likelihood.sites(z_0, margin, ties), likelihood.sites(z_1, margin, ties)
     step = z_1 - z_0
     # Over a tiny step the quotient is rounding; the ends' mean is then exact to second order.
-    small = step.abs() < 1e-6 * (1.0 + z_0.abs())  # noqa: PLR2004
+    small = step.abs() < 1e-6 * (1.0 + z_0.abs())
     quotient = (start.slope - end.slope) / torch.where(small, torch.ones_like(step), step)
     return torch.where(small, 0.5 * (start.omega + end.omega), quotient)
 
@@ -100,7 +100,7 @@ def near_duplicates(X: Points, lengthscale: Tensor) -> Indices:
 
 
 def saturated_share(z: PerComparison) -> PerRun:
-    """The share of answers that the model finds so clear that they no longer inform it."""
+    """The share of answers that the model expected so surely that they no longer inform it."""
     if z.shape[-1] == 0:
         return z.new_zeros(z.shape[:-1])
-    return (z.abs() > SATURATED).to(z).mean(-1)
+    return (z > SATURATED).to(z).mean(-1)

@@ -9,8 +9,8 @@ Notation
     G      (*batch, m, m)  ∂ log Z / ∂A
 
 log Z ≈ Σ log p(z) − ½ αᵀ z − ½ log|B|. Its gradient has an explicit part and one through the MAP
-(Rasmussen and Williams, section 5.5.1), both carried by the one matrix G. A is assembled from the end points, so nothing is
-gathered or scattered while the hyperparameters move.
+(Rasmussen and Williams, section 5.5.1), both carried by the one matrix G. A is assembled from the end points, so
+nothing is gathered or scattered while the hyperparameters move.
 """
 
 from typing import NamedTuple
@@ -72,7 +72,7 @@ class Hyperfit(NamedTuple):
 
 
 def gather(X: Points, pairs: Pairs, ties: PerComparisonMask | None = None) -> Data:
-    """The end points of every comparison, the same with a one and their sign, and C Cᵀ, through which the nugget enters A."""
+    """The end points of every comparison, the same with sign and a one, and C Cᵀ, by which the nugget enters A."""
     flat = torch.cat([pairs[..., 0], pairs[..., 1]], -1)
     E = X.gather(-2, flat.unsqueeze(-1).expand(*flat.shape, X.shape[-1])) - 0.5
     sign = torch.ones_like(E[..., :1])
@@ -161,15 +161,17 @@ class _NegativeLogPosterior:
         return _NegativeLogPosterior(self.model, take(self.data, rows), self.z.index_select(0, rows))
 
 
-# A decrease of 1e-5 nats is a hundredth of the tightest difference in evidence that anything here is judged by.
-TOLERANCES = descent.Tolerances(gradient=1e-3, decrease=1e-5, max_rounds=200, longest_step=2.0)
+def tolerances(dtype: torch.dtype) -> descent.Tolerances:
+    """When the search stops: at a promised gain of 5e-5 nats, or at single precision's own noise in the evidence."""
+    fine = dtype == torch.float64
+    return descent.Tolerances(
+        gradient=1e-3 if fine else 1e-2, decrease=5e-5 if fine else 1e-3, max_rounds=200, longest_step=2.0
+    )
 
 
-def maximize(
-    model: Model, data: Data, theta: Parameters, z: PerComparison, tolerances: descent.Tolerances = TOLERANCES
-) -> Hyperfit:
+def maximize(model: Model, data: Data, theta: Parameters, z: PerComparison) -> Hyperfit:
     """The hyperparameters that maximise evidence plus log prior, from theta, for one flat batch of runs."""
     low, high = model.priors.bounds(theta)
     objective = _NegativeLogPosterior(model, data, z)
-    found = descent.minimize(objective, theta, low, high, tolerances)
+    found = descent.minimize(objective, theta, low, high, tolerances(theta.dtype))
     return Hyperfit(found.x, -found.value, -found.gradient, found.converged, found.rounds)

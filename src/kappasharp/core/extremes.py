@@ -5,9 +5,9 @@ Notation
     L  (runs, n, n)  Cholesky factor of M, or of σI − M
     u, v (runs, n)   unit vectors of the smallest and largest eigenvalue
 
-The low end of a Hessian is well separated, and inverse iteration settles in a few solves. The high end clusters where points
-nearly coincide, as the nugget sets it there: inverse iteration with a shift just above it, drawn closer until a factorization
-of σI − M proves that no eigenvalue lies above.
+The low end of a Hessian is well separated, and inverse iteration settles in a few solves. The high end clusters where
+points nearly coincide, as the nugget sets it there: inverse iteration with a shift just above it, drawn closer until
+a factorization of σI − M proves that no eigenvalue lies above.
 """
 
 from typing import NamedTuple
@@ -69,7 +69,7 @@ def find_low(M: Tensor) -> Low:
     u = _unit(_solve(L, torch.ones_like(M[..., 0])))
     for _ in range(LOW_STEPS):
         w = _solve(L, u)
-        # With w = M⁻¹u, (wᵀu)²/(wᵀw) ≤ 1 measures how far u is from an eigenvector, squared as the eigenvalue's error is.
+        # With w = M⁻¹u, 1 − (wᵀu)²/(wᵀw) is the squared distance of u from an eigenvector, as is the value's error.
         spread = 1.0 - _dot(w, u).square() / _dot(w, w)
         u = _unit(w)
         if float(spread.max()) <= LOW_ACCURACY:

@@ -86,7 +86,9 @@ def solve(
         return DualFit(start, start, none == 0, none.long(), none)
     limit = tolerance(A.dtype)
     sites, z = likelihood.sites(start, margin, ties), start
-    for iterations in range(1, PLAIN_ITERATIONS + 1):
+    iterations = 0
+    while iterations < PLAIN_ITERATIONS:
+        iterations += 1
         alpha = _newton_target(A, z, sites)
         z = _apply(A, alpha)
         sites = likelihood.sites(z, margin, ties)

@@ -5,8 +5,8 @@ Notation
     margin  θ/(σ√2)      noisy differences within ±θ are answered "tie"; 0 leaves no room for ties
     omega   (*batch, m)  −d² log p/dz²; the paper's ω_m is this divided by 2σ²
 
-The noisy difference is y ~ N(z, 1). A win is y > margin, a tie |y| ≤ margin: the three answers' probabilities sum to one
-and each is log-concave in z.
+The noisy difference is y ~ N(z, 1). A win is y > margin, a tie |y| ≤ margin: the three answers' probabilities sum to
+one and each is log-concave in z.
 """
 
 import math
@@ -110,9 +110,11 @@ def _tie_moments(z: AnyFloat, margin: float) -> _TieMoments:
 @cache
 def _legendre(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Gauss–Legendre nodes and weights on [−1, 1], from the eigenvalues of the Jacobi matrix (Golub–Welsch)."""
-    k = torch.arange(1, TIE_NODES, dtype=torch.float64)
-    off_diagonal = k / (4.0 * k.square() - 1.0).sqrt()
-    jacobi = torch.diag(off_diagonal, 1) + torch.diag(off_diagonal, -1)
-    nodes, vectors = torch.linalg.eigh(jacobi)
-    weights = 2.0 * vectors[0].square()
-    return nodes.to(device, dtype), weights.to(device, dtype)
+    # Kept between calls, so they must not be tied to the mode they happen to be made in.
+    with torch.inference_mode(mode=False):
+        k = torch.arange(1, TIE_NODES, dtype=torch.float64)
+        off_diagonal = k / (4.0 * k.square() - 1.0).sqrt()
+        jacobi = torch.diag(off_diagonal, 1) + torch.diag(off_diagonal, -1)
+        nodes, vectors = torch.linalg.eigh(jacobi)
+        weights = 2.0 * vectors[0].square()
+        return nodes.to(device, dtype), weights.to(device, dtype)

@@ -46,7 +46,7 @@ def log_density(z: AnyFloat) -> AnyFloat:
 
 def density(z: AnyFloat) -> AnyFloat:
     """φ(z)."""
-    return log_density(z).exp()
+    return z.square().mul_(-0.5).exp_().mul_(1.0 / math.sqrt(2.0 * math.pi))
 
 
 def cdf(z: AnyFloat) -> AnyFloat:
@@ -56,14 +56,14 @@ def cdf(z: AnyFloat) -> AnyFloat:
 
 def hazard(z: AnyFloat) -> AnyFloat:
     """ψ(z) = φ(z)/Φ(z), to machine precision for every z."""
-    return SQRT_2_OVER_PI / torch.special.erfcx(z * (-1.0 / SQRT_2))
+    return torch.special.erfcx(z * (-1.0 / SQRT_2)).reciprocal_().mul_(SQRT_2_OVER_PI)
 
 
 def derivatives(z: AnyFloat) -> Derivatives:
     """ψ, ψ(ψ + z) and its logarithmic derivative, without cancellation in either tail."""
     psi = hazard(z)
     e = psi + z
-    slope = 1.0 / e - e - psi
+    slope = e.reciprocal().sub_(e).sub_(psi)
     tail = TAIL[z.dtype]
     if z.numel() == 0 or float(z.min()) >= -tail:
         return Derivatives(psi, psi * e, slope)
@@ -91,7 +91,9 @@ def _third_tail(t: AnyFloat) -> AnyFloat:
 def _coefficients(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, ...]:
     """The coefficients of _continued_fraction(3, DEPTH), highest power first, as tensors."""
     pairs = zip(*_continued_fraction(3, DEPTH), strict=True)
-    return tuple(torch.tensor(pair, dtype=dtype, device=device) for pair in reversed(list(pairs)))
+    # Kept between calls, so it must not be tied to the mode it happens to be made in.
+    with torch.inference_mode(mode=False):
+        return tuple(torch.tensor(pair, dtype=dtype, device=device) for pair in reversed(list(pairs)))
 
 
 def _continued_fraction(first: int, depth: int) -> tuple[list[float], list[float]]:

@@ -21,7 +21,7 @@ def points(value: Any, name: str = "points") -> Tensor:
         )
     if X.dim() < POINT_DIMS or 0 in X.shape[-2:]:
         raise InvalidValueError(
-            f"`{name}` must have the shape (…, n_points, dimensions) with at least one of each, but got {tuple(X.shape)}."
+            f"`{name}` must have the shape (…, n_points, dimensions), none of them 0, but got {tuple(X.shape)}."
         )
     bad = ~X.isfinite()
     if bool(bad.any()):
@@ -49,7 +49,7 @@ def pairs(value: Any, X: Tensor, name: str = "comparisons") -> Tensor:
     if P.dim() < POINT_DIMS or P.shape[-1] != 2 or P.shape[:-2] != X.shape[:-2]:  # noqa: PLR2004
         wanted = (*X.shape[:-2], "m", 2)
         raise InvalidValueError(
-            f"`{name}` must have the shape {wanted} to go with points of shape {tuple(X.shape)}, but got {tuple(P.shape)}."
+            f"`{name}` must have the shape {wanted} for points of shape {tuple(X.shape)}, but got {tuple(P.shape)}."
         )
     P = P.to(X.device, torch.long)
     n = X.shape[-2]
@@ -80,12 +80,17 @@ def ties(value: Any, P: Tensor, threshold: float) -> Tensor | None:
     T = T.to(P.device)
     if not bool(T.any()):
         return None
+    allows_ties(threshold)
+    return T
+
+
+def allows_ties(threshold: float) -> None:
+    """A tie has a probability only where the model leaves room for one."""
     if threshold <= 0:
         raise InvalidValueError(
-            f"`ties` need a preset with a threshold above 0, but got threshold={threshold}; "
-            "use `dataclasses.replace(preset, threshold=...)`."
+            f"A tie needs a preset with a threshold above 0, but got threshold={threshold}; "
+            "`dataclasses.replace(preset, threshold=...)` makes one."
         )
-    return T
 
 
 def seeds(value: int | Sequence[int], runs: int) -> tuple[int, ...]:

@@ -120,7 +120,6 @@ class Surrogate:
         return flat.reshape(self.batch + flat.shape[1:])
 
 
-@torch.no_grad()
 def fit(
     points: Any,
     comparisons: Any,
@@ -131,16 +130,20 @@ def fit(
 ) -> Surrogate:
     """Fit a preference model to points (…, n, d) in the unit cube and answers (…, m, 2), winner first.
 
-    A method's correction acts if its gate is "always", or "decisive" and the last answer alone is decisive enough; the moving
-    average of a whole run belongs to `init`, `ask` and `tell`.
+    A method's correction acts if its gate is "always", or "decisive" and the last answer alone is decisive enough; the
+    moving average of a whole run belongs to `init`, `ask` and `tell`.
     """
     chosen_method, chosen_preset = method_named(method), preset_named(preset)
     X = doors.points(points)
     state = loop.init(points, comparisons, method=chosen_method, preset=chosen_preset, ties=ties)
-    model = chosen_preset.model
-    plain = surrogate.fit(model, state.points, state.comparisons, state.ties, theta=None, cold=True, z=None)
-    gate = chosen_method.gate
-    active = activation.is_open(gate, gate.first_step, loop.decisiveness(model, plain))
-    corrected = surrogate.correct(model, plain, chosen_method.correction, active)
+    plain, corrected = loop.released(_fit(state))
     status = surrogate.status(plain, corrected)
-    return Surrogate(chosen_method, chosen_preset, X.shape[:-2], status, model, plain, corrected)
+    return Surrogate(chosen_method, chosen_preset, X.shape[:-2], status, chosen_preset.model, plain, corrected)
+
+
+@torch.inference_mode()
+def _fit(state: loop.State) -> tuple[Fit, Corrected]:
+    model, gate = state.preset.model, state.method.gate
+    plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons, state.ties))
+    active = activation.is_open(gate, gate.first_step, loop.decisiveness(model, plain))
+    return plain, surrogate.correct(model, plain, state.method.correction, active)

@@ -4,8 +4,8 @@ A person's study is a batch of one; the lab drives many. All runs of a batch hav
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from kappasharp.methods import doors, surrogate
 from kappasharp.methods.method import Method, Preset, Query
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
-from kappasharp.methods.surrogate import Corrected, Fit
+from kappasharp.methods.surrogate import Answers, Corrected, Fit
 from kappasharp.streams import stream
 
 FIRST, SECOND, TIE = 0, 1, 2
@@ -96,7 +96,8 @@ def init(
     P = doors.pairs(comparisons, X)
     T = doors.ties(ties, P, chosen_preset.threshold)
     n, d = X.shape[-2:]
-    X, P = X.reshape(-1, n, d), P.reshape(-1, P.shape[-2], 2)
+    X = X.reshape(-1, n, d)
+    P = P.reshape(len(X), P.shape[-2], 2)
     T = None if T is None else T.reshape(P.shape[:-1])
     # Connected querying's first anchor: the winner of the last initial answer (the first point if there is none).
     anchor = P[:, -1, 0] if P.shape[1] else torch.zeros(len(X), dtype=torch.long, device=X.device)
@@ -105,16 +106,19 @@ def init(
     )  # fmt: skip
 
 
-@torch.no_grad()
 def ask(state: State) -> tuple[Question, State, Info]:
     """The next question of every run: lines 3 to 14 of Algorithm 1 for t = step + 1."""
+    return released(_ask(state))
+
+
+@torch.inference_mode()
+def _ask(state: State) -> tuple[Question, State, Info]:
     method, preset, model = state.method, state.preset, state.preset.model
     t = state.step + 1
     # line 3
-    fit = surrogate.fit(
-        model, state.points, state.comparisons, state.ties,
-        theta=state.theta, cold=preset.cold_fit, z=_padded(state.z, state.comparisons),
-    )  # fmt: skip
+    answers = Answers(state.points, state.comparisons, state.ties)
+    z = _padded(state.z, state.comparisons)
+    fit = surrogate.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit)
     # line 4
     s_exp = decisiveness(model, fit)
     # line 5
@@ -136,12 +140,28 @@ def ask(state: State) -> tuple[Question, State, Info]:
     return question, after, _info(state, t, fit, (s_exp, s_bar, active), corrected, proposal)
 
 
+T = TypeVar("T")
+
+
+def released(value: T) -> T:
+    """The same value with ordinary tensors: those made in inference mode cannot be changed or differentiated later."""
+    if isinstance(value, Tensor):
+        return cast(T, value.clone() if value.is_inference() else value)
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {part.name: released(getattr(value, part.name)) for part in fields(value)}
+        return replace(value, **changed)
+    if isinstance(value, tuple):
+        parts = [released(part) for part in value]
+        return cast(T, type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts))
+    return value
+
+
 def tell(state: State, question: Question, winner: Any) -> State:
     """The state with the answers in it: line 15. `winner` is 0 or 1 for the better design, 2 for a tie."""
     W = doors.winners(winner, len(state.points)).to(state.points.device)
     is_tie = W == TIE
     if bool(is_tie.any()):
-        doors.ties(is_tie.unsqueeze(-1), state.comparisons[:, :1], state.preset.threshold)
+        doors.allows_ties(state.preset.threshold)
     n = state.points.shape[1]
     fresh = question.known[0] == NEW  # the same for every run of a block
     numbers = n + fresh.cumsum(0) - 1

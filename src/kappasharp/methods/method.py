@@ -46,7 +46,8 @@ class Preset:
     """The choices around a method, each by name so that a result can carry them all.
 
     `nugget` is relative to the output scale. `noise` is the model's own σ; `threshold` the half-width of a tie in
-    the same units (0: ties are not part of the model). `cold_fit` starts every fit from the prior's mode as well as from the last one.
+    the same units (0: ties are not part of the model). `cold_fit` starts every fit from the prior's mode as well as
+    from the last one.
     """
 
     priors: str = "botorch_0_18"

@@ -1,4 +1,4 @@
-"""The methods and presets by name. The first table is the paper's list of methods and ablations; a new method is one row."""
+"""The methods and presets by name. The first table is the paper's list of methods and ablations: a method is a row."""
 
 from collections.abc import Mapping
 from dataclasses import replace

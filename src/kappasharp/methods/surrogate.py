@@ -26,6 +26,14 @@ WITH_COVARIANCE = (Placement.COVARIANCE, Placement.BOTH)
 WITH_MAP = (Placement.MAP, Placement.BOTH)
 
 
+class Answers(NamedTuple):
+    """Points (runs, n, d), comparisons (runs, m, 2), and which of them were ties (None: none)."""
+
+    X: Tensor
+    pairs: Tensor
+    ties: Tensor | None = None
+
+
 class Fit(NamedTuple):
     """The plain Laplace fit of a flat batch of runs, before any correction."""
 
@@ -64,9 +72,13 @@ def fit_hyperparameters(model: Model, data: evidence.Data, starts: list[Tensor],
 
 
 def fit(
-    model: Model, X: Tensor, pairs: Tensor, ties: Tensor | None, *, theta: Tensor | None, cold: bool, z: Tensor | None
+    model: Model, answers: Answers, *, theta: Tensor | None = None, z: Tensor | None = None, cold: bool = True
 ) -> Fit:
-    """Line 3 of Algorithm 1: hyperparameters, MAP f̂₀ and the posterior 𝒩(f̂₀, H⁻¹), warm from theta and z if given."""
+    """Line 3 of Algorithm 1: hyperparameters, MAP f̂₀ and the posterior 𝒩(f̂₀, H⁻¹), warm from theta and z if given.
+
+    `cold` starts from the prior's mode as well; the better end wins.
+    """
+    X, pairs, ties = answers
     runs, _, d = X.shape
     C = comparisons.incidence(pairs, X.shape[-2])
     starts = [] if theta is None else [theta]
@@ -89,7 +101,15 @@ def weights(model: Model, found: MapFit, ties: Tensor | None) -> Tensor:
 
 def hessian(model: Model, fit: Fit) -> tuple[Tensor, Tensor, Tensor]:
     """H and a = diag K⁻¹ at the plain MAP, and whether K was positive definite. [eq:precision]"""
-    return correction.precision(fit.K, comparisons.laplacian(fit.C, weights(model, fit.map, fit.ties)))
+    return _precision(model, fit, weights(model, fit.map, fit.ties))
+
+
+def _precision(model: Model, fit: Fit, omega: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """K⁻¹ + Cᵀ diag(ω) C, always in double precision: single precision cannot hold a nugget below 1e-6."""
+    K = fit.K
+    if K.dtype != torch.float64:
+        K = kernel.covariance(model.family, fit.X.double(), fit.hyper.theta.double(), model.nugget)
+    return correction.precision(K, comparisons.laplacian(fit.C, omega.double()))
 
 
 def correct(model: Model, fit: Fit, choice: Correction, active: Tensor) -> Corrected:
@@ -110,7 +130,7 @@ def correct(model: Model, fit: Fit, choice: Correction, active: Tensor) -> Corre
     found = correction.calibrate(H, a, choice.target_exponent)
     # No η* means no correction in that run; `found` and the status word say so.
     eta = torch.where(found.found & usable, found.eta, 0.0)
-    r = correction.spread(choice.weights, eta, a)
+    r = correction.spread(choice.weights, eta, a).to(fit.K)
     shifted, corrected = _apply(model, part, choice, r)
     posterior_out = Posterior(
         model.family,
@@ -145,12 +165,12 @@ def status(fit: Fit, corrected: Corrected) -> tuple[str, ...]:
 
 def diagnose(model: Model, fit: Fit, corrected: Corrected) -> Diagnostics:
     """Every diagnostic of a fit and its correction."""
-    r, found = corrected.correction, corrected.map
-    H, _, _ = correction.precision(fit.K, comparisons.laplacian(fit.C, weights(model, found, fit.ties)))
+    r, found = corrected.correction.double(), corrected.map
+    H, _, _ = _precision(model, fit, weights(model, found, fit.ties))
     H_plain, _, _ = hessian(model, fit)
     averaged = diagnostics.path_weights(fit.map.dual.z, found.dual.z, model.likelihood.margin, fit.ties)
-    H_bar, _, _ = correction.precision(fit.K, comparisons.laplacian(fit.C, averaged / model.likelihood.scale**2))
-    shift, bound = diagnostics.map_shift(H_bar, fit.map.f, found.f, r)
+    H_bar, _, _ = _precision(model, fit, averaged / model.likelihood.scale**2)
+    shift, bound = diagnostics.map_shift(H_bar, fit.map.f.double(), found.f.double(), r)
     lambda_1 = diagnostics.relative_size(H, r)
     low, high, before = diagnostics.condition_number(H_plain)
     _, _, after = diagnostics.condition_number(H_plain + torch.diag_embed(r))

@@ -1,0 +1,296 @@
+"""`make bench`: our speed as a ratio against BoTorch in the same run, and the quality that it was not bought with.
+
+Prints a table and writes benchmarks/latest.json. `--only turn,block,overhead,memory,solves` runs a part.
+"""
+
+import argparse
+import json
+import platform
+import resource
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import kappasharp as ks
+from benchmarks import peers
+from kappasharp.acquisition import maximize
+from kappasharp.core import evidence, kernel, laplace
+from kappasharp.core.likelihood import Probit
+from kappasharp.methods import surrogate
+from kappasharp.methods.loop import released
+from kappasharp.streams import stream
+
+HERE = Path(__file__).parent
+SIZES = (26, 56, 106)
+RUNS, QUERIES = 60, 50
+PRESET = ks.PRESETS["modern"]
+
+
+def timed(function, *arguments):
+    start = time.perf_counter()
+    result = function(*arguments)
+    return result, time.perf_counter() - start
+
+
+def states():
+    """(problem, seed, points, pairs) of every recorded state."""
+    arrays = np.load(HERE / "states.npz")
+    for key in sorted({name.rsplit("/", 1)[0] for name in arrays}):
+        for n in SIZES:
+            points = torch.as_tensor(arrays[f"{key}/points"][:n])
+            pairs = torch.as_tensor(arrays[f"{key}/pairs"][: 15 + (n - 6) // 2])
+            yield key, n, points, pairs
+
+
+# --- one turn: fit and EUBO, batch of one --------------------------------------------------------------------------
+
+
+def our_fit(points, pairs):
+    with torch.inference_mode():
+        return surrogate.fit(PRESET.model, surrogate.Answers(points[None], pairs[None]))
+
+
+def our_proposal(fitted, name, seed):
+    request = maximize.Request([stream(seed, "bench")])
+    with torch.inference_mode():
+        return maximize.propose(fitted.posterior, maximize.MAXIMIZERS[name], request)
+
+
+def best_of_256(fitted):
+    search = maximize.Maximizer(raw=1024, starts=256, finalists=256, from_pool=False, max_rounds=300)
+    with torch.inference_mode():
+        return float(maximize.propose(fitted.posterior, search, maximize.Request([stream(0, "bench best")])).value)
+
+
+def evidence_at(points, pairs, theta):
+    data = evidence.gather(points[None], pairs[None])
+    start = torch.zeros(1, len(pairs))
+    with torch.no_grad():
+        found = evidence.evaluate(PRESET.model, data, theta, start)
+    return float(found.value + PRESET.model.priors.log_density(theta))
+
+
+def turn():
+    ours, theirs = dict.fromkeys(SIZES, 0.0), dict.fromkeys(SIZES, 0.0)
+    worse_evidence, worse_eubo, gaps, count = 0, 0, {"default": [], "paper": [], "botorch": []}, 0
+    for key, n, points, pairs in states():
+        torch.manual_seed(0)
+        d = points.shape[-1]
+        our_proposal(our_fit(points, pairs), "default", 0)  # warm-up, of both
+        if count == 0:
+            peers.propose(peers.fit(points, pairs), d)
+        fitted, fit_seconds = timed(our_fit, points, pairs)
+        found, eubo_seconds = timed(our_proposal, fitted, "default", 0)
+        model, their_fit_seconds = timed(peers.fit, points, pairs)
+        _, their_eubo_seconds = timed(peers.propose, model, d)
+        ours[n] += fit_seconds + eubo_seconds
+        theirs[n] += their_fit_seconds + their_eubo_seconds
+        difference = float(fitted.hyper.value) - evidence_at(points, pairs, peers.theta(model))
+        worse_evidence += difference < -1e-3
+        _, theirs_on_ours = peers.maximize(peers.OurEubo(released(fitted.posterior)), d)
+        worse_eubo += float(found.value) < theirs_on_ours * (1 - 1e-3)
+        values = {
+            "default": float(found.value),
+            "paper": float(our_proposal(fitted, "paper", 0).value),
+            "botorch": theirs_on_ours,
+        }
+        best = max(best_of_256(fitted), *values.values())
+        for name, value in values.items():
+            gaps[name].append((best - value) / best)
+        count += 1
+        print(
+            f"  {key:15} n={n:<4} fit {fit_seconds * 1e3:6.1f} / {their_fit_seconds * 1e3:6.0f} ms   "
+            f"EUBO {eubo_seconds * 1e3:6.1f} / {their_eubo_seconds * 1e3:6.0f} ms   evidence {difference:+8.4f}   "
+            f"gap {gaps['default'][-1]:8.4%} (BoTorch {gaps['botorch'][-1]:.4%})",
+            flush=True,
+        )
+    ratios = {str(n): theirs[n] / ours[n] for n in SIZES}
+    return {
+        "turn_ratio": min(ratios.values()),
+        "turn_ratio_by_size": ratios,
+        "turn_ms_by_size": {str(n): ours[n] / count * len(SIZES) * 1e3 for n in SIZES},
+        "evidence_not_worse": 1 - worse_evidence / count,
+        "eubo_not_worse": 1 - worse_eubo / count,
+        "eubo_gap_to_best": float(np.mean(gaps["default"])),
+        "eubo_gap_to_best_paper": float(np.mean(gaps["paper"])),
+        "eubo_gap_to_best_botorch": float(np.mean(gaps["botorch"])),
+    }
+
+
+# --- whole runs: a block of 60 in lockstep against one BoTorch run --------------------------------------------------
+
+
+def our_block(function, method, runs=RUNS, preset=PRESET):
+    starts = [peers.first_answers(function, seed) for seed in range(runs)]
+    points, pairs = (torch.stack(part) for part in zip(*starts, strict=True))
+    generator = torch.Generator().manual_seed(0)
+    state = ks.init(points, pairs, method=method, preset=preset, seeds=range(runs))
+    begin = time.perf_counter()
+    unconverged = 0
+    for _ in range(QUERIES):
+        question, state, info = ks.ask(state)
+        unconverged += int((~info.map_converged).sum())
+        noisy = peers.utility(function, question.points) + peers.NOISE * torch.randn(runs, 2, generator=generator)
+        state = ks.tell(state, question, noisy.argmax(-1))
+    seconds = time.perf_counter() - begin
+    best = peers.utility(function, state.points).amax(-1)
+    return seconds / runs, best, unconverged
+
+
+def their_run(function, seed=0):
+    points, pairs = peers.first_answers(function, seed)
+    for _ in range(QUERIES):
+        pair = peers.propose(peers.fit(points, pairs), function.dim)
+        points, pairs = peers.answer(function, points, pairs, pair)
+    return float(peers.utility(function, points).max())
+
+
+def block():
+    ratios, seconds = {}, {}
+    for name, function in peers.PROBLEMS.items():
+        ours, best, _ = our_block(function, "baseline")
+        _, theirs = timed(their_run, function)
+        ratios[name], seconds[name] = theirs / ours, ours
+        print(
+            f"  {name:12} ours {ours:.3f} s a run, BoTorch {theirs:.1f} s, ratio {ratios[name]:.0f}; "
+            f"our best utility {float(best.mean()):.3f} ± {float(best.std()):.3f}",
+            flush=True,
+        )
+    return {"block_ratio": min(ratios.values()), "block_ratio_by_problem": ratios, "block_seconds_per_run": seconds}
+
+
+def overhead():
+    result = {}
+    for name, function in peers.PROBLEMS.items():
+        plain, _, _ = our_block(function, "baseline")
+        static, _, _ = our_block(function, "static")
+        result[name] = static / plain
+        print(f"  {name:12} baseline {plain:.3f} s, static {static:.3f} s a run: {static / plain:.3f}", flush=True)
+    return {"kappasharp_overhead": float(np.mean(list(result.values()))), "kappasharp_overhead_by_problem": result}
+
+
+def memory():
+    """Peak memory of a block of 60 above that of the idle process, in a process of its own."""
+    code = "from benchmarks import run; run.report_memory()"
+    text = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    return {"memory_mb": float(text.split()[-1])}
+
+
+def report_memory():
+    configure()
+    function = peers.PROBLEMS["levy-10d"]
+    our_block(function, "baseline", runs=1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    our_block(function, "static")
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+
+
+# --- every MAP solve has its certificate ----------------------------------------------------------------------------
+
+
+def clustered(points):
+    """Near-duplicates of the recorded points at 1e-3, 1e-6 and 1e-12."""
+    generator = torch.Generator().manual_seed(0)
+    for size in (1e-3, 1e-6, 1e-12):
+        noise = torch.randn(points.shape, generator=generator) * size
+        yield (points[:1] + noise).clamp(0, 1)
+
+
+def solves():
+    """The share of solves without certificate, on states and clusters, over a spread of hyperparameters."""
+    shares = {}
+    for dtype in (torch.float64, torch.float32):
+        failed = total = 0
+        for _, _, points, pairs in states():
+            for X in (points, *clustered(points)):
+                thetas = spread_of_hyperparameters(points.shape[-1]).to(dtype)
+                A = contrast_covariance(X.to(dtype), pairs, thetas)
+                found = laplace.solve(A, 0.0, A.new_zeros(A.shape[:-1]))
+                failed += int((~found.converged).sum())
+                total += len(thetas)
+        shares[str(dtype).removeprefix("torch.")] = failed / total
+        print(f"  {dtype}: {failed} of {total} solves without certificate", flush=True)
+    return {"map_unconverged": shares}
+
+
+def spread_of_hyperparameters(d):
+    """Length scales from 0.02 to 5, output scales from 0.1 to 100."""
+    scales = torch.cartesian_prod(torch.logspace(-1.7, 0.7, 5), torch.logspace(-1, 2, 5)).log()
+    return torch.cat([scales[:, :1].expand(-1, d), scales[:, 1:]], -1)
+
+
+def contrast_covariance(X, pairs, thetas):
+    many = X.expand(len(thetas), *X.shape)
+    K = kernel.covariance("rbf", many, thetas, PRESET.nugget)
+    C = laplace.comparisons.incidence(pairs.expand(len(thetas), *pairs.shape), X.shape[0])
+    return laplace.comparisons.congruence(C, K) / Probit().scale ** 2
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+BARS = {
+    "turn_ratio": ("≥ 15", lambda v: v >= 15),
+    "block_ratio": ("≥ 50", lambda v: v >= 50),
+    "evidence_not_worse": ("≥ 0.98", lambda v: v >= 0.98),
+    "eubo_not_worse": ("≥ 0.98", lambda v: v >= 0.98),
+    "eubo_gap_to_best": ("≤ 0.01", lambda v: v <= 0.01),
+    "kappasharp_overhead": ("≤ 1.15", lambda v: v <= 1.15),
+    "memory_mb": ("≤ 500", lambda v: v <= 500),
+    "map_unconverged": ("0 / < 0.001", lambda v: v["float64"] == 0 and v["float32"] < 1e-3),
+}
+PARTS = {"turn": turn, "block": block, "overhead": overhead, "memory": memory, "solves": solves}
+
+
+def provenance():
+    try:
+        commit = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True, cwd=HERE
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        commit = "unknown"
+    return {
+        "commit": commit,
+        "machine": f"{platform.machine()} {platform.system()}, one thread",
+        **{name: version(name) for name in ("kappasharp", "torch", "botorch", "gpytorch")},
+        "python": platform.python_version(),
+    }
+
+
+def configure():
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default=",".join(PARTS), help="which parts, separated by commas")
+    wanted = parser.parse_args().only.split(",")
+    configure()
+    target = HERE / "latest.json"
+    results = json.loads(target.read_text()) if target.exists() and len(wanted) < len(PARTS) else {}
+    for name in wanted:
+        print(f"{name}:", flush=True)
+        results.update(PARTS[name]())
+        results["provenance"] = provenance()
+        target.write_text(json.dumps(results, indent=2) + "\n")
+    print(f"\n{'key':24}{'measured':>34}{'bar':>14}")
+    missed = []
+    for key, (bar, holds) in BARS.items():
+        if key in results:
+            shown = json.dumps(results[key]) if isinstance(results[key], dict) else f"{results[key]:.4g}"
+            ok = holds(results[key])
+            missed += [] if ok else [key]
+            print(f"{key:24}{shown:>34}{bar:>14}  {'' if ok else 'MISSED'}")
+    for key in ("turn_ratio_by_size", "block_ratio_by_problem", "eubo_gap_to_best_paper", "eubo_gap_to_best_botorch"):
+        if key in results:
+            print(f"{key}: {json.dumps(results[key])}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

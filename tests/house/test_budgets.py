@@ -1,0 +1,52 @@
+"""Small files, small functions, few parameters. A budget is kept by cutting the code, not by raising the number."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[2] / "src" / "kappasharp"
+FILE_LINES = 300
+BODY_LINES = 40
+PARAMETERS = 6
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+FILES = sorted(SRC.rglob("*.py"))
+
+
+def functions(source: str) -> Iterator[Function]:
+    return (node for node in ast.walk(ast.parse(source)) if isinstance(node, Function))
+
+
+def body_lines(function: Function) -> int:
+    """Lines from the first statement after the docstring to the last; blank lines and comments between them count."""
+    statements = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return statements[-1].end_lineno - statements[0].lineno + 1 if statements else 0
+
+
+def parameters(function: Function) -> int:
+    """Parameters without self and cls."""
+    given = function.args
+    names = [arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")]) + bool(given.vararg) + bool(given.kwarg)
+
+
+def over_budget(source: str) -> list[str]:
+    found = [(f.name, body_lines(f), parameters(f)) for f in functions(source)]
+    long = [f"{name}: a body of {lines} lines" for name, lines, _ in found if lines > BODY_LINES]
+    return long + [f"{name}: {count} parameters" for name, _, count in found if count > PARAMETERS]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
+def test_file(path):
+    source = path.read_text("utf-8")
+    assert len(source.splitlines()) <= FILE_LINES
+    assert over_budget(source) == []
+
+
+def test_the_check_bites():
+    body = "\n".join(f"    x{i} = {i}" for i in range(BODY_LINES))
+    assert over_budget(f'def f(a, b, c, *, d, e, g):\n    """One\n    two."""\n{body}') == []
+    assert over_budget(f"def f():\n{body}\n    return 1") == ["f: a body of 41 lines"]
+    assert over_budget("class A:\n    def f(self, a, b, c, d, *e, f, **g): ...") == ["f: 7 parameters"]

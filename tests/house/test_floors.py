@@ -1,0 +1,108 @@
+"""Imports run downwards only: read from the syntax tree, those inside functions and under TYPE_CHECKING included."""
+
+import ast
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+SRC = Path(__file__).parents[2] / "src"
+FRONT_DOOR = "kappasharp"
+FLOORS = {
+    "errors": 1, "shapes": 1, "streams": 1,
+    "core": 2, "problems": 2,
+    "acquisition": 3,
+    "methods": 4,
+    "study": 5, "lab": 5, "botorch_model": 5,
+    "app": 6, FRONT_DOOR: 7,
+}  # fmt: skip
+# What a room may import from outside, beside the standard library; `problems` and `lab` bring their own by an extra.
+LIBRARIES = {
+    FRONT_DOOR: (), "errors": (), "shapes": ("torch", "jaxtyping"), "streams": ("torch",),
+    "core": ("torch",), "acquisition": ("torch",), "methods": ("torch",),
+    "study": ("torch", "sqlalchemy"), "botorch_model": ("torch", "botorch", "gpytorch"),
+    "app": ("torch", "click", "starlette", "uvicorn"),
+}  # fmt: skip
+DYNAMIC = ("import_module", "__import__")
+# Time, files, logs and a second source of chance have no place among the equations.
+NOT_AMONG_EQUATIONS = {"time", "datetime", "logging", "os", "io", "pathlib", "tempfile", "random", "secrets"}
+
+
+def read_modules() -> dict[str, str]:
+    paths = {path.relative_to(SRC).with_suffix(""): path for path in SRC.rglob("*.py")}
+    return {".".join(p.parts).removesuffix(".__init__"): path.read_text("utf-8") for p, path in paths.items()}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else FRONT_DOOR
+
+
+def imports(source: str, modules: dict[str, str]) -> set[str]:
+    """Every module that this source names in an import; "from p import m" counts as p.m where that is a module."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            inner = {f"{base}.{alias.name}" for alias in node.names} & set(modules)
+            # The package's face is never the way to a module of it.
+            found |= {base} if base == FRONT_DOOR else inner or {base}
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in DYNAMIC:
+            found |= {a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+    return found
+
+
+def complaint(module: str, target: str) -> str | None:
+    """Why this module may not import that one; None where it may."""
+    here, top = room(module), target.split(".", maxsplit=1)[0]
+    if target.startswith("."):
+        return "is relative"
+    if top != FRONT_DOOR:
+        if here in ("core", "acquisition") and top in NOT_AMONG_EQUATIONS:
+            return "has no place among the equations"
+        known = top in sys.stdlib_module_names or here not in LIBRARIES or top in LIBRARIES[here]
+        return None if known else "is not one of the room's libraries"
+    there = room(target)
+    if there == FRONT_DOOR:
+        return "goes through the package's face"
+    if there != here and FLOORS[there] >= FLOORS[here]:
+        return "runs up, or to a stranger on the same floor"
+    return None
+
+
+def complaints(modules: dict[str, str]) -> list[str]:
+    pairs = [(module, target) for module, source in modules.items() for target in imports(source, modules)]
+    return sorted(f"{m} -> {t} {why}" for m, t in pairs if (why := complaint(m, t)))
+
+
+def test_every_room_has_a_floor():
+    assert {room(module) for module in read_modules()} <= set(FLOORS)
+
+
+def test_imports_run_downwards():
+    assert complaints(read_modules()) == []
+
+
+def test_no_circles():
+    modules = read_modules()
+    graph = {module: imports(source, modules) & set(modules) for module, source in modules.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError with the circle in it
+
+
+def test_rooms_have_no_face():
+    modules = read_modules()
+    rooms = [path.parent.name for path in SRC.glob("kappasharp/*/__init__.py")]
+    assert [name for name in rooms if modules[f"kappasharp.{name}"].strip()] == []
+
+
+def test_the_check_bites():
+    bad = {
+        "kappasharp.core.a": "def f():\n    from kappasharp.methods import b",
+        "kappasharp.methods.b": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import kappasharp.app.c",
+        "kappasharp.app.c": "from kappasharp import fit",
+        "kappasharp.errors": "from kappasharp.shapes import Points",
+        "kappasharp.shapes": "import importlib\nimportlib.import_module('kappasharp.core.a')",
+        "kappasharp.core.d": "import logging\nimport gpytorch\nfrom . import a",
+        "kappasharp.study.e": "from kappasharp.lab import run",
+    }
+    assert len(complaints(bad)) == 9

@@ -1,0 +1,70 @@
+"""What `import kappasharp` gives and what it costs: an exact list of names, and nothing beside torch."""
+
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import kappasharp
+
+DOCS = Path(__file__).parents[2] / "docs"
+NAMES = {
+    "METHODS", "PRESETS", "Info", "KappaSharpError", "Method", "Preset", "Question", "State", "Surrogate",
+    "__version__", "ask", "fit", "init", "tell",
+}  # fmt: skip
+# Names of methods and presets are written into results: one may be added, none may change.
+METHODS = [
+    "baseline", "static", "fixed20", "adaptive", "connected",
+    "jitter", "diagonal", "metric_only", "cov_only", "full_augmentation",
+]  # fmt: skip
+PRESETS = ["paper", "modern", "dimension_scaled"]
+OPTIONAL = ["beartype", "botorch", "click", "gpytorch", "jaxtyping", "matplotlib", "mpmath", "pandas", "scipy"]
+
+
+def python(code: str) -> str:
+    """What a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_exact_names():
+    assert set(kappasharp.__all__) == NAMES
+    public = {name for name in vars(kappasharp) if not name.startswith("_")}
+    modules = {name for name in public if isinstance(getattr(kappasharp, name), types.ModuleType)}
+    assert public - modules == NAMES - {"__version__"}
+
+
+def test_exact_registry():
+    assert list(kappasharp.METHODS) == METHODS
+    assert list(kappasharp.PRESETS) == PRESETS
+
+
+def test_every_method_and_preset_is_explained():
+    page = (DOCS / "how-to-choose.md").read_text("utf-8")
+    assert [name for name in METHODS + PRESETS if f"`{name}`" not in page] == []
+
+
+def test_import_brings_nothing_but_torch():
+    """Only the standard library, torch and what torch itself imports: whatever else happens to be installed."""
+    code = """
+import sys, torch
+before = {name.partition(".")[0] for name in sys.modules}
+import kappasharp
+after = {name.partition(".")[0] for name in sys.modules}
+print(*sorted(after - before - set(sys.stdlib_module_names)))
+"""
+    assert python(code).split() == ["kappasharp"]
+
+
+def test_a_question_needs_nothing_but_torch():
+    """The loop runs where no optional package is installed (an entry of None makes an import fail)."""
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys({OPTIONAL}))
+import kappasharp as ks
+state = ks.init([[0.1], [0.9]], [[0, 1]])
+question, state, info = ks.ask(state)
+print(len(ks.tell(state, question, 0).points[0]), *info.status)
+"""
+    assert python(code).split() == ["4", "ok"]

@@ -1,0 +1,165 @@
+"""Words that hide what a thing is, chance without a name, sentences glued together, failures without a word."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from kappasharp.core import likelihood
+
+SRC = Path(__file__).parents[2] / "src" / "kappasharp"
+FILES = sorted(SRC.rglob("*.py"))
+FORBIDDEN = {"util", "utils", "helper", "helpers", "misc", "common", "manager"}
+# Draw from a generator if they are given one, and from the global one if not.
+DRAWS = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli", "multinomial"}
+DRAWS |= {"uniform_", "normal_", "bernoulli_", "random_", "exponential_", "poisson"}
+# The tail's formula is computed for every z and chosen only below −tail; the clamp keeps it finite elsewhere.
+MAY_CLAMP = {("normal.py", "derivatives")}
+
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
+
+
+def words(name: str) -> set[str]:
+    """Snake, camel and kebab case taken apart, in lower case."""
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name)}
+
+
+def given_names(tree: ast.AST) -> Iterator[str]:
+    """Every name that this source coins; names that it only uses are others' business."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+
+
+@each_file
+def test_no_drawer_words(path):
+    names = [*path.relative_to(SRC).with_suffix("").parts, *given_names(ast.parse(path.read_text("utf-8")))]
+    assert [name for name in names if words(name) & FORBIDDEN] == []
+
+
+@each_file
+def test_a_problem_is_not_a_benchmark(path):
+    assert "benchmark" not in path.read_text("utf-8").lower()
+
+
+def chance(tree: ast.AST) -> list[str]:
+    """Uses of a global generator: NumPy's, Python's, torch's."""
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                found += [alias.name for alias in names if alias.name in ("random", "numpy.random", "secrets")]
+            case ast.ImportFrom(module="random" | "numpy.random" | "secrets" as module):
+                found.append(module)
+            case ast.Attribute(value=ast.Name(id="np" | "numpy" | "torch"), attr="random" as name):
+                found.append(name)
+            case ast.Attribute(attr="manual_seed" | "seed_all" | "manual_seed_all" | "set_rng_state" as name):
+                found.append(name)
+            case ast.Call(func=ast.Attribute(attr=name), keywords=keywords) if name in DRAWS:
+                found += [name] if "generator" not in {keyword.arg for keyword in keywords} else []
+    return found
+
+
+@each_file
+def test_chance_has_a_name(path):
+    found = chance(ast.parse(path.read_text("utf-8")))
+    assert found == (["manual_seed"] if path.name == "streams.py" else [])
+
+
+def literals(source: str) -> Iterator[tuple[tokenize.TokenInfo, tokenize.TokenInfo]]:
+    """First and last token of every string literal, None where something else stands between two of them."""
+    start, depth = None, 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        kind = tokenize.tok_name[token.type]
+        if kind.endswith("_START"):  # f-strings are several tokens from Python 3.12 on
+            start, depth = (token if depth == 0 else start), depth + 1
+        elif kind.endswith("_END") and depth:
+            depth -= 1
+            if depth == 0:
+                yield start, token
+        elif depth == 0 and kind == "STRING":
+            yield token, token
+        elif depth == 0 and kind not in ("NL", "COMMENT"):
+            yield None, None
+
+
+def glued(source: str) -> list[str]:
+    """Neighbouring literals whose join is a word against a word."""
+    lines = source.splitlines()
+    found, before = [], None
+    for start, end in literals(source):
+        if before is not None and start is not None:
+            left = re.sub(r"[\"']+$", "", lines[before.end[0] - 1][: before.end[1]])
+            right = re.sub(r"^[a-zA-Z]{0,2}[\"']+", "", lines[start.start[0] - 1][start.start[1] :])
+            if re.search(r"(?<!\\n)[\w}.,;:!?)`%]$", left) and re.match(r"[\w{`(]", right):
+                found.append(f"line {start.start[0]}: {left[-12:]}|{right[:12]}")
+        before = end
+    return found
+
+
+@each_file
+def test_no_glued_sentences(path):
+    assert glued(path.read_text("utf-8")) == []
+
+
+def silent(tree: ast.AST) -> list[int]:
+    """Lines where an error is caught by no name, or by any name and then dropped."""
+    handlers = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+    return [h.lineno for h in handlers if h.type is None or all(isinstance(s, ast.Pass) for s in h.body)]
+
+
+@each_file
+def test_nothing_fails_in_silence(path):
+    assert silent(ast.parse(path.read_text("utf-8"))) == []
+
+
+@each_file
+def test_no_todo_without_an_issue(path):
+    lines = path.read_text("utf-8").splitlines()
+    marked = [line.strip() for line in lines if re.search(r"\b(TODO|FIXME|XXX)\b", line)]
+    assert [line for line in marked if not re.search(r"#\d+", line)] == []
+
+
+def clamped_z(tree: ast.AST) -> list[str]:
+    """Functions that clamp an expression in z."""
+    found = []
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+            if getattr(call.func, "attr", "") not in ("clamp", "clamp_", "clip", "clip_", "clamp_min", "clamp_max"):
+                continue
+            inside = {
+                node.id for part in (call.func, *call.args) for node in ast.walk(part) if isinstance(node, ast.Name)
+            }
+            found += [function.name] if inside & {"z", "z_0", "z_1", "z_trial", "shifted"} else []
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(SRC.glob("core/*.py")), ids=lambda path: path.name)
+def test_z_is_never_clamped(path):
+    found = clamped_z(ast.parse(path.read_text("utf-8")))
+    assert {(path.name, name) for name in found} <= MAY_CLAMP
+
+
+def test_the_likelihood_goes_on_beyond_three():
+    z = torch.linspace(-60.0, 6.0, 67)
+    slope, omega = likelihood.sites(z)
+    log_slope = likelihood.curvature(z).log_slope
+    for falling in (-likelihood.log_probability(z), slope, omega[55:], log_slope):
+        assert bool((falling.diff() < 0).all())
+
+
+def test_the_checks_bite():
+    assert words("KernelUtils_v2") & FORBIDDEN and words("communal") & FORBIDDEN == set()
+    assert chance(ast.parse("np.random.seed(1)\ntorch.rand(2)\ntorch.rand(2, generator=g)")) == ["rand", "random"]
+    assert chance(ast.parse("import random\ntorch.manual_seed(1)")) == ["random", "manual_seed"]
+    assert len(glued("x = ('one'\n     'two')\ny = (f'{a}'  # why\n     f'{b}')\nz = 'a ' 'b'\nw = ['a', 'b']")) == 2
+    assert silent(ast.parse("try:\n    f()\nexcept ValueError:\n    pass")) == [3]
+    assert clamped_z(ast.parse("def f(z):\n    return g((-z).clamp(min=-3.0))")) == ["f"]

@@ -1,0 +1,85 @@
+"""docs/paper-map.md holds: labels of the paper, functions that exist, tests that exist, and nothing left out."""
+
+import re
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "paper-map.md").read_text("utf-8")
+SOURCES = {path: path.read_text("utf-8") for path in sorted((ROOT / "src").rglob("*.py"))}
+LABEL = r"(?:eq|prop|thm|alg|sec|app|tab|fig):\w+"
+# What the paper states and computes; its sections, tables and figures are not code.
+STATED = ("eq:", "prop:", "thm:", "alg:")
+
+
+class Row(NamedTuple):
+    label: str
+    functions: list[str]
+    tests: list[str]
+
+
+def read_rows() -> list[Row]:
+    """Rows of the page's tables: the label's cell, and after one of prose the functions' and the tests'."""
+    rows = []
+    for line in PAGE.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        at = next((i for i, cell in enumerate(cells) if re.fullmatch(f"`{LABEL}`", cell)), None)
+        if at is not None:
+            functions, tests = (re.findall(r"`([^`]+)`", cell) for cell in cells[at + 2 : at + 4])
+            rows.append(Row(cells[at].strip("`"), functions, tests))
+    return rows
+
+
+ROWS = read_rows()
+PAPER = set(re.findall(LABEL, PAGE.split("## Labels of the paper")[1]))
+each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
+
+
+def test_the_page_is_read():
+    assert len(PAPER) == 62
+    assert len(ROWS) == len({row.label for row in ROWS}) == 25
+
+
+@each_row
+def test_label_is_the_papers(row):
+    assert row.label in PAPER
+
+
+@each_row
+def test_functions_exist(row):
+    assert row.functions
+    for name in row.functions:
+        room, module, *attributes = name.split(".")
+        reduce(getattr, attributes, import_module(f"kappasharp.{room}.{module}"))
+
+
+@each_row
+def test_tests_exist(row):
+    assert row.tests
+    assert [test for test in row.tests if not (ROOT / test).is_file()] == []
+
+
+def test_every_statement_has_a_row():
+    assert {label for label in PAPER if label.startswith(STATED)} == {row.label for row in ROWS}
+
+
+def test_every_test_of_the_paper_has_a_row():
+    mapped = {test for row in ROWS for test in row.tests}
+    assert [path.name for path in ROOT.glob("tests/paper/test_*.py") if f"tests/paper/{path.name}" not in mapped] == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_labels_in_the_source_are_mapped(path):
+    named = set(re.findall(rf"\[({LABEL})\]", SOURCES[path]))
+    assert named - {row.label for row in ROWS} == set()
+
+
+def test_departures_in_the_source_have_headings():
+    headings = re.findall(r"^## (\d+)\. ", (ROOT / "docs" / "departures.md").read_text("utf-8"), re.MULTILINE)
+    named = {number for source in SOURCES.values() for number in re.findall(r"Departure (\d+)", source)}
+    assert headings == [str(number + 1) for number in range(len(headings))]
+    assert named <= set(headings)
