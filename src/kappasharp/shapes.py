@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from torch import Tensor
 
-if TYPE_CHECKING or "jaxtyping" not in sys.modules:
+if TYPE_CHECKING or sys.modules.get("jaxtyping") is None:
     Points: TypeAlias = Tensor
     Pairs: TypeAlias = Tensor
     Utilities: TypeAlias = Tensor

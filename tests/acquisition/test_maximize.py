@@ -63,6 +63,16 @@ def test_the_result_is_at_least_as_good_as_every_start(name, anchored):
     assert float((found.value - best_start).max()) > 1e-3, "no start was improved: the ascent did nothing"
 
 
+def test_the_best_of_the_sorting_rounds_go_on():
+    """Stopping after the sorting rounds, with every start still in it, never leaves a higher pair than going on."""
+    post = fitted(runs=12, d=4, seed=50)
+    maximizer = MAXIMIZERS["default"]
+    sorted_only = replace(maximizer, finalists=maximizer.starts, max_rounds=maximizer.sorting_rounds)
+    assert maximizer.finalists < maximizer.starts
+    first = propose(post, sorted_only, request(12)).value
+    assert bool((propose(post, maximizer, request(12)).value >= first - 1e-12).all())
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_pair_is_a_local_maximum(name):
     """No small step inside the cube gains more than the search's own tolerance."""

@@ -88,6 +88,25 @@ def test_the_first_crossing_is_taken_where_kappa_is_not_monotone():
     assert float(found.eta) == pytest.approx(calibration.calibrate(H, a, target_exponent), rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("spectrum", "prior", "target_exponent", "first"),
+    [
+        ([-1.3, -0.7, 0.9], [4.8, 7.3, 4.0], 0.2, 78.95),
+        ([0.9, 1.3, 1.1, 1.4], [1.4, -5.0, 7.9, 3.7], 0.1, 8.534),
+    ],
+)
+def test_a_later_crossing_is_not_taken_for_the_first(spectrum, prior, target_exponent, first):
+    """Powers of ten for which the search's own steps end at a crossing thousands of times further out."""
+    H, a = np.diag(10.0 ** np.array(spectrum)), 10.0 ** np.array(prior)
+    expected = calibration.calibrate(H, a, target_exponent)
+    assert expected == pytest.approx(first, rel=1e-3)
+    found = ours(H, a, target_exponent)
+    assert float(found.eta) == pytest.approx(expected, rel=1e-5)
+    assert float(found.kappa_after) == pytest.approx(
+        calibration.condition_number(H) ** (1.0 - target_exponent), rel=3e-6
+    )
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_diagonal_hessians_with_arbitrary_priors_are_calibrated_as_the_paper_says(seed):
     """Eigenvalues and priors drawn apart from each other: κ(η) may rise before it falls, or never meet its target."""

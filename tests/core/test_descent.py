@@ -119,10 +119,10 @@ def test_the_value_and_gradient_reported_are_those_of_the_point_reported():
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.999])
 @pytest.mark.parametrize("tolerances", [TIGHT, Tolerances(1e-3, 1e-5, 200, 0.5)])
 def test_rows_are_independent_of_each_other(monkeypatch, tolerances, share):
-    """Easy rows beside a hard one, few enough that they are not dropped at once: each ends where it ends alone."""
+    """One easy row beside five hard ones, too few to be dropped at once: each ends where it ends alone."""
     monkeypatch.setattr(descent, "DROP_SHARE", share)
-    functions = [quadratic(0, 2, 2.0)[0], *[rosenbrock] * 8, quadratic(1, 2, 50.0)[0]]
-    starts = torch.tensor([[0.0, 0.0], *[[-1.2 + 0.1 * k, 1.0] for k in range(8)], [1.0, 1.0]])
+    functions = [quadratic(0, 2, 2.0)[0], *[rosenbrock] * 5]
+    starts = torch.tensor([[0.0, 0.0], *[[-1.2 + 0.1 * k, 1.0] for k in range(5)]])
     together = descent.minimize(Each(functions), starts, *box(starts), tolerances)
     for row, function in enumerate(functions):
         x = starts[row : row + 1]

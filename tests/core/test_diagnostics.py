@@ -123,7 +123,8 @@ def test_exact_duplicates_count_and_a_point_is_not_its_own():
     assert int(diagnostics.near_duplicates(torch.tensor([[0.5]]), torch.ones(1))) == 0
 
 
-def test_the_saturated_share_counts_both_tails():
+def test_the_saturated_share_counts_what_was_expected_and_not_what_surprised():
+    """An answer far out on its own side (z > 3) no longer bends the likelihood; one against the model does, fully."""
     z = torch.tensor([[-3.5, -2.9, 0.0, 3.1], [0.0, 1.0, 2.0, 3.0]])
-    assert diagnostics.saturated_share(z).tolist() == [0.5, 0.0]
+    assert diagnostics.saturated_share(z).tolist() == [0.25, 0.0]
     assert diagnostics.saturated_share(torch.empty(2, 0)).tolist() == [0.0, 0.0]

@@ -253,6 +253,27 @@ def test_a_run_whose_evidence_is_not_a_number_is_reported_and_stops_no_other():
     assert torch.allclose(found.theta[0], healthy.theta[0], rtol=0.0, atol=1e-5)
 
 
+def test_the_search_never_ends_where_the_map_has_no_certificate(monkeypatch):
+    """Every MAP beyond an output scale of 1.5 is declared unproved, though the evidence goes on rising there."""
+    model = model_of("rbf", 1.0)
+    data = answered(4, 10, 30, 2, noise=0.0)
+    gathered = evidence.gather(torch.as_tensor(data.X)[None], torch.as_tensor(data.pairs)[None])
+    free = fit(model, gathered, torch.zeros(1, 30))
+    assert float(free.theta[0, -1]) > math.log(2.0)
+    evaluate = evidence.evaluate
+
+    def doubtful(model, data, theta, start):
+        found = evaluate(model, data, theta, start)
+        return found._replace(converged=found.converged & (theta[:, -1] < math.log(1.5)))
+
+    monkeypatch.setattr(evidence, "evaluate", doubtful)
+    found = fit(model, gathered, torch.zeros(1, 30))
+    assert float(found.theta[0, -1]) < math.log(1.5)
+    assert float(found.value) == pytest.approx(
+        twin(model, data, found.theta[0]) + float(model.priors.log_density(found.theta[0])), abs=1e-6
+    )
+
+
 @pytest.mark.usefixtures("tight")
 def test_a_strong_prior_wins():
     """A Gamma prior of a thousand pseudo-observations at ℓ = 0.7 holds the length scales there."""

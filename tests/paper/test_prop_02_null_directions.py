@@ -11,6 +11,7 @@ from kappasharp.core import comparisons, likelihood
 from tests.paper import dense, examples
 
 
+@examples.fewer(2)
 @given(examples.problems())
 def test_null_space_has_one_dimension_per_component(problem):
     Q0, Q1 = dense.null_and_range(problem.dense_C)
@@ -21,6 +22,7 @@ def test_null_space_has_one_dimension_per_component(problem):
     assert float(images.abs().max()) <= 1e-12
 
 
+@examples.fewer(2)
 @given(examples.problems(), st.data())
 def test_a_shift_of_whole_components_leaves_every_answer_as_likely(problem, data):
     shifts = data.draw(hnp.arrays(float, problem.n, elements=st.floats(-10.0, 10.0)))
@@ -34,6 +36,7 @@ def test_a_shift_of_whole_components_leaves_every_answer_as_likely(problem, data
     torch.testing.assert_close(log_probability(f + constant), log_probability(f), rtol=1e-12, atol=1e-12)
 
 
+@examples.fewer(2)
 @given(examples.problems(), st.data())
 def test_likelihood_is_a_function_of_the_range_coordinates_alone(problem, data):
     Q0, Q1 = dense.null_and_range(problem.dense_C)
@@ -45,6 +48,7 @@ def test_likelihood_is_a_function_of_the_range_coordinates_alone(problem, data):
     assert float(ours) == pytest.approx(expected, rel=1e-11, abs=1e-12)
 
 
+@examples.fewer(2)
 @given(examples.problems())
 def test_posterior_covariance_of_xi_given_zeta_is_the_priors(problem):
     Q0, Q1 = dense.null_and_range(problem.dense_C)
@@ -54,6 +58,7 @@ def test_posterior_covariance_of_xi_given_zeta_is_the_priors(problem):
     np.testing.assert_allclose(of_posterior, of_prior, atol=1e-8 * problem.outputscale)
 
 
+@examples.fewer(2)
 @given(examples.problems())
 def test_posterior_mean_of_xi_given_zeta_is_the_priors(problem):
     found = problem.find_map()
@@ -66,6 +71,7 @@ def test_posterior_mean_of_xi_given_zeta_is_the_priors(problem):
     np.testing.assert_allclose(Q0.T @ f, prior_coefficient @ (Q1.T @ f), atol=1e-7 * (1.0 + np.abs(f).max()))
 
 
+@examples.fewer(2)
 @given(examples.problems())
 def test_covariance_without_the_inverse_of_k_is_the_inverse_of_the_dense_hessian(problem):
     found = problem.find_map()
@@ -75,6 +81,7 @@ def test_covariance_without_the_inverse_of_k_is_the_inverse_of_the_dense_hessian
     np.testing.assert_allclose(problem.covariance(found), np.linalg.inv(H), atol=1e-8 * problem.outputscale)
 
 
+@examples.fewer(2)
 @given(examples.problems())
 def test_with_independent_points_the_null_space_keeps_its_prior_covariance_unconditionally(problem):
     X, theta = np.linspace(0.0, 1.0, problem.n)[:, None], np.array([np.log(1e-3), problem.theta[-1]])

@@ -46,7 +46,7 @@ def test_a_stronger_prior_gets_less_correction(eta, a, factor):
     prior = torch.tensor([a], requires_grad=True)
     correction.prior_weighted(torch.tensor(eta), prior).sum().backward()
     assert float(prior.grad) < 0.0
-    assert float(prior.grad) == pytest.approx(-((eta / (eta + a)) ** 2), rel=1e-12)
+    assert float(prior.grad) == pytest.approx(-((eta / (eta + a)) ** 2), rel=1e-12, abs=0.0)
 
 
 @given(wide(), wide())
@@ -63,7 +63,7 @@ def test_the_correction_is_positive_and_below_eta(eta, a):
 def test_a_weak_prior_gets_the_full_correction(eta, a):
     """Part (c): 1 − r/η is at most a/η, so r → η as a → 0."""
     assert 1.0 - weight(eta, a) / eta <= a / eta + 4.0 * EPS
-    assert weight(eta, eta * 1e-9) == pytest.approx(eta, rel=1.1e-9)
+    assert weight(eta, eta * 1e-9) == pytest.approx(eta, rel=1.1e-9, abs=0.0)
 
 
 @given(wide(), wide())
@@ -79,7 +79,7 @@ def test_the_correction_grows_with_eta(eta, a, factor):
     assert weight(eta * factor, a) > weight(eta, a)
     strength = torch.tensor(eta, requires_grad=True)
     correction.prior_weighted(strength, torch.tensor([a])).sum().backward()
-    assert float(strength.grad) == pytest.approx(eta * (eta + 2.0 * a) / (eta + a) ** 2, rel=1e-12)
+    assert float(strength.grad) == pytest.approx(eta * (eta + 2.0 * a) / (eta + a) ** 2, rel=1e-12, abs=0.0)
 
 
 @given(wide(), wide())

@@ -34,13 +34,13 @@ def averaged_hessian(problem, plain, shifted):
 @given(st.floats(-8.0, 8.0), st.floats(-8.0, 8.0))
 def test_path_weights_are_the_average_curvature_along_the_path(z_0, z_1):
     ours = diagnostics.path_weights(torch.tensor([z_0]), torch.tensor([z_1]), 0.0, None)
-    assert float(ours) == pytest.approx(path_average(z_0, z_1), rel=1e-8)
+    assert float(ours) == pytest.approx(path_average(z_0, z_1), rel=1e-8, abs=0.0)
 
 
 @given(st.floats(-8.0, 8.0), examples.powers(-12.0, -3.0), st.sampled_from([-1.0, 1.0]))
 def test_path_weights_stay_exact_over_the_shortest_paths(z, length, sign):
     ours = diagnostics.path_weights(torch.tensor([z]), torch.tensor([z + sign * length]), 0.0, None)
-    assert float(ours) == pytest.approx(path_average(z, z + sign * length), rel=1e-8)
+    assert float(ours) == pytest.approx(path_average(z, z + sign * length), rel=1e-8, abs=0.0)
 
 
 @examples.fewer(2)
@@ -100,7 +100,7 @@ def test_shift_after_one_answer_between_two_points_has_a_closed_form(distance, o
     prior = 1.0 / (outputscale * (1.0 + nugget - np.exp(-0.5 * (distance / 0.5) ** 2)))
     eigenvalue = prior + 2.0 * path_average(float(plain.dual.z), float(shifted.dual.z)) / 2.0
     expected = strength / (eigenvalue + strength) * np.sqrt(eigenvalue) * float(plain.f.norm())
-    assert float(shift) == pytest.approx(expected, rel=1e-6)
+    assert float(shift) == pytest.approx(expected, rel=1e-6, abs=0.0)
     assert float(shift) < float(bound)
 
 

@@ -61,6 +61,7 @@ def test_no_answer_loses_its_edge_however_clear_or_surprising(drawn):
     assert count == int(comparisons.count_components(torch.tensor(pairs), n))
 
 
+@examples.fewer(2)
 @given(examples.corrected_problems())
 def test_the_corrected_map_moves_the_weights_and_not_the_rank(drawn):
     problem, r, _ = drawn

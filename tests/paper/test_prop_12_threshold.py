@@ -53,7 +53,7 @@ def test_a_score_above_a_threshold_is_a_probability_above_its_own(p, tau):
 @given(st.floats(-6.0, 6.0), st.floats(0.0, 10.0), st.floats(0.3, 3.0))
 def test_agreement_is_the_probability_that_an_answer_follows_the_models_ranking(mean, variance, noise):
     p = float(activation.agreement(torch.tensor(mean), torch.tensor(variance), noise))
-    assert p == pytest.approx(stats.norm.cdf(abs(mean) / math.sqrt(variance + 2.0 * noise**2)), rel=1e-13)
+    assert p == pytest.approx(stats.norm.cdf(abs(mean) / math.sqrt(variance + 2.0 * noise**2)), rel=1e-13, abs=0.0)
     assert 0.5 <= p <= 1.0
     assert p == float(activation.agreement(torch.tensor(-mean), torch.tensor(variance), noise))
 
@@ -73,7 +73,7 @@ def test_moving_average_of_certain_answers_rises_as_one_minus_a_power(steps):
     s_bar = torch.zeros(1)
     for _ in range(steps):
         s_bar = activation.moving_average(s_bar, torch.ones(1), Gate().ema_rate)
-    assert float(s_bar) == pytest.approx(1.0 - 0.8**steps, rel=1e-13)
+    assert float(s_bar) == pytest.approx(1.0 - 0.8**steps, rel=1e-13, abs=0.0)
 
 
 def test_gate_of_the_paper_has_the_papers_numbers():
@@ -137,7 +137,7 @@ def test_score_of_a_question_is_that_of_the_last_answer_by_dense_algebra(problem
     expected = 1.0 - stats.entropy([p, 1.0 - p], base=2)
     assert float(info.decisiveness) == pytest.approx(expected, abs=1e-6)
     # s̄₀ = 0, so the first average is α_ema times the first score.
-    assert float(after.mean_decisiveness) == pytest.approx(0.2 * float(info.decisiveness), rel=1e-12)
+    assert float(after.mean_decisiveness) == pytest.approx(0.2 * float(info.decisiveness), rel=1e-12, abs=0.0)
 
 
 def test_correction_acts_in_a_run_just_where_step_and_average_allow_it():

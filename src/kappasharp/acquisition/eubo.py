@@ -27,7 +27,8 @@ VARIANCE_FLOOR = {torch.float64: 1e-14, torch.float32: 1e-7}
 def closed_form(delta: AnyFloat, spread: AnyFloat) -> AnyFloat:
     """δ Φ(δ/s) + s φ(δ/s), the expected improvement of a over b. [eq:eubo]"""
     ratio = delta / spread
-    return delta * normal.cdf(ratio) + spread * normal.density(ratio)
+    # s Φ(r) (ψ(r) + r): the two terms of the equation cancel for r ≪ 0, their product form does not.
+    return spread * normal.cdf(ratio) * normal.excess(ratio)
 
 
 def value(fitted: Posterior, X_a: Tensor, X_b: Tensor, variant: Variant = "expected_max") -> AnyFloat:

@@ -39,7 +39,7 @@ INCUMBENTS, COPIES = 6, 8
 DISTANCES = (0.02, 0.2)
 # How many promising pool points are paired with one another, and with how many unknown ones.
 SHORTLIST, UNKNOWN = 32, 8
-# A start has converged when its model promises less than this, in units of the largest prior deviation.
+# A start has converged when its model promises less than this, in units of the prior deviation.
 GAIN_LEFT = 2e-5
 
 
@@ -63,7 +63,10 @@ class Request(NamedTuple):
 
 def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Proposal:
     """The pair with the largest EUBO found, for one flat batch of runs."""
-    prepared = eubo.prepare(fitted)
+    whole = eubo.prepare(fitted)
+    # In units of each run's prior deviation, so that one tolerance means the same in every run.
+    unit = whole.outputscale.sqrt()
+    prepared = whole._replace(outputscale=torch.ones_like(unit), weights=whole.weights / unit.unsqueeze(-1))
     anchor = request.anchor
     choose = _from_pool if maximizer.from_pool else _from_pairs
     x = choose(fitted, prepared, maximizer, request)
@@ -81,7 +84,7 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
         winner = torch.cat([winner, anchor], -1)
     return Proposal(
         winner.unflatten(-1, (2, -1)),
-        -value,
+        -value * unit.squeeze(-1),
         last.converged.reshape(x.shape[:2])[at, best],
         rounds + last.rounds.reshape(len(x), -1).amax(-1),
     )
@@ -92,9 +95,8 @@ def _ascend(prepared: Prepared, x: Tensor, request: Request, max_rounds: int) ->
     _, starts, p = x.shape
     objective = NegativeEubo(prepared, starts, request.variant, request.anchor)
     flat = x.reshape(-1, p)
-    decrease = GAIN_LEFT * float(prepared.outputscale.max().sqrt())
     tolerances = descent.Tolerances(
-        gradient=1e-2 * decrease, decrease=decrease, max_rounds=max_rounds, longest_step=0.25, group=starts
+        gradient=1e-2 * GAIN_LEFT, decrease=GAIN_LEFT, max_rounds=max_rounds, longest_step=0.25, group=starts
     )
     return descent.minimize(objective, flat, torch.zeros_like(flat), torch.ones_like(flat), tolerances)
 

@@ -105,8 +105,16 @@ def calibrate(H: PointMatrix, a: Utilities, target_exponent: float) -> Calibrati
     """
     shape, n = H.shape[:-2], H.shape[-1]
     H64, a64 = H.reshape(-1, n, n).double(), a.reshape(-1, n).double()
-    search = _Search(H64, a64, target_exponent)
-    eta, after = search.run()
+    L, info = torch.linalg.cholesky_ex(H64)
+    # A Hessian that is not finite and positive definite has no condition number; the identity keeps its place.
+    broken = (info != 0) | ~(H64.sum((-2, -1)) + a64.sum(-1)).isfinite()
+    if bool(broken.any()):
+        eye = torch.eye(n, dtype=H64.dtype, device=H64.device)
+        H64, L = (torch.where(broken[:, None, None], eye, part) for part in (H64, L))
+        a64 = torch.where(broken[:, None], 1.0, a64)
+    search = _Search(H64, a64, L, target_exponent)
+    eta, after = (part.masked_fill_(broken, torch.nan) for part in search.run())
+    search.kappa_before.masked_fill_(broken, torch.nan)
     return Calibration(
         eta.reshape(shape).to(H),
         search.kappa_before.reshape(shape).to(H),
@@ -129,11 +137,11 @@ class _Point(NamedTuple):
 class _Search:
     """One batch's search for η*; runs that are done leave it."""
 
-    def __init__(self, H: Tensor, a: Tensor, target_exponent: float) -> None:
+    def __init__(self, H: Tensor, a: Tensor, L: Tensor, target_exponent: float) -> None:
         self.H, self.a = H, a
         self.fallbacks = torch.zeros(len(H), dtype=torch.long, device=H.device)
         self.rows = torch.arange(len(H), device=H.device)
-        low, high = self._certified(H, extremes.find_low(H), None)
+        low, high = self._certified(H, extremes.find_low(H, L), None)
         self.u, self.v = low.vector, high.vector
         self.points = [_point(low, high, torch.zeros_like(a))]
         self.kappa_before = self.points[0].kappa

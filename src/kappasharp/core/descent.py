@@ -69,51 +69,44 @@ class _Rows(NamedTuple):
     low: Tensor
     high: Tensor
     place: Tensor
+    rounds: Tensor
 
 
 def minimize(objective: Objective, x: Tensor, low: Tensor, high: Tensor, tolerances: Tolerances) -> Descent:
     """Minimise every row of x inside [low, high]."""
-    count, p = x.shape
-    x = x.clamp(low, high)
-    f, g = objective(x)
-    H = torch.eye(p, dtype=x.dtype, device=x.device).expand(count, p, p)
-    rows = _Rows(
-        x,
-        f,
-        g,
-        H,
-        torch.ones_like(f),
-        torch.zeros_like(f),
-        torch.ones_like(f),
-        low,
-        high,
-        torch.arange(count, device=x.device),
-    )
-    out = Descent(
-        x.clone(), f.clone(), g.clone(), torch.zeros(count, dtype=torch.bool, device=x.device),
-        torch.full((count,), tolerances.max_rounds, device=x.device),
-    )  # fmt: skip
+    rows = _begin(objective, x.clamp(low, high), low, high)
+    out = Descent(rows.x.clone(), rows.f.clone(), rows.g.clone(), rows.f.isnan(), rows.rounds.clone())
     for done in range(tolerances.max_rounds + 1):
         free = torch.where(rows.g > 0, rows.x - rows.low, rows.high - rows.x) > 0
         projected = rows.g * free
         direction = _direction(rows, projected, free, tolerances.longest_step)
-        slope = (direction * projected).sum(-1)
-        converged = _converged(rows, projected, slope, tolerances)
-        finished = converged | (rows.step < SHORTEST_STEP)
-        finished = _whole_groups(finished, tolerances.group)
+        converged = _converged(rows, projected, (direction * projected).sum(-1), tolerances)
+        still = converged | (rows.step < SHORTEST_STEP)
+        finished = _whole_groups(still, tolerances.group)
         ended = int(finished.sum())
         last = done == tolerances.max_rounds
         if last or ended > DROP_SHARE * len(finished):
-            leaving = torch.ones_like(finished) if last else finished
-            _store(out, rows, leaving, converged, done)
+            _store(out, rows, torch.ones_like(finished) if last else finished, converged)
             if last or ended == len(finished):
                 break
             keep = (~finished).nonzero().squeeze(-1)
             rows = _Rows(*(part.index_select(0, keep) for part in rows))
-            direction, slope, free = (part.index_select(0, keep) for part in (direction, slope, free))
+            direction, free, still = (part.index_select(0, keep) for part in (direction, free, still))
             objective = objective.take(keep)
-        rows = _advance(objective, rows, direction, slope, free)
+        # A finished row that waits for its neighbours stays where it is: its result must not depend on company.
+        direction.masked_fill_(still.unsqueeze(-1), 0.0)
+        rows = _advance(objective, rows._replace(rounds=rows.rounds + ~still), direction, free)
     return out
+
+
+def _begin(objective: Objective, x: Tensor, low: Tensor, high: Tensor) -> _Rows:
+    """Every row at its start, with the identity for H."""
+    count, p = x.shape
+    f, g = objective(x)
+    H = torch.eye(p, dtype=x.dtype, device=x.device).expand(count, p, p)
+    one, none = torch.ones_like(f), torch.zeros_like(f)
+    place = torch.arange(count, device=x.device)
+    return _Rows(x, f, g, H, one, none, one, low, high, place, torch.zeros_like(place))
 
 
 def _whole_groups(finished: Tensor, group: int) -> Tensor:
@@ -137,7 +130,7 @@ def _direction(rows: _Rows, projected: Tensor, free: Tensor, longest: float) -> 
     return direction * -(longest / length.clamp(min=longest))
 
 
-def _advance(objective: Objective, rows: _Rows, direction: Tensor, slope: Tensor, free: Tensor) -> _Rows:
+def _advance(objective: Objective, rows: _Rows, direction: Tensor, free: Tensor) -> _Rows:
     """One evaluation per row: rows that descend move and learn, the others shorten their step."""
     trial = torch.clamp(torch.addcmul(rows.x, rows.step.unsqueeze(-1), direction), rows.low, rows.high)
     f, g = objective(trial)
@@ -184,9 +177,9 @@ def _update(rows: _Rows, s: Tensor, y: Tensor, accepted: Tensor) -> tuple[Tensor
     return H.addcmul_(v.unsqueeze(-1), u.unsqueeze(-2)), learnt
 
 
-def _store(out: Descent, rows: _Rows, leaving: Tensor, converged: Tensor, done: int) -> None:
+def _store(out: Descent, rows: _Rows, leaving: Tensor, converged: Tensor) -> None:
     """Write the leaving rows' results to their places."""
     where = rows.place[leaving]
     out.x[where], out.value[where], out.gradient[where] = rows.x[leaving], rows.f[leaving], rows.g[leaving]
     out.converged[where] = converged[leaving] & rows.f[leaving].isfinite()
-    out.rounds[where] = done
+    out.rounds[where] = rows.rounds[leaving]

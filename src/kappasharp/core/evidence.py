@@ -13,7 +13,7 @@ log Z ≈ Σ log p(z) − ½ αᵀ z − ½ log|B|. Its gradient has an explicit
 nothing is gathered or scattered while the hyperparameters move.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,6 +33,9 @@ from kappasharp.shapes import (
     Points,
 )
 
+# Where the posterior covariance takes the likelihood's curvature: at the MAP, or averaged over the posterior.
+Curvature = Literal["mode", "averaged"]
+
 
 class Model(NamedTuple):
     """Everything about the model but its hyperparameters."""
@@ -41,6 +44,7 @@ class Model(NamedTuple):
     nugget: float
     likelihood: Probit
     priors: Priors
+    curvature: Curvature = "mode"
 
 
 class Evidence(NamedTuple):

@@ -63,9 +63,9 @@ def _unit(v: Tensor) -> Tensor:
     return v / v.norm(dim=-1, keepdim=True).clamp(min=1e-300)
 
 
-def find_low(M: Tensor) -> Low:
-    """The smallest eigenvalue of M, by inverse iteration from the constant vector until it no longer moves."""
-    L = torch.linalg.cholesky_ex(M)[0]
+def find_low(M: Tensor, L: Tensor | None = None) -> Low:
+    """The smallest eigenvalue of M (whose factor may be at hand), by inverse iteration from the constant vector."""
+    L = torch.linalg.cholesky_ex(M)[0] if L is None else L
     u = _unit(_solve(L, torch.ones_like(M[..., 0])))
     for _ in range(LOW_STEPS):
         w = _solve(L, u)

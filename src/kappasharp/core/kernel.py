@@ -34,7 +34,8 @@ def profile(family: Family, h: AnyFloat) -> Profile:
     if family == "rbf":
         value = h.exp()
         return Profile(value, value)
-    scaled = (-10.0 * h).sqrt_()
+    # The floor keeps the root differentiable at distance 0, at the cost of 1e-15 in the distance.
+    scaled = (-10.0 * h).clamp(min=1e-30).sqrt_()
     decay = (-scaled).exp_()
     slope = (5.0 / 3.0) * (1.0 + scaled) * decay
     return Profile((1.0 + scaled + scaled.square() / 3.0) * decay, slope)

@@ -19,8 +19,9 @@ import torch
 from kappasharp.core import normal
 from kappasharp.shapes import AnyFloat, PerComparison, PerComparisonMask
 
-# Gauss–Legendre nodes for a tie's interval: exact to rounding while |z| · margin stays below about 60.
-TIE_NODES = 48
+# Gauss–Legendre nodes for a tie's interval, and how many deviations of it hold all the mass that a double can see.
+TIE_NODES = 64
+REACH = 8.5
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,15 @@ def sites(z: PerComparison, margin: float = 0.0, ties: PerComparisonMask | None 
     """Slope and ω: what a Newton step needs, in as few operations as possible."""
     shifted = z - margin if margin else z
     psi = normal.hazard(shifted)
-    omega = psi * (psi + shifted)
+    e = psi + shifted
+    if z.dtype == torch.float32:
+        # Far below zero the sum is all rounding in single precision; −z/(z² + 2) bounds it from below, closely.
+        e = torch.maximum(e, -shifted / (shifted.square() + 2.0))
+    omega = psi * e
     if ties is None:
         return Sites(psi, omega)
     tie = _tie_moments(z, margin)
-    return Sites(torch.where(ties, tie.shift, psi), torch.where(ties, 1.0 - tie.variance, omega))
+    return Sites(torch.where(ties, tie.shift, psi), torch.where(ties, tie.omega, omega))
 
 
 def curvature(z: PerComparison, margin: float = 0.0, ties: PerComparisonMask | None = None) -> Curvature:
@@ -78,33 +83,37 @@ def curvature(z: PerComparison, margin: float = 0.0, ties: PerComparisonMask | N
     if ties is None:
         return Curvature(win.curvature, win.slope)
     tie = _tie_moments(z, margin)
-    omega = 1.0 - tie.variance
-    return Curvature(torch.where(ties, omega, win.curvature), torch.where(ties, -tie.third / omega, win.slope))
+    return Curvature(torch.where(ties, tie.omega, win.curvature), torch.where(ties, -tie.third / tie.omega, win.slope))
 
 
 class _TieMoments(NamedTuple):
     log_mass: AnyFloat
     shift: AnyFloat
-    variance: AnyFloat
+    omega: AnyFloat
     third: AnyFloat
 
 
 def _tie_moments(z: AnyFloat, margin: float) -> _TieMoments:
-    """log P(|y| ≤ margin) for y ~ N(z, 1), and E[y − z], variance and third central moment of y given a tie.
+    """log P(|y| ≤ margin) for y ~ N(z, 1), and E[y − z], 1 − variance and third central moment of y given a tie.
 
     They are the derivatives of log P in z: slope E[y − z], second derivative variance − 1, third the third moment.
-    The quadrature's terms are all positive, so nothing cancels, however small the margin.
+    The quadrature's terms are all positive, so nothing cancels, however small the margin. It covers the part of the
+    interval that holds the mass: REACH deviations around z, or REACH² decay lengths from the end that z lies beyond.
     """
     nodes, weights = _legendre(z.dtype, z.device)
-    y = margin * nodes
-    log_terms = normal.log_density(y - z.unsqueeze(-1)) + (margin * weights).log()
+    centre = z.clamp(-margin, margin)
+    width = REACH**2 / (z.abs() - margin).clamp(min=REACH)
+    low, high = (centre - width).clamp(min=-margin), (centre + width).clamp(max=margin)
+    half = (0.5 * (high - low)).unsqueeze(-1)
+    y = (0.5 * (high + low)).unsqueeze(-1) + half * nodes
+    log_terms = normal.log_density(y - z.unsqueeze(-1)) + (half * weights).log()
     log_mass = log_terms.logsumexp(-1)
     share = (log_terms - log_mass.unsqueeze(-1)).exp()
     mean = (share * y).sum(-1)
     centred = y - mean.unsqueeze(-1)
-    variance = (share * centred.square()).sum(-1)
-    third = (share * centred**3).sum(-1)
-    return _TieMoments(log_mass, mean - z, variance, third)
+    # A tie within a margin of many deviations says nothing: 1 − variance is then rounding, and must not be negative.
+    omega = (1.0 - (share * centred.square()).sum(-1)).clamp(min=8.0 * torch.finfo(z.dtype).eps)
+    return _TieMoments(log_mass, mean - z, omega, (share * centred**3).sum(-1))
 
 
 @cache

@@ -51,7 +51,7 @@ def density(z: AnyFloat) -> AnyFloat:
 
 def cdf(z: AnyFloat) -> AnyFloat:
     """Φ(z)."""
-    return torch.special.ndtr(z)
+    return torch.special.erfc(z * (-1.0 / SQRT_2)).mul_(0.5)
 
 
 def hazard(z: AnyFloat) -> AnyFloat:
@@ -74,6 +74,12 @@ def derivatives(z: AnyFloat) -> Derivatives:
     # There 1/e = t + 2 e₂ and ψ = t + e leave 2 (e₂ − e) of the slope.
     slope = torch.where(in_tail, 2.0 * (e_2 - e_1), slope)
     return Derivatives(psi, psi * torch.where(in_tail, e_1, e), slope)
+
+
+def excess(z: AnyFloat) -> AnyFloat:
+    """ψ(z) + z, positive and exact in both tails."""
+    psi, curvature, _ = derivatives(z)
+    return torch.where(z < 0, curvature / psi, psi + z)
 
 
 def _third_tail(t: AnyFloat) -> AnyFloat:

@@ -97,7 +97,7 @@ class Surrogate:
     @torch.no_grad()
     def propose(self, seed: int = 0) -> Tensor:
         """The pair (…, 2, d) with the largest EUBO found."""
-        generators = [stream(seed, "propose", str(run)) for run in range(len(self._fit.X))]
+        generators = [stream(seed, "propose") for _ in range(len(self._fit.X))]
         request = Request(generators, self.preset.eubo)
         found = propose(self._corrected.posterior, MAXIMIZERS[self.preset.maximizer], request)
         return self._shaped(found.pair)

@@ -6,7 +6,7 @@ from enum import Enum
 from kappasharp.acquisition.eubo import Variant
 from kappasharp.core.activation import Gate
 from kappasharp.core.correction import Correction
-from kappasharp.core.evidence import Model
+from kappasharp.core.evidence import Curvature, Model
 from kappasharp.core.kernel import PRIORS, Family
 from kappasharp.core.likelihood import Probit
 
@@ -47,7 +47,7 @@ class Preset:
 
     `nugget` is relative to the output scale. `noise` is the model's own σ; `threshold` the half-width of a tie in
     the same units (0: ties are not part of the model). `cold_fit` starts every fit from the prior's mode as well as
-    from the last one.
+    from the last one. `curvature` says where the posterior covariance takes the likelihood's: at the MAP, or averaged.
     """
 
     priors: str = "botorch_0_18"
@@ -58,8 +58,10 @@ class Preset:
     eubo: Variant = "expected_max"
     maximizer: str = "default"
     cold_fit: bool = True
+    curvature: Curvature = "mode"
 
     @property
     def model(self) -> Model:
         """The core's view of these choices."""
-        return Model(self.kernel, self.nugget, Probit(self.noise, self.threshold), PRIORS[self.priors])
+        likelihood = Probit(self.noise, self.threshold)
+        return Model(self.kernel, self.nugget, likelihood, PRIORS[self.priors], self.curvature)

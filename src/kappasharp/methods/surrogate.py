@@ -88,7 +88,7 @@ def fit(
     hyper = fit_hyperparameters(model, evidence.gather(X, pairs, ties), starts, z)
     K = kernel.covariance(model.family, X, hyper.theta, model.nugget)
     found = laplace.find_map(K, C, model.likelihood, start=z, ties=ties)
-    root = posterior.information_root(K, C, weights(model, found, ties))
+    root = posterior.information_root(K, C, posterior_weights(model, K, C, found, ties))
     fitted = Posterior(model.family, X, hyper.theta, found.beta, root)
     return Fit(X, C, ties, hyper, K, found, fitted)
 
@@ -97,6 +97,15 @@ def weights(model: Model, found: MapFit, ties: Tensor | None) -> Tensor:
     """ω_m of the comparisons at a MAP, in units of utility. [prop:graph_laplacian]"""
     omega = likelihood.curvature(found.dual.z, model.likelihood.margin, ties).omega
     return omega / model.likelihood.scale**2
+
+
+def posterior_weights(model: Model, K: Tensor, C: Incidence, found: MapFit, ties: Tensor | None) -> Tensor:
+    """The weights that the posterior covariance uses: ω_m at the MAP, or averaged where the model says so."""
+    if model.curvature == "mode":
+        return weights(model, found, ties)
+    scale = model.likelihood.scale**2
+    A = comparisons.congruence(C, K) / scale
+    return laplace.averaged_omega(A, found.dual.z, model.likelihood.margin, ties) / scale
 
 
 def hessian(model: Model, fit: Fit) -> tuple[Tensor, Tensor, Tensor]:
@@ -203,7 +212,8 @@ def _apply(model: Model, fit: Fit, choice: Correction, r: Tensor) -> tuple[MapFi
         found = laplace.find_map_by_metric(fit.K, fit.C, model.likelihood, metric_r=r, ties=fit.ties)
     # The covariance is that of J₀ at the MAP in use; R enters it only where the method says so.
     in_covariance = r if choice.placement in WITH_COVARIANCE else None
-    root = posterior.information_root(fit.K, fit.C, weights(model, found, fit.ties), in_covariance)
+    omega = posterior_weights(model, fit.K, fit.C, found, fit.ties)
+    root = posterior.information_root(fit.K, fit.C, omega, in_covariance)
     return found, fit.posterior._replace(beta=found.beta, root=root)
 
 

@@ -1,0 +1,108 @@
+"""Bad input gets a sentence with the rule, the evidence and what to do; nothing is changed by it."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+import kappasharp as ks
+from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
+
+POINTS = torch.linspace(0.0, 1.0, 12, dtype=torch.float64).reshape(4, 3)
+PAIRS = torch.tensor([[0, 1], [2, 3]])
+
+
+def changed(value, where=(1, 2)):
+    points = POINTS.clone()
+    points[where] = value
+    return points
+
+
+@pytest.mark.parametrize(
+    ("points", "pairs", "words"),
+    [
+        (changed(math.nan), PAIRS, r"`points` must be finite, but got nan at index \(1, 2\)"),
+        (changed(math.inf), PAIRS, "must be finite, but got inf"),
+        (changed(1.5), PAIRS, r"unit cube, but got 1.5 at index \(1, 2\); scale each parameter"),
+        (changed(-1e-9), PAIRS, "unit cube, but got -1e-09"),
+        (torch.rand(3), PAIRS, r"shape \(…, n_points, dimensions\)"),
+        (torch.empty(0, 3), PAIRS, r"none of them 0, but got \(0, 3\)"),
+        (POINTS, torch.tensor([[0, 4]]), "indices from 0 to 3, but got a minimum of 0 and a maximum of 4"),
+        (POINTS, torch.tensor([[-1, 2]]), "a minimum of -1"),
+        (POINTS, torch.tensor([[0, 1], [2, 2]]), r"at index \(1,\) has point 2 on both sides; leave it out"),
+        (POINTS, torch.tensor([0, 1]), r"must have the shape \('m', 2\)"),
+        (POINTS, torch.tensor([[0, 1, 2]]), r"but got \(1, 3\)"),
+        (POINTS.expand(2, 4, 3), PAIRS, r"must have the shape \(2, 'm', 2\)"),
+    ],
+)
+def test_values_that_break_a_rule_are_named_with_their_place(points, pairs, words):
+    for door in (ks.fit, ks.init):
+        with pytest.raises(InvalidValueError, match=words):
+            door(points, pairs)
+
+
+@pytest.mark.parametrize(
+    ("points", "pairs", "words"),
+    [
+        (POINTS.long(), PAIRS, r"float32 or float64 numbers, but got torch.int64; `points.double\(\)`"),
+        (POINTS.half(), PAIRS, "but got torch.float16"),
+        (POINTS, PAIRS.double(), r"integer indices \(winner, loser\), but got torch.float64; `comparisons.long\(\)`"),
+        ("many", PAIRS, "`points` must be a tensor or a nested list of numbers"),
+        (POINTS, [[0, "b"]], "`comparisons` must be a tensor or a nested list of numbers"),
+    ],
+)
+def test_wrong_kinds_are_refused_with_the_conversion(points, pairs, words):
+    with pytest.raises(InvalidTypeError, match=words):
+        ks.fit(points, pairs)
+
+
+def test_unknown_names_suggest_the_nearest():
+    with pytest.raises(UnknownNameError, match=r"No method is called 'adaptve'\. Did you mean 'adaptive'\?"):
+        ks.fit(POINTS, PAIRS, method="adaptve")
+    with pytest.raises(UnknownNameError, match=r"No preset is called 'papr'\. Did you mean 'paper'\?"):
+        ks.init(POINTS, PAIRS, preset="papr")
+    with pytest.raises(UnknownNameError, match="There are: baseline, static"):
+        ks.fit(POINTS, PAIRS, method="zzz")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("noise", 0.0), ("noise", math.nan), ("nugget", -1.0), ("threshold", -0.1)]
+)
+def test_settings_of_the_model_must_make_sense(name, value):
+    with pytest.raises(InvalidValueError, match=f"`{name}` must be finite and"):
+        ks.init(POINTS, PAIRS, preset=replace(ks.PRESETS["modern"], **{name: value}))
+
+
+def test_seeds_and_winners_must_fit_the_runs():
+    with pytest.raises(InvalidValueError, match="one number per run, but got 2 for 1 runs"):
+        ks.init(POINTS, PAIRS, seeds=[1, 2])
+    question, state, _ = ks.ask(ks.init(POINTS, PAIRS))
+    for winner in (3, -1, 0.5, [0, 1]):
+        with pytest.raises(InvalidValueError, match="`winner` must hold 0, 1 or 2"):
+            ks.tell(state, question, winner)
+    assert ks.tell(state, question, 1).comparisons.shape[1] == len(PAIRS) + 1
+
+
+def test_a_tie_needs_a_threshold_and_a_mask_of_the_right_shape():
+    with pytest.raises(InvalidValueError, match="A tie needs a preset with a threshold above 0"):
+        ks.fit(POINTS, PAIRS, ties=[True, False])
+    with pytest.raises(InvalidValueError, match=r"mask of the shape \(2,\)"):
+        ks.fit(POINTS, PAIRS, ties=[True])
+    question, state, _ = ks.ask(ks.init(POINTS, PAIRS))
+    with pytest.raises(InvalidValueError, match="A tie needs a preset"):
+        ks.tell(state, question, 2)
+
+
+def test_predictions_are_checked_like_the_data():
+    model = ks.fit(POINTS, PAIRS)
+    with pytest.raises(InvalidValueError, match=r"must have the shape \('k', 3\)"):
+        model.posterior(torch.rand(5, 2))
+    with pytest.raises(InvalidValueError, match="unit cube"):
+        model.contrast(POINTS, POINTS + 1)
+
+
+def test_lists_and_single_precision_come_in_as_they_are():
+    from_list = ks.fit(POINTS.tolist(), PAIRS.tolist())
+    assert torch.equal(from_list.utility, ks.fit(POINTS, PAIRS).utility)
+    assert ks.fit(POINTS.float(), PAIRS).utility.dtype == torch.float32

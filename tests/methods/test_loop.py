@@ -1,0 +1,203 @@
+"""Algorithm 1 as init, ask and tell: pure, deterministic, the same in a batch as alone. [alg:adaptive_ks]"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import kappasharp as ks
+from kappasharp.core import activation, posterior
+from kappasharp.core.activation import Gate, Rule
+from kappasharp.methods import surrogate
+
+
+def utility(points):
+    return -(points - 0.35).square().sum(-1)
+
+
+def start(runs, method, preset="modern", d=2):
+    X = torch.rand(runs, 6, d, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    values = utility(X)
+    pairs = [[[i, j] if v[i] > v[j] else [j, i] for i in range(6) for j in range(i)] for v in values]
+    return ks.init(X, torch.tensor(pairs), method=method, preset=preset, seeds=range(runs))
+
+
+def drive(state, steps):
+    infos = []
+    for _ in range(steps):
+        question, state, info = ks.ask(state)
+        state = ks.tell(state, question, utility(question.points).argmax(-1))
+        infos.append(info)
+    return state, infos
+
+
+def one(state, run):
+    part = {
+        name: getattr(state, name)[run : run + 1] for name in ("points", "comparisons", "mean_decisiveness", "anchor")
+    }
+    return replace(state, seeds=state.seeds[run : run + 1], **part)
+
+
+@pytest.mark.parametrize("method", ks.METHODS)
+def test_every_method_of_the_registry_runs_certified(method):
+    state, infos = drive(start(2, method, "paper"), 10)
+    assert all(set(info.status) == {"ok"} for info in infos)
+    assert all(bool(info.map_converged.all()) for info in infos)
+    corrected = ks.METHODS[method].gate.rule is Rule.ALWAYS and ks.METHODS[method].gate.first_step <= 10
+    assert bool(infos[-1].active.all()) is corrected
+    assert bool((infos[-1].strength > 0).all()) is corrected
+    fresh = 1 if method == "connected" else 2
+    assert state.points.shape[1] == 6 + 10 * fresh
+
+
+@pytest.mark.parametrize("method", ["static", "connected"])
+def test_a_batch_is_its_runs_one_by_one(method):
+    together = replace(start(3, method, "paper"), step=9)
+    question, _, info = ks.ask(together)
+    for run in range(3):
+        alone, _, alone_info = ks.ask(one(together, run))
+        assert torch.allclose(alone_info.evidence, info.evidence[run : run + 1], atol=1e-4)
+        assert torch.allclose(alone_info.strength, info.strength[run : run + 1], rtol=1e-2)
+        assert torch.allclose(alone_info.acquisition, info.acquisition[run : run + 1], rtol=1e-3)
+        assert torch.allclose(alone.points, question.points[run : run + 1], atol=0.05)
+
+
+def test_the_same_state_asks_the_same_question_and_is_not_changed():
+    state = start(2, "adaptive")
+    before = state.points.clone()
+    first, _, _ = ks.ask(state)
+    second, _, _ = ks.ask(state)
+    assert torch.equal(first.points, second.points)
+    assert torch.equal(state.points, before)
+    assert state.step == 0
+
+
+def test_tell_puts_the_winner_first():
+    question, state, _ = ks.ask(start(2, "baseline"))
+    after = ks.tell(state, question, [0, 1])
+    assert after.comparisons[:, -1].tolist() == [[6, 7], [7, 6]]
+    assert torch.equal(after.points[:, 6:], question.points)
+    assert after.step == 1
+
+
+def test_connected_querying_compares_with_the_previous_design():
+    state = start(2, "connected")
+    assert state.anchor.tolist() == state.comparisons[:, -1, 0].tolist()
+    for count in range(3):
+        question, state, info = ks.ask(state)
+        anchors = state.points[torch.arange(2), state.anchor]
+        assert torch.equal(question.points[:, 1], anchors)
+        assert question.known[:, 1].tolist() == state.anchor.tolist()
+        state = ks.tell(state, question, [0, 1])
+        # line 15: the anchor is the design just asked about, whoever won
+        assert state.anchor.tolist() == [6 + count] * 2
+        assert info.n_components.tolist() == [1, 1]
+
+
+def test_fresh_pairs_add_one_component_each():
+    _, infos = drive(start(1, "baseline"), 4)
+    assert [int(info.n_components) for info in infos] == [1, 2, 3, 4]
+
+
+def test_the_moving_average_follows_its_equation():
+    _, infos = drive(start(2, "adaptive"), 4)
+    expected = torch.zeros(2)
+    for info in infos:
+        expected = activation.moving_average(expected, info.decisiveness, 0.2)
+        assert torch.allclose(info.mean_decisiveness, expected)
+
+
+def test_an_open_gate_shifts_the_map_only_and_a_closed_one_nothing():
+    state = replace(start(2, "static", "paper"), step=9)
+    model = state.preset.model
+    answers = surrogate.Answers(state.points, state.comparisons)
+    plain = surrogate.fit(model, answers)
+    choice = state.method.correction
+    closed = surrogate.correct(model, plain, choice, torch.tensor([False, False]))
+    half_open = surrogate.correct(model, plain, choice, torch.tensor([True, False]))
+    assert torch.equal(closed.posterior.beta, plain.posterior.beta)
+    assert torch.equal(half_open.posterior.beta[1], plain.posterior.beta[1])
+    shift = (half_open.map.f - plain.map.f).abs().amax(-1)
+    assert shift[0] > 1e-3
+    assert shift[1] == 0
+    assert half_open.calibration.kappa_after[0] <= half_open.calibration.kappa_before[0] ** 0.9 * (1 + 1e-6)
+
+
+def test_metric_only_ends_at_the_plain_map():
+    state = start(2, "metric_only", "paper")
+    model, choice = state.preset.model, state.method.correction
+    plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons))
+    found = surrogate.correct(model, plain, choice, torch.tensor([True, True]))
+    assert bool(found.map.dual.converged.all())
+    assert torch.allclose(found.map.f, plain.map.f, atol=1e-5)
+
+
+def test_cov_only_keeps_the_map_and_tightens_every_contrast():
+    state = start(1, "cov_only", "paper")
+    model, choice = state.preset.model, state.method.correction
+    plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons))
+    found = surrogate.correct(model, plain, choice, torch.tensor([True]))
+    assert torch.equal(found.posterior.beta, plain.posterior.beta)
+    X, Y = torch.rand(1, 40, 2), torch.rand(1, 40, 2)
+    tight, wide = (posterior.contrast(p, X, Y).variance for p in (found.posterior, plain.posterior))
+    assert bool((tight <= wide + 1e-10).all())
+    assert bool((tight < wide - 1e-4).any())
+
+
+def test_jitter_and_diagonal_spread_the_calibrated_strength_evenly():
+    state = replace(start(1, "static", "paper"), step=9)
+    corrections = {}
+    for name in ("static", "diagonal", "jitter"):
+        model = state.preset.model
+        plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons))
+        corrections[name] = surrogate.correct(model, plain, ks.METHODS[name].correction, torch.tensor([True]))
+    r = corrections["static"].correction
+    assert torch.allclose(corrections["jitter"].correction, r.mean().expand_as(r))
+    eta = corrections["static"].calibration.eta
+    assert torch.allclose(corrections["diagonal"].correction, eta.unsqueeze(-1).expand_as(r))
+
+
+def test_ties_are_learnt_and_may_be_the_first_answer():
+    preset = replace(ks.PRESETS["modern"], threshold=0.5)
+    X = torch.rand(4, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    question, state, _ = ks.ask(ks.init(X, [], preset=preset))
+    state = ks.tell(state, question, 2)
+    assert state.ties.tolist() == [[True]]
+    question, state, info = ks.ask(state)
+    state = ks.tell(state, question, 0)
+    assert state.ties.tolist() == [[True, False]]
+    assert info.status == ("ok",)
+    pairs = torch.tensor([[0, 1]] * 6)
+    tied = ks.fit(X, pairs, preset=preset, ties=[True] * 6).contrast(X[:1], X[1:2])
+    won = ks.fit(X, pairs, preset=preset).contrast(X[:1], X[1:2])
+    assert abs(float(tied.mean)) < 1e-6 < float(won.mean)
+
+
+def test_results_do_not_depend_on_torchs_default_precision():
+    state = replace(start(1, "static", "paper"), step=9)
+    wide, _, _ = ks.ask(state)
+    torch.set_default_dtype(torch.float32)
+    narrow, _, _ = ks.ask(state)
+    assert narrow.points.dtype == torch.float64
+    assert torch.equal(wide.points, narrow.points)
+
+
+def test_what_comes_out_can_be_changed_and_differentiated():
+    question, state, info = ks.ask(start(1, "adaptive"))
+    question.points.mul_(1.0)
+    info.evidence.add_(1.0)
+    (state.theta.requires_grad_() ** 2).sum().backward()
+    assert state.theta.grad is not None
+
+
+def test_a_gate_from_a_later_step_stays_shut_before_it():
+    gate = Gate(Rule.ALWAYS, first_step=3)
+    method = replace(ks.METHODS["static"], gate=gate)
+    _, infos = drive(start(1, method, "paper"), 3)
+    assert [bool(info.active) for info in infos] == [False, False, True]
+
+
+def test_the_loop_finds_a_better_design_than_it_started_with():
+    state, _ = drive(start(2, "adaptive"), 12)
+    best = utility(state.points).amax(-1)
+    assert bool((best > -0.01).all())
