@@ -206,3 +206,16 @@ def test_the_quasi_random_normals_are_standard_and_repeatable():
     assert torch.allclose(normals.T.cov(), torch.eye(3), rtol=0.0, atol=2e-2)
     assert torch.equal(normals, eubo.sobol_normals(3, 4096, 7, torch.empty(0)))
     assert not torch.equal(normals, eubo.sobol_normals(3, 4096, 8, torch.empty(0)))
+
+
+@pytest.mark.parametrize("family", ["rbf", "matern52"])
+def test_the_value_is_differentiable_by_autograd_and_agrees_with_the_analytic_gradient(family):
+    generator = torch.Generator().manual_seed(5)
+    draw = lambda *shape: torch.rand(*shape, generator=generator)  # noqa: E731
+    fitted = posterior.Posterior(
+        family, draw(1, 9, 3), torch.tensor([[-0.5, 0.0, -1.0, 0.7]]), draw(1, 9), 0.1 * draw(1, 9, 4)
+    )
+    pairs = draw(6, 6).requires_grad_()
+    eubo.value(fitted, pairs[None, :, :3], pairs[None, :, 3:]).sum().backward()
+    _, gradient = eubo.NegativeEubo(eubo.prepare(fitted), 6, "expected_max")(pairs.detach())
+    assert torch.allclose(pairs.grad, -gradient, rtol=1e-9, atol=1e-12)

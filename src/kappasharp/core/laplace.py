@@ -37,7 +37,8 @@ from kappasharp.shapes import (
 PLAIN_ITERATIONS = 15
 DAMPED_ITERATIONS = 200
 METRIC_ITERATIONS = 2000
-HERMITE_NODES, AVERAGING_ROUNDS = 24, 8
+# Nodes and rounds of the averaged curvature: within a few per cent of its fixed point.
+HERMITE_NODES, AVERAGING_ROUNDS = 24, 6
 
 
 class DualFit(NamedTuple):
@@ -163,21 +164,21 @@ def averaged_omega(
 
     At a MAP far from indifference ω vanishes, and with it all that the answer taught, although the posterior may still
     reach across. The average is what the covariance of a variational Gaussian uses (Opper and Archambeau 2009), here
-    with the mean held at the MAP; each round is a geometric half-step to its fixed point.
+    with the mean held at the MAP. The first round averages over the prior, each further one is a geometric half-step
+    to the fixed point.
     """
-    omega = likelihood.sites(z, margin, ties).omega
     if z.shape[-1] == 0:
-        return omega
+        return z
+    omega = torch.zeros_like(z)
     nodes, shares = _hermite(z.dtype, z.device)
     all_ties = None if ties is None else ties.unsqueeze(-1).expand(*ties.shape, HERMITE_NODES)
-    for _ in range(AVERAGING_ROUNDS):
+    for count in range(AVERAGING_ROUNDS):
         root = omega.sqrt()
         half = torch.linalg.solve_triangular(factor(A, root), root.unsqueeze(-1) * A, upper=False)
         variance = (A.diagonal(dim1=-2, dim2=-1) - half.square().sum(-2)).clamp(min=0.0)
         around = torch.addcmul(z.unsqueeze(-1), variance.sqrt().unsqueeze(-1), nodes)
         mean = likelihood.sites(around, margin, all_ties).omega @ shares
-        # Where ω has underflowed there is nothing to average with; the mean stands.
-        omega = torch.where(omega > 0, (omega * mean).sqrt(), mean)
+        omega = (omega * mean).sqrt() if count else mean
     return omega
 
 

@@ -46,24 +46,24 @@ def log_density(z: AnyFloat) -> AnyFloat:
 
 def density(z: AnyFloat) -> AnyFloat:
     """φ(z)."""
-    return z.square().mul_(-0.5).exp_().mul_(1.0 / math.sqrt(2.0 * math.pi))
+    return (z.square() * -0.5).exp() * (1.0 / math.sqrt(2.0 * math.pi))
 
 
 def cdf(z: AnyFloat) -> AnyFloat:
     """Φ(z)."""
-    return torch.special.erfc(z * (-1.0 / SQRT_2)).mul_(0.5)
+    return torch.special.erfc(z * (-1.0 / SQRT_2)) * 0.5
 
 
 def hazard(z: AnyFloat) -> AnyFloat:
     """ψ(z) = φ(z)/Φ(z), to machine precision for every z."""
-    return torch.special.erfcx(z * (-1.0 / SQRT_2)).reciprocal_().mul_(SQRT_2_OVER_PI)
+    return torch.special.erfcx(z * (-1.0 / SQRT_2)).reciprocal() * SQRT_2_OVER_PI
 
 
 def derivatives(z: AnyFloat) -> Derivatives:
     """ψ, ψ(ψ + z) and its logarithmic derivative, without cancellation in either tail."""
     psi = hazard(z)
     e = psi + z
-    slope = e.reciprocal().sub_(e).sub_(psi)
+    slope = e.reciprocal() - e - psi
     tail = TAIL[z.dtype]
     if z.numel() == 0 or float(z.min()) >= -tail:
         return Derivatives(psi, psi * e, slope)
