@@ -65,7 +65,7 @@ def derivatives(z: AnyFloat) -> Derivatives:
     e = psi + z
     slope = e.reciprocal() - e - psi
     tail = TAIL[z.dtype]
-    if z.numel() == 0 or float(z.min()) >= -tail:
+    if z.numel() == 0 or float(z.detach().min()) >= -tail:
         return Derivatives(psi, psi * e, slope)
     t = (-z).clamp(min=tail)
     e_2 = 1.0 / (t + 3.0 * _third_tail(t))
