@@ -32,13 +32,13 @@ class Maximizer:
 
 MAXIMIZERS = {
     "paper": Maximizer(raw=32, starts=4, finalists=4, from_pool=False),
-    "default": Maximizer(raw=128, starts=8, finalists=3, from_pool=True),
+    "default": Maximizer(raw=128, starts=12, finalists=4, from_pool=True),
 }
 # Points around the best designs seen: so many designs, so many copies of each, at these distances.
-INCUMBENTS, COPIES = 6, 8
+INCUMBENTS, COPIES = 6, 24
 DISTANCES = (0.02, 0.2)
 # How many promising pool points are paired with one another, and with how many unknown ones.
-SHORTLIST, UNKNOWN = 32, 8
+SHORTLIST, UNKNOWN = 48, 8
 # A start has converged when its model promises less than this, in units of the prior deviation.
 GAIN_LEFT = 2e-5
 
