@@ -1,13 +1,18 @@
 """Bad input gets a sentence with the rule, the evidence and what to do; nothing is changed by it."""
 
+import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 import kappasharp as ks
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
+from kappasharp.methods import doors
 
 POINTS = torch.linspace(0.0, 1.0, 12, dtype=torch.float64).reshape(4, 3)
 PAIRS = torch.tensor([[0, 1], [2, 3]])
@@ -70,8 +75,84 @@ def test_unknown_names_suggest_the_nearest():
     ("name", "value"), [("noise", 0.0), ("noise", math.nan), ("nugget", -1.0), ("threshold", -0.1)]
 )
 def test_settings_of_the_model_must_make_sense(name, value):
-    with pytest.raises(InvalidValueError, match=f"`{name}` must be finite and"):
+    with pytest.raises(InvalidValueError, match=f"`{name}` must be a finite number of 0.0 or more"):
         ks.init(POINTS, PAIRS, preset=replace(ks.PRESETS["modern"], **{name: value}))
+
+
+# What the run-time type checks of these tests would catch first: tried as a user meets it, in a process without them.
+MISUSES = {
+    "ks.fit(X, P, preset=replace(modern, kernel='rbff'))": "No kernel is called 'rbff'. Did you mean 'rbf'?",
+    "ks.fit(X, P, preset=replace(modern, curvature='averged'))": "No curvature is called 'averged'. Did you mean",
+    "ks.fit(X, P, preset=replace(modern, eubo='improvment'))": "No eubo is called 'improvment'. Did you mean",
+    "ks.fit(X, P, preset=replace(modern, priors='botorch_0_16'))": "No priors is called 'botorch_0_16'. Did you mean",
+    "ks.fit(X, P, preset=replace(modern, maximizer='defalt'))": "No maximizer is called 'defalt'. Did you mean",
+    "ks.fit(X, P, preset=replace(modern, noise='1'))": "`noise` must be a finite number of 0.0 or more",
+    "ks.fit(X, P, method=['static'])": "No method is called ['static'].",
+    "ks.init(X, P, method=replace(static, query='anchored'))": "`Method.query` must be a Query, but got 'anchored'",
+    "ks.init(X, P, method=replace(static, correction='k'))": "`Method.correction` must be a Correction, but got 'k'",
+    "ks.init(X, P, seeds=1.5)": "`seeds` must be a whole number or one per run, but got 1.5",
+    "ks.init(X, P, seeds=None)": "`seeds` must be a whole number or one per run, but got None",
+    "ks.init(X, P, seeds=[0.5])": "`seeds` must be whole numbers, but got [0.5]",
+    "ks.tell(asked, question.points, 0)": "`question` must be the one that came with the state",
+}
+
+
+def test_misuse_meets_a_sentence_outside_the_tests_too():
+    setting_up = (
+        "import json, sys, torch, kappasharp as ks\nfrom dataclasses import replace\n"
+        "X, P = torch.rand(4, 3), [[0, 1], [2, 3]]\nmodern, static = ks.PRESETS['modern'], ks.METHODS['static']\n"
+        "question, asked, _ = ks.ask(ks.init(X, P))\nout = []\n"
+        "for line in json.load(sys.stdin):\n"
+        "    try:\n        eval(line)\n        out.append('no error')\n"
+        "    except ks.KappaSharpError as error:\n        out.append(str(error))\n"
+        "print(json.dumps(out))\n"
+    )
+    command = [sys.executable, "-c", setting_up]
+    done = subprocess.run(command, input=json.dumps(list(MISUSES)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for said, wanted in zip(json.loads(done.stdout), MISUSES.values(), strict=True):
+        assert said.startswith(wanted), said
+
+
+def test_the_numbers_of_a_method_are_checked():
+    static = ks.METHODS["static"]
+    for gate in (replace(static.gate, ema_rate=5.0), replace(static.gate, threshold=math.nan)):
+        with pytest.raises(InvalidValueError, match=r"`Gate\.\w+` must be a finite number from 0.0 to 1.0"):
+            ks.init(POINTS, PAIRS, method=replace(static, gate=gate))
+    with pytest.raises(InvalidValueError, match="target_exponent"):
+        ks.fit(POINTS, PAIRS, method=replace(static, correction=replace(static.correction, target_exponent=1.0)))
+
+
+def test_whole_numbers_of_any_kind_are_seeds():
+    for seeds in (np.int64(3), torch.tensor([3]), [np.int32(3)], range(3, 4)):
+        assert doors.seeds.__wrapped__(seeds, 1) == (3,)
+
+
+def test_answers_go_with_the_state_of_their_question_once():
+    start = ks.init(POINTS, PAIRS)
+    question, state, _ = ks.ask(start)
+    with pytest.raises(InvalidValueError, match="must be given the state that `ask` returned"):
+        ks.tell(start, question, 0)
+    with pytest.raises(InvalidValueError, match="whose question is still open"):
+        ks.ask(state)
+    after = ks.tell(state, question, 0)
+    with pytest.raises(InvalidValueError, match="without an open question"):
+        ks.tell(after, question, 0)
+
+
+def test_a_state_does_not_share_memory_with_the_caller():
+    mine = POINTS.clone()
+    state = ks.init(mine, PAIRS)
+    mine.zero_()
+    assert torch.equal(state.points[0], POINTS)
+
+
+def test_numbers_that_need_an_inverse_of_a_singular_k_are_nan():
+    X = torch.tensor([[0.3, 0.7]], dtype=torch.float64).repeat(10, 1)
+    pairs = [[i, i + 1] for i in range(9)]
+    found = ks.fit(X, pairs, preset=replace(ks.PRESETS["modern"], nugget=0.0)).diagnostics()
+    assert math.isnan(float(found.condition_before))
+    assert int(found.rank) == 9
 
 
 def test_seeds_and_winners_must_fit_the_runs():
@@ -100,6 +181,8 @@ def test_predictions_are_checked_like_the_data():
         model.posterior(torch.rand(5, 2))
     with pytest.raises(InvalidValueError, match="unit cube"):
         model.contrast(POINTS, POINTS + 1)
+    with pytest.raises(InvalidValueError, match="same number of rows, but got 4 and 1"):
+        model.contrast(POINTS, POINTS[:1])
 
 
 def test_lists_and_single_precision_come_in_as_they_are():

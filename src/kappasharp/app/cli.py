@@ -38,7 +38,8 @@ def demo(questions: int, seed: int, method: str, preset: str) -> None:
         for after, latest in bar:
             state = after
             certified = certified and latest.certified
-    _report(demonstration.conclude(state), certified=certified)
+    outcome = demonstration.conclude(state)
+    _report(outcome, certified=certified and outcome.certified)
 
 
 def _report(outcome: demonstration.Outcome, *, certified: bool) -> None:

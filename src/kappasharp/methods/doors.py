@@ -1,13 +1,24 @@
 """What may come in: every argument of the public functions is checked here, once, with a sentence for each rule."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
-from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.acquisition.eubo import Variant
+from kappasharp.acquisition.maximize import MAXIMIZERS
+from kappasharp.core.activation import Gate
+from kappasharp.core.correction import Correction
+from kappasharp.core.evidence import Curvature
+from kappasharp.core.kernel import PRIORS, Family
+from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
+from kappasharp.methods.method import Acquisition, Inference, Method, Preset, Query
+
+Row = TypeVar("Row")
 
 POINT_DIMS = 2
 
@@ -19,7 +30,7 @@ def points(value: Any, name: str = "points") -> Tensor:
         raise InvalidTypeError(
             f"`{name}` must hold float32 or float64 numbers, but got {X.dtype}; `{name}.double()` converts them."
         )
-    if X.dim() < POINT_DIMS or 0 in X.shape[-2:]:
+    if X.layout != torch.strided or X.dim() < POINT_DIMS or 0 in X.shape:
         raise InvalidValueError(
             f"`{name}` must have the shape (…, n_points, dimensions), none of them 0, but got {tuple(X.shape)}."
         )
@@ -95,19 +106,64 @@ def allows_ties(threshold: float) -> None:
 
 def seeds(value: int | Sequence[int], runs: int) -> tuple[int, ...]:
     """One whole number per run."""
-    numbers = (value,) * runs if isinstance(value, int) else tuple(value)
-    if len(numbers) != runs:
-        raise InvalidValueError(f"`seeds` must hold one number per run, but got {len(numbers)} for {runs} runs.")
-    return tuple(int(number) for number in numbers)
+    numbers = (value,) * runs if isinstance(value, Integral) else value
+    if not isinstance(numbers, Iterable) or isinstance(numbers, str):
+        raise InvalidTypeError(f"`seeds` must be a whole number or one per run, but got {value!r}.")
+    chosen = tuple(number.item() if isinstance(number, Tensor) else number for number in numbers)
+    if not all(isinstance(number, Integral) for number in chosen):
+        raise InvalidTypeError(f"`seeds` must be whole numbers, but got {value!r}.")
+    if len(chosen) != runs:
+        raise InvalidValueError(f"`seeds` must hold one number per run, but got {len(chosen)} for {runs} runs.")
+    return tuple(int(number) for number in chosen)
 
 
-def settings(noise: float, threshold: float, nugget: float) -> None:
-    """The model's own numbers."""
-    for name, value, least in (("noise", noise, 0.0), ("threshold", threshold, None), ("nugget", nugget, None)):
-        low_enough = value > 0 if least is not None else value >= 0
-        if not (math.isfinite(value) and low_enough):
-            rule = "positive" if least is not None else "zero or more"
-            raise InvalidValueError(f"`{name}` must be finite and {rule}, but got {value}.")
+def named(kind: str, name: Any, table: Mapping[str, Row]) -> Row:
+    """The row of that name, or an error that suggests the nearest."""
+    if isinstance(name, str) and name in table:
+        return table[name]
+    near = get_close_matches(str(name), table, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise UnknownNameError(f"No {kind} is called {name!r}.{hint} There are: {', '.join(table)}.")
+
+
+def method(value: Method) -> Method:
+    """A method whose five choices are choices and whose numbers make sense."""
+    kinds = (
+        ("inference", Inference), ("correction", Correction), ("gate", Gate), ("query", Query),
+        ("acquisition", Acquisition),
+    )  # fmt: skip
+    for name, kind in kinds:
+        if not isinstance(getattr(value, name), kind):
+            raise InvalidTypeError(f"`Method.{name}` must be a {kind.__name__}, but got {getattr(value, name)!r}.")
+    gate = value.gate
+    _number("Correction.target_exponent", value.correction.target_exponent, 0.0, 1.0)
+    _number("Gate.threshold", gate.threshold, 0.0, 1.0, closed=True)
+    _number("Gate.ema_rate", gate.ema_rate, 0.0, 1.0, closed=True)
+    _number("Gate.first_step", gate.first_step, 1.0, math.inf, closed=True)
+    return value
+
+
+def preset(value: Preset) -> Preset:
+    """A preset whose names exist and whose numbers make sense."""
+    tables: tuple[tuple[str, Iterable[str]], ...] = (
+        ("priors", PRIORS), ("kernel", get_args(Family)), ("eubo", get_args(Variant)), ("maximizer", MAXIMIZERS),
+        ("curvature", get_args(Curvature)),
+    )  # fmt: skip
+    for name, table in tables:
+        named(name, getattr(value, name), dict.fromkeys(table))
+    _number("noise", value.noise, 0.0, math.inf)
+    _number("threshold", value.threshold, 0.0, math.inf, closed=True)
+    _number("nugget", value.nugget, 0.0, math.inf, closed=True)
+    return value
+
+
+def _number(name: str, value: Any, low: float, high: float, *, closed: bool = False) -> None:
+    """A finite number between low and high, the ends included where `closed`."""
+    known = isinstance(value, Real) and math.isfinite(value)
+    if not (known and (low <= value <= high if closed else low < value < high)):
+        rule = f"of {low} or more" if high == math.inf else f"from {low} to {high}"
+        ends = "" if closed else f", {low} itself left out"
+        raise InvalidValueError(f"`{name}` must be a finite number {rule}{ends}, but got {value!r}.")
 
 
 def winners(value: Any, runs: int) -> Tensor:

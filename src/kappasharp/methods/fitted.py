@@ -82,7 +82,7 @@ class Surrogate:
     @torch.no_grad()
     def contrast(self, first: Any, second: Any) -> ContrastPrediction:
         """f(first) − f(second), row by row; the likelihood's common shift cancels in it."""
-        X, Y = self._points(first), self._points(second)
+        X, Y = self._pairs(first, second)
         found = posterior.contrast(self._corrected.posterior, X, Y)
         spread = (found.variance + 2.0 * self.preset.noise**2).sqrt()
         preferred = torch.special.ndtr(found.mean / spread)
@@ -91,7 +91,7 @@ class Surrogate:
     @torch.no_grad()
     def eubo(self, first: Any, second: Any) -> Tensor:
         """Expected utility of the better of two designs, row by row. [eq:eubo]"""
-        X, Y = self._points(first), self._points(second)
+        X, Y = self._pairs(first, second)
         return self._shaped(eubo.value(self._corrected.posterior, X, Y, self.preset.eubo))
 
     @torch.no_grad()
@@ -115,6 +115,14 @@ class Surrogate:
             wanted = (*self.batch, "k", self._fit.X.shape[-1])
             raise InvalidValueError(f"`points` must have the shape {wanted}, but got {tuple(X.shape)}.")
         return X.reshape(-1, n, d)
+
+    def _pairs(self, first: Any, second: Any) -> tuple[Tensor, Tensor]:
+        X, Y = self._points(first), self._points(second)
+        if X.shape != Y.shape:
+            raise InvalidValueError(
+                f"`first` and `second` must have the same number of rows, but got {X.shape[-2]} and {Y.shape[-2]}."
+            )
+        return X, Y
 
     def _shaped(self, flat: Tensor) -> Tensor:
         return flat.reshape(self.batch + flat.shape[1:])

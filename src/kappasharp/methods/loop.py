@@ -13,6 +13,7 @@ from torch import Tensor
 from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request, propose
 from kappasharp.core import activation, comparisons, posterior
 from kappasharp.core.evidence import Model
+from kappasharp.errors import InvalidValueError
 from kappasharp.methods import doors, surrogate
 from kappasharp.methods.method import Method, Preset, Query
 from kappasharp.methods.registry import method as method_named
@@ -40,6 +41,7 @@ class State:
     theta: Tensor | None = None
     z: Tensor | None = None
     hints: Tensor | None = None
+    asked: bool = False
 
 
 class Question(NamedTuple):
@@ -81,7 +83,7 @@ def init(
     points: Any,
     comparisons: Any,
     *,
-    method: str | Method = "adaptive",
+    method: str | Method = "baseline",
     preset: str | Preset = "modern",
     seeds: int | Sequence[int] = 0,
     ties: Any = None,
@@ -91,12 +93,11 @@ def init(
     One run may come without its leading dimension. Line 1: s̄₀ = 0.
     """
     chosen_method, chosen_preset = method_named(method), preset_named(preset)
-    doors.settings(chosen_preset.noise, chosen_preset.threshold, chosen_preset.nugget)
     X = doors.points(points)
     P = doors.pairs(comparisons, X)
     T = doors.ties(ties, P, chosen_preset.threshold)
     n, d = X.shape[-2:]
-    X = X.reshape(-1, n, d)
+    X = X.reshape(-1, n, d).clone()  # the state is its own, whatever the caller does with the tensor
     P = P.reshape(len(X), P.shape[-2], 2)
     T = None if T is None else T.reshape(P.shape[:-1])
     # Connected querying's first anchor: the winner of the last initial answer (the first point if there is none).
@@ -108,6 +109,11 @@ def init(
 
 def ask(state: State) -> tuple[Question, State, Info]:
     """The next question of every run: lines 3 to 14 of Algorithm 1 for t = step + 1."""
+    if state.asked:
+        raise InvalidValueError(
+            "`ask(state)` must not be given a state whose question is still open, but got the one that `ask` returned; "
+            "`tell` the answer first, or ask the state before again: the question will be the same."
+        )
     return released(_ask(state))
 
 
@@ -136,6 +142,7 @@ def _ask(state: State) -> tuple[Question, State, Info]:
         theta=fit.hyper.theta,
         z=fit.map.dual.z,
         hints=proposal.pair.reshape(len(active), -1, state.points.shape[-1]),
+        asked=True,
     )
     return question, after, _info(state, t, fit, (s_exp, s_bar, active), corrected, proposal)
 
@@ -158,6 +165,14 @@ def released(value: T) -> T:
 
 def tell(state: State, question: Question, winner: Any) -> State:
     """The state with the answers in it: line 15. `winner` is 0 or 1 for the better design, 2 for a tie."""
+    if not state.asked:
+        raise InvalidValueError(
+            "`tell(state, ...)` must be given the state that `ask` returned with the question, but got one without an "
+            "open question: `question, state, info = ask(state)`, then `state = tell(state, question, winner)`."
+        )
+    wanted = (len(state.points), 2, state.points.shape[-1])
+    if not isinstance(question, Question) or question.points.shape != wanted:
+        raise InvalidValueError(f"`question` must be the one that came with the state, of {wanted} points.")
     W = doors.winners(winner, len(state.points)).to(state.points.device)
     is_tie = W == TIE
     if bool(is_tie.any()):
@@ -179,6 +194,7 @@ def tell(state: State, question: Question, winner: Any) -> State:
         ties=ties,
         step=state.step + 1,
         anchor=index[:, 0],
+        asked=False,
     )
 
 
@@ -246,5 +262,5 @@ def _info(
         acquisition_converged=proposal.converged,
         acquisition_rounds=proposal.rounds,
         calibration_fallbacks=calibration.fallbacks,
-        status=surrogate.status(fit, corrected),
+        status=surrogate.status(fit, corrected, proposal.converged),
     )

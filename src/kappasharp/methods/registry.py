@@ -1,13 +1,10 @@
 """The methods and presets by name. The first table is the paper's list of methods and ablations: a method is a row."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
-from typing import TypeVar
 
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.correction import Correction, Placement, Weights
-from kappasharp.errors import UnknownNameError
+from kappasharp.methods import doors
 from kappasharp.methods.method import Method, Preset, Query
 
 KAPPASHARP = Correction(Weights.PRIOR_WEIGHTED, Placement.MAP, target_exponent=0.1)
@@ -35,22 +32,12 @@ PRESETS: dict[str, Preset] = {
     "dimension_scaled": Preset(priors="dimension_scaled", nugget=1e-6, maximizer="default", curvature="averaged"),
 }
 
-Row = TypeVar("Row")
-
 
 def method(name: str | Method) -> Method:
-    """The method of that name; a Method is passed through."""
-    return name if isinstance(name, Method) else _look_up("method", name, METHODS)
+    """The method of that name; a Method is checked and passed through."""
+    return doors.method(name) if isinstance(name, Method) else doors.named("method", name, METHODS)
 
 
 def preset(name: str | Preset) -> Preset:
-    """The preset of that name; a Preset is passed through."""
-    return name if isinstance(name, Preset) else _look_up("preset", name, PRESETS)
-
-
-def _look_up(kind: str, name: str, table: Mapping[str, Row]) -> Row:
-    if name in table:
-        return table[name]
-    near = get_close_matches(str(name), table, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise UnknownNameError(f"No {kind} is called {name!r}.{hint} There are: {', '.join(table)}.")
+    """The preset of that name; a Preset is checked and passed through."""
+    return doors.preset(name) if isinstance(name, Preset) else doors.named("preset", name, PRESETS)

@@ -157,10 +157,11 @@ def correct(model: Model, fit: Fit, choice: Correction, active: Tensor) -> Corre
     )
 
 
-def status(fit: Fit, corrected: Corrected) -> tuple[str, ...]:
-    """One word per run: the gravest thing that happened."""
+def status(fit: Fit, corrected: Corrected, proposed: Tensor | None = None) -> tuple[str, ...]:
+    """One word per run: the gravest thing that happened in the fit and, where there was one, the search for a pair."""
     words = ["ok"] * len(fit.X)
     graver = (
+        ("acquisition_not_converged", torch.zeros_like(fit.hyper.converged) if proposed is None else ~proposed),
         ("fit_not_converged", ~fit.hyper.converged),
         ("calibration_not_found", ~corrected.calibration.found),
         ("not_positive_definite", ~corrected.positive_definite),
@@ -175,7 +176,7 @@ def status(fit: Fit, corrected: Corrected) -> tuple[str, ...]:
 def diagnose(model: Model, fit: Fit, corrected: Corrected) -> Diagnostics:
     """Every diagnostic of a fit and its correction."""
     r, found = corrected.correction.double(), corrected.map
-    H, _, _ = _precision(model, fit, weights(model, found, fit.ties))
+    H, _, usable = _precision(model, fit, weights(model, found, fit.ties))
     H_plain, _, _ = hessian(model, fit)
     averaged = diagnostics.path_weights(fit.map.dual.z, found.dual.z, model.likelihood.margin, fit.ties)
     H_bar, _, _ = _precision(model, fit, averaged / model.likelihood.scale**2)
@@ -185,6 +186,10 @@ def diagnose(model: Model, fit: Fit, corrected: Corrected) -> Diagnostics:
     _, _, after = diagnostics.condition_number(H_plain + torch.diag_embed(r))
     lengthscale, outputscale = kernel.split(fit.hyper.theta)
     n_components = comparisons.count_components(fit.C.pairs, fit.C.n_points)
+    # Where K is singular H does not exist, and no number that needs it does either.
+    low, high, before, after, shift, bound, lambda_1 = (
+        part.masked_fill(~usable, torch.nan) for part in (low, high, before, after, shift, bound, lambda_1)
+    )
     return Diagnostics(
         n_components=n_components,
         rank=fit.C.n_points - n_components,
