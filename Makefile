@@ -18,7 +18,15 @@ $(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
 	$(PIP) --editable .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.run
+# The physics engine of RobotPush: a wheel where there is one; elsewhere built from source, with swig from PyPI and
+# without fused multiply-add, so that its rewards are those of the wheel to the last digit.
+$(VENV)/.box2d: $(VENV)/.run
+	$(PIP) --only-binary :all: 'Box2D>=2.3.10' || ( \
+	  $(PIP) swig setuptools wheel && \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" CFLAGS=-ffp-contract=off $(PIP) --no-build-isolation 'box2d-py==2.3.8' )
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.box2d
 	$(PIP) --editable '.[dev,botorch]'
 	touch $@
 

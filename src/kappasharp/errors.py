@@ -1,5 +1,11 @@
 """What kappasharp raises. Each class is also a built-in error, so callers may catch either."""
 
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+Row = TypeVar("Row")
+
 
 class KappaSharpError(Exception):
     """Base of every error that kappasharp raises on purpose."""
@@ -15,3 +21,16 @@ class InvalidTypeError(KappaSharpError, TypeError):
 
 class UnknownNameError(KappaSharpError, ValueError):
     """A method, preset or problem of that name does not exist."""
+
+
+class MissingLibraryError(KappaSharpError, ImportError):
+    """A part needs an optional library that is not installed."""
+
+
+def named(kind: str, name: Any, table: Mapping[str, Row]) -> Row:
+    """The row of that name, or an error that suggests the nearest."""
+    if isinstance(name, str) and name in table:
+        return table[name]
+    near = get_close_matches(str(name), table, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise UnknownNameError(f"No {kind} is called {name!r}.{hint} There are: {', '.join(table)}.")

@@ -9,8 +9,9 @@ import kappasharp
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAMES = {
-    "METHODS", "PRESETS", "Info", "KappaSharpError", "Method", "Preset", "Question", "State", "Surrogate",
-    "__version__", "ask", "fit", "init", "tell",
+    "METHODS", "PRESETS", "PROBLEMS", "Info", "KappaSharpError", "Method",
+    "Preset", "Problem", "Question", "State", "Surrogate",
+    "__version__", "ask", "fit", "init", "problem", "tell",
 }  # fmt: skip
 # Names of methods and presets are written into results: one may be added, none may change.
 METHODS = [

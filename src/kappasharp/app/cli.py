@@ -1,19 +1,55 @@
 """The command `kappasharp`."""
 
+import importlib
+
 import click
 import torch
 
 from kappasharp.app import demo as demonstration
+from kappasharp.app import listing
 
 PLOT_WIDTH, PLOT_HEIGHT = 64, 9
+# Command -> its module, and the extra that brings its libraries.
+FROM_AN_EXTRA = {"run": ("kappasharp.app.experiments", "lab")}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The commands, of which some need libraries that the default install leaves out: those are imported when used."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """All names, in the order of the alphabet."""
+        return sorted({*super().list_commands(context), *FROM_AN_EXTRA})
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """The command of that name; a sentence where its libraries are missing."""
+        if name not in FROM_AN_EXTRA:
+            return super().get_command(context, name)
+        module, extra = FROM_AN_EXTRA[name]
+        try:
+            found: click.Command = getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            return _unavailable(name, f"`kappasharp {name}` needs {error.name!r}: pip install 'kappasharp[{extra}]'.")
+        return found
+
+
+def _unavailable(name: str, sentence: str) -> click.Command:
+    def refuse(words: tuple[str, ...]) -> None:
+        raise click.UsageError(sentence)
+
+    anything = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+    settings = {"ignore_unknown_options": True}
+    return click.Command(name, callback=refuse, params=[anything], help=sentence, context_settings=settings)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kappasharp", prog_name="kappasharp")
 def main() -> None:
     """Tune anything by answering one question again and again: A or B?"""
     # One thread: the matrices are small, and several processes share a machine better.
     torch.set_num_threads(1)
+
+
+main.add_command(listing.problems)
 
 
 @main.command()

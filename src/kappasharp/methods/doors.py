@@ -1,10 +1,9 @@
 """What may come in: every argument of the public functions is checked here, once, with a sentence for each rule."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -15,10 +14,8 @@ from kappasharp.core.activation import Gate
 from kappasharp.core.correction import Correction
 from kappasharp.core.evidence import Curvature
 from kappasharp.core.kernel import PRIORS, Family
-from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
+from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.methods.method import Acquisition, Inference, Method, Preset, Query
-
-Row = TypeVar("Row")
 
 POINT_DIMS = 2
 
@@ -115,15 +112,6 @@ def seeds(value: int | Sequence[int], runs: int) -> tuple[int, ...]:
     if len(chosen) != runs:
         raise InvalidValueError(f"`seeds` must hold one number per run, but got {len(chosen)} for {runs} runs.")
     return tuple(int(number) for number in chosen)
-
-
-def named(kind: str, name: Any, table: Mapping[str, Row]) -> Row:
-    """The row of that name, or an error that suggests the nearest."""
-    if isinstance(name, str) and name in table:
-        return table[name]
-    near = get_close_matches(str(name), table, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise UnknownNameError(f"No {kind} is called {name!r}.{hint} There are: {', '.join(table)}.")
 
 
 def method(value: Method) -> Method:

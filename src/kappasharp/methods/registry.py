@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.correction import Correction, Placement, Weights
+from kappasharp.errors import named
 from kappasharp.methods import doors
 from kappasharp.methods.method import Method, Preset, Query
 
@@ -35,9 +36,9 @@ PRESETS: dict[str, Preset] = {
 
 def method(name: str | Method) -> Method:
     """The method of that name; a Method is checked and passed through."""
-    return doors.method(name) if isinstance(name, Method) else doors.named("method", name, METHODS)
+    return doors.method(name) if isinstance(name, Method) else named("method", name, METHODS)
 
 
 def preset(name: str | Preset) -> Preset:
     """The preset of that name; a Preset is checked and passed through."""
-    return doors.preset(name) if isinstance(name, Preset) else doors.named("preset", name, PRESETS)
+    return doors.preset(name) if isinstance(name, Preset) else named("preset", name, PRESETS)

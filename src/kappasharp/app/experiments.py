@@ -1,0 +1,63 @@
+"""The lab's commands: run an experiment, and report what came out."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from kappasharp.errors import KappaSharpError
+from kappasharp.lab import conduct, engines
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Our own errors as a sentence and exit code 2, without a traceback."""
+    try:
+        yield
+    except KappaSharpError as error:
+        raise click.UsageError(str(error)) from error
+
+
+@click.command()
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="The folder of results.")
+@click.option("--engine", default="processes", show_default=True, help="serial, processes, or dask://host:port.")
+@click.option("--workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+def run(experiment: Path, out: Path, engine: str, workers: int | None, device: str) -> None:
+    """Run what is missing of an EXPERIMENT (a TOML file). Stop it at any time; run it again to go on."""
+    with in_words():
+        chosen = engines.engine(engine, device, workers)
+        todo = conduct.plan(experiment, out)
+    total = todo.experiment.n_runs
+    for path in todo.store.broken:
+        click.echo(f"{path} could not be read; it was set aside, and its runs are run again.", err=True)
+    click.echo(f"{todo.experiment.name}: {total} runs, {total - todo.n_left} stored, {todo.n_left} to do.", err=True)
+    begin, finished, failed = time.monotonic(), 0, []
+    try:
+        with click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr) as bar, in_words():
+            for step in conduct.conduct(todo, chosen):
+                finished += step.runs
+                failed += [step] if step.error else []
+                bar.label = f"{finished / (time.monotonic() - begin):.1f} runs/s"
+                bar.update(step.runs)
+    except KeyboardInterrupt:
+        click.echo(f"\nStopped. {finished} runs were stored; the same command goes on from there.", err=True)
+        sys.exit(130)
+    _conclude(todo, finished, failed)
+
+
+def _conclude(todo: conduct.Plan, finished: int, failed: list[conduct.Progress]) -> None:
+    for step in failed:
+        block = step.block
+        where = f"{block.problem}, {block.initialization}, {block.method}, {block.preset}"
+        click.echo(f"Not run: {where} ({step.runs} runs): {step.error}", err=True)
+    elsewhere = todo.n_left - finished
+    if elsewhere:
+        click.echo(f"{elsewhere} runs are in another runner's hands.", err=True)
+    click.echo(f"{finished - sum(step.runs for step in failed)} runs were added to {todo.store.folder}.")
+    if failed:
+        sys.exit(1)

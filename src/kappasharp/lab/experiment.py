@@ -1,0 +1,194 @@
+"""An experiment is a TOML file: which problems, initializations, methods, presets and seeds. No code in it.
+
+```toml
+title = "How the gate's threshold matters"
+problems = ["ackley-8d", "levy-10d"]      # or "all": the paper's eleven
+initializations = ["pool_n6_k15"]         # or "all": the paper's five
+methods = ["baseline"]
+presets = ["paper"]
+seeds = 60                                # 0 to 59; or a list
+queries = 50
+person = "paper"
+block_size = 60                           # runs in lockstep
+
+[variants.adaptive_tau_0_25]              # a method with another number
+method = "adaptive"
+gate.threshold = 0.25
+
+[preset_variants.paper_nugget_1e-2]
+preset = "paper"
+nugget = 1e-2
+```
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kappasharp.errors import InvalidValueError, KappaSharpError, named
+from kappasharp.lab import peers
+from kappasharp.methods import doors
+from kappasharp.methods.method import Method, Preset
+from kappasharp.methods.registry import METHODS, PRESETS
+from kappasharp.problems import oracle
+from kappasharp.problems.initial import INITIALIZATIONS
+from kappasharp.problems.oracle import Person
+from kappasharp.problems.registry import PROBLEMS, VARIANTS
+
+ALL = "all"
+DEFAULTS = {
+    "title": "", "seeds": 60, "queries": 50, "person": "paper", "block_size": 60, "variants": {}, "preset_variants": {},
+    "methods": [], "presets": [],
+}  # fmt: skip
+REQUIRED = ("problems", "initializations")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is to be run; every choice by the name that results carry, with its values."""
+
+    name: str
+    title: str
+    problems: tuple[str, ...]
+    initializations: tuple[str, ...]
+    methods: Mapping[str, "Method | peers.Peer"]
+    presets: Mapping[str, Preset]
+    seeds: tuple[int, ...]
+    queries: int
+    person: str
+    block_size: int
+
+    @property
+    def who(self) -> Person:
+        """The simulated person."""
+        return oracle.person(self.person)
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs it takes."""
+        sides = (self.problems, self.initializations, self.methods, self.presets, self.seeds)
+        count = 1
+        for side in sides:
+            count *= len(side)
+        return count
+
+
+def read(path: Path) -> Experiment:
+    """The experiment of a TOML file, or a sentence that says where it is wrong."""
+    try:
+        return parse(path.stem, tomllib.loads(path.read_text("utf-8")))
+    except FileNotFoundError as error:
+        raise InvalidValueError(f"There is no experiment file at `{path}`.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidValueError(f"`{path}` is not valid TOML: {error}.") from error
+    except KappaSharpError as error:
+        raise type(error)(f"`{path.name}`: {error}") from error
+
+
+def parse(name: str, given: Mapping[str, Any]) -> Experiment:
+    """The experiment of a parsed TOML table."""
+    for key in given:
+        named("key of an experiment", key, dict.fromkeys((*REQUIRED, *DEFAULTS)))
+    for key in REQUIRED:
+        if key not in given:
+            raise InvalidValueError(f"`{key}` is missing: a list of names, or {ALL!r}.")
+    table = DEFAULTS | dict(given)
+    methods = _methods(table)
+    presets = _presets(table)
+    experiment = Experiment(
+        name=name,
+        title=str(table["title"]),
+        problems=_chosen("problem", "problems", table["problems"], PROBLEMS, PROBLEMS | VARIANTS),
+        initializations=_chosen(
+            "initialization", "initializations", table["initializations"], INITIALIZATIONS, INITIALIZATIONS
+        ),
+        methods=methods,
+        presets=presets,
+        seeds=_seeds(table["seeds"]),
+        queries=_count("queries", table["queries"]),
+        person=str(table["person"]),
+        block_size=_count("block_size", table["block_size"]),
+    )
+    oracle.person(experiment.person)
+    return experiment
+
+
+def _methods(table: Mapping[str, Any]) -> dict[str, "Method | peers.Peer"]:
+    known = METHODS | peers.PEERS
+    names = _distinct("methods", table["methods"])
+    chosen: dict[str, Method | peers.Peer] = {name: named("method", name, known) for name in names}
+    for label, changes in table["variants"].items():
+        numbers = dict(changes)
+        base = named("method", numbers.pop("method", None), METHODS)
+        chosen[_fresh(label, chosen)] = doors.method(_changed(base, numbers, f"variants.{label}"))
+    if not chosen:
+        raise InvalidValueError("An experiment needs `methods`, `variants`, or both; this one has neither.")
+    return chosen
+
+
+def _presets(table: Mapping[str, Any]) -> dict[str, Preset]:
+    names = _distinct("presets", table["presets"])
+    chosen = {name: named("preset", name, PRESETS) for name in names}
+    for label, changes in table["preset_variants"].items():
+        numbers = dict(changes)
+        base = named("preset", numbers.pop("preset", None), PRESETS)
+        chosen[_fresh(label, chosen)] = doors.preset(_changed(base, numbers, f"preset_variants.{label}"))
+    if not chosen:
+        raise InvalidValueError("An experiment needs `presets`, `preset_variants`, or both; this one has neither.")
+    return chosen
+
+
+def _changed(base: T, numbers: Mapping[str, Any], where: str) -> T:
+    """The dataclass with some of its numbers replaced, nested ones by tables."""
+    known = {part.name: getattr(base, part.name) for part in fields(base)}  # type: ignore[arg-type]
+    new = {}
+    for key, value in numbers.items():
+        before = named(f"number in `{where}`", key, known)
+        new[key] = _changed(before, value, f"{where}.{key}") if is_dataclass(before) else value
+    return replace(base, **new)  # type: ignore[type-var]
+
+
+def _chosen(
+    kind: str, key: str, given: Any, everything: Mapping[str, Any], known: Mapping[str, Any]
+) -> tuple[str, ...]:
+    names = tuple(everything) if given == ALL else _distinct(key, given)
+    for name in names:
+        named(kind, name, known)
+    if not names:
+        raise InvalidValueError(f"`{key}` must name at least one {kind}, but got none.")
+    return names
+
+
+def _distinct(key: str, given: Any) -> tuple[str, ...]:
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise InvalidValueError(f"`{key}` must be a list of names, but got {given!r}.")
+    twice = sorted({name for name in given if given.count(name) > 1})
+    if twice:
+        raise InvalidValueError(f"`{key}` must name each cell once, but {', '.join(twice)} stands there twice.")
+    return tuple(given)
+
+
+def _fresh(label: str, taken: Mapping[str, Any]) -> str:
+    if label in taken:
+        raise InvalidValueError(f"The name {label!r} stands for two different things; give the variant another one.")
+    return label
+
+
+def _seeds(given: Any) -> tuple[int, ...]:
+    if isinstance(given, int) and not isinstance(given, bool):
+        return tuple(range(_count("seeds", given)))
+    if not isinstance(given, list) or not all(isinstance(seed, int) for seed in given) or not given:
+        raise InvalidValueError(f"`seeds` must be a number of seeds or a list of whole numbers, but got {given!r}.")
+    twice = sorted({seed for seed in given if given.count(seed) > 1})
+    if twice:
+        raise InvalidValueError(f"`seeds` must name each cell once, but {twice[0]} stands there twice.")
+    return tuple(given)
+
+
+def _count(key: str, given: Any) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise InvalidValueError(f"`{key}` must be a whole number from 1 up, but got {given!r}.")
+    return given

@@ -1,0 +1,154 @@
+"""A cell is one run of an experiment; a block is the cells that run in lockstep. Keys say what is the same run.
+
+A key is a hash of every value that can change a run's numbers: a stored run is found again whatever its method was
+called, and a changed number is another run.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
+from enum import Enum
+from itertools import product
+from typing import Any
+
+from kappasharp.errors import InvalidValueError
+from kappasharp.lab.experiment import Experiment
+from kappasharp.lab.peers import Peer
+from kappasharp.methods.method import Method, Preset
+from kappasharp.problems.oracle import Person
+from kappasharp.problems.registry import problem as problem_named
+
+# Counts up when a run of the same values would give other numbers: the loop, the streams, a default, what is recorded.
+PROTOCOL = 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run, by the names that tables show, and its key."""
+
+    problem: str
+    initialization: str
+    method: str
+    preset: str
+    seed: int
+    key: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """Runs of one problem, initialization, method and preset, for several seeds: equal shapes at every step."""
+
+    problem: str
+    initialization: str
+    method: str
+    preset: str
+    seeds: tuple[int, ...]
+    keys: tuple[str, ...]
+    method_values: Method | Peer
+    preset_values: Preset
+    person: Person
+    queries: int
+
+    @property
+    def key(self) -> str:
+        """The name of the block's file."""
+        return digest(list(self.keys))
+
+
+def digest(value: Any) -> str:
+    """A short hash of plain data."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def chosen(value: Any) -> Any:
+    """What differs from a dataclass's defaults: a new choice with a neutral default leaves old keys alone."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return value.value if isinstance(value, Enum) else value
+    usual = {part.name: _default(part) for part in fields(value)}
+    given = {name: getattr(value, name) for name in usual}
+    return {name: chosen(part) for name, part in given.items() if part != usual[name]}
+
+
+def _default(part: Field[Any]) -> Any:
+    return part.default if part.default_factory is MISSING else part.default_factory()
+
+
+def plain(value: Any) -> Any:
+    """A dataclass of choices as plain data: enumerations by their values."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(part) for name, part in asdict(value).items()}
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    return value.value if isinstance(value, Enum) else value
+
+
+def blocks(experiment: Experiment) -> list[Block]:
+    """Everything to run, in blocks of at most `block_size` seeds; the methods of a problem side by side."""
+    found = []
+    sides = product(experiment.problems, experiment.initializations, experiment.presets, experiment.methods)
+    for problem, initialization, preset, method in sides:
+        for at in range(0, len(experiment.seeds), experiment.block_size):
+            seeds = experiment.seeds[at : at + experiment.block_size]
+            found.append(_block(experiment, problem, initialization, (method, preset), seeds))
+    _refuse_duplicates(found)
+    return found
+
+
+def cells(experiment: Experiment) -> list[Cell]:
+    """Every run of the experiment."""
+    return [cell for block in blocks(experiment) for cell in cells_of(block)]
+
+
+def cells_of(block: Block) -> Iterator[Cell]:
+    """The block's runs one by one."""
+    for seed, key in zip(block.seeds, block.keys, strict=True):
+        yield Cell(block.problem, block.initialization, block.method, block.preset, seed, key)
+
+
+def missing(wanted: Iterable[Block], stored: set[str]) -> list[Block]:
+    """What is left of every block: resume = wanted keys − stored keys."""
+    left = []
+    for block in wanted:
+        pairs = [pair for pair in zip(block.seeds, block.keys, strict=True) if pair[1] not in stored]
+        if pairs:
+            seeds, keys = zip(*pairs, strict=True)
+            values = {name: getattr(block, name) for name in block.__dataclass_fields__}
+            left.append(Block(**{**values, "seeds": seeds, "keys": keys}))
+    return left
+
+
+def _block(
+    experiment: Experiment, problem: str, initialization: str, choice: tuple[str, str], seeds: tuple[int, ...]
+) -> Block:
+    method, preset = choice
+    method_values, preset_values = experiment.methods[method], experiment.presets[preset]
+    values = {
+        "protocol": PROTOCOL,
+        "problem": problem,
+        "problem_version": problem_named(problem).version,
+        "initialization": initialization,
+        "method": chosen(method_values),
+        # A peer brings its own model: our preset does not touch it.
+        "preset": None if isinstance(method_values, Peer) else chosen(preset_values),
+        "person": chosen(experiment.who),
+        "queries": experiment.queries,
+    }
+    keys = tuple(digest(values | {"seed": seed}) for seed in seeds)
+    return Block(
+        problem, initialization, method, preset, seeds, keys,
+        method_values, preset_values, experiment.who, experiment.queries,
+    )  # fmt: skip
+
+
+def _refuse_duplicates(found: list[Block]) -> None:
+    seen: dict[str, Block] = {}
+    for block in found:
+        twin = seen.setdefault(block.keys[0], block)
+        if twin is not block and not isinstance(block.method_values, Peer):
+            names = [f"{b.method} under {b.preset}" for b in (twin, block)]
+            raise InvalidValueError(
+                f"Two cells of the experiment are the same run: {names[0]} and {names[1]} have the same values on "
+                f"{block.problem}, {block.initialization}; leave one out."
+            )

@@ -1,0 +1,213 @@
+"""A folder of results: one Parquet file per finished block, written under a temporary name and renamed.
+
+Nothing is ever overwritten or half written. Two runners may share a folder: a block is claimed before it is run, and
+should two still run the same one, they write the same file. Reading counts every key once.
+"""
+
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kappasharp.errors import InvalidValueError, KappaSharpError
+from kappasharp.lab import run
+from kappasharp.lab.run import ERROR, Row
+
+SCHEMA_VERSION = 1
+# A claim whose owner has not been heard of for so long is anyone's.
+STALE_SECONDS = 6 * 3600.0
+TEXTS = (
+    "key", "problem", "initialization", "method", "preset", "method_values", "preset_values", "person", "status",
+    "error", "device", "machine", "python", "torch", "kappasharp", "commit",
+)  # fmt: skip
+WHOLES = ("seed", "problem_version", "queries", "failed_steps", "block_runs")
+NUMBERS = ("initial_best", "final_best", "seconds")
+FLAG, COUNT = "active", "n_components"
+TRACES = ("best_utility", *(name for name in (*run.TRACES, *run.FURTHER) if name not in (FLAG, COUNT)))
+SCHEMA = pa.schema(
+    [pa.field(name, pa.string()) for name in TEXTS]
+    + [pa.field(name, pa.int64()) for name in WHOLES]
+    + [pa.field(name, pa.float64()) for name in NUMBERS]
+    + [pa.field(name, pa.list_(pa.float64())) for name in TRACES]
+    + [pa.field(FLAG, pa.list_(pa.bool_())), pa.field(COUNT, pa.list_(pa.int64()))]
+    + [pa.field("step_status", pa.list_(pa.string()))],
+    metadata={"kappasharp schema": str(SCHEMA_VERSION)},
+)
+
+
+class StoreError(KappaSharpError, OSError):
+    """A results folder cannot be used as it is."""
+
+
+@dataclass
+class Store:
+    """The results in one folder."""
+
+    folder: Path
+    # Files that could not be read: set aside, never deleted, and their runs are run again.
+    broken: list[Path] = field(default_factory=list)
+
+    @property
+    def blocks(self) -> Path:
+        """Where the finished blocks are."""
+        return self.folder / "blocks"
+
+    def open(self) -> "Store":
+        """Make the folder, or check that it is one of ours."""
+        marker = self.folder / "store.json"
+        if marker.exists():
+            self._check(marker)
+            return self
+        if self.folder.exists() and any(self.folder.iterdir()):
+            raise StoreError(
+                f"`{self.folder}` is not empty and holds no kappasharp results (no store.json); choose another folder."
+            )
+        self.blocks.mkdir(parents=True, exist_ok=True)
+        write_text(marker, json.dumps({"schema": SCHEMA_VERSION}) + "\n")
+        return self
+
+    def existing(self) -> "Store":
+        """The folder, which must hold results already."""
+        if not (self.folder / "store.json").exists():
+            raise StoreError(f"`{self.folder}` holds no kappasharp results; `kappasharp run` makes such a folder.")
+        return self.open()
+
+    def _check(self, marker: Path) -> None:
+        try:
+            schema = json.loads(marker.read_text("utf-8"))["schema"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"`{marker}` is damaged ({error}); move it away to have it written anew.") from error
+        if schema != SCHEMA_VERSION:
+            raise StoreError(
+                f"`{self.folder}` has results of schema {schema}, this version of kappasharp writes schema "
+                f"{SCHEMA_VERSION}; choose another folder, or use the version that wrote it."
+            )
+
+    def remember(self, name: str, text: str) -> None:
+        """Keep an experiment's TOML beside its results; another one of the same name is refused."""
+        path = self.folder / "experiments" / f"{name}.toml"
+        if path.exists() and path.read_text("utf-8") != text:
+            raise InvalidValueError(
+                f"`{self.folder}` holds results of another experiment called {name!r} (other presets, seeds, methods: "
+                f"see {path}); choose another folder, or give the file another name."
+            )
+        path.parent.mkdir(exist_ok=True)
+        write_text(path, text)
+
+    def experiments(self) -> list[Path]:
+        """The TOML files of what was run here."""
+        return sorted((self.folder / "experiments").glob("*.toml"))
+
+    def write(self, name: str, rows: list[Row]) -> Path:
+        """A finished block, whole or not at all."""
+        path = self.blocks / f"{name}.parquet"
+        temporary = path.with_name(f".{name}.{uuid.uuid4().hex}.tmp")
+        try:
+            pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary, compression="zstd")
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return path
+
+    def read(self, columns: Iterable[str] | None = None) -> pa.Table:
+        """Every stored run once; what did not run is left out unless it never ran elsewhere."""
+        wanted = None if columns is None else sorted({*columns, "key", "status"})
+        tables = [table for path in sorted(self.blocks.glob("*.parquet")) if (table := self._load(path, wanted))]
+        schema = SCHEMA if wanted is None else pa.schema([SCHEMA.field(name) for name in wanted])
+        whole = pa.concat_tables([schema.empty_table(), *tables])
+        return whole.take(pa.array(_first_of_each(whole), pa.int64()))
+
+    def done(self) -> set[str]:
+        """The keys of all runs that need not be run again."""
+        table = self.read(["key", "status"])
+        pairs = zip(table["key"].to_pylist(), table["status"].to_pylist(), strict=True)
+        return {key for key, status in pairs if status != ERROR}
+
+    def _load(self, path: Path, columns: list[str] | None) -> pa.Table | None:
+        try:
+            return pq.read_table(path, columns=columns)
+        except (pa.ArrowException, OSError) as error:
+            aside = path.with_suffix(".broken")
+            path.replace(aside)
+            write_text(aside.with_suffix(".broken.txt"), f"{type(error).__name__}: {error}\n")
+            self.broken.append(aside)
+            return None
+
+    def has(self, name: str) -> bool:
+        """Whether a block of that name is stored and did run."""
+        path = self.blocks / f"{name}.parquet"
+        table = self._load(path, ["status"]) if path.exists() else None
+        return table is not None and ERROR not in table["status"].to_pylist()
+
+    def claim(self, name: str) -> bool:
+        """Whether this runner may run a block: nobody else holds it."""
+        path = self.folder / "claims" / name
+        path.parent.mkdir(exist_ok=True)
+        return _take(path) or (_is_stale(path) and _retake(path))
+
+    def release(self, name: str) -> None:
+        """Give a claim back."""
+        (self.folder / "claims" / name).unlink(missing_ok=True)
+
+
+def _take(path: Path) -> bool:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            json.dump({"host": socket.gethostname(), "process": os.getpid(), "since": time.time()}, file)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _retake(path: Path) -> bool:
+    path.unlink(missing_ok=True)
+    return _take(path)
+
+
+def _is_stale(path: Path) -> bool:
+    """Whether the claim's owner is gone: its process on this host is dead, or it is very old."""
+    try:
+        owner = json.loads(path.read_text("utf-8"))
+        here = owner["host"] == socket.gethostname()
+        return (here and not _is_alive(owner["process"])) or time.time() - owner["since"] > STALE_SECONDS
+    except FileNotFoundError:
+        return True
+    except (ValueError, KeyError):
+        # Just being written, or cut short by a crash: by its age.
+        return time.time() - path.stat().st_mtime > STALE_SECONDS
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _first_of_each(table: pa.Table) -> list[int]:
+    """Rows to keep: one per key, one that ran before one that did not."""
+    chosen: dict[str, int] = {}
+    keys, status = table["key"].to_pylist(), table["status"].to_pylist()
+    for row, key in enumerate(keys):
+        if key not in chosen or (status[chosen[key]] == ERROR and status[row] != ERROR):
+            chosen[key] = row
+    return sorted(chosen.values())
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary.write_text(text, "utf-8")
+    temporary.replace(path)

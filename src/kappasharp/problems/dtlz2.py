@@ -1,0 +1,77 @@
+"""DTLZ2 with four outcomes, and two ways to prefer one outcome to another."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from kappasharp.problems import utilities
+from kappasharp.problems.problem import Maximum, Problem, Provenance
+
+OUTCOMES = 4
+# The outcomes at the centre of the box, for every dimension: where the person would like to be.
+WISH = (0.25 * math.sqrt(2.0), 0.25 * math.sqrt(2.0), 0.5, 0.5 * math.sqrt(2.0))
+STEEP, FLAT, KNEES = (4.0, 3.0, 2.0, 1.0), (0.4, 0.3, 0.2, 0.1), (1.0, 1.0, 1.0, 1.0)
+
+
+def outcomes(X: Tensor) -> Tensor:
+    """The four outcomes (n, 4): a point of the unit sphere's positive part, pushed outwards by the distance g."""
+    angles = 0.5 * math.pi * X[..., : OUTCOMES - 1]
+    g = (X[..., OUTCOMES - 1 :] - 0.5).square().sum(-1)
+    cos, sin = angles.cos(), angles.sin()
+    f = [
+        cos[..., 0] * cos[..., 1] * cos[..., 2],
+        cos[..., 0] * cos[..., 1] * sin[..., 2],
+        cos[..., 0] * sin[..., 1],
+        sin[..., 0],
+    ]
+    return (1.0 + g).unsqueeze(-1) * torch.stack(f, -1)
+
+
+def nearness(X: Tensor) -> Tensor:
+    """Minus the sum of the outcomes' distances from the wish."""
+    return -(outcomes(X) - X.new_tensor(WISH)).abs().sum(-1)
+
+
+def piecewise(X: Tensor) -> Tensor:
+    """The piecewise-linear utility, with the outcomes maximised as they are."""
+    return utilities.piecewise_linear(outcomes(X), STEEP, FLAT, KNEES)
+
+
+def _near(d: int) -> Problem:
+    return Problem(
+        name=f"dtlz2-{d}d",
+        low=(0.0,) * d,
+        high=(1.0,) * d,
+        evaluate=nearness,
+        maximum=Maximum(0.0, (0.5,) * d, proven=True, source="minus a distance, zero at the centre of the box"),
+        provenance=Provenance.RECONSTRUCTED,
+        formula=(
+            "g = Σ_{i≥4} (xᵢ − ½)²; y = (1 + g)·(c₁c₂c₃, c₁c₂s₃, c₁s₂, s₁), cᵢ = cos(πxᵢ/2), sᵢ = sin(πxᵢ/2); "
+            "−Σₖ |yₖ − y*ₖ|, y* = y(½, …, ½)"
+        ),
+        origin=(
+            "outcomes: Deb et al. (2002), as in BoTorch 0.6; utility: the L1 distance of Lin et al. (2022), the only "
+            "one of their utilities whose level fits the paper's table (its 16-dimensional level does not)"
+        ),
+    )
+
+
+def _piecewise(best: float, angles: tuple[float, ...], d: int) -> Problem:
+    corner = (0.0,) * (d - len(angles))  # any corner: g sees the distance from the centre alone
+    return Problem(
+        name=f"dtlz2-{d}d-piecewise",
+        low=(0.0,) * d,
+        high=(1.0,) * d,
+        evaluate=piecewise,
+        maximum=Maximum(best, angles + corner, proven=False, source="multi-start search"),
+        provenance=Provenance.SOURCED,
+        formula="outcomes y as in dtlz2; Σₖ: slope (4, 3, 2, 1) where yₖ < 1, (0.4, 0.3, 0.2, 0.1) above",
+        origin="Lin et al. (2022); not the paper's, whose values are negative and fall with the dimension",
+    )
+
+
+DTLZ2_8D, DTLZ2_16D, DTLZ2_20D = (_near(d) for d in (8, 16, 20))
+DTLZ2_8D_PIECEWISE = _piecewise(1.175, (0.29319777734712804, 0.33049868107713065, 0.4096655263180422), 8)
+DTLZ2_16D_PIECEWISE = _piecewise(2.3244381313, (0.1512106736753693, 0.24223788240110017, 0.4096655291706297), 16)
+DTLZ2_20D_PIECEWISE = _piecewise(2.8754504139, (0.12200639364022878, 0.24223788363022739, 0.40966552954078084), 20)

@@ -1,0 +1,78 @@
+"""The first designs and answers of a run: the paper's five initializations. [app:details]
+
+A table depends on the problem's name, the seed and the initialization, through streams of their own, and nothing else:
+every method starts from the same one. Pools are nested (the six designs are the first of the eight). Which pairs are
+compared, and in which order, is shuffled independently.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.errors import named
+from kappasharp.problems import oracle
+from kappasharp.problems.oracle import Person
+from kappasharp.problems.problem import Problem
+from kappasharp.streams import stream, uniform
+
+LARGEST_POOL = 8
+
+
+@dataclass(frozen=True)
+class Initialization:
+    """How many designs, how many comparisons, and whether each design is in one comparison only."""
+
+    n_points: int
+    n_comparisons: int
+    is_matching: bool
+
+
+INITIALIZATIONS = {
+    "pool_n6_k15": Initialization(6, 15, is_matching=False),
+    "pool_n8_k15": Initialization(8, 15, is_matching=False),
+    "pure_k3": Initialization(6, 3, is_matching=True),
+    "pure_k5": Initialization(10, 5, is_matching=True),
+    "pure_k15": Initialization(30, 15, is_matching=True),
+}
+
+
+class Start(NamedTuple):
+    """Designs (runs, n, d) in the unit cube, their utilities, comparisons (runs, m, 2) winner first, and the ties."""
+
+    points: Tensor
+    utility: Tensor
+    comparisons: Tensor
+    ties: Tensor
+
+
+def table(problem: str, initialization: str, seed: int, dimensions: int) -> tuple[Tensor, Tensor]:
+    """Designs (n, d) and the pairs (m, 2) to compare, in their order."""
+    plan = named("initialization", initialization, INITIALIZATIONS)
+    double = torch.empty(0, dtype=torch.float64)
+    if plan.is_matching:
+        points = uniform((plan.n_points, dimensions), stream(seed, problem, initialization, "initial points"), double)
+        pairs = torch.arange(plan.n_points).reshape(-1, 2)
+    else:
+        pool = uniform((LARGEST_POOL, dimensions), stream(seed, problem, "pool", "initial points"), double)
+        points = pool[: plan.n_points]
+        pairs = torch.tensor(list(combinations(range(plan.n_points), 2)))
+    order = uniform((len(pairs),), stream(seed, problem, initialization, "comparison order"), double).argsort()
+    return points, pairs[order[: plan.n_comparisons]]
+
+
+def start(problem: Problem, initialization: str, seeds: Sequence[int], person: str | Person = "paper") -> Start:
+    """The starts of several runs, one per seed, with the simulated person's answers."""
+    tables = [table(problem.name, initialization, seed, problem.dimensions) for seed in seeds]
+    points, pairs = (torch.stack(part) for part in zip(*tables, strict=True))
+    utility = problem.unit_utility(points)
+    m = pairs.shape[1]
+    purpose = f"{initialization} initial answers"
+    chance = torch.stack([oracle.draws(problem.name, seed, purpose, m) for seed in seeds])
+    sides = utility.gather(1, pairs.flatten(1)).reshape(pairs.shape)
+    answers = oracle.answer(oracle.person(person), sides, chance)
+    winner_first = torch.where((answers == oracle.SECOND).unsqueeze(-1), pairs.flip(-1), pairs)
+    return Start(points, utility, winner_first, answers == oracle.TIE)

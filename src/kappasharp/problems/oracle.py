@@ -1,0 +1,78 @@
+"""Simulated people: from the hidden utilities of two designs to an answer, A, B, or a tie.
+
+Chance is an argument: `draws` gives the numbers of a whole run, the same for every method and every person, so that two
+methods meet the same mood at the same question.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from kappasharp.errors import InvalidValueError, named
+from kappasharp.streams import stream, uniform
+
+FIRST, SECOND, TIE = 0, 1, 2
+# What one answer may use: a standard normal for each side, then two uniform numbers: whether it lapses, and to what.
+NORMALS, UNIFORMS = 2, 2
+
+
+@dataclass(frozen=True)
+class Person:
+    """Someone who compares two designs; every number but the lapse rate is in units of the problem's utility."""
+
+    noise: float = 0.1  # standard deviation of what is felt about each design, each time
+    lapse: float = 0.0  # chance of an answer that has nothing to do with the designs
+    just_noticeable: float = 0.0  # felt differences up to this are a tie
+    position_bias: float = 0.0  # added to what is felt about the first design
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "just_noticeable"):
+            value = getattr(self, name)
+            if not 0.0 <= value < float("inf"):
+                raise InvalidValueError(f"`Person.{name}` must be finite and at least 0, but got {value}.")
+        if not 0.0 <= self.lapse <= 1.0:
+            raise InvalidValueError(f"`Person.lapse` must be a probability, but got {self.lapse}.")
+        if not abs(self.position_bias) < float("inf"):
+            raise InvalidValueError(f"`Person.position_bias` must be finite, but got {self.position_bias}.")
+
+
+PERSONS = {
+    "paper": Person(),
+    "exact": Person(noise=0.0),
+    "careless": Person(lapse=0.1),
+    "hesitant": Person(just_noticeable=0.1),
+    "biased": Person(position_bias=0.1),
+}
+
+
+def person(name: str | Person) -> Person:
+    """The simulated person of that name."""
+    return name if isinstance(name, Person) else named("simulated person", name, PERSONS)
+
+
+def draws(problem: str, seed: int, purpose: str, count: int) -> Tensor:
+    """The chance (count, 4) in the answers of one run: two standard normal and two uniform numbers each.
+
+    A longer run begins with the numbers of a shorter one.
+    """
+    chance = uniform((count, NORMALS + UNIFORMS), stream(seed, problem, purpose), torch.empty(0, dtype=torch.float64))
+    # The generator gives multiples of 2⁻⁵³, zero among them, whose quantile would be minus infinity.
+    chance[:, :NORMALS] = torch.special.ndtri(chance[:, :NORMALS].clamp(min=2.0**-54))
+    return chance
+
+
+def noisy_utility(who: Person, utility: Tensor, chance: Tensor) -> Tensor:
+    """What is felt about the two designs (…, 2)."""
+    felt = utility + who.noise * chance[..., :NORMALS].to(utility)
+    return felt + utility.new_tensor([who.position_bias, 0.0])
+
+
+def answer(who: Person, utility: Tensor, chance: Tensor) -> Tensor:
+    """0 where the first of two designs (…, 2) is preferred, 1 where the second is, 2 for a tie."""
+    lapse, guess = chance[..., NORMALS:].to(utility).unbind(-1)
+    first, second = noisy_utility(who, utility, chance).unbind(-1)
+    honest = torch.where(second > first, SECOND, FIRST)
+    if who.just_noticeable > 0.0:
+        honest = torch.where((first - second).abs() <= who.just_noticeable, TIE, honest)
+    return torch.where(lapse < who.lapse, torch.where(guess < 0.5, FIRST, SECOND), honest)  # noqa: PLR2004

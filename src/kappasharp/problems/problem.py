@@ -1,0 +1,110 @@
+"""A problem: a box, a hidden utility on it, and what is known about its maximum and its origin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+
+# Bounds in native units go through a product and a sum on their way from the unit cube: this much rounding is forgiven.
+ROUNDING = 1e-9
+
+
+class Provenance(StrEnum):
+    """Where a definition comes from."""
+
+    SOURCED = "sourced"  # function, domain and utility were read in a public source
+    RECONSTRUCTED = "reconstructed"  # a part was chosen here, because no public source gives it
+    FITTED = "fitted"  # a part was chosen because it makes numbers agree with the paper's
+
+
+class Maximum(NamedTuple):
+    """The largest utility known: where it is attained, whether nothing is larger, and who says so."""
+
+    value: float
+    point: tuple[float, ...]
+    proven: bool
+    source: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem. `evaluate` maps native points (n, d) to utilities (n,) and trusts what it gets."""
+
+    name: str
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    evaluate: Callable[[Tensor], Tensor] = field(repr=False)
+    maximum: Maximum
+    provenance: Provenance
+    formula: str = field(repr=False)
+    origin: str = field(repr=False)
+    parameters: tuple[str, ...] = field(default=(), repr=False)
+    # Counts up whenever a utility changes: results of different versions are never mixed.
+    version: int = 1
+
+    @property
+    def dimensions(self) -> int:
+        """How many parameters a design has."""
+        return len(self.low)
+
+    @property
+    def bounds(self) -> Tensor:
+        """Lowest and highest value of every parameter, in native units (2, d)."""
+        return torch.tensor([self.low, self.high], dtype=torch.float64)
+
+    def utility(self, X: Any) -> Tensor:
+        """Utilities (…) of points (…, d) in native units, without noise."""
+        points = self._checked(X, "X", self.bounds, "inside the bounds of " + self.name)
+        return self._evaluated(points)
+
+    def unit_utility(self, U: Any) -> Tensor:
+        """Utilities (…) of points (…, d) in the unit cube, without noise."""
+        cube = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, self.dimensions)
+        return self._evaluated(self.to_native(self._checked(U, "U", cube, "in the unit cube")))
+
+    def to_native(self, U: Tensor) -> Tensor:
+        """Unit-cube points in native units."""
+        low, high = self.bounds.to(U)
+        return low + (high - low) * U
+
+    def to_unit(self, X: Tensor) -> Tensor:
+        """Native points in the unit cube."""
+        low, high = self.bounds.to(X)
+        return (X - low) / (high - low)
+
+    def _evaluated(self, points: Tensor) -> Tensor:
+        low, high = self.bounds.to(points)
+        inside = points.clamp(low, high)  # only the rounding that `_checked` forgives
+        return self.evaluate(inside.reshape(-1, self.dimensions)).reshape(points.shape[:-1])
+
+    def _checked(self, value: Any, name: str, bounds: Tensor, rule: str) -> Tensor:
+        points = value if isinstance(value, Tensor) else _as_tensor(value, name)
+        if points.dtype not in (torch.float32, torch.float64):
+            raise InvalidTypeError(f"`{name}` must hold float32 or float64 numbers, but got {points.dtype}.")
+        if points.dim() == 0 or points.shape[-1] != self.dimensions:
+            raise InvalidValueError(
+                f"`{name}` must have the shape (…, {self.dimensions}) for {self.name}, but got {tuple(points.shape)}."
+            )
+        low, high = bounds.to(points)
+        slack = (high - low) * max(ROUNDING, 4 * torch.finfo(points.dtype).eps)
+        bad = ~((points >= low - slack) & (points <= high + slack))  # NaN is bad too
+        if bool(bad.any()):
+            where = tuple(bad.nonzero()[0].tolist())
+            column = where[-1]
+            raise InvalidValueError(
+                f"`{name}` must lie {rule}, from {float(low[column]):g} to {float(high[column]):g} in column {column}, "
+                f"but got {float(points[where])} at index {where}."
+            )
+        return points
+
+
+def _as_tensor(value: Any, name: str) -> Tensor:
+    try:
+        return torch.as_tensor(value, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidTypeError(f"`{name}` must be an array of numbers, but got {value!r}: {error}.") from error

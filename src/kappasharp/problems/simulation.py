@@ -1,0 +1,56 @@
+"""Simulators beside the analytic problems: their optional libraries, and their points shared out among processes."""
+
+import importlib
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from kappasharp.errors import InvalidValueError, MissingLibraryError
+
+# How many processes share a simulator's points, unless the caller says otherwise: one, because an engine above may
+# already use every core.
+WORKERS_VARIABLE = "KAPPASHARP_WORKERS"
+
+Simulator = Callable[[Sequence[float]], float]
+
+
+def needed(module: str, problem: str) -> ModuleType:
+    """An optional library, or the sentence that says how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingLibraryError(
+            f"The problem {problem} needs the library {module!r}, which cannot be imported ({error}); "
+            "`pip install 'kappasharp[lab]'` installs it."
+        ) from error
+
+
+@cache
+def _pool(workers: int) -> ProcessPoolExecutor:
+    # Spawned, not forked: the parent may hold threads and a GPU.
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+
+
+def workers_wanted() -> int:
+    """The number of processes that the environment asks for; 1 if it is silent."""
+    text = os.environ.get(WORKERS_VARIABLE, "1")
+    if not text.isdigit() or int(text) < 1:
+        raise InvalidValueError(f"`{WORKERS_VARIABLE}` must be a whole number from 1 up, but got {text!r}.")
+    return int(text)
+
+
+def each(simulate: Simulator, X: Tensor) -> Tensor:
+    """The simulator's value at every point (n, d), in the order of the points, by as many processes as are wanted."""
+    rows = X.detach().to("cpu", torch.float64).tolist()
+    workers = min(workers_wanted(), len(rows))
+    if workers > 1:
+        values = list(_pool(workers).map(simulate, rows, chunksize=-(-len(rows) // (4 * workers))))
+    else:
+        values = [simulate(row) for row in rows]
+    return torch.tensor(values, dtype=torch.float64).to(X)
