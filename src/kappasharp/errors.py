@@ -1,7 +1,9 @@
 """What kappasharp raises. Each class is also a built-in error, so callers may catch either."""
 
+import importlib
 from collections.abc import Mapping
 from difflib import get_close_matches
+from types import ModuleType
 from typing import Any, TypeVar
 
 Row = TypeVar("Row")
@@ -34,3 +36,14 @@ def named(kind: str, name: Any, table: Mapping[str, Row]) -> Row:
     near = get_close_matches(str(name), table, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise UnknownNameError(f"No {kind} is called {name!r}.{hint} There are: {', '.join(table)}.")
+
+
+def needed(module: str, whom: str, extra: str) -> ModuleType:
+    """An optional library, or the sentence that says who needs it and how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingLibraryError(
+            f"{whom} needs the library {module!r}, which cannot be imported ({error}); "
+            f"`pip install 'kappasharp[{extra}]'` installs it."
+        ) from error

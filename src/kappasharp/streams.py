@@ -1,6 +1,8 @@
 """Named random streams: the same words always give the same numbers, on every machine and for every method."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -13,6 +15,14 @@ def stream(seed: int, *names: str, device: torch.device | str = "cpu") -> torch.
     # 63 bits: torch refuses seeds outside the range of a signed 64-bit integer on some devices.
     generator.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
     return generator
+
+
+@contextmanager
+def seeded_globally(seed: int, *names: str) -> Iterator[None]:
+    """For other people's libraries, which draw from torch's global generator: seeded inside, as it was outside."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream(seed, *names).initial_seed())
+        yield
 
 
 def uniform(shape: tuple[int, ...], generator: torch.Generator, like: torch.Tensor) -> torch.Tensor:

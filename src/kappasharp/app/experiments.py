@@ -11,6 +11,9 @@ import click
 from kappasharp.errors import KappaSharpError
 from kappasharp.lab import conduct, engines
 
+# A GPU is not busy with fewer.
+GPU_BATCH = 4096
+
 
 @contextmanager
 def in_words() -> Iterator[None]:
@@ -27,7 +30,10 @@ def in_words() -> Iterator[None]:
 @click.option("--engine", default="processes", show_default=True, help="serial, processes, or dask://host:port.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; by default one per core.")
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
-def run(experiment: Path, out: Path, engine: str, workers: int | None, device: str) -> None:
+@click.option(
+    "--batch", type=click.IntRange(1), help="Most runs in lockstep; by default a block's on cpu, 4096 on cuda."
+)
+def run(experiment: Path, out: Path, engine: str, workers: int | None, device: str, batch: int | None) -> None:
     """Run what is missing of an EXPERIMENT (a TOML file). Stop it at any time; run it again to go on."""
     with in_words():
         chosen = engines.engine(engine, device, workers)
@@ -39,7 +45,7 @@ def run(experiment: Path, out: Path, engine: str, workers: int | None, device: s
     begin, finished, failed = time.monotonic(), 0, []
     try:
         with click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr) as bar, in_words():
-            for step in conduct.conduct(todo, chosen):
+            for step in conduct.conduct(todo, chosen, batch or (1 if device == "cpu" else GPU_BATCH)):
                 finished += step.runs
                 failed += [step] if step.error else []
                 bar.label = f"{finished / (time.monotonic() - begin):.1f} runs/s"

@@ -8,13 +8,18 @@ Notation
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import torch
+from torch import Tensor
 
 from kappasharp.core import normal
 from kappasharp.shapes import PerRun, PerRunMask
+
+# No run comes this far.
+NEVER_STEP = 2**31
 
 
 class Rule(Enum):
@@ -27,12 +32,23 @@ class Rule(Enum):
 
 @dataclass(frozen=True)
 class Gate:
-    """A gate as data; `threshold` and `ema_rate` matter to the decisive rule only."""
+    """A gate as data; `threshold` and `ema_rate` matter to the decisive rule only.
+
+    The numbers may be tensors with one value per run: see `side_by_side`.
+    """
 
     rule: Rule = Rule.NEVER
-    first_step: int = 8
-    threshold: float = 0.30
-    ema_rate: float = 0.2
+    first_step: int | Tensor = 8
+    threshold: float | Tensor = 0.30
+    ema_rate: float | Tensor = 0.2
+
+
+def side_by_side(gates: Sequence[Gate], like: Tensor) -> Gate:
+    """One gate for a batch whose runs have a gate each: every rule is a decisive one with suitable numbers."""
+    first = [NEVER_STEP if gate.rule is Rule.NEVER else gate.first_step for gate in gates]
+    threshold = [gate.threshold if gate.rule is Rule.DECISIVE else -math.inf for gate in gates]
+    rate = [gate.ema_rate for gate in gates]
+    return Gate(Rule.DECISIVE, *(torch.tensor(part, dtype=like.dtype).to(like) for part in (first, threshold, rate)))
 
 
 def agreement(mean_difference: PerRun, variance: PerRun, noise: float) -> PerRun:
@@ -46,15 +62,14 @@ def decisiveness(p: PerRun) -> PerRun:
     return 1.0 - entropy / math.log(2.0)
 
 
-def moving_average(s_bar: PerRun, s_exp: PerRun, ema_rate: float) -> PerRun:
+def moving_average(s_bar: PerRun, s_exp: PerRun, ema_rate: float | Tensor) -> PerRun:
     """s̄_t from s̄_{t−1}. [eq:ema]"""
     return (1.0 - ema_rate) * s_bar + ema_rate * s_exp
 
 
-def is_open(gate: Gate, step: int, s_bar: PerRun) -> PerRunMask:
+def is_open(gate: Gate, step: int | Tensor, s_bar: PerRun) -> PerRunMask:
     """Whether the correction acts at this step, run by run. [alg:adaptive_ks], line 6"""
-    if gate.rule is Rule.NEVER or step < gate.first_step:
+    if gate.rule is Rule.NEVER:
         return torch.zeros_like(s_bar, dtype=torch.bool)
-    if gate.rule is Rule.ALWAYS:
-        return torch.ones_like(s_bar, dtype=torch.bool)
-    return s_bar >= gate.threshold
+    threshold = gate.threshold if gate.rule is Rule.DECISIVE else -math.inf
+    return (s_bar >= threshold) & (step >= gate.first_step)

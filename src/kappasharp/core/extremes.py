@@ -108,6 +108,8 @@ def find_high(M: Tensor, vector: Tensor | None = None) -> High:
             break
         rows, M, L, v, above, margin = (part[left] for part in (rows, M, L, v, above, margin))
         # Where an eigenvalue lies above the shift, step further out; elsewhere draw closer with what the solves find.
+        # A failed factor may hold anything, NaN too; the identity stands in for it, and its result is not used.
+        L = torch.where(above[:, None, None], L, torch.eye(M.shape[-1], dtype=M.dtype, device=M.device))
         v = torch.where(above.unsqueeze(-1), _inverse_iteration(M, L, v), v)
         value, distance = _rayleigh(M, v)
         margin = torch.where(above, distance, margin * 16.0)

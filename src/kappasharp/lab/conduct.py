@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kappasharp.lab import grid
-from kappasharp.lab.engines import Engine
+from kappasharp.lab.engines import Engine, Job
 from kappasharp.lab.experiment import Experiment, read
 from kappasharp.lab.grid import Block
 from kappasharp.lab.run import error_rows
@@ -43,18 +43,22 @@ def plan(path: Path, out: Path) -> Plan:
     return Plan(experiment, store, wanted, grid.missing(wanted, store.done()))
 
 
-def conduct(todo: Plan, engine: Engine) -> Iterator[Progress]:
-    """Run what is left, storing every block as soon as it is finished; another runner's blocks are left to it."""
+def conduct(todo: Plan, engine: Engine, most: int = 1) -> Iterator[Progress]:
+    """Run what is left, storing every block as soon as it is finished; another runner's blocks are left to it.
+
+    Up to `most` runs go together in one batch, where their shapes allow it.
+    """
+    jobs = grid.together(todo.left, most)
     with Claims(todo.store) as claims:
-        for block, rows, cause in engine(claims.over(todo.left)):
-            failed = rows is None
-            todo.store.write(block.key, error_rows(block, cause) if rows is None else rows)
-            claims.release(block)
-            yield Progress(block, len(block.seeds), str(cause) if failed else None)
+        for job, rows, cause in engine(claims.over(jobs)):
+            for at, block in enumerate(job):
+                todo.store.write(block.key, error_rows(block, cause) if rows is None else rows[at])
+                claims.release(block)
+                yield Progress(block, len(block.seeds), str(cause) if rows is None else None)
 
 
 class Claims:
-    """The blocks that this runner holds, taken one by one as the engine has room."""
+    """The blocks that this runner holds, taken as the engine has room."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -67,13 +71,21 @@ class Claims:
         for name in tuple(self.held):
             self.store.release(name)
 
-    def over(self, blocks: list[Block]) -> Iterator[Block]:
-        """The blocks that nobody else holds or has finished by now."""
-        for block in blocks:
-            if self.store.claim(block.key):
-                self.held.add(block.key)
-                if not self.store.has(block.key):
-                    yield block
+    def over(self, jobs: list[Job]) -> Iterator[Job]:
+        """The jobs, without the blocks that somebody else holds or has finished by now."""
+        for job in jobs:
+            mine = tuple(block for block in job if self._take(block))
+            if mine:
+                yield mine
+
+    def _take(self, block: Block) -> bool:
+        if not self.store.claim(block.key):
+            return False
+        self.held.add(block.key)
+        if self.store.has(block.key):
+            self.release(block)
+            return False
+        return True
 
     def release(self, block: Block) -> None:
         """The block is stored: its claim has done its work."""

@@ -1,6 +1,6 @@
-"""Where blocks run: here, in processes of this machine, or on a Dask cluster. One signature for all three.
+"""Where jobs run: here, in processes of this machine, or on a Dask cluster. One signature for all three.
 
-An engine takes blocks as it has room for them and yields an outcome for each, in any order. It never loses one: what
+An engine takes jobs as it has room for them and yields an outcome for each, in any order. It never loses one: what
 fails comes back as an outcome with an error, and what a dying worker held is run again.
 """
 
@@ -13,32 +13,35 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from kappasharp.errors import InvalidValueError, MissingLibraryError
+from kappasharp.errors import InvalidValueError, needed
 from kappasharp.lab.grid import Block
-from kappasharp.lab.run import Row, run_block
+from kappasharp.lab.run import Row, run_together
 
-# A block during which so many workers died is not tried again.
+# A job during which so many workers died is not tried again.
 MOST_DEATHS = 3
 DASK = "dask://"
 MIN_UNDER_WAY = 4
 
 
-class Outcome(NamedTuple):
-    """A block's rows, or why there are none."""
+Job = tuple[Block, ...]  # blocks that run as one batch
 
-    block: Block
-    rows: list[Row] | None
+
+class Outcome(NamedTuple):
+    """A job's rows, block by block, or why there are none."""
+
+    job: Job
+    rows: list[list[Row]] | None
     error: BaseException | None = None
 
 
-Engine = Callable[[Iterable[Block]], Iterator[Outcome]]
+Engine = Callable[[Iterable[Job]], Iterator[Outcome]]
 
 
 class WorkerDiedError(RuntimeError):
-    """The workers that ran a block died, again and again."""
+    """The workers that ran a job died, again and again."""
 
 
 def engine(name: str, device: str = "cpu", workers: int | None = None) -> Engine:
@@ -52,90 +55,83 @@ def engine(name: str, device: str = "cpu", workers: int | None = None) -> Engine
     raise InvalidValueError(f"`engine` must be serial, processes or {DASK}host:port, but got {name!r}.")
 
 
-def serial(blocks: Iterable[Block], device: str = "cpu") -> Iterator[Outcome]:
-    """One block after another, in this process."""
-    for block in blocks:
-        yield _attempt(block, device)
+def serial(jobs: Iterable[Job], device: str = "cpu") -> Iterator[Outcome]:
+    """One job after another, in this process."""
+    for job in jobs:
+        yield _attempt(job, device)
 
 
-def processes(blocks: Iterable[Block], device: str = "cpu", workers: int | None = None) -> Iterator[Outcome]:
-    """Blocks in processes of this machine, one torch thread each."""
+def processes(jobs: Iterable[Job], device: str = "cpu", workers: int | None = None) -> Iterator[Outcome]:
+    """Jobs in processes of this machine, one torch thread each."""
     count = workers or len(os.sched_getaffinity(0))
-    source, again, deaths = iter(blocks), deque[Block](), Counter[str]()
+    source, again, deaths = iter(jobs), deque[Job](), Counter[Job]()
     while True:
         with _pool(count) as pool:
-            pending: dict[Future[Outcome], Block] = {}
+            pending: dict[Future[Outcome], Job] = {}
             try:
-                while _fill(pending, _attempt_in(pool), (again, source, device), count + 1):
+                while _fill(pending, _attempt_in(pool, device), chain(_drain(again), source), count):
                     for future in wait(pending, return_when=FIRST_COMPLETED).done:
                         outcome = future.result()
                         del pending[future]
                         yield outcome
                 return
             except BrokenProcessPool:
-                # Which of the running blocks killed its worker cannot be told: each may have.
-                deaths.update(block.key for block in pending.values())
-        for block in pending.values():
-            if deaths[block.key] < MOST_DEATHS:
-                again.append(block)
+                # Which of the running jobs killed its worker cannot be told: each may have.
+                deaths.update(pending.values())
+        for job in pending.values():
+            if deaths[job] < MOST_DEATHS:
+                again.append(job)
             else:
-                yield Outcome(block, None, WorkerDiedError(f"{MOST_DEATHS} workers died while they ran this block"))
+                yield Outcome(job, None, WorkerDiedError(f"{MOST_DEATHS} workers died while they ran this"))
+
+
+def _drain(again: deque[Job]) -> Iterator[Job]:
+    while again:
+        yield again.popleft()
 
 
 def _fill(
-    pending: dict[Future[Outcome], Block],
-    submit: Callable[[Block, str], Future[Outcome]],
-    supply: tuple[deque[Block], Iterator[Block], str],
-    room: int,
+    pending: dict[Future[Outcome], Job], submit: Callable[[Job], Future[Outcome]], supply: Iterator[Job], room: int
 ) -> bool:
-    """Hand out blocks until there is no more room or no more block; whether any is under way."""
-    again, source, device = supply
-    while len(pending) < room:
-        block = again.popleft() if again else next(source, None)
-        if block is None:
-            break
-        pending[submit(block, device)] = block
+    """Hand out jobs until there is no more room or no more job; whether any is under way."""
+    for job in islice(supply, room - len(pending)):
+        pending[submit(job)] = job
     return bool(pending)
 
 
-def distributed(blocks: Iterable[Block], address: str, device: str = "cpu") -> Iterator[Outcome]:
-    """Blocks on the workers of a Dask scheduler; Dask itself runs again what a lost worker held."""
-    try:
-        from dask.distributed import Client, as_completed  # noqa: PLC0415 - an optional library
-    except ImportError as error:
-        raise MissingLibraryError(
-            f"The engine {DASK}{address} needs Dask ({error}); `pip install 'kappasharp[lab]'` installs it."
-        ) from error
-    with Client(address, set_as_default=False) as client:
-        source, finished = iter(blocks), as_completed()
-        pending: dict[str, tuple[Any, Block]] = {}
+def distributed(jobs: Iterable[Job], address: str, device: str = "cpu") -> Iterator[Outcome]:
+    """Jobs on the workers of a Dask scheduler; Dask itself runs again what a lost worker held."""
+    dask = needed("dask.distributed", f"The engine {DASK}{address}", "lab")
+    with dask.Client(address, set_as_default=False) as client:
+        source, finished = iter(jobs), dask.as_completed()
+        pending: dict[str, tuple[Any, Job]] = {}
         try:
             while True:
-                # Workers come and go: twice as many blocks as threads are under way, so that none waits for work.
+                # Workers come and go: twice as many jobs as threads are under way, so that none waits for work.
                 room = max(MIN_UNDER_WAY, 2 * sum(client.nthreads().values())) - len(pending)
-                for block in islice(source, max(room, 0)):
-                    future = client.submit(_attempt, block, device, key=f"block-{block.key}", pure=False)
-                    pending[future.key] = (future, block)
+                for job in islice(source, max(room, 0)):
+                    future = client.submit(_attempt, job, device, key=f"block-{job[0].key}", pure=False)
+                    pending[future.key] = (future, job)
                     finished.add(future)
                 if not pending:
                     return
                 done = next(finished)
-                _, block = pending.pop(done.key)
-                yield done.result() if done.status == "finished" else Outcome(block, None, done.exception())
+                _, job = pending.pop(done.key)
+                yield done.result() if done.status == "finished" else Outcome(job, None, done.exception())
         finally:
             client.cancel([future for future, _ in pending.values()])
 
 
-def _attempt(block: Block, device: str) -> Outcome:
-    """A block's outcome; its error is part of it, so that one bad block does not stop the others."""
+def _attempt(job: Job, device: str) -> Outcome:
+    """A job's outcome; its error is part of it, so that one bad job does not stop the others."""
     try:
-        return Outcome(block, run_block(block, device))
-    except Exception as error:  # whatever happened belongs to this block and is reported with it
-        return Outcome(block, None, error)
+        return Outcome(job, run_together(job, device))
+    except Exception as error:  # whatever happened belongs to this job and is reported with it
+        return Outcome(job, None, error)
 
 
-def _attempt_in(pool: ProcessPoolExecutor) -> Callable[[Block, str], Future[Outcome]]:
-    return lambda block, device: pool.submit(_attempt, block, device)
+def _attempt_in(pool: ProcessPoolExecutor, device: str) -> Callable[[Job], Future[Outcome]]:
+    return lambda job: pool.submit(_attempt, job, device)
 
 
 @contextmanager

@@ -7,15 +7,19 @@ called, and a changed number is another run.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from itertools import product
 from typing import Any
 
+from kappasharp.core.activation import Gate
+from kappasharp.core.correction import Weights
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab.experiment import Experiment
 from kappasharp.lab.peers import Peer
 from kappasharp.methods.method import Method, Preset
+from kappasharp.methods.registry import KAPPASHARP
+from kappasharp.problems.initial import INITIALIZATIONS
 from kappasharp.problems.oracle import Person
 from kappasharp.problems.registry import problem as problem_named
 
@@ -94,6 +98,33 @@ def blocks(experiment: Experiment) -> list[Block]:
             found.append(_block(experiment, problem, initialization, (method, preset), seeds))
     _refuse_duplicates(found)
     return found
+
+
+def together(blocks: Iterable[Block], most: int) -> list[tuple[Block, ...]]:
+    """Blocks that can run in lockstep as one batch of at most `most` runs: a GPU takes many as fast as few.
+
+    Their runs have equal shapes, presets and corrections; gates may differ, and so may problems of one dimension.
+    """
+    jobs: dict[str, list[list[Block]]] = {}
+    for block in blocks:
+        batches = jobs.setdefault(_shape(block), [[]])
+        if batches[-1] and sum(len(b.seeds) for b in (*batches[-1], block)) > most:
+            batches.append([])
+        batches[-1].append(block)
+    return [tuple(batch) for batches in jobs.values() for batch in batches]
+
+
+def _shape(block: Block) -> str:
+    """Equal for blocks that may share a batch."""
+    method = block.method_values
+    if isinstance(method, Peer):
+        return block.key
+    # What corrects nothing may run beside the plain correction: it is that with a gate that never opens.
+    correction = KAPPASHARP if method.correction.weights is Weights.NONE else method.correction
+    alike = replace(method, correction=correction, gate=Gate())
+    plan = INITIALIZATIONS[block.initialization]
+    sizes = (problem_named(block.problem).dimensions, plan.n_points, plan.n_comparisons, block.queries)
+    return digest([sizes, plain(alike), plain(block.preset_values), plain(block.person)])
 
 
 def cells(experiment: Experiment) -> list[Cell]:

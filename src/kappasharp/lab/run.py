@@ -1,20 +1,27 @@
-"""One block: a simulated person answers the questions of many runs in lockstep. Pure: cells in, rows out.
+"""Blocks: a simulated person answers the questions of many runs in lockstep. Pure: cells in, rows out.
 
 Needs nothing but torch, so that it runs on a bare machine.
 """
 
 import json
 import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from kappasharp.core import activation
+from kappasharp.core.correction import Weights
 from kappasharp.lab import peers, provenance
 from kappasharp.lab.grid import Block, plain
-from kappasharp.methods.loop import NEW, Info, Question, ask, init, tell
+from kappasharp.lab.peers import Peer
+from kappasharp.methods.loop import NEW, Info, Question, State, ask, init, tell
 from kappasharp.methods.method import Method
 from kappasharp.problems import initial, oracle
+from kappasharp.problems.oracle import Person
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import problem as problem_named
 
@@ -33,61 +40,96 @@ FURTHER = ("outputscale", "evidence", "acquisition")
 OK, ERROR = "ok", "error"
 
 
-def run_block(block: Block, device: str = "cpu") -> list[Row]:
-    """Every run of the block, as one row of plain data each."""
+def run_together(blocks: Sequence[Block], device: str = "cpu") -> list[list[Row]]:
+    """Every run of the blocks, in lockstep, as one row of plain data each; see `grid.together` for which blocks may."""
     torch.set_num_threads(1)
     begin = time.perf_counter()
-    problem = problem_named(block.problem)
-    method = block.method_values
-    if isinstance(method, Method):
-        records = _lockstep(block, method, problem, device)
+    method = blocks[0].method_values
+    if isinstance(method, Peer):
+        records = [[_record(**peers.run(method, *_peer_cell(block, seed))) for seed in block.seeds] for block in blocks]
     else:
-        records = peers.run(method, problem, block)
-    seconds = (time.perf_counter() - begin) / len(block.seeds)
-    shared = _shared(block, problem, device) | {"seconds": seconds, "block_runs": len(block.seeds)}
-    return [
-        shared | {"seed": seed, "key": key} | record
-        for seed, key, record in zip(block.seeds, block.keys, records, strict=True)
-    ]
+        records = _lockstep(blocks, device)
+    runs = sum(len(block.seeds) for block in blocks)
+    cost = {"seconds": (time.perf_counter() - begin) / runs, "block_runs": runs}
+    return [_rows(block, part, cost, device) for block, part in zip(blocks, records, strict=True)]
+
+
+def _peer_cell(block: Block, seed: int) -> tuple[Problem, tuple[str, int, int], Person]:
+    return problem_named(block.problem), (block.initialization, seed, block.queries), block.person
+
+
+def _rows(block: Block, records: list[Row], cost: Row, device: str) -> list[Row]:
+    shared = _shared(block, device) | cost
+    cells = zip(block.seeds, block.keys, records, strict=True)
+    return [shared | {"seed": seed, "key": key} | record for seed, key, record in cells]
 
 
 def error_rows(block: Block, error: BaseException | None) -> list[Row]:
     """The rows of a block that could not be run: what happened, and no numbers. They do not count as done."""
-    shared = _shared(block, problem_named(block.problem), "none")
     nothing: Row = {name: [] for name in ("best_utility", "step_status", *TRACES, *FURTHER)}
     words = f"{type(error).__name__}: {error}"
     scalars = {"status": ERROR, "error": words, "failed_steps": 0, "initial_best": None, "final_best": None}
-    return [
-        shared | nothing | scalars | {"seconds": 0.0, "block_runs": len(block.seeds), "seed": seed, "key": key}
-        for seed, key in zip(block.seeds, block.keys, strict=True)
+    return _rows(
+        block, [nothing | scalars] * len(block.seeds), {"seconds": 0.0, "block_runs": len(block.seeds)}, "none"
+    )
+
+
+def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
+    problems = [problem_named(block.problem) for block in blocks]
+    starts = [
+        initial.start(problem, block.initialization, block.seeds, block.person)
+        for problem, block in zip(problems, blocks, strict=True)
     ]
-
-
-def _lockstep(block: Block, method: Method, problem: Problem, device: str) -> list[Row]:
-    start = initial.start(problem, block.initialization, block.seeds, block.person)
-    ties = start.ties if bool(start.ties.any()) else None
-    state = init(
-        start.points.to(device), start.comparisons, method=method, preset=block.preset_values,
-        seeds=block.seeds, ties=ties,
-    )  # fmt: skip
-    chance = torch.stack([oracle.draws(problem.name, seed, "oracle noise", block.queries) for seed in block.seeds])
-    seen = start.utility
+    sizes = [len(block.seeds) for block in blocks]
+    state = _begin(blocks, initial.Start(*(torch.cat(part) for part in zip(*starts, strict=True))), device)
+    chance = torch.cat([_chance(block) for block in blocks])
+    seen = torch.cat([start.utility for start in starts])
     infos: list[Info] = []
     best = [seen.amax(1)]
-    for step in range(block.queries):
+    for step in range(blocks[0].queries):
         question, state, info = ask(state)
-        utility, seen = judge(problem, question, seen)
-        state = tell(state, question, oracle.answer(block.person, utility, chance[:, step]))
+        utility, seen = judge(list(zip(problems, sizes, strict=True)), question, seen)
+        state = tell(state, question, oracle.answer(blocks[0].person, utility, chance[:, step]))
         infos.append(info)
         best.append(seen.amax(1))
-    return _records(torch.stack(best, 1), infos)
+    records = iter(_records(torch.stack(best, 1), infos))
+    return [list(islice(records, size)) for size in sizes]
 
 
-def judge(problem: Problem, question: Question, seen: Tensor) -> tuple[Tensor, Tensor]:
-    """Utilities (runs, 2) of a question's designs, and of all designs seen; known designs are not run again."""
+def _begin(blocks: Sequence[Block], start: initial.Start, device: str) -> State:
+    """The state of all runs; where the methods differ in their gates, each run has its own."""
+    methods = [block.method_values for block in blocks if isinstance(block.method_values, Method)]
+    # What corrects nothing can run beside what does: its gate never opens.
+    method = next((row for row in methods if row.correction.weights is not Weights.NONE), methods[0])
+    seeds = [seed for block in blocks for seed in block.seeds]
+    ties = start.ties if bool(start.ties.any()) else None
+    state = init(
+        start.points.to(device),
+        start.comparisons,
+        method=method,
+        preset=blocks[0].preset_values,
+        seeds=seeds,
+        ties=ties,
+    )
+    if len(blocks) > 1:
+        gates = [row.gate for row, block in zip(methods, blocks, strict=True) for _ in block.seeds]
+        method = replace(method, gate=activation.side_by_side(gates, state.points))
+    return replace(state, method=method)
+
+
+def _chance(block: Block) -> Tensor:
+    return torch.stack([oracle.draws(block.problem, seed, "oracle noise", block.queries) for seed in block.seeds])
+
+
+def judge(parts: list[tuple[Problem, int]], question: Question, seen: Tensor) -> tuple[Tensor, Tensor]:
+    """Utilities (runs, 2) of a question's designs, and of all designs seen; known designs are not run again.
+
+    `parts` are the problems of the runs, with the number of runs of each.
+    """
     known = question.known.cpu()
     fresh = known[0] == NEW  # the same for every run of a block
-    new = problem.unit_utility(question.points[:, fresh].cpu().double())
+    points = question.points[:, fresh].cpu().double().split([size for _, size in parts])
+    new = torch.cat([problem.unit_utility(part) for (problem, _), part in zip(parts, points, strict=True)])
     utility = torch.empty(known.shape, dtype=torch.float64)
     utility[:, fresh] = new
     if not bool(fresh.all()):
@@ -98,30 +140,32 @@ def judge(problem: Problem, question: Question, seen: Tensor) -> tuple[Tensor, T
 def _records(best: Tensor, infos: list[Info]) -> list[Row]:
     """One record per run from the steps' values."""
     traces = {name: torch.stack([getattr(info, name).cpu() for info in infos], 1) for name in (*TRACES, *FURTHER)}
-    words = list(zip(*(info.status for info in infos), strict=True))
-    records = []
-    for run in range(len(best)):
-        failed = [word for word in words[run] if word != OK]
-        records.append(
-            {name: trace[run].tolist() for name, trace in traces.items()}
-            | {
-                "best_utility": best[run].tolist(),
-                "initial_best": float(best[run, 0]),
-                "final_best": float(best[run, -1]),
-                "step_status": list(words[run]),
-                "status": max(set(failed), key=failed.count) if failed else OK,
-                "failed_steps": len(failed),
-                "error": None,
-            }
-        )
-    return records
+    words = zip(*(info.status for info in infos), strict=True)
+    return [
+        _record(best[run].tolist(), list(word), **{name: trace[run].tolist() for name, trace in traces.items()})
+        for run, word in enumerate(words)
+    ]
 
 
-def _shared(block: Block, problem: Problem, device: str) -> Row:
+def _record(best_utility: list[float], step_status: list[str], **traces: list[Any]) -> Row:
+    """What is kept of one run; a trace that a peer does not have is empty."""
+    failed = [word for word in step_status if word != OK]
+    return {name: traces.get(name, []) for name in (*TRACES, *FURTHER)} | {
+        "best_utility": best_utility,
+        "initial_best": best_utility[0],
+        "final_best": best_utility[-1],
+        "step_status": step_status,
+        "status": max(sorted(set(failed)), key=failed.count) if failed else OK,
+        "failed_steps": len(failed),
+        "error": None,
+    }
+
+
+def _shared(block: Block, device: str) -> Row:
     """What every row of the block has in common: what it is a run of, and what it was run by."""
     return {
         "problem": block.problem,
-        "problem_version": problem.version,
+        "problem_version": problem_named(block.problem).version,
         "initialization": block.initialization,
         "method": block.method,
         "preset": block.preset,

@@ -19,8 +19,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from kappasharp.errors import needed
 from kappasharp.problems.problem import Maximum, Problem, Provenance
-from kappasharp.problems.simulation import each, needed
+from kappasharp.problems.simulation import each
 from kappasharp.streams import stream
 
 Array = NDArray[np.float64]
@@ -184,7 +185,7 @@ class Controller:
         self.program = program(parameters)
         self.failed_solves = 0
         self._f, self._high = np.zeros(2 * HORIZON + 1), self.program.high.copy()
-        self._solver = needed("daqp", "plasma-16d").Model()
+        self._solver = needed("daqp", "The problem plasma-16d", "lab").Model()
         self._solver.setup(self.program.hessian, self._f, self.program.constraint, self._high, self.program.low)
 
     def next_input(self, state: Array, before: Array, reference: Array) -> Array:

@@ -1,34 +1,21 @@
-"""Simulators beside the analytic problems: their optional libraries, and their points shared out among processes."""
+"""Simulators beside the analytic problems: their points shared out among processes."""
 
-import importlib
 import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from types import ModuleType
 
 import torch
 from torch import Tensor
 
-from kappasharp.errors import InvalidValueError, MissingLibraryError
+from kappasharp.errors import InvalidValueError
 
 # How many processes share a simulator's points, unless the caller says otherwise: one, because an engine above may
 # already use every core.
 WORKERS_VARIABLE = "KAPPASHARP_WORKERS"
 
 Simulator = Callable[[Sequence[float]], float]
-
-
-def needed(module: str, problem: str) -> ModuleType:
-    """An optional library, or the sentence that says how to get it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingLibraryError(
-            f"The problem {problem} needs the library {module!r}, which cannot be imported ({error}); "
-            "`pip install 'kappasharp[lab]'` installs it."
-        ) from error
 
 
 @cache
