@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo test check bench docs figures states clean
+.PHONY: setup demo test check bench docs figures shapes searches states clean
 
 setup: $(VENV)/.dev
 
@@ -27,7 +27,7 @@ $(VENV)/.box2d: $(VENV)/.run
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.box2d
-	$(PIP) --editable '.[dev,botorch]'
+	$(PIP) --editable '.[dev,botorch,peers]'
 	touch $@
 
 demo: $(VENV)/.run
@@ -47,6 +47,13 @@ bench: $(VENV)/.dev
 # The recorded states that the benches use: eighteen BoTorch runs, about twenty minutes.
 states: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.record_states benchmarks/states.npz
+
+# The shape check of the simulated problems, and the searches behind their best known designs (half an hour).
+shapes: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.shapes plasma-16d
+
+searches: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.shapes plasma-16d --search --generations 800
 
 figures: $(VENV)/.dev
 	$(BIN)/python docs/figures.py

@@ -11,6 +11,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.app import demo
+from kappasharp.problems import plasma
 
 OUT = Path(__file__).parent / "figures"
 INK, WINNER, LOSER, PALE = "#1f2933", "#0b7a75", "#d1495b", "#9aa5b1"
@@ -65,19 +66,60 @@ def progress(axis, best):
     axis.set_title("Nobody ever said a number", loc="left", fontsize=11)
 
 
+# Impatient and without brakes: a hot reference, no back-off, changes of the inputs cost nothing.
+BAD_CONTROLLER = (2.0, -3.0, -3.0, -3.0, -2.0, -2.0, 2.0, -1.0, 46.0, 46.0, 46.0, 46.0, 0.0, 0.0, -1.0, 4.0)
+
+
+def treatments():
+    """One treatment of plasma-16d under a bad, a hand-tuned and the best controller found."""
+    controllers = {"bad": BAD_CONTROLLER, "hand-tuned": plasma.HAND_TUNED, "best found": plasma.BEST_KNOWN}
+    figure, axes = plt.subplots(4, 3, figsize=(12, 8), sharex=True, sharey="row")
+    for column, (name, parameters) in enumerate(controllers.items()):
+        treatment = plasma.treat(parameters)
+        costs = plasma.score(treatment)
+        top, power, flow, dose = axes[:, column]
+        top.plot(treatment.seconds, treatment.temperature, color=INK, lw=1.1, label="measured")
+        top.plot(treatment.seconds[1:], treatment.reference, color=WINNER, lw=1.1, ls="--", label="reference")
+        top.axhline(plasma.LIMIT, color=LOSER, lw=0.9, label="limit")
+        power.step(treatment.seconds[:-1], treatment.power, where="post", color=INK, lw=1.1)
+        flow.step(treatment.seconds[:-1], treatment.flow, where="post", color=INK, lw=1.1)
+        dose.plot(treatment.seconds, treatment.dose, color=WINNER, lw=1.8)
+        dose.axhline(plasma.DOSE_TARGET, color=LOSER, lw=0.9)
+        dose.set_xlabel("seconds")
+        top.set_title(f"{name}: utility −{-costs.utility:.1f}", loc="left", fontsize=11)
+        words = f"dose {costs.dose_tracking:.0f} · heat {costs.violation:.1f} · {costs.minutes:.2f} min"
+        words += f" · chatter {costs.chatter:.0f}"
+        dose.text(0.99, 0.06, words, transform=dose.transAxes, ha="right", fontsize=7.5, color=INK)
+    axes[0, 0].legend(frameon=False, fontsize=7.5, loc="lower right", ncols=3)
+    for axis, label in zip(
+        axes[:, 0], ("temperature [°C]", "power [W]", "flow [slm]", "dose [min at 43 °C]"), strict=True
+    ):
+        axis.set_ylabel(label)
+    save(
+        figure,
+        "plasma.png",
+        f"kappasharp {ks.__version__}, plasma-16d version {plasma.PLASMA_16D.version}: make figures",
+    )
+
+
+def save(figure, name, stamp):
+    figure.text(0.995, 0.005, stamp, ha="right", va="bottom", fontsize=6.5, color=PALE)
+    figure.tight_layout(rect=(0, 0.02, 1, 1))
+    figure.savefig(OUT / name, dpi=130, metadata={"Software": stamp})
+
+
 def main():
     torch.set_num_threads(1)
     OUT.mkdir(exist_ok=True)
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": INK})
+    treatments()
     state, best = tuned()
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.7), width_ratios=[1.15, 1, 0.85])
     landscape(axes[0], state)
     responses(axes[1], state)
     progress(axes[2], best)
     stamp = f"kappasharp {ks.__version__}, {QUESTIONS} questions, adaptive, modern, seed {SEED}: make figures"
-    figure.text(0.995, 0.005, stamp, ha="right", va="bottom", fontsize=6.5, color=PALE)
-    figure.tight_layout(rect=(0, 0.02, 1, 1))
-    figure.savefig(OUT / "tuning.png", dpi=130, metadata={"Software": stamp})
+    save(figure, "tuning.png", stamp)
 
 
 if __name__ == "__main__":

@@ -38,12 +38,16 @@ def named(kind: str, name: Any, table: Mapping[str, Row]) -> Row:
     raise UnknownNameError(f"No {kind} is called {name!r}.{hint} There are: {', '.join(table)}.")
 
 
-def needed(module: str, whom: str, extra: str) -> ModuleType:
-    """An optional library, or the sentence that says who needs it and how to get it."""
+def needed(module: str, whom: str, extra: str | None) -> ModuleType:
+    """An optional library, or the sentence that says who needs it and how to get it: an extra, or the documentation."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingLibraryError(
             f"{whom} needs the library {module!r}, which cannot be imported ({error}); "
-            f"`pip install 'kappasharp[{extra}]'` installs it."
+            + (
+                f"`pip install 'kappasharp[{extra}]'` installs it."
+                if extra
+                else "the documentation says how to build it."
+            )
         ) from error

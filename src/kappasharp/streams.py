@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch.random import fork_rng
 
 
 def stream(seed: int, *names: str, device: torch.device | str = "cpu") -> torch.Generator:
@@ -20,7 +21,7 @@ def stream(seed: int, *names: str, device: torch.device | str = "cpu") -> torch.
 @contextmanager
 def seeded_globally(seed: int, *names: str) -> Iterator[None]:
     """For other people's libraries, which draw from torch's global generator: seeded inside, as it was outside."""
-    with torch.random.fork_rng(devices=[]):
+    with fork_rng(devices=[]):
         torch.manual_seed(stream(seed, *names).initial_seed())
         yield
 

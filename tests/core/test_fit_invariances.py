@@ -10,7 +10,7 @@ import kappasharp
 from kappasharp import PRESETS
 from tests.reference.data import answered
 
-METHODS = ["baseline", "static", "diagonal", "jitter", "metric_only", "cov_only", "full_augmentation"]
+METHODS = ["baseline", "static", "diagonal", "jitter", "metric_only", "cov_only", "full_augmentation", "ep_ei"]
 TIED = replace(PRESETS["modern"], threshold=0.5)
 NEW = torch.as_tensor(np.random.default_rng(3).uniform(size=(5, 2)))
 

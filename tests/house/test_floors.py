@@ -15,11 +15,12 @@ FLOORS = {
     "study": 5, "lab": 5, "botorch_model": 5,
     "app": 6, FRONT_DOOR: 7,
 }  # fmt: skip
-# What a room may import from outside, beside the standard library; `lab` brings its own by an extra.
+# What a room may import from outside, beside the standard library.
 LIBRARIES = {
     FRONT_DOOR: (), "errors": (), "shapes": ("torch", "jaxtyping"), "streams": ("torch",),
     "problems": ("torch", "numpy"), "core": ("torch",), "acquisition": ("torch",), "methods": ("torch",),
-    "study": ("torch", "sqlalchemy"), "botorch_model": ("torch", "botorch", "gpytorch"),
+    "lab": ("torch", "numpy", "scipy", "pyarrow", "matplotlib"), "study": ("torch", "sqlalchemy"),
+    "botorch_model": ("torch", "botorch", "gpytorch"),
     "app": ("torch", "click", "starlette", "uvicorn"),
 }  # fmt: skip
 DYNAMIC = ("import_module", "__import__")

@@ -17,6 +17,7 @@ NAMES = {
 METHODS = [
     "baseline", "static", "fixed20", "adaptive", "connected",
     "jitter", "diagonal", "metric_only", "cov_only", "full_augmentation",
+    "ep_ei", "gibbs_ei",
 ]  # fmt: skip
 PRESETS = ["paper", "modern", "dimension_scaled"]
 OPTIONAL = ["beartype", "botorch", "click", "gpytorch", "jaxtyping", "matplotlib", "mpmath", "pandas", "scipy"]

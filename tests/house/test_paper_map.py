@@ -41,7 +41,7 @@ each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
 
 def test_the_page_is_read():
     assert len(PAPER) == 62
-    assert len(ROWS) == len({row.label for row in ROWS}) == 25
+    assert len(ROWS) == len({row.label for row in ROWS}) == 35
 
 
 @each_row
@@ -64,7 +64,7 @@ def test_tests_exist(row):
 
 
 def test_every_statement_has_a_row():
-    assert {label for label in PAPER if label.startswith(STATED)} == {row.label for row in ROWS}
+    assert {label for label in PAPER if label.startswith(STATED)} <= {row.label for row in ROWS}
 
 
 def test_every_test_of_the_paper_has_a_row():

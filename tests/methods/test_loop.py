@@ -46,7 +46,7 @@ def test_every_method_of_the_registry_runs_certified(method):
     corrected = ks.METHODS[method].gate.rule is Rule.ALWAYS and ks.METHODS[method].gate.first_step <= 10
     assert bool(infos[-1].active.all()) is corrected
     assert bool((infos[-1].strength > 0).all()) is corrected
-    fresh = 1 if method == "connected" else 2
+    fresh = 1 if method in ("connected", "ep_ei", "gibbs_ei") else 2
     assert state.points.shape[1] == 6 + 10 * fresh
 
 

@@ -10,7 +10,7 @@ from kappasharp.app import listing
 
 PLOT_WIDTH, PLOT_HEIGHT = 64, 9
 # Command -> its module, and the extra that brings its libraries.
-FROM_AN_EXTRA = {"run": ("kappasharp.app.experiments", "lab")}
+FROM_AN_EXTRA = {name: ("kappasharp.app.experiments", "lab") for name in ("run", "report")}
 
 
 class Commands(click.Group):
@@ -50,6 +50,7 @@ def main() -> None:
 
 
 main.add_command(listing.problems)
+main.add_command(listing.methods)
 
 
 @main.command()

@@ -10,6 +10,7 @@ import click
 
 from kappasharp.errors import KappaSharpError
 from kappasharp.lab import conduct, engines
+from kappasharp.lab import report as reports
 
 # A GPU is not busy with fewer.
 GPU_BATCH = 4096
@@ -38,7 +39,7 @@ def run(experiment: Path, out: Path, engine: str, workers: int | None, device: s
     with in_words():
         chosen = engines.engine(engine, device, workers)
         todo = conduct.plan(experiment, out)
-    total = todo.experiment.n_runs
+    total = todo.n_runs
     for path in todo.store.broken:
         click.echo(f"{path} could not be read; it was set aside, and its runs are run again.", err=True)
     click.echo(f"{todo.experiment.name}: {total} runs, {total - todo.n_left} stored, {todo.n_left} to do.", err=True)
@@ -67,3 +68,16 @@ def _conclude(todo: conduct.Plan, finished: int, failed: list[conduct.Progress])
     click.echo(f"{finished - sum(step.runs for step in failed)} runs were added to {todo.store.folder}.")
     if failed:
         sys.exit(1)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Where to write; by default FOLDER/report."
+)
+def report(folder: Path, out: Path | None) -> None:
+    """Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."""
+    with in_words():
+        written = reports.write(folder, out)
+    for path in written:
+        click.echo(path)

@@ -2,7 +2,10 @@
 
 import click
 
+from kappasharp.core.activation import Gate, Rule
+from kappasharp.core.correction import Correction, Weights
 from kappasharp.errors import UnknownNameError
+from kappasharp.methods.registry import METHODS
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import PROBLEMS, VARIANTS, problem
 
@@ -39,6 +42,36 @@ def show(name: str) -> None:
     names = row.parameters or tuple(f"x{i + 1}" for i in range(row.dimensions))
     for label, low, high in zip(names, row.low, row.high, strict=True):
         click.echo(f"  {label:<48} {low:>8.4g} to {high:.4g}")
+
+
+@click.command()
+def methods() -> None:
+    """Every method with its five choices."""
+    click.echo(f"{'name':<18} {'inference':<9} {'correction':<38} {'gate':<24} {'query':<11} acquisition")
+    for name, row in METHODS.items():
+        click.echo(
+            f"{name:<18} {row.inference.value:<9} {_correction(row.correction):<38} {_gate(row.gate):<24} "
+            f"{row.query.value:<11} {row.acquisition.value}"
+        )
+    click.echo(
+        "\nA new method is one row of methods/registry.py; an experiment may change a row's numbers (`variants`)."
+    )
+
+
+def _correction(choice: Correction) -> str:
+    if choice.weights is Weights.NONE:
+        return "none"
+    return f"{choice.weights.value} in {choice.placement.value}, α = {choice.target_exponent:g}"
+
+
+def _gate(gate: Gate) -> str:
+    match gate.rule:
+        case Rule.NEVER:
+            return "never"
+        case Rule.ALWAYS:
+            return f"always, from step {gate.first_step}"
+        case Rule.DECISIVE:
+            return f"s̄ ≥ {gate.threshold:g}, from step {gate.first_step}"
 
 
 def _box(row: Problem) -> str:

@@ -2,7 +2,8 @@
 
 Notation
     z       (*batch, m)  standardised differences C f/(σ√2), winner minus loser            [prop:graph_laplacian]
-    margin  θ/(σ√2)      noisy differences within ±θ are answered "tie"; 0 leaves no room for ties
+    margin  θ/(σ√2)      noisy differences within ±θ are answered "tie"; 0 leaves no room for ties. A tensor where
+                         z is in units of its own: if y ~ N(z, s²), these functions hold for z/s and margin/s
     omega   (*batch, m)  −d² log p/dz²; the paper's ω_m is this divided by 2σ²
 
 The noisy difference is y ~ N(z, 1). A win is y > margin, a tie |y| ≤ margin: the three answers' probabilities sum to
@@ -42,6 +43,9 @@ class Probit:
         return self.threshold / self.scale
 
 
+Margin = float | AnyFloat
+
+
 class Sites(NamedTuple):
     """First derivative of each answer's log-likelihood, and minus the second."""
 
@@ -56,15 +60,15 @@ class Curvature(NamedTuple):
     log_slope: PerComparison
 
 
-def log_probability(z: PerComparison, margin: float = 0.0, ties: PerComparisonMask | None = None) -> PerComparison:
+def log_probability(z: PerComparison, margin: Margin = 0.0, ties: PerComparisonMask | None = None) -> PerComparison:
     """log p of every answer."""
-    value = normal.log_cdf(z - margin if margin else z)
+    value = normal.log_cdf(_shifted(z, margin))
     return value if ties is None else torch.where(ties, _tie_moments(z, margin).log_mass, value)
 
 
-def sites(z: PerComparison, margin: float = 0.0, ties: PerComparisonMask | None = None) -> Sites:
+def sites(z: PerComparison, margin: Margin = 0.0, ties: PerComparisonMask | None = None) -> Sites:
     """Slope and ω: what a Newton step needs, in as few operations as possible."""
-    shifted = z - margin if margin else z
+    shifted = _shifted(z, margin)
     psi = normal.hazard(shifted)
     e = psi + shifted
     if z.dtype == torch.float32:
@@ -77,13 +81,17 @@ def sites(z: PerComparison, margin: float = 0.0, ties: PerComparisonMask | None 
     return Sites(torch.where(ties, tie.shift, psi), torch.where(ties, tie.omega, omega))
 
 
-def curvature(z: PerComparison, margin: float = 0.0, ties: PerComparisonMask | None = None) -> Curvature:
+def curvature(z: PerComparison, margin: Margin = 0.0, ties: PerComparisonMask | None = None) -> Curvature:
     """ω and its logarithmic derivative, exact in both tails: what the evidence's gradient needs."""
-    win = normal.derivatives(z - margin if margin else z)
+    win = normal.derivatives(_shifted(z, margin))
     if ties is None:
         return Curvature(win.curvature, win.slope)
     tie = _tie_moments(z, margin)
     return Curvature(torch.where(ties, tie.omega, win.curvature), torch.where(ties, -tie.third / tie.omega, win.slope))
+
+
+def _shifted(z: AnyFloat, margin: Margin) -> AnyFloat:
+    return z - margin if isinstance(margin, torch.Tensor) or margin else z
 
 
 class _TieMoments(NamedTuple):
@@ -93,7 +101,7 @@ class _TieMoments(NamedTuple):
     third: AnyFloat
 
 
-def _tie_moments(z: AnyFloat, margin: float) -> _TieMoments:
+def _tie_moments(z: AnyFloat, margin: Margin) -> _TieMoments:
     """log P(|y| ≤ margin) for y ~ N(z, 1), and E[y − z], 1 − variance and third central moment of y given a tie.
 
     They are the derivatives of log P in z: slope E[y − z], second derivative variance − 1, third the third moment.
@@ -101,9 +109,10 @@ def _tie_moments(z: AnyFloat, margin: float) -> _TieMoments:
     interval that holds the mass: REACH deviations around z, or REACH² decay lengths from the end that z lies beyond.
     """
     nodes, weights = _legendre(z.dtype, z.device)
-    centre = z.clamp(-margin, margin)
+    end = torch.as_tensor(margin, dtype=z.dtype, device=z.device)
+    centre = z.clamp(-end, end)
     width = REACH**2 / (z.abs() - margin).clamp(min=REACH)
-    low, high = (centre - width).clamp(min=-margin), (centre + width).clamp(max=margin)
+    low, high = (centre - width).clamp(min=-end), (centre + width).clamp(max=end)
     half = (0.5 * (high - low)).unsqueeze(-1)
     y = (0.5 * (high + low)).unsqueeze(-1) + half * nodes
     log_terms = normal.log_density(y - z.unsqueeze(-1)) + (half * weights).log()

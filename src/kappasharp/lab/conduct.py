@@ -29,6 +29,11 @@ class Plan(NamedTuple):
     left: list[Block]
 
     @property
+    def n_runs(self) -> int:
+        """Runs wanted, each counted once."""
+        return len({key for block in self.wanted for key in block.keys})
+
+    @property
     def n_left(self) -> int:
         """Runs still to do."""
         return sum(len(block.seeds) for block in self.left)
@@ -50,11 +55,11 @@ def conduct(todo: Plan, engine: Engine, most: int = 1) -> Iterator[Progress]:
     """
     jobs = grid.together(todo.left, most)
     with Claims(todo.store) as claims:
-        for job, rows, cause in engine(claims.over(jobs)):
+        for job, rows, error in engine(claims.over(jobs)):
             for at, block in enumerate(job):
-                todo.store.write(block.key, error_rows(block, cause) if rows is None else rows[at])
+                todo.store.write(block.key, error_rows(block, str(error)) if rows is None else rows[at])
                 claims.release(block)
-                yield Progress(block, len(block.seeds), str(cause) if rows is None else None)
+                yield Progress(block, len(block.seeds), error)
 
 
 class Claims:

@@ -7,8 +7,9 @@ fails comes back as an outcome with an error, and what a dying worker held is ru
 import multiprocessing
 import os
 import signal
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -16,8 +17,10 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+import torch
+
 from kappasharp.errors import InvalidValueError, needed
-from kappasharp.lab.grid import Block
+from kappasharp.lab.grid import Block, digest
 from kappasharp.lab.run import Row, run_together
 
 # A job during which so many workers died is not tried again.
@@ -27,111 +30,145 @@ MIN_UNDER_WAY = 4
 
 
 Job = tuple[Block, ...]  # blocks that run as one batch
+Work = Callable[[Sequence[Block], str], list[list[Row]]]
 
 
 class Outcome(NamedTuple):
-    """A job's rows, block by block, or why there are none."""
+    """A job's rows, block by block, or why there are none: in words, since not every error can travel."""
 
     job: Job
     rows: list[list[Row]] | None
-    error: BaseException | None = None
+    error: str | None = None
 
 
 Engine = Callable[[Iterable[Job]], Iterator[Outcome]]
 
 
-class WorkerDiedError(RuntimeError):
-    """The workers that ran a job died, again and again."""
-
-
 def engine(name: str, device: str = "cpu", workers: int | None = None) -> Engine:
     """The engine of that name: serial, processes, or dask://scheduler:port."""
+    if name.startswith(DASK):
+        return partial(distributed, address=name.removeprefix(DASK), device=device)
+    _check_device(device)
     if name == "serial":
         return partial(serial, device=device)
     if name == "processes":
         return partial(processes, device=device, workers=workers)
-    if name.startswith(DASK):
-        return partial(distributed, address=name.removeprefix(DASK), device=device)
     raise InvalidValueError(f"`engine` must be serial, processes or {DASK}host:port, but got {name!r}.")
 
 
-def serial(jobs: Iterable[Job], device: str = "cpu") -> Iterator[Outcome]:
+def _check_device(device: str) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidValueError(f"`device` must be one that this machine has, but got {device!r}: {reason}") from error
+
+
+def serial(jobs: Iterable[Job], device: str = "cpu", work: Work = run_together) -> Iterator[Outcome]:
     """One job after another, in this process."""
     for job in jobs:
-        yield _attempt(job, device)
+        yield _attempt(job, device, work)
 
 
-def processes(jobs: Iterable[Job], device: str = "cpu", workers: int | None = None) -> Iterator[Outcome]:
+def processes(
+    jobs: Iterable[Job], device: str = "cpu", workers: int | None = None, work: Work = run_together
+) -> Iterator[Outcome]:
     """Jobs in processes of this machine, one torch thread each."""
-    count = workers or len(os.sched_getaffinity(0))
-    source, again, deaths = iter(jobs), deque[Job](), Counter[Job]()
+    count = workers or _cores()
+    source, again, deaths = iter(jobs), list[Job](), Counter[Job]()
+    task = partial(_attempt, device=device, work=work)
     while True:
-        with _pool(count) as pool:
-            pending: dict[Future[Outcome], Job] = {}
-            try:
-                while _fill(pending, _attempt_in(pool, device), chain(_drain(again), source), count):
-                    for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                        outcome = future.result()
-                        del pending[future]
-                        yield outcome
-                return
-            except BrokenProcessPool:
-                # Which of the running jobs killed its worker cannot be told: each may have.
-                deaths.update(pending.values())
-        for job in pending.values():
-            if deaths[job] < MOST_DEATHS:
-                again.append(job)
-            else:
-                yield Outcome(job, None, WorkerDiedError(f"{MOST_DEATHS} workers died while they ran this"))
+        # Which of the jobs under way killed its worker cannot be told, so that the last try of each is alone.
+        alone = [job for job in again if deaths[job] == MOST_DEATHS - 1]
+        side_by_side = chain([job for job in again if job not in alone], source)
+        died: list[Job] = []
+        for supply, room in (*((iter([job]), 1) for job in alone), (side_by_side, count)):
+            yield from _in_pool(supply, room, task, died)
+        deaths.update(died)
+        words = f"WorkerDiedError: {MOST_DEATHS} workers died while they ran this"
+        yield from (Outcome(job, None, words) for job in died if deaths[job] == MOST_DEATHS)
+        again = [job for job in died if deaths[job] < MOST_DEATHS]
+        if not again:
+            return
 
 
-def _drain(again: deque[Job]) -> Iterator[Job]:
-    while again:
-        yield again.popleft()
+def _in_pool(supply: Iterator[Job], room: int, task: Callable[[Job], Outcome], died: list[Job]) -> Iterator[Outcome]:
+    """Outcomes until there is no more job, or a worker dies: what was under way is then added to `died`."""
+    pending: dict[Future[Outcome], Job] = {}
+    with _pool(room) as pool:
+        try:
+            while True:
+                for job in islice(supply, room - len(pending)):
+                    pending[_submit(pool, task, job)] = job
+                if not pending:
+                    return
+                for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                    outcome = future.result()
+                    del pending[future]
+                    yield outcome
+        except BrokenProcessPool:
+            died.extend(pending.values())
 
 
-def _fill(
-    pending: dict[Future[Outcome], Job], submit: Callable[[Job], Future[Outcome]], supply: Iterator[Job], room: int
-) -> bool:
-    """Hand out jobs until there is no more room or no more job; whether any is under way."""
-    for job in islice(supply, room - len(pending)):
-        pending[submit(job)] = job
-    return bool(pending)
+def _submit(pool: ProcessPoolExecutor, task: Callable[[Job], Outcome], job: Job) -> Future[Outcome]:
+    """The future of a job; of one that came too late for a broken pool too, so that it is not lost."""
+    # The pool starts its workers here, and they inherit the mask: Ctrl-C is the parent's business, which ends them.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(task, job)
+    except BrokenProcessPool as error:
+        late: Future[Outcome] = Future()
+        late.set_exception(error)
+        return late
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def distributed(jobs: Iterable[Job], address: str, device: str = "cpu") -> Iterator[Outcome]:
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def distributed(jobs: Iterable[Job], address: str, device: str = "cpu", work: Work = run_together) -> Iterator[Outcome]:
     """Jobs on the workers of a Dask scheduler; Dask itself runs again what a lost worker held."""
     dask = needed("dask.distributed", f"The engine {DASK}{address}", "lab")
-    with dask.Client(address, set_as_default=False) as client:
-        source, finished = iter(jobs), dask.as_completed()
+    with _client(dask, address) as client:
+        source, finished = iter(jobs), dask.as_completed(loop=client.loop)
         pending: dict[str, tuple[Any, Job]] = {}
         try:
             while True:
                 # Workers come and go: twice as many jobs as threads are under way, so that none waits for work.
                 room = max(MIN_UNDER_WAY, 2 * sum(client.nthreads().values())) - len(pending)
                 for job in islice(source, max(room, 0)):
-                    future = client.submit(_attempt, job, device, key=f"block-{job[0].key}", pure=False)
+                    name = f"job-{digest([block.key for block in job])}"
+                    future = client.submit(_attempt, job, device, work, key=name, pure=False)
                     pending[future.key] = (future, job)
                     finished.add(future)
                 if not pending:
                     return
                 done = next(finished)
                 _, job = pending.pop(done.key)
-                yield done.result() if done.status == "finished" else Outcome(job, None, done.exception())
+                yield done.result() if done.status == "finished" else Outcome(job, None, _words(done.exception()))
         finally:
             client.cancel([future for future, _ in pending.values()])
 
 
-def _attempt(job: Job, device: str) -> Outcome:
+def _client(dask: Any, address: str) -> Any:
+    try:
+        return dask.Client(address, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InvalidValueError(f"No Dask scheduler answers at {address!r}: {error}") from error
+
+
+def _attempt(job: Job, device: str, work: Work = run_together) -> Outcome:
     """A job's outcome; its error is part of it, so that one bad job does not stop the others."""
     try:
-        return Outcome(job, run_together(job, device))
+        return Outcome(job, work(job, device))
     except Exception as error:  # whatever happened belongs to this job and is reported with it
-        return Outcome(job, None, error)
+        return Outcome(job, None, _words(error))
 
 
-def _attempt_in(pool: ProcessPoolExecutor, device: str) -> Callable[[Job], Future[Outcome]]:
-    return lambda job: pool.submit(_attempt, job, device)
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 @contextmanager
@@ -149,5 +186,10 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _prepare_worker() -> None:
-    # Ctrl-C is the parent's business, which ends its workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A worker whose parent was killed would wait for work for ever: it ends too."""
+    threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
+
+
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)

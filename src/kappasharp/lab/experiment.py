@@ -22,8 +22,9 @@ nugget = 1e-2
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,6 +44,7 @@ DEFAULTS = {
     "methods": [], "presets": [],
 }  # fmt: skip
 REQUIRED = ("problems", "initializations")
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a name"}
 T = TypeVar("T")
 
 
@@ -82,7 +84,9 @@ def read(path: Path) -> Experiment:
         return parse(path.stem, tomllib.loads(path.read_text("utf-8")))
     except FileNotFoundError as error:
         raise InvalidValueError(f"There is no experiment file at `{path}`.") from error
-    except tomllib.TOMLDecodeError as error:
+    except OSError as error:
+        raise InvalidValueError(f"`{path}` cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidValueError(f"`{path}` is not valid TOML: {error}.") from error
     except KappaSharpError as error:
         raise type(error)(f"`{path.name}`: {error}") from error
@@ -118,37 +122,62 @@ def parse(name: str, given: Mapping[str, Any]) -> Experiment:
 
 def _methods(table: Mapping[str, Any]) -> dict[str, "Method | peers.Peer"]:
     known = METHODS | peers.PEERS
-    names = _distinct("methods", table["methods"])
-    chosen: dict[str, Method | peers.Peer] = {name: named("method", name, known) for name in names}
-    for label, changes in table["variants"].items():
-        numbers = dict(changes)
-        base = named("method", numbers.pop("method", None), METHODS)
-        chosen[_fresh(label, chosen)] = doors.method(_changed(base, numbers, f"variants.{label}"))
+    chosen: dict[str, Method | peers.Peer] = {
+        name: named("method", name, known) for name in _distinct("methods", table["methods"])
+    }
+    for label, variant in _variants("method", "variants", table["variants"], METHODS):
+        chosen[_fresh(label, chosen)] = doors.method(variant)
     if not chosen:
         raise InvalidValueError("An experiment needs `methods`, `variants`, or both; this one has neither.")
     return chosen
 
 
 def _presets(table: Mapping[str, Any]) -> dict[str, Preset]:
-    names = _distinct("presets", table["presets"])
-    chosen = {name: named("preset", name, PRESETS) for name in names}
-    for label, changes in table["preset_variants"].items():
-        numbers = dict(changes)
-        base = named("preset", numbers.pop("preset", None), PRESETS)
-        chosen[_fresh(label, chosen)] = doors.preset(_changed(base, numbers, f"preset_variants.{label}"))
+    chosen = {name: named("preset", name, PRESETS) for name in _distinct("presets", table["presets"])}
+    for label, variant in _variants("preset", "preset_variants", table["preset_variants"], PRESETS):
+        chosen[_fresh(label, chosen)] = doors.preset(variant)
     if not chosen:
         raise InvalidValueError("An experiment needs `presets`, `preset_variants`, or both; this one has neither.")
     return chosen
 
 
-def _changed(base: T, numbers: Mapping[str, Any], where: str) -> T:
-    """The dataclass with some of its numbers replaced, nested ones by tables."""
+def _variants(kind: str, key: str, given: Any, known: Mapping[str, T]) -> Iterator[tuple[str, T]]:
+    """Every variant with its label: the row it starts from, with some of its values replaced."""
+    for label, changes in _table(key, given).items():
+        values = dict(_table(f"{key}.{label}", changes))
+        if kind not in values:
+            raise InvalidValueError(f"`{key}.{label}` must name the {kind} that it changes: `{kind} = ...`.")
+        base = named(kind, values.pop(kind), known)
+        yield label, _changed(base, values, f"{key}.{label}")
+
+
+def _changed(base: T, values: Any, where: str) -> T:
+    """The dataclass with some of its values replaced, nested ones by tables."""
     known = {part.name: getattr(base, part.name) for part in fields(base)}  # type: ignore[arg-type]
     new = {}
-    for key, value in numbers.items():
-        before = named(f"number in `{where}`", key, known)
-        new[key] = _changed(before, value, f"{where}.{key}") if is_dataclass(before) else value
+    for key, value in _table(where, values).items():
+        before = named(f"value in `{where}`", key, known)
+        new[key] = _alike(before, value, f"{where}.{key}")
     return replace(base, **new)  # type: ignore[type-var]
+
+
+def _alike(before: Any, value: Any, where: str) -> Any:
+    """The new value as one of the old one's kind: equal choices must have equal keys, 1 and 1.0 among them."""
+    if is_dataclass(before):
+        return _changed(before, value, where)
+    if isinstance(before, Enum):
+        return named(f"choice for `{where}`", value, {row.value: row for row in type(before)})
+    if isinstance(before, float) and type(value) is int:
+        return float(value)
+    if type(value) is not type(before):
+        raise InvalidValueError(f"`{where}` must be {KINDS[type(before)]}, but got {value!r}.")
+    return value
+
+
+def _table(key: str, given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidValueError(f"`{key}` must be a table, but got {given!r}.")
+    return given
 
 
 def _chosen(
@@ -178,9 +207,9 @@ def _fresh(label: str, taken: Mapping[str, Any]) -> str:
 
 
 def _seeds(given: Any) -> tuple[int, ...]:
-    if isinstance(given, int) and not isinstance(given, bool):
+    if type(given) is int:
         return tuple(range(_count("seeds", given)))
-    if not isinstance(given, list) or not all(isinstance(seed, int) for seed in given) or not given:
+    if not isinstance(given, list) or not all(type(seed) is int for seed in given) or not given:
         raise InvalidValueError(f"`seeds` must be a number of seeds or a list of whole numbers, but got {given!r}.")
     twice = sorted({seed for seed in given if given.count(seed) > 1})
     if twice:
@@ -189,6 +218,6 @@ def _seeds(given: Any) -> tuple[int, ...]:
 
 
 def _count(key: str, given: Any) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+    if type(given) is not int or given < 1:
         raise InvalidValueError(f"`{key}` must be a whole number from 1 up, but got {given!r}.")
     return given

@@ -139,14 +139,14 @@ def cells_of(block: Block) -> Iterator[Cell]:
 
 
 def missing(wanted: Iterable[Block], stored: set[str]) -> list[Block]:
-    """What is left of every block: resume = wanted keys − stored keys."""
-    left = []
+    """What is left of every block: resume = wanted keys − stored keys. A peer is wanted once, under all presets."""
+    left, known = [], set(stored)
     for block in wanted:
-        pairs = [pair for pair in zip(block.seeds, block.keys, strict=True) if pair[1] not in stored]
+        pairs = [pair for pair in zip(block.seeds, block.keys, strict=True) if pair[1] not in known]
+        known.update(block.keys)
         if pairs:
             seeds, keys = zip(*pairs, strict=True)
-            values = {name: getattr(block, name) for name in block.__dataclass_fields__}
-            left.append(Block(**{**values, "seeds": seeds, "keys": keys}))
+            left.append(replace(block, seeds=seeds, keys=keys))
     return left
 
 

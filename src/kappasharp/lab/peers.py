@@ -7,7 +7,7 @@ on the screen: the winner stays, and a new design takes the loser's place.
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -39,6 +39,7 @@ class Question(NamedTuple):
     known: tuple[int, int]
 
 
+@runtime_checkable
 class Player(Protocol):
     """One run of a peer."""
 

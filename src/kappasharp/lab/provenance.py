@@ -27,10 +27,10 @@ def machine(device: str) -> dict[str, str]:
 
 
 @cache
-def version() -> str:
-    """The installed version of kappasharp."""
+def version(library: str = "kappasharp") -> str:
+    """The installed version of a library."""
     try:
-        return metadata.version("kappasharp")
+        return metadata.version(library)
     except metadata.PackageNotFoundError:
         return UNKNOWN
 

@@ -64,11 +64,10 @@ def _rows(block: Block, records: list[Row], cost: Row, device: str) -> list[Row]
     return [shared | {"seed": seed, "key": key} | record for seed, key, record in cells]
 
 
-def error_rows(block: Block, error: BaseException | None) -> list[Row]:
+def error_rows(block: Block, error: str) -> list[Row]:
     """The rows of a block that could not be run: what happened, and no numbers. They do not count as done."""
     nothing: Row = {name: [] for name in ("best_utility", "step_status", *TRACES, *FURTHER)}
-    words = f"{type(error).__name__}: {error}"
-    scalars = {"status": ERROR, "error": words, "failed_steps": 0, "initial_best": None, "final_best": None}
+    scalars = {"status": ERROR, "error": error, "failed_steps": 0, "initial_best": None, "final_best": None}
     return _rows(
         block, [nothing | scalars] * len(block.seeds), {"seconds": 0.0, "block_runs": len(block.seeds)}, "none"
     )
@@ -163,6 +162,8 @@ def _record(best_utility: list[float], step_status: list[str], **traces: list[An
 
 def _shared(block: Block, device: str) -> Row:
     """What every row of the block has in common: what it is a run of, and what it was run by."""
+    method = block.method_values
+    installed = {"installed": provenance.version(method.library)} if isinstance(method, Peer) else {}
     return {
         "problem": block.problem,
         "problem_version": problem_named(block.problem).version,
@@ -170,7 +171,7 @@ def _shared(block: Block, device: str) -> Row:
         "method": block.method,
         "preset": block.preset,
         "queries": block.queries,
-        "method_values": json.dumps(plain(block.method_values), sort_keys=True),
+        "method_values": json.dumps(plain(method) | installed, sort_keys=True),
         "preset_values": json.dumps(plain(block.preset_values), sort_keys=True),
         "person": json.dumps(plain(block.person), sort_keys=True),
         **provenance.machine(device),

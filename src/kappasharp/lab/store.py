@@ -23,6 +23,7 @@ from kappasharp.lab.run import ERROR, Row
 SCHEMA_VERSION = 1
 # A claim whose owner has not been heard of for so long is anyone's.
 STALE_SECONDS = 6 * 3600.0
+MARKER = "store.json"
 TEXTS = (
     "key", "problem", "initialization", "method", "preset", "method_values", "preset_values", "person", "status",
     "error", "device", "machine", "python", "torch", "kappasharp", "commit",
@@ -61,21 +62,24 @@ class Store:
 
     def open(self) -> "Store":
         """Make the folder, or check that it is one of ours."""
-        marker = self.folder / "store.json"
+        marker = self.folder / MARKER
+        self.folder.mkdir(parents=True, exist_ok=True)
+        strangers = [path for path in self.folder.iterdir() if MARKER not in path.name]
+        # The marker is looked for after the strangers, and written before anything else: two may open a folder at once.
         if marker.exists():
             self._check(marker)
-            return self
-        if self.folder.exists() and any(self.folder.iterdir()):
+        elif strangers:
             raise StoreError(
-                f"`{self.folder}` is not empty and holds no kappasharp results (no store.json); choose another folder."
+                f"`{self.folder}` is not empty and holds no kappasharp results (no {MARKER}); choose another folder."
             )
-        self.blocks.mkdir(parents=True, exist_ok=True)
-        write_text(marker, json.dumps({"schema": SCHEMA_VERSION}) + "\n")
+        else:
+            write_text(marker, json.dumps({"schema": SCHEMA_VERSION}) + "\n")
+        self.blocks.mkdir(exist_ok=True)
         return self
 
     def existing(self) -> "Store":
         """The folder, which must hold results already."""
-        if not (self.folder / "store.json").exists():
+        if not (self.folder / MARKER).exists():
             raise StoreError(f"`{self.folder}` holds no kappasharp results; `kappasharp run` makes such a folder.")
         return self.open()
 
@@ -114,6 +118,8 @@ class Store:
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
             temporary.replace(path)
+        except OSError as error:
+            raise StoreError(f"`{path}` could not be written ({error}); the runs before it are stored.") from error
         finally:
             temporary.unlink(missing_ok=True)
         return path
@@ -134,13 +140,25 @@ class Store:
 
     def _load(self, path: Path, columns: list[str] | None) -> pa.Table | None:
         try:
-            return pq.read_table(path, columns=columns)
+            with pq.ParquetFile(path) as file:
+                schema, table = file.schema_arrow, file.read(columns)
+        except FileNotFoundError:
+            return None  # another runner has just set it aside
         except (pa.ArrowException, OSError) as error:
-            aside = path.with_suffix(".broken")
-            path.replace(aside)
-            write_text(aside.with_suffix(".broken.txt"), f"{type(error).__name__}: {error}\n")
-            self.broken.append(aside)
+            # With a number it is the system's trouble, and the file may be whole.
+            if getattr(error, "errno", None) is not None:
+                raise StoreError(f"`{path}` could not be read ({error}).") from error
+            self._set_aside(path, error)
             return None
+        if not schema.equals(SCHEMA) or schema.metadata != SCHEMA.metadata:
+            raise StoreError(f"`{path}` holds no block of schema {SCHEMA_VERSION}; move it to another folder.")
+        return table if columns is None else table.select(columns)
+
+    def _set_aside(self, path: Path, error: Exception) -> None:
+        aside = path.with_suffix(f".{uuid.uuid4().hex[:8]}.broken")
+        path.replace(aside)
+        write_text(aside.with_suffix(".broken.txt"), f"{type(error).__name__}: {error}\n")
+        self.broken.append(aside)
 
     def has(self, name: str) -> bool:
         """Whether a block of that name is stored and did run."""
@@ -162,7 +180,7 @@ class Store:
 def _take(path: Path) -> bool:
     try:
         with path.open("x", encoding="utf-8") as file:
-            json.dump({"host": socket.gethostname(), "process": os.getpid(), "since": time.time()}, file)
+            json.dump({"host": socket.gethostname(), "process": os.getpid()}, file)
     except FileExistsError:
         return False
     return True
@@ -176,14 +194,14 @@ def _retake(path: Path) -> bool:
 def _is_stale(path: Path) -> bool:
     """Whether the claim's owner is gone: its process on this host is dead, or it is very old."""
     try:
+        old = time.time() - path.stat().st_mtime > STALE_SECONDS
         owner = json.loads(path.read_text("utf-8"))
-        here = owner["host"] == socket.gethostname()
-        return (here and not _is_alive(owner["process"])) or time.time() - owner["since"] > STALE_SECONDS
+        return old or (owner["host"] == socket.gethostname() and not _is_alive(owner["process"]))
     except FileNotFoundError:
         return True
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError):
         # Just being written, or cut short by a crash: by its age.
-        return time.time() - path.stat().st_mtime > STALE_SECONDS
+        return old
 
 
 def _is_alive(process: int) -> bool:
@@ -209,5 +227,8 @@ def _first_of_each(table: pa.Table) -> list[int]:
 def write_text(path: Path, text: str) -> None:
     """A text file, whole or not at all."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(path)
+    try:
+        temporary.write_text(text, "utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 from kappasharp.acquisition.eubo import Variant
 from kappasharp.acquisition.maximize import MAXIMIZERS
 from kappasharp.core.activation import Gate
-from kappasharp.core.correction import Correction
+from kappasharp.core.correction import Correction, Weights
 from kappasharp.core.evidence import Curvature
 from kappasharp.core.kernel import PRIORS, Family
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
@@ -123,12 +123,27 @@ def method(value: Method) -> Method:
     for name, kind in kinds:
         if not isinstance(getattr(value, name), kind):
             raise InvalidTypeError(f"`Method.{name}` must be a {kind.__name__}, but got {getattr(value, name)!r}.")
+    _choices_fit(value)
     gate = value.gate
     _number("Correction.target_exponent", value.correction.target_exponent, 0.0, 1.0)
     _number("Gate.threshold", gate.threshold, 0.0, 1.0, closed=True)
     _number("Gate.ema_rate", gate.ema_rate, 0.0, 1.0, closed=True)
     _number("Gate.first_step", gate.first_step, 1.0, math.inf, closed=True)
     return value
+
+
+def _choices_fit(value: Method) -> None:
+    """Choices that have no meaning together."""
+    if value.inference is not Inference.LAPLACE and value.correction.weights is not Weights.NONE:
+        raise InvalidValueError(
+            f"`Method.correction` must be without weights where `Method.inference` is {value.inference.name}, but got "
+            f"{value.correction.weights.name}: the correction shifts a MAP, and only LAPLACE has one."
+        )
+    if value.acquisition is Acquisition.EXPECTED_IMPROVEMENT and value.query is not Query.FRESH_PAIR:
+        raise InvalidValueError(
+            "`Method.query` must be FRESH_PAIR where `Method.acquisition` is EXPECTED_IMPROVEMENT, but got "
+            f"{value.query.name}: expected improvement asks against the best design seen."
+        )
 
 
 def preset(value: Preset) -> Preset:

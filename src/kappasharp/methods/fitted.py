@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo
+from kappasharp.acquisition import eubo, improvement
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
 from kappasharp.core import activation, posterior
 from kappasharp.core.diagnostics import Diagnostics
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import doors, loop, surrogate
-from kappasharp.methods.method import Method, Preset
+from kappasharp.methods.inference import Inferred, infer
+from kappasharp.methods.method import Acquisition, Method, Preset
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
 from kappasharp.methods.surrogate import Corrected, Fit
@@ -45,12 +46,13 @@ class Surrogate:
     status: tuple[str, ...]
     _model: Model
     _fit: Fit
+    _inferred: Inferred
     _corrected: Corrected
 
     @property
     def utility(self) -> Tensor:
-        """The MAP utility of every point, (…, n)."""
-        return self._shaped(self._corrected.map.f)
+        """The posterior mean utility of every point, for Laplace the MAP, (…, n)."""
+        return self._shaped((self._fit.K @ self._corrected.posterior.beta.unsqueeze(-1)).squeeze(-1))
 
     @property
     def lengthscale(self) -> Tensor:
@@ -64,9 +66,9 @@ class Surrogate:
 
     @property
     def converged(self) -> Tensor:
-        """Whether hyperparameters and MAP both carry their certificate, (…)."""
+        """Whether hyperparameters, MAP and the method's inference all carry their certificate, (…)."""
         found, plain = self._corrected.map.dual.converged, self._fit.map.dual.converged
-        return self._shaped(found & plain & self._fit.hyper.converged)
+        return self._shaped(found & plain & self._fit.hyper.converged & self._inferred.converged)
 
     @property
     def gradient_norm(self) -> Tensor:
@@ -96,9 +98,12 @@ class Surrogate:
 
     @torch.no_grad()
     def propose(self, seed: int = 0) -> Tensor:
-        """The pair (…, 2, d) with the largest EUBO found."""
-        generators = [stream(seed, "propose") for _ in range(len(self._fit.X))]
-        request = Request(generators, self.preset.eubo)
+        """The pair (…, 2, d) with the largest EUBO found; for expected improvement a new design and the best seen."""
+        X = self._fit.X
+        request = Request([stream(seed, "propose") for _ in range(len(X))], self.preset.eubo)
+        if self.method.acquisition is Acquisition.EXPECTED_IMPROVEMENT:
+            best = improvement.incumbent(self._corrected.posterior)
+            request = request._replace(variant="improvement", anchor=X[torch.arange(len(X), device=X.device), best])
         found = propose(self._corrected.posterior, MAXIMIZERS[self.preset.maximizer], request)
         return self._shaped(found.pair)
 
@@ -144,14 +149,18 @@ def fit(
     chosen_method, chosen_preset = method_named(method), preset_named(preset)
     X = doors.points(points)
     state = loop.init(points, comparisons, method=chosen_method, preset=chosen_preset, ties=ties)
-    plain, corrected = loop.released(_fit(state))
-    status = surrogate.status(plain, corrected)
-    return Surrogate(chosen_method, chosen_preset, X.shape[:-2], status, chosen_preset.model, plain, corrected)
+    plain, inferred, corrected = loop.released(_fit(state))
+    status = surrogate.status(plain, corrected, inferred.converged)
+    return Surrogate(
+        chosen_method, chosen_preset, X.shape[:-2], status, chosen_preset.model, plain, inferred, corrected
+    )
 
 
 @torch.inference_mode()
-def _fit(state: loop.State) -> tuple[Fit, Corrected]:
+def _fit(state: loop.State) -> tuple[Fit, Inferred, Corrected]:
     model, gate = state.preset.model, state.method.gate
     plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons, state.ties))
+    inferred = infer(state.method.inference, model, plain, state.seeds, state.step + 1)
+    plain = plain._replace(posterior=inferred.posterior)
     active = activation.is_open(gate, gate.first_step, loop.decisiveness(model, plain))
-    return plain, surrogate.correct(model, plain, state.method.correction, active)
+    return plain, inferred, surrogate.correct(model, plain, state.method.correction, active)

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 import torch
 from torch import Tensor
 
+from kappasharp.acquisition import improvement
 from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request, propose
 from kappasharp.core import activation, comparisons, posterior
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import doors, surrogate
-from kappasharp.methods.method import Method, Preset, Query
+from kappasharp.methods.inference import Inferred, infer
+from kappasharp.methods.method import Acquisition, Method, Preset, Query
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
 from kappasharp.methods.surrogate import Answers, Corrected, Fit
@@ -72,6 +74,8 @@ class Info(NamedTuple):
     map_converged: Tensor
     map_iterations: Tensor
     map_gradient: Tensor
+    inference_converged: Tensor
+    inference_rounds: Tensor
     acquisition: Tensor
     acquisition_converged: Tensor
     acquisition_rounds: Tensor
@@ -125,6 +129,8 @@ def _ask(state: State) -> tuple[Question, State, Info]:
     answers = Answers(state.points, state.comparisons, state.ties)
     z = _padded(state.z, state.comparisons)
     fit = surrogate.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit)
+    inferred = infer(method.inference, model, fit, state.seeds, t)
+    fit = fit._replace(posterior=inferred.posterior)
     # line 4
     s_exp = decisiveness(model, fit)
     # line 5
@@ -134,8 +140,9 @@ def _ask(state: State) -> tuple[Question, State, Info]:
     # lines 7 to 13
     corrected = surrogate.correct(model, fit, method.correction, active)
     # line 14
-    proposal = _propose(state, t, corrected)
-    question = _question(state, proposal)
+    known = _known(state, corrected)
+    proposal = _propose(state, t, corrected, known)
+    question = _question(proposal, known)
     after = replace(
         state,
         mean_decisiveness=s_bar,
@@ -144,7 +151,7 @@ def _ask(state: State) -> tuple[Question, State, Info]:
         hints=proposal.pair.reshape(len(active), -1, state.points.shape[-1]),
         asked=True,
     )
-    return question, after, _info(state, t, fit, (s_exp, s_bar, active), corrected, proposal)
+    return question, after, _info(state, (fit, inferred), (s_exp, s_bar, active), corrected, proposal)
 
 
 T = TypeVar("T")
@@ -216,33 +223,44 @@ def _padded(z: Tensor | None, pairs: Tensor) -> Tensor | None:
     return torch.nn.functional.pad(z, (0, pairs.shape[1] - z.shape[1]))
 
 
-def _propose(state: State, t: int, corrected: Corrected) -> Proposal:
-    """Line 14: the pair with the largest EUBO, or the best partner of the anchor."""
+def _known(state: State, corrected: Corrected) -> Tensor | None:
+    """The index of the design that a question must hold in every run; None where both are new."""
+    if state.method.acquisition is Acquisition.EXPECTED_IMPROVEMENT:
+        return improvement.incumbent(corrected.posterior)
+    return state.anchor if state.method.query is Query.ANCHORED else None
+
+
+def _propose(state: State, t: int, corrected: Corrected, known: Tensor | None) -> Proposal:
+    """Line 14: the pair with the largest EUBO, or the best partner of the design that is known."""
     generators = [stream(seed, "acquisition restarts", str(t)) for seed in state.seeds]
-    anchor = None
-    if state.method.query is Query.ANCHORED:
-        anchor = state.points[torch.arange(len(state.points), device=state.points.device), state.anchor]
-    request = Request(generators, state.preset.eubo, anchor, state.hints)
+    rows = torch.arange(len(state.points), device=state.points.device)
+    anchor = None if known is None else state.points[rows, known]
+    eubo = "improvement" if state.method.acquisition is Acquisition.EXPECTED_IMPROVEMENT else state.preset.eubo
+    request = Request(generators, eubo, anchor, state.hints)
     return propose(corrected.posterior, MAXIMIZERS[state.preset.maximizer], request)
 
 
-def _question(state: State, proposal: Proposal) -> Question:
-    known = torch.full((len(state.points), 2), NEW, device=state.points.device)
-    if state.method.query is Query.ANCHORED:
-        known[:, 1] = state.anchor
-    return Question(proposal.pair, known)
+def _question(proposal: Proposal, known: Tensor | None) -> Question:
+    index = torch.full(proposal.pair.shape[:2], NEW, device=proposal.pair.device)
+    if known is not None:
+        index[:, 1] = known
+    return Question(proposal.pair, index)
 
 
 def _info(
-    state: State, t: int, fit: Fit, gate: tuple[Tensor, Tensor, Tensor], corrected: Corrected, proposal: Proposal
+    state: State,
+    fits: tuple[Fit, Inferred],
+    gate: tuple[Tensor, Tensor, Tensor],
+    corrected: Corrected,
+    proposal: Proposal,
 ) -> Info:
-    s_exp, s_bar, active = gate
+    (fit, inferred), (s_exp, s_bar, active) = fits, gate
     calibration, found = corrected.calibration, corrected.map.dual
     theta = fit.hyper.theta.exp()
     return Info(
         method=state.method,
         preset=state.preset,
-        step=t,
+        step=state.step + 1,
         strength=torch.where(active, calibration.eta, 0.0),
         condition_before=calibration.kappa_before,
         condition_after=calibration.kappa_after,
@@ -258,9 +276,11 @@ def _info(
         map_converged=found.converged & fit.map.dual.converged,
         map_iterations=found.iterations,
         map_gradient=found.gradient_norm,
+        inference_converged=inferred.converged,
+        inference_rounds=inferred.rounds,
         acquisition=proposal.value,
         acquisition_converged=proposal.converged,
         acquisition_rounds=proposal.rounds,
         calibration_fallbacks=calibration.fallbacks,
-        status=surrogate.status(fit, corrected, proposal.converged),
+        status=surrogate.status(fit, corrected, inferred.converged, proposal.converged),
     )

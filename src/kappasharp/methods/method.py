@@ -15,19 +15,25 @@ class Inference(Enum):
     """How the posterior of the utilities is approximated."""
 
     LAPLACE = "laplace"
+    EP = "ep"
+    GIBBS = "gibbs"
 
 
 class Query(Enum):
-    """What a question may consist of: two fresh designs, or one fresh design against the previous one."""
+    """What a question may consist of: two fresh designs, or one fresh design against the previous one.
+
+    Expected improvement has a partner of its own, the best design seen.
+    """
 
     FRESH_PAIR = "fresh_pair"
     ANCHORED = "anchored"
 
 
 class Acquisition(Enum):
-    """What a question is chosen by."""
+    """What a question is chosen by: the better of a pair, or a new design's gain over the best one seen."""
 
     EUBO = "eubo"
+    EXPECTED_IMPROVEMENT = "expected_improvement"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.correction import Correction, Placement, Weights
 from kappasharp.errors import named
 from kappasharp.methods import doors
-from kappasharp.methods.method import Method, Preset, Query
+from kappasharp.methods.method import Acquisition, Inference, Method, Preset, Query
 
 KAPPASHARP = Correction(Weights.PRIOR_WEIGHTED, Placement.MAP, target_exponent=0.1)
 ALWAYS = Gate(Rule.ALWAYS)
@@ -22,6 +22,8 @@ METHODS: dict[str, Method] = {
     "metric_only": Method(correction=replace(KAPPASHARP, placement=Placement.NEWTON_STEP), gate=ALWAYS),
     "cov_only": Method(correction=replace(KAPPASHARP, placement=Placement.COVARIANCE), gate=ALWAYS),
     "full_augmentation": Method(correction=replace(KAPPASHARP, placement=Placement.BOTH), gate=ALWAYS),
+    "ep_ei": Method(Inference.EP, acquisition=Acquisition.EXPECTED_IMPROVEMENT),
+    "gibbs_ei": Method(Inference.GIBBS, acquisition=Acquisition.EXPECTED_IMPROVEMENT),
 }
 
 PRESETS: dict[str, Preset] = {

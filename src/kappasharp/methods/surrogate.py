@@ -157,14 +157,18 @@ def correct(model: Model, fit: Fit, choice: Correction, active: Tensor) -> Corre
     )
 
 
-def status(fit: Fit, corrected: Corrected, proposed: Tensor | None = None) -> tuple[str, ...]:
-    """One word per run: the gravest thing that happened in the fit and, where there was one, the search for a pair."""
+def status(fit: Fit, corrected: Corrected, inferred: Tensor, proposed: Tensor | None = None) -> tuple[str, ...]:
+    """One word per run: the gravest thing that happened in the fit and, where there was one, the search for a pair.
+
+    `inferred` and `proposed` are the certificates of the method's inference and of the search.
+    """
     words = ["ok"] * len(fit.X)
     graver = (
         ("acquisition_not_converged", torch.zeros_like(fit.hyper.converged) if proposed is None else ~proposed),
         ("fit_not_converged", ~fit.hyper.converged),
         ("calibration_not_found", ~corrected.calibration.found),
         ("not_positive_definite", ~corrected.positive_definite),
+        ("inference_not_converged", ~inferred),
         ("map_not_converged", ~(corrected.map.dual.converged & fit.map.dual.converged)),
     )
     for word, where in graver:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.errors import named
+from kappasharp.errors import InvalidValueError, named
 from kappasharp.problems import oracle
 from kappasharp.problems.oracle import Person
 from kappasharp.problems.problem import Problem
@@ -64,14 +64,17 @@ def table(problem: str, initialization: str, seed: int, dimensions: int) -> tupl
     return points, pairs[order[: plan.n_comparisons]]
 
 
-def start(problem: Problem, initialization: str, seeds: Sequence[int], person: str | Person = "paper") -> Start:
+def start(problem: Problem, initialization: str, seeds: int | Sequence[int], person: str | Person = "paper") -> Start:
     """The starts of several runs, one per seed, with the simulated person's answers."""
-    tables = [table(problem.name, initialization, seed, problem.dimensions) for seed in seeds]
+    numbers = [seeds] if isinstance(seeds, int) else list(seeds)
+    if not numbers or not all(isinstance(seed, int) for seed in numbers):
+        raise InvalidValueError(f"`seeds` must be whole numbers, at least one, but got {seeds!r}.")
+    tables = [table(problem.name, initialization, seed, problem.dimensions) for seed in numbers]
     points, pairs = (torch.stack(part) for part in zip(*tables, strict=True))
     utility = problem.unit_utility(points)
     m = pairs.shape[1]
     purpose = f"{initialization} initial answers"
-    chance = torch.stack([oracle.draws(problem.name, seed, purpose, m) for seed in seeds])
+    chance = torch.stack([oracle.draws(problem.name, seed, purpose, m) for seed in numbers])
     sides = utility.gather(1, pairs.flatten(1)).reshape(pairs.shape)
     answers = oracle.answer(oracle.person(person), sides, chance)
     winner_first = torch.where((answers == oracle.SECOND).unsqueeze(-1), pairs.flip(-1), pairs)

@@ -5,11 +5,12 @@ methods meet the same mood at the same question.
 """
 
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
 
-from kappasharp.errors import InvalidValueError, named
+from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.streams import stream, uniform
 
 FIRST, SECOND, TIE = 0, 1, 2
@@ -27,6 +28,9 @@ class Person:
     position_bias: float = 0.0  # added to what is felt about the first design
 
     def __post_init__(self) -> None:
+        for name in ("noise", "lapse", "just_noticeable", "position_bias"):
+            if not isinstance(getattr(self, name), Real):
+                raise InvalidTypeError(f"`Person.{name}` must be a number, but got {getattr(self, name)!r}.")
         for name in ("noise", "just_noticeable"):
             value = getattr(self, name)
             if not 0.0 <= value < float("inf"):

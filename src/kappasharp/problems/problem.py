@@ -86,9 +86,10 @@ class Problem:
         points = value if isinstance(value, Tensor) else _as_tensor(value, name)
         if points.dtype not in (torch.float32, torch.float64):
             raise InvalidTypeError(f"`{name}` must hold float32 or float64 numbers, but got {points.dtype}.")
-        if points.dim() == 0 or points.shape[-1] != self.dimensions:
+        if points.layout != torch.strided or points.dim() == 0 or points.shape[-1] != self.dimensions:
             raise InvalidValueError(
-                f"`{name}` must have the shape (…, {self.dimensions}) for {self.name}, but got {tuple(points.shape)}."
+                f"`{name}` must be a dense array of the shape (…, {self.dimensions}) for {self.name}, "
+                f"but got {tuple(points.shape)}."
             )
         low, high = bounds.to(points)
         slack = (high - low) * max(ROUNDING, 4 * torch.finfo(points.dtype).eps)

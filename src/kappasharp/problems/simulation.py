@@ -2,8 +2,10 @@
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 
 import torch
@@ -21,13 +23,19 @@ Simulator = Callable[[Sequence[float]], float]
 @cache
 def _pool(workers: int) -> ProcessPoolExecutor:
     # Spawned, not forked: the parent may hold threads and a GPU.
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    spawned = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=spawned, initializer=_prepare_worker)
+
+
+def _prepare_worker() -> None:
+    # Ctrl-C is the parent's business.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def workers_wanted() -> int:
     """The number of processes that the environment asks for; 1 if it is silent."""
     text = os.environ.get(WORKERS_VARIABLE, "1")
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise InvalidValueError(f"`{WORKERS_VARIABLE}` must be a whole number from 1 up, but got {text!r}.")
     return int(text)
 
@@ -35,9 +43,14 @@ def workers_wanted() -> int:
 def each(simulate: Simulator, X: Tensor) -> Tensor:
     """The simulator's value at every point (n, d), in the order of the points, by as many processes as are wanted."""
     rows = X.detach().to("cpu", torch.float64).tolist()
-    workers = min(workers_wanted(), len(rows))
-    if workers > 1:
-        values = list(_pool(workers).map(simulate, rows, chunksize=-(-len(rows) // (4 * workers))))
-    else:
-        values = [simulate(row) for row in rows]
+    workers = workers_wanted()
+    values = _shared_out(simulate, rows, workers) if workers > 1 and len(rows) > 1 else [simulate(row) for row in rows]
     return torch.tensor(values, dtype=torch.float64).to(X)
+
+
+def _shared_out(simulate: Simulator, rows: list[list[float]], workers: int) -> list[float]:
+    try:
+        return list(_pool(workers).map(simulate, rows, chunksize=-(-len(rows) // (4 * workers))))
+    except BrokenProcessPool:
+        _pool.cache_clear()  # the next call starts with fresh workers
+        raise

@@ -1,0 +1,108 @@
+"""Stored runs as samples and comparisons: what the tables and figures are made of."""
+
+import math
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+from kappasharp.lab import grid
+from kappasharp.lab.experiment import Experiment
+from kappasharp.lab.grid import Cell
+from kappasharp.lab.run import ERROR, OK
+from kappasharp.lab.statistics import Comparison, Sample, compare, holm
+from kappasharp.lab.store import Store
+
+BASELINE = "baseline"
+
+
+class Place(NamedTuple):
+    """A cell without its seed."""
+
+    problem: str
+    initialization: str
+    method: str
+    preset: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """One experiment's runs, by place and seed, and what is not there."""
+
+    experiment: Experiment
+    rows: dict[Place, dict[int, dict[str, Any]]]
+    missing: list[Cell]
+    failed: list[tuple[Cell, str]]
+    troubled: int
+    _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def sample(self, place: Place) -> Sample:
+        """The final best utilities of one place."""
+        return Sample(
+            {seed: row["final_best"] for seed, row in self.rows.get(place, {}).items()}, self.experiment.seeds
+        )
+
+    def comparisons(self, preset: str, baseline: str = BASELINE) -> dict[Place, Comparison]:
+        """Every method against the baseline of its own problem, initialization and preset; Holm over each method's."""
+        if (preset, baseline) not in self._cache:
+            self._cache[preset, baseline] = self._compared(preset, baseline)
+        found: dict[Place, Comparison] = self._cache[preset, baseline]
+        return found
+
+    def _compared(self, preset: str, baseline: str) -> dict[Place, Comparison]:
+        found: dict[Place, Comparison] = {}
+        for method in self.experiment.methods:
+            if method == baseline:
+                continue
+            family = {
+                place: compare(self.sample(place._replace(method=baseline)), self.sample(place))
+                for problem in self.experiment.problems
+                for initialization in self.experiment.initializations
+                if self.rows.get(place := Place(problem, initialization, method, preset))
+            }
+            adjusted = holm([one.p for one in family.values()])
+            found |= {place: replace(one, p_holm=p) for (place, one), p in zip(family.items(), adjusted, strict=True)}
+        return found
+
+    def traces(self, place: Place, name: str) -> list[list[float]]:
+        """One trace of every run of a place, in the order of the seeds."""
+        return [row[name] for _, row in sorted(self.rows.get(place, {}).items())]
+
+    def provenance(self) -> dict[str, dict[str, int]]:
+        """How many runs each version, machine and commit made."""
+        counted: dict[str, dict[str, int]] = {}
+        for name in ("kappasharp", "commit", "torch", "python", "machine", "device"):
+            counts: dict[str, int] = defaultdict(int)
+            for row in self._all():
+                counts[row[name]] += 1
+            counted[name] = dict(counts)
+        return counted
+
+    def _all(self) -> Iterable[dict[str, Any]]:
+        return (row for runs in self.rows.values() for row in runs.values())
+
+
+def gather(experiment: Experiment, store: Store) -> Results:
+    """Join what an experiment wants with what is stored, by key."""
+    stored = {row["key"]: row for row in store.read().to_pylist()}
+    rows: dict[Place, dict[int, dict[str, Any]]] = defaultdict(dict)
+    missing, failed, troubled = [], [], 0
+    for cell in grid.cells(experiment):
+        row = stored.get(cell.key)
+        if row is None:
+            missing.append(cell)
+        elif row["status"] == ERROR or row["final_best"] is None or math.isnan(row["final_best"]):
+            failed.append((cell, row["error"] or row["status"]))
+        else:
+            troubled += row["status"] != OK
+            rows[Place(cell.problem, cell.initialization, cell.method, cell.preset)][cell.seed] = row
+    return Results(experiment, dict(rows), missing, failed, troubled)
+
+
+@cache
+def paper() -> dict[str, Any]:
+    """The numbers that the paper states."""
+    return tomllib.loads(resources.files("kappasharp.lab").joinpath("paper.toml").read_text("utf-8"))

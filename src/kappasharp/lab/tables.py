@@ -1,0 +1,208 @@
+"""Tables as data, and the three ways to write them down: Markdown, LaTeX, HTML."""
+
+import html
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kappasharp.lab.results import BASELINE, Place, Results, paper
+from kappasharp.lab.statistics import Comparison, Verdict, tally
+
+LATEX = {"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "±": r"$\pm$", "−": "$-$", "≥": r"$\ge$", "η": r"$\eta$"}
+LATEX |= {
+    "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
+    "*": "$^*$",
+    "–": "--",
+    "<": "$<$",
+    "κ": r"$\kappa$",
+    "τ": r"$\tau$",
+    "α": r"$\alpha$",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text, and whether it is good or bad news."""
+
+    text: str
+    mood: Verdict | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a note below, a header and rows; the first column is text."""
+
+    title: str
+    note: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def markdown(table: Table) -> str:
+    """As GitHub-flavoured Markdown."""
+    lines = [f"### {table.title}", "", _bar(table.header), _bar(["---", *["---:"] * (len(table.header) - 1)])]
+    lines += [_bar([_marked(cell) for cell in row]) for row in table.rows]
+    return "\n".join([*lines, "", _escaped(table.note), ""])
+
+
+def latex(table: Table) -> str:
+    """As a LaTeX table with booktabs."""
+    body = [" & ".join(_tex(cell.text) for cell in row) + r" \\" for row in table.rows]
+    head = " & ".join(_tex(text) for text in table.header) + r" \\"
+    columns = "l" + "r" * (len(table.header) - 1)
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.title)}. {_tex(table.note)}}}", r"\small"]
+    lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
+    return "\n".join([*lines, r"\end{tabular}", r"\end{table}", ""])
+
+
+def hypertext(table: Table) -> str:
+    """As HTML; good and bad news are coloured, and said in words for those who do not see colours."""
+    head = "".join(f"<th>{html.escape(text)}</th>" for text in table.header)
+    rows = "".join(f"<tr>{''.join(_td(cell, at) for at, cell in enumerate(row))}</tr>" for row in table.rows)
+    return (
+        f"<figure class=table><figcaption>{html.escape(table.title)}</figcaption><div class=scroll>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<p class=note>{html.escape(table.note)}</p></figure>"
+    )
+
+
+def _bar(texts: Iterable[str]) -> str:
+    return "| " + " | ".join(texts) + " |"
+
+
+def _marked(cell: Cell) -> str:
+    text = _escaped(cell.text)
+    return f"**{text}**" if cell.mood in (Verdict.WIN, Verdict.LOSS) else text
+
+
+def _escaped(text: str) -> str:
+    """Markdown's own signs as they are."""
+    return "".join("\\" + letter if letter in "*|_" else letter for letter in text)
+
+
+def _tex(text: str) -> str:
+    return "".join(LATEX.get(letter, letter) for letter in text)
+
+
+def _td(cell: Cell, column: int) -> str:
+    name = "th" if column == 0 else "td"
+    mood = "" if cell.mood is None else f" class={cell.mood.value} title={cell.mood.value}"
+    return f"<{name}{mood}>{html.escape(cell.text)}</{name}>"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number for people: a true minus sign, a dash for what is not there."""
+    return "–" if math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
+
+
+def gain(one: Comparison | None) -> Cell:
+    """A gain with the paper's stars, and † where it survives Holm's correction."""
+    if one is None or math.isnan(one.gain_percent):
+        return Cell("–")
+    kept = "†" if one.verdict_holm is not Verdict.NEUTRAL else ""
+    return Cell(f"{one.gain_percent:+.1f}".replace("-", "−") + one.stars + kept, one.verdict)
+
+
+STARS = (
+    "* p < 0.05, ** p < 0.01 (paired t-test, uncorrected, as in the paper); † still p < 0.05 after Holm's correction. "
+    "‡ the paper's utility is not public: absolute values there and here are not comparable."
+)
+
+
+def main_table(results: Results, preset: str, initialization: str) -> Table:
+    """The paper's Table 1 with the paper's own value beside ours. [tab:main]"""
+    methods = [name for name in results.experiment.methods if name != BASELINE]
+    header = ["problem", "runs", "baseline", "paper's"]
+    header += [text for name in methods for text in (name, "gain %", "paper's")]
+    stated, compared = paper(), results.comparisons(preset)
+    rows = []
+    for problem in results.experiment.problems:
+        base = results.sample(Place(problem, initialization, BASELINE, preset))
+        theirs = stated["table1"].get(problem, {}).get(BASELINE)
+        row = [_problem(problem), Cell(str(len(base.values))), Cell(f"{number(base.mean)} ± {number(base.sd)}")]
+        row.append(Cell(f"{number(theirs[0])} ± {number(theirs[1])}" if theirs else "–"))
+        for name in methods:
+            place = Place(problem, initialization, name, preset)
+            sample = results.sample(place)
+            row += [
+                Cell(f"{number(sample.mean)} ± {number(sample.sd)}"),
+                gain(compared.get(place)),
+                _stated(problem, name),
+            ]
+        rows.append(tuple(row))
+    rows.append(_tally_row(results, preset, methods, blanks=(3, 1)))
+    title = f"Final best utility, {initialization}, preset {preset}: mean ± sd, gain over the baseline"
+    return Table(title, STARS, tuple(header), tuple(rows))
+
+
+def gain_table(results: Results, preset: str, initialization: str, title: str) -> Table:
+    """Gains of every method, each with the paper's beside it where the paper states one."""
+    methods = [name for name in results.experiment.methods if name != BASELINE]
+    header = ["problem"] + [text for name in methods for text in (name, "paper's")]
+    compared = results.comparisons(preset)
+    rows = []
+    for problem in results.experiment.problems:
+        row = [_problem(problem)]
+        for name in methods:
+            row += [gain(compared.get(Place(problem, initialization, name, preset))), _stated(problem, name)]
+        rows.append(tuple(row))
+    rows.append(_tally_row(results, preset, methods, blanks=(0, 0)))
+    return Table(
+        f"{title}, {initialization}, preset {preset}: gain % over the baseline", STARS, tuple(header), tuple(rows)
+    )
+
+
+def robustness_table(results: Results, preset: str, method: str) -> Table:
+    """A method's gain in every problem and initialization. [app:init_robustness]"""
+    compared = results.comparisons(preset)
+    initializations = results.experiment.initializations
+    rows = [
+        (_problem(problem), *(gain(compared.get(Place(problem, name, method, preset))) for name in initializations))
+        for problem in results.experiment.problems
+    ]
+    every = [one for place, one in compared.items() if place.method == method]
+    note = f"Win / loss / neutral: {tally([one.verdict for one in every])} uncorrected, "
+    note += f"{tally([one.verdict_holm for one in every])} after Holm's correction over all {len(every)} cells. {STARS}"
+    return Table(
+        f"{method}: gain % by initialization, preset {preset}", note, ("problem", *initializations), tuple(rows)
+    )
+
+
+def time_table(results: Results, preset: str, initialization: str) -> Table:
+    """Seconds per run, one run at a time. [tab:wallclock]"""
+    methods = list(results.experiment.methods)
+    stated = paper()["wallclock"]
+    rows = []
+    for problem in results.experiment.problems:
+        seconds = {
+            name: [
+                row["seconds"] for row in results.rows.get(Place(problem, initialization, name, preset), {}).values()
+            ]
+            for name in methods
+        }
+        means = {name: sum(values) / len(values) if values else math.nan for name, values in seconds.items()}
+        shown = [Cell(number(means[name], 2)) for name in methods]
+        theirs = stated.get(problem)
+        rows.append((Cell(problem), *shown, Cell(f"{theirs[0]}, {theirs[1]}" if theirs else "–")))
+    note = "The paper's seconds are its baseline's and its correction's, on other machines: compare ratios."
+    return Table(f"Seconds per run, preset {preset}", note, ("problem", *methods, "paper's"), tuple(rows))
+
+
+def _problem(name: str) -> Cell:
+    return Cell(name + ("‡" if name in paper()["not_comparable"] else ""))
+
+
+def _stated(problem: str, method: str) -> Cell:
+    return Cell(str(paper()["gains"].get(problem, {}).get(method, "–")).replace("-", "−"))
+
+
+def _tally_row(results: Results, preset: str, methods: list[str], blanks: tuple[int, int]) -> tuple[Cell, ...]:
+    """Wins, losses and neutral cells of every method, uncorrected and corrected."""
+    before, between = blanks
+    row = [Cell("W / L / N, and after Holm"), *[Cell("")] * before]
+    for name in methods:
+        every = [one for place, one in results.comparisons(preset).items() if place.method == name]
+        plain, strict = tally([one.verdict for one in every]), tally([one.verdict_holm for one in every])
+        row += [*[Cell("")] * between, Cell(plain), Cell(strict)]
+    return tuple(row)

@@ -1,0 +1,67 @@
+"""Experiments that take a second, and work that goes wrong on purpose. A module, so that every worker can import it."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from kappasharp.lab import grid, run
+from kappasharp.lab.experiment import Experiment, parse
+
+TABLE = {
+    "problems": ["hartmann-6d"],
+    "initializations": ["pool_n6_k15"],
+    "methods": ["baseline", "static"],
+    "presets": ["modern"],
+    "seeds": 2,
+    "queries": 2,
+}
+TOML = """
+problems = ["hartmann-6d", "vehicle-5d"]
+initializations = ["pool_n6_k15"]
+methods = ["baseline", "static"]
+presets = ["modern"]
+seeds = 2
+queries = 3
+"""
+
+
+def experiment(**changes) -> Experiment:
+    return parse("tiny", TABLE | changes)
+
+
+def blocks(**changes) -> list[grid.Block]:
+    return grid.blocks(experiment(**changes))
+
+
+def fingerprint(row: run.Row) -> str:
+    """A row to the last digit, without what differs from time to time; as text, where NaN is NaN."""
+    return json.dumps({name: row[name] for name in sorted(row) if name not in ("seconds", "block_runs", "commit")})
+
+
+def fails_for(problem: str, job: tuple[grid.Block, ...], device: str) -> list[list[run.Row]]:
+    """Work that one problem's jobs cannot do, with an error that no pickle can carry."""
+    if job[0].problem == problem:
+
+        class LocalError(Exception):
+            pass
+
+        raise LocalError("the simulator is on fire")
+    return run.run_together(job, device)
+
+
+def dies_once(folder: Path, job: tuple[grid.Block, ...], device: str) -> list[list[run.Row]]:
+    """Work whose first worker is killed between the runs and their return."""
+    rows = run.run_together(job, device)
+    if not (folder / "died").exists():
+        (folder / "died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rows
+
+
+def kills(folder: Path, problem: str, job: tuple[grid.Block, ...], device: str) -> list[list[run.Row]]:
+    """Work that kills its worker whenever it is one problem's, and leaves a trace of it."""
+    if job[0].problem == problem:
+        (folder / str(os.getpid())).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run.run_together(job, device)

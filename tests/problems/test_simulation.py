@@ -1,0 +1,87 @@
+"""Simulators beside the analytic problems: shared out among real processes, or missing."""
+
+import sys
+
+import pytest
+import torch
+
+from kappasharp.errors import InvalidValueError, KappaSharpError, MissingLibraryError, needed
+from kappasharp.problems import plasma, robot_push, simulation
+from kappasharp.problems.registry import problem
+
+
+@pytest.fixture
+def two_processes(monkeypatch):
+    monkeypatch.setenv("KAPPASHARP_WORKERS", "2")
+    yield
+    simulation._pool(2).shutdown()
+    simulation._pool.cache_clear()
+
+
+def points(name, count):
+    row = problem(name)
+    return torch.rand(count, row.dimensions, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+
+
+@pytest.mark.usefixtures("two_processes")
+def test_two_processes_give_what_one_gives_in_the_same_order(monkeypatch):
+    names = ("plasma-16d", "robotpush-14d", "robotpush-14d-noisy")
+    shared = {name: problem(name).unit_utility(points(name, 9)) for name in names}
+    # Nothing is left to do in this process.
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(plasma, "treat", None)
+        assert torch.equal(problem("plasma-16d").unit_utility(points("plasma-16d", 9)), shared["plasma-16d"])
+    monkeypatch.setenv("KAPPASHARP_WORKERS", "1")
+    for name in names:
+        alone = problem(name).unit_utility(points(name, 9))
+        assert len(alone.unique()) > 3
+        assert torch.equal(shared[name], alone)
+
+
+def test_one_process_unless_told_otherwise(monkeypatch):
+    monkeypatch.delenv("KAPPASHARP_WORKERS", raising=False)
+    assert simulation.workers_wanted() == 1
+    monkeypatch.setenv("KAPPASHARP_WORKERS", "3")
+    assert simulation.workers_wanted() == 3
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "2.5", "many", "", "²"])
+def test_a_number_of_processes_that_is_none_is_refused(monkeypatch, text):
+    monkeypatch.setenv("KAPPASHARP_WORKERS", text)
+    words = rf"`KAPPASHARP_WORKERS` must be a whole number from 1 up, but got '{text}'\."
+    with pytest.raises(InvalidValueError, match=words):
+        problem("robotpush-14d").unit_utility(points("robotpush-14d", 2))
+
+
+def test_each_point_is_simulated_once_in_its_order():
+    seen = []
+
+    def simulate(point):
+        seen.append(point)
+        return sum(point)
+
+    X = torch.arange(12.0).reshape(4, 3)
+    assert simulation.each(simulate, X).tolist() == [3.0, 12.0, 21.0, 30.0]
+    assert seen == X.tolist()
+    assert simulation.each(simulate, X.float()).dtype == torch.float32
+
+
+def test_a_library_that_is_there_is_returned():
+    assert needed("math", "The problem levy-10d", "lab").sqrt(4.0) == 2.0
+
+
+def test_a_missing_library_is_a_sentence_with_the_command():
+    words = (
+        r"The problem plasma-16d needs the library 'no_such_module'.*`pip install 'kappasharp\[lab\]'` installs it\."
+    )
+    with pytest.raises(MissingLibraryError, match=words) as caught:
+        needed("no_such_module", "The problem plasma-16d", "lab")
+    assert isinstance(caught.value, KappaSharpError) and isinstance(caught.value, ImportError)
+
+
+@pytest.mark.parametrize(("name", "library"), [("plasma-16d", "daqp"), ("robotpush-14d", "Box2D")])
+def test_a_problem_without_its_library_says_which(monkeypatch, name, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    robot_push.check_engine.cache_clear()
+    with pytest.raises(MissingLibraryError, match=f"The problem {name} needs the library '{library}'"):
+        problem(name).unit_utility(points(name, 1))
