@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo test check bench docs figures shapes searches states clean
+.PHONY: setup demo test check bench docs figures smoke shapes searches states clean
 
 setup: $(VENV)/.dev
 
@@ -47,6 +47,11 @@ bench: $(VENV)/.dev
 # The recorded states that the benches use: eighteen BoTorch runs, about twenty minutes.
 states: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.record_states benchmarks/states.npz
+
+# A minute's worth of the paper's grid, and its report.
+smoke: $(VENV)/.dev
+	$(BIN)/kappasharp run experiments/smoke.toml --out results/smoke
+	$(BIN)/kappasharp report results/smoke
 
 # The shape check of the simulated problems, and the searches behind their best known designs (half an hour).
 shapes: $(VENV)/.dev

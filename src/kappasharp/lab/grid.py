@@ -155,14 +155,18 @@ def _block(
 ) -> Block:
     method, preset = choice
     method_values, preset_values = experiment.methods[method], experiment.presets[preset]
+    # A peer is its library, and brings its own model: our preset does not touch it.
+    if isinstance(method_values, Peer):
+        how: tuple[Any, Any] = ([method_values.library, method_values.versions], None)
+    else:
+        how = (chosen(method_values), chosen(preset_values))
     values = {
         "protocol": PROTOCOL,
         "problem": problem,
         "problem_version": problem_named(problem).version,
         "initialization": initialization,
-        "method": chosen(method_values),
-        # A peer brings its own model: our preset does not touch it.
-        "preset": None if isinstance(method_values, Peer) else chosen(preset_values),
+        "method": how[0],
+        "preset": how[1],
         "person": chosen(experiment.who),
         "queries": experiment.queries,
     }

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
-from kappasharp.lab import experiment, figures, results, tables
+from kappasharp.lab import experiment, figures, grid, results, tables
 from kappasharp.lab.results import BASELINE, Results
 from kappasharp.lab.store import NUMBERS, TEXTS, WHOLES, Store, StoreError, write_text
 from kappasharp.lab.tables import Table
@@ -72,13 +73,20 @@ def write(folder: Path, out: Path | None = None) -> list[Path]:
     write_text(written[1], "\n".join(tables.markdown(table) for table in every))
     write_text(written[2], "\n".join(tables.latex(table) for table in every))
     written.append(target / "runs.parquet")
-    pq.write_table(store.read(SUMMARY), written[-1], compression="zstd")
+    pq.write_table(outcomes(store, chapters), written[-1], compression="zstd")
     for part in chapters:
         for picture in part.pictures:
             for kind in ("svg", "png"):
                 written.append(target / f"{picture.name}.{kind}")
                 written[-1].write_bytes(drawn(picture.draw(), kind))
     return written
+
+
+def outcomes(store: Store, chapters: list[Chapter]) -> pa.Table:
+    """Every run that an experiment wants and that is stored, without its traces."""
+    wanted = {cell.key for part in chapters for cell in grid.cells(part.results.experiment)}
+    table = store.read(SUMMARY)
+    return table.filter(pa.array([key in wanted for key in table["key"].to_pylist()], pa.bool_()))
 
 
 def chapter(found: Results) -> Chapter:
