@@ -53,7 +53,7 @@ smoke: $(VENV)/.dev
 	$(BIN)/kappasharp run experiments/smoke.toml --out results/smoke
 	$(BIN)/kappasharp report results/smoke
 
-# The shape check of the simulated problems, and the searches behind their best known designs (half an hour).
+# The shape check of the simulated problems, and the search behind its best known design (ten minutes).
 shapes: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.shapes plasma-16d
 

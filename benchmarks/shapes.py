@@ -1,7 +1,7 @@
 """The shape of a simulated problem: random search, a hand-tuned design, and a long search beside each other.
 
     python -m benchmarks.shapes plasma-16d            # about a minute
-    python -m benchmarks.shapes plasma-16d --search   # the long search that found the stated maximum; about ten minutes
+    python -m benchmarks.shapes plasma-16d --search   # the search behind the stated maximum; ten minutes
 
 Shares its points among KAPPASHARP_WORKERS processes.
 """
@@ -36,12 +36,22 @@ def describe(row: Problem) -> None:
         print(f"  hand-tuned       {float(row.utility([plasma.HAND_TUNED])):9.3f}")
     print(f"  best known       {row.maximum.value:9.3f}")
     print("  parameter: mean ± sd of the utility in the lower half of its range | in the upper half")
+    print("             and how far it moves the utility alone, across each half: 90th percentile of 100 random points")
     flat, centre = values.flatten(), row.bounds.mean(0)
     for column in range(row.dimensions):
         upper = X[:, column] > centre[column]
         halves = [f"{part.mean():8.1f} ± {part.std():5.1f}" for part in (flat[~upper], flat[upper])]
         label = row.parameters[column] if row.parameters else f"x{column + 1}"
-        print(f"    {label:<46} {halves[0]} | {halves[1]}")
+        alone = [f"{move:6.1f}" for move in moved_alone(row, column)]
+        print(f"    {label:<46} {halves[0]} | {halves[1]}   alone {alone[0]} | {alone[1]}")
+
+
+def moved_alone(row: Problem, column: int) -> list[float]:
+    """How far one parameter moves the utility by itself, from its lowest value to its middle and on to its highest."""
+    low, high = row.bounds[:, column]
+    X = sample(row, 100, 1).unsqueeze(1).repeat(1, 3, 1)
+    X[..., column] = torch.stack([low, (low + high) / 2, high])
+    return row.utility(X).diff(dim=1).abs().quantile(0.9, dim=0).tolist()
 
 
 def search(row: Problem, generations: int, seed: int) -> tuple[float, list[float]]:

@@ -24,7 +24,7 @@ def value(cell):
 
 @pytest.fixture
 def found(tmp_path):
-    return results.gather(*synthetic.folder(tmp_path, value))
+    return results.gather(*synthetic.folder(tmp_path, value, queries=50))
 
 
 def cells(table, row):
@@ -70,10 +70,10 @@ def test_robustness_and_time(found, tmp_path):
 def test_a_variant_stands_beside_the_papers_value(tmp_path):
     gate = {"adaptive_tau_0_25": {"method": "adaptive", "gate": {"threshold": 0.25}}}
     made = synthetic.experiment.parse(
-        "tau", synthetic.plan(methods=["baseline"], variants=gate, problems=["ackley-8d"])
+        "tau", synthetic.plan(methods=["baseline"], variants=gate, problems=["ackley-8d"], queries=50)
     )
     store = synthetic.Store(tmp_path).open()
-    rows = [synthetic.row(cell, 4, -1.0 - 0.001 * cell.seed) for cell in synthetic.grid.cells(made)]
+    rows = [synthetic.row(cell, 50, -1.0 - 0.001 * cell.seed) for cell in synthetic.grid.cells(made)]
     store.write("block", rows)
     table = tables.gain_table(results.gather(made, store), "paper", "pool_n6_k15", "Threshold")
     assert cells(table, "ackley-8d")[1:] == ["+0.0", "−2.3"]
@@ -109,3 +109,8 @@ def test_html_is_well_formed(found):
 
     Reader().feed(tables.hypertext(tables.main_table(found, "paper", "pool_n6_k15")))
     assert open_tags == [] and any("hartmann-6d" in text for text in seen)
+
+
+def test_the_papers_values_stand_only_beside_the_papers_setting(tmp_path):
+    table = tables.main_table(results.gather(*synthetic.folder(tmp_path, value)), "paper", "pool_n6_k15")
+    assert {cells(table, "hartmann-6d")[at] for at in (3, 6, 9, 12)} == {"–"}  # four questions, not fifty

@@ -5,6 +5,7 @@ import click
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.correction import Correction, Weights
 from kappasharp.errors import UnknownNameError
+from kappasharp.lab.peers import PEERS
 from kappasharp.methods.registry import METHODS
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import PROBLEMS, VARIANTS, problem
@@ -53,6 +54,9 @@ def methods() -> None:
             f"{name:<18} {row.inference.value:<9} {_correction(row.correction):<38} {_gate(row.gate):<24} "
             f"{row.query.value:<11} {row.acquisition.value}"
         )
+    click.echo("\nOther people's software, for `kappasharp run` (extra `peers`):")
+    for name, peer in PEERS.items():
+        click.echo(f"{name:<20} {peer.library} {peer.versions}: {peer.summary}")
     click.echo(
         "\nA new method is one row of methods/registry.py; an experiment may change a row's numbers (`variants`)."
     )

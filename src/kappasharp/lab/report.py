@@ -74,8 +74,9 @@ def write(folder: Path, out: Path | None = None) -> list[Path]:
     write_text(written[2], "\n".join(tables.latex(table) for table in every))
     written.append(target / "runs.parquet")
     pq.write_table(outcomes(store, chapters), written[-1], compression="zstd")
-    for part in chapters:
-        for picture in part.pictures:
+    portrait = Picture("hero", "A comparison graph in two components, its Hessian H, and H + R", figures.hero)
+    for pictures in ([portrait], *(part.pictures for part in chapters)):
+        for picture in pictures:
             for kind in ("svg", "png"):
                 written.append(target / f"{picture.name}.{kind}")
                 written[-1].write_bytes(drawn(picture.draw(), kind))

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kappasharp.lab import style
 from kappasharp.lab.results import BASELINE, Place, Results, paper
 from kappasharp.lab.statistics import Comparison, Verdict, tally
 
@@ -19,6 +20,9 @@ LATEX |= {
     "τ": r"$\tau$",
     "α": r"$\alpha$",
 }
+
+
+PAPERS_QUERIES = 50
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ def main_table(results: Results, preset: str, initialization: str) -> Table:
     rows = []
     for problem in results.experiment.problems:
         base = results.sample(Place(problem, initialization, BASELINE, preset))
-        theirs = stated["table1"].get(problem, {}).get(BASELINE)
+        theirs = stated["table1"].get(problem, {}).get(BASELINE) if _is_papers(results, initialization) else None
         row = [_problem(problem), Cell(str(len(base.values))), Cell(f"{number(base.mean)} ± {number(base.sd)}")]
         row.append(Cell(f"{number(theirs[0])} ± {number(theirs[1])}" if theirs else "–"))
         for name in methods:
@@ -128,10 +132,10 @@ def main_table(results: Results, preset: str, initialization: str) -> Table:
             row += [
                 Cell(f"{number(sample.mean)} ± {number(sample.sd)}"),
                 gain(compared.get(place)),
-                _stated(problem, name),
+                _stated(results, initialization, problem, name),
             ]
         rows.append(tuple(row))
-    rows.append(_tally_row(results, preset, methods, blanks=(3, 1)))
+    rows.append(_tally_row(results, (preset, initialization), methods, blanks=(3, 1)))
     title = f"Final best utility, {initialization}, preset {preset}: mean ± sd, gain over the baseline"
     return Table(title, STARS, tuple(header), tuple(rows))
 
@@ -145,9 +149,12 @@ def gain_table(results: Results, preset: str, initialization: str, title: str) -
     for problem in results.experiment.problems:
         row = [_problem(problem)]
         for name in methods:
-            row += [gain(compared.get(Place(problem, initialization, name, preset))), _stated(problem, name)]
+            row += [
+                gain(compared.get(Place(problem, initialization, name, preset))),
+                _stated(results, initialization, problem, name),
+            ]
         rows.append(tuple(row))
-    rows.append(_tally_row(results, preset, methods, blanks=(0, 0)))
+    rows.append(_tally_row(results, (preset, initialization), methods, blanks=(0, 0)))
     return Table(
         f"{title}, {initialization}, preset {preset}: gain % over the baseline", STARS, tuple(header), tuple(rows)
     )
@@ -193,16 +200,25 @@ def _problem(name: str) -> Cell:
     return Cell(name + ("‡" if name in paper()["not_comparable"] else ""))
 
 
-def _stated(problem: str, method: str) -> Cell:
+def _stated(results: Results, initialization: str, problem: str, method: str) -> Cell:
+    if not _is_papers(results, initialization):
+        return Cell("–")
     return Cell(str(paper()["gains"].get(problem, {}).get(method, "–")).replace("-", "−"))
 
 
-def _tally_row(results: Results, preset: str, methods: list[str], blanks: tuple[int, int]) -> tuple[Cell, ...]:
+def _is_papers(results: Results, initialization: str) -> bool:
+    """Whether a table shows what the paper's tables show: their initialization, their number of questions."""
+    return initialization == style.PAPERS_INITIALIZATION and results.experiment.queries == PAPERS_QUERIES
+
+
+def _tally_row(results: Results, at: tuple[str, str], methods: list[str], blanks: tuple[int, int]) -> tuple[Cell, ...]:
     """Wins, losses and neutral cells of every method, uncorrected and corrected."""
-    before, between = blanks
+    (preset, initialization), (before, between) = at, blanks
     row = [Cell("W / L / N, and after Holm"), *[Cell("")] * before]
     for name in methods:
-        every = [one for place, one in results.comparisons(preset).items() if place.method == name]
+        here = (name, initialization)
+        found = results.comparisons(preset).items()
+        every = [one for place, one in found if (place.method, place.initialization) == here]
         plain, strict = tally([one.verdict for one in every]), tally([one.verdict_holm for one in every])
         row += [*[Cell("")] * between, Cell(plain), Cell(strict)]
     return tuple(row)

@@ -3,10 +3,11 @@
 import multiprocessing
 import os
 import signal
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
@@ -50,7 +51,19 @@ def each(simulate: Simulator, X: Tensor) -> Tensor:
 
 def _shared_out(simulate: Simulator, rows: list[list[float]], workers: int) -> list[float]:
     try:
-        return list(_pool(workers).map(simulate, rows, chunksize=-(-len(rows) // (4 * workers))))
+        size = -(-len(rows) // (4 * workers))
+        outcomes = list(_pool(workers).map(partial(_observed, simulate), rows, chunksize=size))
     except BrokenProcessPool:
         _pool.cache_clear()  # the next call starts with fresh workers
         raise
+    for sentence in (words for _, caught in outcomes for words in caught):
+        warnings.warn(sentence, RuntimeWarning, stacklevel=4)
+    return [value for value, _ in outcomes]
+
+
+def _observed(simulate: Simulator, row: list[float]) -> tuple[float, list[str]]:
+    """A value and the warnings on the way, which a worker's caller would not see otherwise."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = simulate(row)
+    return value, [str(warning.message) for warning in caught]
