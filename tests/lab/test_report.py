@@ -78,3 +78,18 @@ def test_the_command_and_its_refusals(tmp_path):
     Store(tmp_path / "fresh").open()
     with pytest.raises(StoreError, match="remembers no experiment"):
         report.write(tmp_path / "fresh")
+
+
+def test_pictures_are_chosen_by_what_varies():
+    def names(**changes):
+        made = synthetic.experiment.parse("x", synthetic.plan(**changes))
+        return [picture.name for picture in report.chapter(results.Results(made, {}, [], [], 0)).pictures]
+
+    assert names() == ["x_forest", "x_activation", "x_convergence"]
+    assert "x_heatmap" in names(initializations=["pool_n6_k15", "pure_k3"])
+    assert names(methods=["baseline", "botorch_0_18"]) == ["x_peers", "x_convergence"]
+    assert names(presets=["paper", "modern"]) == ["x_nugget"]
+    assert names(methods=["baseline", "connected"], presets=["paper", "modern"]) == [
+        "x_paper_convergence",
+        "x_modern_convergence",
+    ]

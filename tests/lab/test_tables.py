@@ -114,3 +114,9 @@ def test_html_is_well_formed(found):
 def test_the_papers_values_stand_only_beside_the_papers_setting(tmp_path):
     table = tables.main_table(results.gather(*synthetic.folder(tmp_path, value)), "paper", "pool_n6_k15")
     assert {cells(table, "hartmann-6d")[at] for at in (3, 6, 9, 12)} == {"–"}  # four questions, not fifty
+
+
+def test_a_run_out_of_a_batch_has_no_time_of_its_own(found):
+    for row in found.rows[Place("hartmann-6d", "pool_n6_k15", "static", "paper")].values():
+        row["block_runs"] = 60
+    assert cells(tables.time_table(found, "paper", "pool_n6_k15"), "hartmann-6d")[1:3] == ["1.50", "–"]

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from kappasharp.core import comparisons
 from kappasharp.errors import needed
+from kappasharp.methods.loop import NEW
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.oracle import Person
 from kappasharp.problems.problem import Problem
 from kappasharp.streams import seeded_globally, stream
 
 WARNED = "peer_warned"
-NEW = -1
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
 from kappasharp.lab import experiment, figures, grid, results, tables
-from kappasharp.lab.results import BASELINE, Results
+from kappasharp.lab.peers import Peer
+from kappasharp.lab.results import Results
 from kappasharp.lab.store import NUMBERS, TEXTS, WHOLES, Store, StoreError, write_text
 from kappasharp.lab.tables import Table
 
@@ -99,7 +100,7 @@ def _tables(found: Results) -> Iterator[Table]:
     plan = found.experiment
     for preset in plan.presets:
         for initialization in plan.initializations:
-            if plan.block_size == 1 and BASELINE in plan.methods and len(plan.methods) > 2:  # noqa: PLR2004
+            if plan.block_size == 1:
                 yield tables.time_table(found, preset, initialization)
             yield _gains(found, preset, initialization)
         if len(plan.initializations) > 1 and "adaptive" in plan.methods:
@@ -116,25 +117,28 @@ def _gains(found: Results, preset: str, initialization: str) -> Table:
 def _pictures(found: Results) -> Iterator[Picture]:
     plan = found.experiment
     methods = tuple(name for name in ("static", "adaptive") if name in plan.methods)
-    if len(plan.presets) > 1 and methods:
-        yield Picture(
-            f"{plan.name}_nugget", "Gain and strength against the nugget", lambda: figures.nugget(found, methods)
-        )
+    if methods and len({preset.nugget for preset in plan.presets.values()}) > 1:
+        nugget = _call(figures.nugget, found, methods)
+        yield Picture(f"{plan.name}_nugget", "Gain and strength against the nugget", nugget)
         return
     for preset in plan.presets:
-        if methods:
-            yield Picture(
-                f"{plan.name}_forest",
-                "Gain over the baseline, 95 % intervals",
-                _call(figures.forest, found, preset, methods),
-            )
-        if "adaptive" in plan.methods:
-            yield Picture(f"{plan.name}_activation", "Where the gate opened", _call(figures.activation, found, preset))
-            if len(plan.initializations) > 1:
-                yield Picture(f"{plan.name}_heatmap", "Gain by initialization", _call(figures.heatmap, found, preset))
-        yield Picture(
-            f"{plan.name}_convergence", "Best utility against questions", _call(figures.convergence, found, preset)
-        )
+        yield from _pictures_of(found, preset, methods)
+
+
+def _pictures_of(found: Results, preset: str, methods: tuple[str, ...]) -> Iterator[Picture]:
+    """The pictures of one preset; its name is in theirs where there are several."""
+    plan = found.experiment
+    name = plan.name if len(plan.presets) == 1 else f"{plan.name}_{preset}"
+    if methods:
+        forest = _call(figures.forest, found, preset, methods)
+        yield Picture(f"{name}_forest", "Gain over the baseline, 95 % intervals", forest)
+    if "adaptive" in plan.methods:
+        yield Picture(f"{name}_activation", "Where the gate opened", _call(figures.activation, found, preset))
+        if len(plan.initializations) > 1:
+            yield Picture(f"{name}_heatmap", "Gain by initialization", _call(figures.heatmap, found, preset))
+    if any(isinstance(values, Peer) for values in plan.methods.values()):
+        yield Picture(f"{name}_peers", "Our baseline against others", _call(figures.against_peers, found, preset))
+    yield Picture(f"{name}_convergence", "Best utility against questions", _call(figures.convergence, found, preset))
 
 
 def _call(draw: Callable[..., Figure], *arguments: object) -> Callable[[], Figure]:

@@ -1,6 +1,6 @@
 """Blocks: a simulated person answers the questions of many runs in lockstep. Pure: cells in, rows out.
 
-Needs nothing but torch, so that it runs on a bare machine.
+Needs nothing but torch and NumPy, so that it runs on a bare machine; a simulated problem brings its own library.
 """
 
 import json

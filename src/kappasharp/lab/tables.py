@@ -182,18 +182,18 @@ def time_table(results: Results, preset: str, initialization: str) -> Table:
     stated = paper()["wallclock"]
     rows = []
     for problem in results.experiment.problems:
-        seconds = {
-            name: [
-                row["seconds"] for row in results.rows.get(Place(problem, initialization, name, preset), {}).values()
-            ]
-            for name in methods
-        }
-        means = {name: sum(values) / len(values) if values else math.nan for name, values in seconds.items()}
+        means = {name: _seconds(results, Place(problem, initialization, name, preset)) for name in methods}
         shown = [Cell(number(means[name], 2)) for name in methods]
         theirs = stated.get(problem)
         rows.append((Cell(problem), *shown, Cell(f"{theirs[0]}, {theirs[1]}" if theirs else "–")))
     note = "The paper's seconds are its baseline's and its correction's, on other machines: compare ratios."
     return Table(f"Seconds per run, preset {preset}", note, ("problem", *methods, "paper's"), tuple(rows))
+
+
+def _seconds(results: Results, place: Place) -> float:
+    """Mean seconds of the runs that ran by themselves; a run out of a batch has no time of its own."""
+    alone = [row["seconds"] for row in results.rows.get(place, {}).values() if row["block_runs"] == 1]
+    return sum(alone) / len(alone) if alone else math.nan
 
 
 def _problem(name: str) -> Cell:
