@@ -1,5 +1,8 @@
 """kappasharp: preferential optimisation from answers to one question, A or B?"""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from kappasharp.errors import KappaSharpError
 from kappasharp.methods.fitted import Surrogate, fit
 from kappasharp.methods.loop import Info, Question, State, ask, init, tell
@@ -8,24 +11,63 @@ from kappasharp.methods.registry import METHODS, PRESETS
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import PROBLEMS, problem
 
+if TYPE_CHECKING:
+    from kappasharp.study.history import Pair
+    from kappasharp.study.parameters import Categorical, Fixed, Float, Int
+    from kappasharp.study.studies import create_study, delete_study, import_json, load_study, optimize
+    from kappasharp.study.study import Study
+
 __version__ = "0.1.0"
+
+# Studies are imported when first used: they need a database library, which a machine that only computes may lack.
+WHEN_USED = {
+    "Pair": "kappasharp.study.history",
+    "Categorical": "kappasharp.study.parameters",
+    "Fixed": "kappasharp.study.parameters",
+    "Float": "kappasharp.study.parameters",
+    "Int": "kappasharp.study.parameters",
+    "create_study": "kappasharp.study.studies",
+    "delete_study": "kappasharp.study.studies",
+    "import_json": "kappasharp.study.studies",
+    "load_study": "kappasharp.study.studies",
+    "optimize": "kappasharp.study.studies",
+    "Study": "kappasharp.study.study",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in WHEN_USED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(WHEN_USED[name]), name)
+
 
 __all__ = [
     "METHODS",
     "PRESETS",
     "PROBLEMS",
+    "Categorical",
+    "Fixed",
+    "Float",
     "Info",
+    "Int",
     "KappaSharpError",
     "Method",
+    "Pair",
     "Preset",
     "Problem",
     "Question",
     "State",
+    "Study",
     "Surrogate",
     "__version__",
     "ask",
+    "create_study",
+    "delete_study",
     "fit",
+    "import_json",
     "init",
+    "load_study",
+    "optimize",
     "problem",
     "tell",
 ]

@@ -22,7 +22,27 @@ class InvalidTypeError(KappaSharpError, TypeError):
 
 
 class UnknownNameError(KappaSharpError, ValueError):
-    """A method, preset or problem of that name does not exist."""
+    """Nothing of that kind has that name."""
+
+
+class DuplicateNameError(KappaSharpError, ValueError):
+    """A study of that name is already there."""
+
+
+class StalePairError(KappaSharpError, ValueError):
+    """An answer came for a pair that is not open; `current` is the pair that is, or None."""
+
+    def __init__(self, sentence: str, current: Any = None) -> None:
+        super().__init__(sentence)
+        self.current = current
+
+
+class StorageError(KappaSharpError, OSError):
+    """A database could not do what was asked of it; nothing of that was kept, and nothing before it was lost."""
+
+
+class CorruptedError(StorageError):
+    """A stored row is not what was written."""
 
 
 class MissingLibraryError(KappaSharpError, ImportError):

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo
+from kappasharp.acquisition import eubo, lattice
 from kappasharp.acquisition.eubo import NegativeEubo, Prepared, Variant
+from kappasharp.acquisition.lattice import Lattice
 from kappasharp.core import descent, kernel
 from kappasharp.core.posterior import Posterior
 from kappasharp.streams import uniform
@@ -39,6 +40,8 @@ INCUMBENTS, COPIES = 6, 24
 DISTANCES = (0.02, 0.2)
 # How many promising pool points are paired with one another, and with how many unknown ones.
 SHORTLIST, UNKNOWN = 48, 8
+# On a lattice, so often exchange and ascent take turns: the second time hardly anything moves.
+CLIMBS = 2
 # A start has converged when its model promises less than this, in units of the prior deviation.
 GAIN_LEFT = 2e-5
 
@@ -59,6 +62,7 @@ class Request(NamedTuple):
     variant: Variant = "expected_max"
     anchor: Tensor | None = None
     hints: Tensor | None = None
+    lattice: Lattice | None = None
 
 
 def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Proposal:
@@ -76,7 +80,7 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
         best = first.value.reshape(x.shape[:2]).topk(maximizer.finalists, -1, largest=False).indices
         x = first.x.reshape(x.shape).gather(1, best.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
         rounds = rounds + first.rounds.reshape(len(x), -1).amax(-1)
-    last = _ascend(prepared, x, request, maximizer.max_rounds)
+    last = (_ascend if request.lattice is None else _climb)(prepared, x, request, maximizer.max_rounds)
     value, best = last.value.reshape(x.shape[:2]).min(-1)
     at = torch.arange(len(x), device=x.device)
     winner = last.x.reshape(x.shape)[at, best]
@@ -90,15 +94,35 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     )
 
 
-def _ascend(prepared: Prepared, x: Tensor, request: Request, max_rounds: int) -> descent.Descent:
-    """Quasi-Newton ascent of every start (runs, starts, p)."""
+def _climb(prepared: Prepared, x: Tensor, request: Request, max_rounds: int) -> descent.Descent:
+    """The same on a lattice: exchange there, ascend where coordinates are free, and exchange once more."""
+    assert request.lattice is not None
+    d = prepared.X.shape[-1]
+    whole = lattice.over(request.lattice, x.shape[-1] // d, d)
+
+    def negative_eubo(points: Tensor) -> Tensor:
+        objective = NegativeEubo(prepared, points.shape[1], request.variant, request.anchor)
+        return objective(points.reshape(-1, points.shape[-1]))[0].reshape(points.shape[:2])
+
+    for _ in range(CLIMBS):
+        x = lattice.exchange(whole, x, negative_eubo)
+        found = _ascend(prepared, x, request, max_rounds, lattice.held(whole, x))
+        x = found.x.reshape(x.shape)
+    return found
+
+
+def _ascend(
+    prepared: Prepared, x: Tensor, request: Request, max_rounds: int, box: tuple[Tensor, Tensor] | None = None
+) -> descent.Descent:
+    """Quasi-Newton ascent of every start (runs, starts, p) in a box, by default the unit cube."""
     _, starts, p = x.shape
     objective = NegativeEubo(prepared, starts, request.variant, request.anchor)
     flat = x.reshape(-1, p)
     tolerances = descent.Tolerances(
         gradient=1e-2 * GAIN_LEFT, decrease=GAIN_LEFT, max_rounds=max_rounds, longest_step=0.25, group=starts
     )
-    return descent.minimize(objective, flat, torch.zeros_like(flat), torch.ones_like(flat), tolerances)
+    low, high = (torch.zeros_like(x), torch.ones_like(x)) if box is None else box
+    return descent.minimize(objective, flat, low.reshape(-1, p), high.reshape(-1, p), tolerances)
 
 
 def _draw(request: Request, shape: tuple[int, ...], like: Tensor) -> Tensor:

@@ -150,10 +150,19 @@ def fit(
     X = doors.points(points)
     state = loop.init(points, comparisons, method=chosen_method, preset=chosen_preset, ties=ties)
     plain, inferred, corrected = loop.released(_fit(state))
+    return _surrogate(state, X.shape[:-2], plain, inferred, corrected)
+
+
+def surrogate_of(state: loop.State, learnt: loop.Learnt) -> Surrogate:
+    """The model of a run's step, whose gate knows the whole run; for a run alone without its leading dimension."""
+    learnt = loop.released(learnt)
+    batch = state.points.shape[:1] if len(state.points) > 1 else torch.Size()
+    return _surrogate(state, batch, learnt.fit, learnt.inferred, learnt.corrected)
+
+
+def _surrogate(state: loop.State, batch: torch.Size, plain: Fit, inferred: Inferred, corrected: Corrected) -> Surrogate:
     status = surrogate.status(plain, corrected, inferred.converged)
-    return Surrogate(
-        chosen_method, chosen_preset, X.shape[:-2], status, chosen_preset.model, plain, inferred, corrected
-    )
+    return Surrogate(state.method, state.preset, batch, status, state.preset.model, plain, inferred, corrected)
 
 
 @torch.inference_mode()

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition import improvement
+from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request, propose
 from kappasharp.core import activation, comparisons, posterior
 from kappasharp.core.evidence import Model
@@ -44,6 +45,7 @@ class State:
     z: Tensor | None = None
     hints: Tensor | None = None
     asked: bool = False
+    lattice: Lattice | None = None
 
 
 class Question(NamedTuple):
@@ -118,11 +120,23 @@ def ask(state: State) -> tuple[Question, State, Info]:
             "`ask(state)` must not be given a state whose question is still open, but got the one that `ask` returned; "
             "`tell` the answer first, or ask the state before again: the question will be the same."
         )
-    return released(_ask(state))
+    return released(question_from(state, learn(state)))
+
+
+class Learnt(NamedTuple):
+    """Lines 3 to 13: all that a step knows before it chooses its question."""
+
+    fit: Fit
+    inferred: Inferred
+    decisiveness: Tensor
+    mean_decisiveness: Tensor
+    active: Tensor
+    corrected: Corrected
 
 
 @torch.inference_mode()
-def _ask(state: State) -> tuple[Question, State, Info]:
+def learn(state: State) -> Learnt:
+    """Lines 3 to 13 of Algorithm 1 for t = step + 1: the model of all answers so far, corrected where the gate is open."""
     method, preset, model = state.method, state.preset, state.preset.model
     t = state.step + 1
     # line 3
@@ -139,19 +153,23 @@ def _ask(state: State) -> tuple[Question, State, Info]:
     active = activation.is_open(method.gate, t, s_bar)
     # lines 7 to 13
     corrected = surrogate.correct(model, fit, method.correction, active)
-    # line 14
-    known = _known(state, corrected)
-    proposal = _propose(state, t, corrected, known)
-    question = _question(proposal, known)
+    return Learnt(fit, inferred, s_exp, s_bar, active, corrected)
+
+
+@torch.inference_mode()
+def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
+    """Line 14: the question, and what the next step needs of this one."""
+    known = _known(state, learnt.corrected)
+    proposal = _propose(state, state.step + 1, learnt.corrected, known)
     after = replace(
         state,
-        mean_decisiveness=s_bar,
-        theta=fit.hyper.theta,
-        z=fit.map.dual.z,
-        hints=proposal.pair.reshape(len(active), -1, state.points.shape[-1]),
+        mean_decisiveness=learnt.mean_decisiveness,
+        theta=learnt.fit.hyper.theta,
+        z=learnt.fit.map.dual.z,
+        hints=proposal.pair.reshape(len(state.points), -1, state.points.shape[-1]),
         asked=True,
     )
-    return question, after, _info(state, (fit, inferred), (s_exp, s_bar, active), corrected, proposal)
+    return _question(proposal, known), after, _info(state, learnt, proposal)
 
 
 T = TypeVar("T")
@@ -236,7 +254,7 @@ def _propose(state: State, t: int, corrected: Corrected, known: Tensor | None) -
     rows = torch.arange(len(state.points), device=state.points.device)
     anchor = None if known is None else state.points[rows, known]
     eubo = "improvement" if state.method.acquisition is Acquisition.EXPECTED_IMPROVEMENT else state.preset.eubo
-    request = Request(generators, eubo, anchor, state.hints)
+    request = Request(generators, eubo, anchor, state.hints, state.lattice)
     return propose(corrected.posterior, MAXIMIZERS[state.preset.maximizer], request)
 
 
@@ -247,14 +265,8 @@ def _question(proposal: Proposal, known: Tensor | None) -> Question:
     return Question(proposal.pair, index)
 
 
-def _info(
-    state: State,
-    fits: tuple[Fit, Inferred],
-    gate: tuple[Tensor, Tensor, Tensor],
-    corrected: Corrected,
-    proposal: Proposal,
-) -> Info:
-    (fit, inferred), (s_exp, s_bar, active) = fits, gate
+def _info(state: State, learnt: Learnt, proposal: Proposal) -> Info:
+    fit, inferred, s_exp, s_bar, active, corrected = learnt
     calibration, found = corrected.calibration, corrected.map.dual
     theta = fit.hyper.theta.exp()
     return Info(

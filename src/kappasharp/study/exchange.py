@@ -1,0 +1,155 @@
+"""Studies as tables and files: rows for dataframes, CSV, Parquet, and JSON that holds every event."""
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, named, needed
+from kappasharp.study import events
+from kappasharp.study.definition import from_plain
+from kappasharp.study.history import History
+from kappasharp.study.storage import Storage
+
+if TYPE_CHECKING:
+    from kappasharp.study.study import Study
+
+FORMAT, FORMAT_VERSION = "kappasharp study", 1
+Rows = list[dict[str, Any]]
+
+
+def options(study: "Study") -> Rows:
+    """One row for each design."""
+    history = study.history
+    counted = history.counted()
+    utility: dict[int, float] = {}
+    if counted:
+        model = study.model()
+        utility = dict(zip(model.options, model.surrogate.utility.tolist(), strict=True))
+    rows = []
+    for number, design in enumerate(history.options):
+        met = [one for one in counted if number in one.options]
+        wins = sum(one.answer != "tie" and one.ordered[0] == number for one in met)
+        ties = sum(one.answer == "tie" for one in met)
+        tally = {"comparisons": len(met), "wins": wins, "ties": ties, "utility": utility.get(number)}
+        rows.append({"option": number} | tally | _prefixed("", design))
+    return rows
+
+
+def comparisons(study: "Study") -> Rows:
+    """One row for each answer, skips included."""
+    history = study.history
+    return [
+        {
+            "event": one.event,
+            "pair": one.pair,
+            "time": one.time,
+            "voter": one.voter,
+            "answer": one.answer,
+            "seconds": one.seconds,
+            "amended": one.amended,
+            "a": one.options[0],
+            "b": one.options[1],
+        }
+        | _prefixed("a_", history.options[one.options[0]])
+        | _prefixed("b_", history.options[one.options[1]])
+        for one in history.comparisons.values()
+    ]
+
+
+TABLES = {"comparisons": comparisons, "options": options}
+
+
+def _prefixed(prefix: str, design: dict[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}params_{name}": value for name, value in design.items()}
+
+
+def dataframe(rows: Rows) -> Any:
+    """The rows as pandas has them."""
+    return needed("pandas", "A dataframe", "dataframe").DataFrame(rows)
+
+
+def export(study: "Study", path: Path, table: str) -> Path:
+    """Write a study in the format that the name's ending tells."""
+    rows = named("table", table, TABLES)
+    writers = {".json": lambda: _write_json(study, path), ".csv": lambda: _write_csv(rows(study), path)}
+    writers[".parquet"] = lambda: _write_parquet(rows(study), path)
+    if path.suffix not in writers:
+        raise InvalidValueError(f"`path` must end in .json, .csv or .parquet, but got {str(path)!r}.")
+    try:
+        writers[path.suffix]()
+    except OSError as error:
+        raise StorageError(f"{path} could not be written: {error.strerror or error}.") from error
+    return path
+
+
+def plain(study: "Study") -> dict[str, Any]:
+    """All of a study as plain data."""
+    record = study.record
+    stored = study.storage.read(record, 0, study.through)
+    rows = [
+        {"number": one.number, "voter": one.voter, "time": one.time, "kind": one.event.kind}
+        | {"body": events.body(one.event)}
+        for one in stored
+    ]
+    head = {"format": FORMAT, "version": FORMAT_VERSION, "name": record.name, "created": record.created}
+    return head | {"definition": record.definition, "events": rows}
+
+
+def _write_json(study: "Study", path: Path) -> None:
+    path.write_text(json.dumps(plain(study), ensure_ascii=False, allow_nan=False, indent=1) + "\n", "utf-8")
+
+
+def _write_csv(rows: Rows, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]) if rows else ["event"])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _write_parquet(rows: Rows, path: Path) -> None:
+    pyarrow, parquet = (needed(name, "A Parquet file", "lab") for name in ("pyarrow", "pyarrow.parquet"))
+    # Choices may mix kinds, which a Parquet column may not: such a column is written as text.
+    names = list(rows[0]) if rows else []
+    mixed = {name for name in names if len({type(row[name]) for row in rows if row[name] is not None}) > 1}
+    plain_rows = [{k: str(v) if k in mixed and v is not None else v for k, v in row.items()} for row in rows]
+    parquet.write_table(pyarrow.Table.from_pylist(plain_rows), path)
+
+
+def read_json(path: Path, storage: Storage, name: str | None) -> str:
+    """Make a study of a JSON file that `export` wrote; its name."""
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise StorageError(f"{path} could not be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise CorruptedError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise InvalidValueError(f"{path} must be what `export` wrote, but it says nothing of a {FORMAT!r}.")
+    if data.get("version") != FORMAT_VERSION:
+        raise InvalidValueError(
+            f"{path} must be of version {FORMAT_VERSION}, but got {data.get('version')!r}; a newer kappasharp reads it."
+        )
+    return _restore(data, path, storage, name)
+
+
+def _restore(data: dict[str, Any], path: Path, storage: Storage, name: str | None) -> str:
+    try:
+        from_plain(data["definition"])
+        happened = [
+            events.Stored(row["number"], row["voter"], row["time"], events.read(row["kind"], row["body"]))
+            for row in data["events"]
+        ]
+        # A study that cannot be folded is not stored.
+        History("").extend(happened)
+        complete = [one.number for one in happened] == list(range(1, len(happened) + 1))
+        chosen = name or data["name"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptedError(f"{path} cannot be read as a study: {type(error).__name__} {error}.") from error
+    if not complete:
+        raise CorruptedError(f"{path} cannot be read as a study: its events are not numbered from 1 without a gap.")
+    record = storage.create(chosen, data["definition"])
+    with storage.transaction(record) as transaction:
+        for one in happened:
+            transaction.append(one.number, one.voter, one.event, one.time)
+    return record.name

@@ -1,0 +1,283 @@
+"""What one parameter of a design may be: a float, an integer, a choice, or a value that stays as it is.
+
+An integer or a choice has a lattice of its own: nothing is ever proposed between its values. A choice of two takes one
+dimension of the model's unit cube, a choice of k > 2 takes k, one for each (one-hot).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+
+Value = float | int | str | bool | None
+# Two values of a float closer than this share of its range count as the same unless `jnd` says otherwise.
+DEFAULT_JND = 1.0 / 200.0
+# A value may miss a range's end or a step by this share of the range: what rounding in other programs leaves.
+SLACK = 1e-9
+MOST_LEVELS = 100_000
+TWO = 2
+
+
+class _Lattice:
+    """What all parameters with a list of values share."""
+
+    @property
+    def values(self) -> tuple[Value, ...] | None:
+        """Every value in order; None where they are without number."""
+        raise NotImplementedError
+
+    def encode(self, value: Any) -> list[float]:
+        """The coordinates of a value in the unit cube."""
+        raise NotImplementedError
+
+    @cached_property
+    def levels(self) -> Tensor | None:
+        """The coordinates (k, width) of every value."""
+        if self.values is None:
+            return None
+        return torch.tensor([self.encode(value) for value in self.values], dtype=torch.float64)
+
+    def nearest(self, coordinates: Sequence[float]) -> Value:
+        """The value on the lattice nearest to these coordinates."""
+        assert self.values is not None and self.levels is not None
+        point = torch.tensor(coordinates, dtype=torch.float64)
+        return self.values[int((self.levels - point).square().sum(-1).argmin())]
+
+
+@dataclass(frozen=True)
+class _Number(_Lattice):
+    """What floats and integers share: a range, its scale, a lattice if there is a step."""
+
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = None
+    jnd: float | None = None
+    width = 1
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            object.__setattr__(self, name, self._number(getattr(self, name), f"`{self._kind}({name}=...)`"))
+        if self.low >= self.high:
+            raise InvalidValueError(
+                f"`{self._kind}` must have low < high, but got low={self.low:g}, high={self.high:g}; a value that "
+                "never changes is `Fixed(value)`."
+            )
+        if not isinstance(self.log, bool):
+            raise InvalidTypeError(f"`{self._kind}(log=...)` must be True or False, but got {self.log!r}.")
+        if self.log and self.low <= 0:
+            raise InvalidValueError(
+                f"`{self._kind}(log=True)` must have low > 0, for zero has no logarithm, but got low={self.low:g}."
+            )
+        for name, least in (("step", 0.0), ("jnd", -1.0)):
+            value = getattr(self, name)
+            if value is not None and not self._number(value, f"`{self._kind}({name}=...)`") > least:
+                raise InvalidValueError(f"`{self._kind}({name}=...)` must not be below 0, but got {value!r}.")
+        self._check_step()
+        if self.jnd is not None and self.same(self.low, self._top):
+            raise InvalidValueError(
+                f"`{self._kind}(jnd=...)` must be smaller than the range {self.low:g} to {self.high:g}, but got {self.jnd:g}: "
+                "nobody could tell any two values apart."
+            )
+
+    def _check_step(self) -> None:
+        if self.step is None:
+            return
+        if self.step > self.high - self.low:
+            raise InvalidValueError(
+                f"`{self._kind}(step=...)` must not pass the range {self.low:g} to {self.high:g}, but got {self.step:g}."
+            )
+        if (self.high - self.low) / self.step > MOST_LEVELS:
+            raise InvalidValueError(
+                f"`{self._kind}` must not have more than {MOST_LEVELS} values, but got "
+                f"{(self.high - self.low) / self.step:.0f} between {self.low:g} and {self.high:g}; `Float` has no limit."
+            )
+
+    @property
+    def _kind(self) -> str:
+        return type(self).__name__
+
+    def _number(self, value: Any, name: str) -> float:
+        return finite(value, name)
+
+    @cached_property
+    def values(self) -> tuple[Value, ...] | None:  # type: ignore[override]
+        """Every value in order; None where they are without number."""
+        if self.step is None:
+            return None
+        count = math.floor((self.high - self.low) / self.step * (1.0 + SLACK))
+        return tuple(min(self.low + i * self.step, self.high) for i in range(count + 1))
+
+    @property
+    def _top(self) -> float:
+        """The largest value: high, or the last step before it."""
+        return self.high if self.values is None else self.values[-1]  # type: ignore[return-value]
+
+    def _scaled(self, value: Any) -> float:
+        return math.log(value) if self.log else float(value)
+
+    def encode(self, value: Any) -> list[float]:
+        """The coordinate of a value in the unit cube."""
+        low, high = self._scaled(self.low), self._scaled(self._top)
+        return [min(max((self._scaled(value) - low) / (high - low), 0.0), 1.0)]
+
+    def decode(self, coordinates: Sequence[float]) -> Value:
+        """The value at, or on the lattice nearest to, a coordinate."""
+        if self.values is not None:
+            return self.nearest(coordinates)
+        low, high = self._scaled(self.low), self._scaled(self.high)
+        number = low + (high - low) * coordinates[0]
+        return min(max(math.exp(number) if self.log else number, self.low), self.high)
+
+    def draw(self, u: float) -> Value:
+        """The value at the share u; every value of a lattice has the same share."""
+        if self.values is None:
+            return self.decode([u])
+        return self.values[min(int(u * len(self.values)), len(self.values) - 1)]
+
+    def check(self, name: str, value: Any) -> Value:
+        """The value as it is stored, or a sentence."""
+        number = self._number(value, f"`{name}`")
+        slack = SLACK * (self.high - self.low)
+        if not self.low - slack <= number <= self._top + slack:
+            raise InvalidValueError(f"`{name}` must be from {self.low:g} to {self._top:g}, but got {value!r}.")
+        if self.step is None:
+            return min(max(number, self.low), self.high)
+        found = self.low + round((number - self.low) / self.step) * self.step
+        if abs(found - number) > slack:
+            raise InvalidValueError(
+                f"`{name}` must be {self.low:g} plus a multiple of {self.step:g}, but got {value!r}; "
+                f"{found:g} is the nearest."
+            )
+        return min(found, self._top)
+
+    def same(self, one: Any, other: Any) -> bool:
+        """Whether nobody could tell these two values apart."""
+        apart = abs(self._scaled(one) - self._scaled(other))
+        width = self._scaled(self.high) - self._scaled(self.low)
+        if self.jnd is not None:
+            return apart <= (math.log1p(self.jnd) if self.log else self.jnd) + SLACK * width
+        return apart <= (DEFAULT_JND if self.step is None else SLACK) * width
+
+
+@dataclass(frozen=True)
+class Float(_Number):
+    """A number from low to high, both included; `log` spreads its logarithm evenly, `step` keeps it on a lattice.
+
+    `jnd` is the just-noticeable difference, in the parameter's own units, with `log` as a share of the value (0.05 is
+    five per cent); 0 tells everything apart. Without it, values within half a percent of the range are the same.
+    """
+
+
+@dataclass(frozen=True)
+class Int(_Number):
+    """A whole number from low to high, both included, every `step`-th from low on."""
+
+    step: float | None = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step", 1 if self.step is None else self._number(self.step, "`Int(step=...)`"))
+        super().__post_init__()
+
+    def _number(self, value: Any, name: str) -> float:
+        number = finite(value, name)
+        if name.startswith("`Int(jnd") or number == int(number):
+            return number if name.startswith("`Int(jnd") else int(number)
+        raise InvalidValueError(f"{name} must be a whole number, but got {value!r}.")
+
+
+@dataclass(frozen=True)
+class Categorical(_Lattice):
+    """One of some values without order."""
+
+    choices: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.choices, str) or not isinstance(self.choices, Sequence):
+            raise InvalidTypeError(f"`Categorical(choices=...)` must be a list of values, but got {self.choices!r}.")
+        object.__setattr__(self, "choices", tuple(_plain(choice) for choice in self.choices))
+        if len(self.choices) < TWO:
+            raise InvalidValueError(
+                f"`Categorical` must have at least two choices, but got {list(self.choices)}; one value is `Fixed(value)`."
+            )
+        for i, choice in enumerate(self.choices):
+            if self._index(choice) != i:
+                raise InvalidValueError(f"`Categorical` must not have a choice twice, but got {choice!r} twice.")
+
+    @property
+    def width(self) -> int:
+        """How many coordinates it takes."""
+        return len(self.choices) if len(self.choices) > TWO else 1
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """Every choice."""
+        return self.choices
+
+    def _index(self, value: Any) -> int | None:
+        # True is 1 to Python, and not to whoever offers both.
+        alike = (i for i, c in enumerate(self.choices) if c == value and isinstance(c, bool) == isinstance(value, bool))
+        return next(alike, None)
+
+    def encode(self, value: Any) -> list[float]:
+        """The coordinates of a choice in the unit cube."""
+        index = self._index(value)
+        assert index is not None
+        return [float(i == index) for i in range(self.width)] if self.width > 1 else [float(index)]
+
+    def decode(self, coordinates: Sequence[float]) -> Value:
+        """The choice nearest to these coordinates."""
+        return self.nearest(coordinates)
+
+    def draw(self, u: float) -> Value:
+        """The choice at the share u."""
+        return self.choices[min(int(u * len(self.choices)), len(self.choices) - 1)]
+
+    def check(self, name: str, value: Any) -> Value:
+        """The choice as it is stored, or a sentence."""
+        index = self._index(value)
+        if index is None:
+            raise InvalidValueError(f"`{name}` must be one of {list(self.choices)}, but got {value!r}.")
+        return self.choices[index]
+
+    def same(self, one: Any, other: Any) -> bool:
+        """Whether these are one choice."""
+        return self._index(one) == self._index(other)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A value that is part of every design and never tuned."""
+
+    value: Value
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", _plain(self.value))
+
+
+Tuned = Float | Int | Categorical
+Parameter = Tuned | Fixed
+
+
+def finite(value: Any, name: str) -> float:
+    """A finite number as Python's own, or a sentence."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidTypeError(f"{name} must be a number, but got {value!r}.")
+    if not math.isfinite(value):
+        raise InvalidValueError(f"{name} must be a finite number, but got {value!r}.")
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _plain(value: Any) -> Value:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Real):
+        return finite(value, "a choice")
+    raise InvalidTypeError(f"A choice must be a text, a number, True, False or None, but got {value!r}.")

@@ -1,0 +1,253 @@
+"""The next pair, as a function of a study's definition and history alone: the same events give the same pair.
+
+Pairs that somebody queued come first, then a scrambled Sobol start, then Algorithm 1. What the model proposes is moved
+to a design already seen where the two cannot be told apart, and a pair that was met before gives way to the next best.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
+from kappasharp.methods import loop
+from kappasharp.methods.fitted import Surrogate, surrogate_of
+from kappasharp.methods.loop import Learnt, State
+from kappasharp.methods.surrogate import Answers
+from kappasharp.methods.threshold import with_threshold
+from kappasharp.streams import stream, uniform
+from kappasharp.study.definition import Definition
+from kappasharp.study.events import Asked, Origin
+from kappasharp.study.history import History
+from kappasharp.study.space import Design, Space
+
+# Where the first choice will not do: so many designs by mean plus deviation are paired with one another, out of so many.
+SHORTLIST, POOL = 40, 128
+# A start pair that cannot be told apart is drawn again, so often.
+DRAWS = 64
+TO_SKIP = 2
+
+
+class Data(NamedTuple):
+    """What the model is fitted to: the options compared, by number, and the answers in terms of their places."""
+
+    options: list[int]
+    answers: Answers
+
+
+class Model(NamedTuple):
+    """The model of a history: where its step began and what it learnt."""
+
+    options: list[int]
+    state: State
+    learnt: Learnt
+    surrogate: Surrogate
+
+
+def next_pair(definition: Definition, history: History, model: Model | None = None) -> Asked:
+    """The pair to ask, whoever asks for it; `model` is the history's own where it is at hand."""
+    if history.queue:
+        number, queued = next(iter(history.queue.items()))
+        return Asked(queued.a, queued.b, "queue" if queued.again is None else "again", number)
+    if len(history.counted()) < definition.first_pairs:
+        return _sided(definition, history, *_start(definition, history), "start")
+    return _from_model(definition, history, model or learn(definition, history))
+
+
+def data(definition: Definition, history: History) -> Data:
+    """The answers that count."""
+    counted = history.counted()
+    options = sorted({number for one in counted for number in one.options})
+    place = {number: i for i, number in enumerate(options)}
+    points = [definition.space.encode(history.options[number]) for number in options]
+    pairs = [[place[number] for number in one.ordered] for one in counted]
+    ties = [one.answer == "tie" for one in counted]
+    X = torch.tensor(points, dtype=torch.float64).unsqueeze(0)
+    return Data(options, Answers(X, torch.tensor([pairs]), torch.tensor([ties]) if any(ties) else None))
+
+
+def learn(definition: Definition, history: History) -> Model:
+    """The model of all answers so far."""
+    found = data(definition, history)
+    state = _state(definition, history, found)
+    return Model(found.options, state, learnt := loop.learn(state), surrogate_of(state, learnt))
+
+
+def _state(definition: Definition, history: History, found: Data) -> State:
+    """The state of Algorithm 1 before its next step, from what the last step noted."""
+    X, pairs, ties = found.answers
+    memo = history.memo(pairs.shape[1])
+    theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
+    preset = with_threshold(definition.preset, found.answers, theta)
+    state = loop.init(X, pairs, method=definition.method, preset=preset, seeds=definition.seed, ties=ties)
+    state = replace(
+        state, step=max(pairs.shape[1] - definition.first_pairs, 0), lattice=definition.space.lattice, theta=theta
+    )
+    if memo is None:
+        return state
+    mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
+    return replace(state, mean_decisiveness=mean, hints=torch.tensor([memo["hints"]], dtype=torch.float64))
+
+
+def _from_model(definition: Definition, history: History, model: Model) -> Asked:
+    n_answers = model.state.comparisons.shape[1]
+    model = _with_open_pairs(definition, history, model)
+    question, after, info = loop.question_from(_anchored(history, model), model.learnt)
+    first, second = (_design(definition.space, history, model, question, side) for side in (0, 1))
+    if not _fits(definition.space, history, first, second):
+        first, second = _instead(definition, history, model, (first, second))
+    note = {"answers": n_answers} | _memo(model, after, info)
+    return _sided(definition, history, first, second, "model", note)
+
+
+def _design(space: Space, history: History, model: Model, question: loop.Question, side: int) -> Design:
+    """One side of the model's question."""
+    known = int(question.known[0, side])
+    if known != loop.NEW:
+        return history.options[model.options[known]]
+    return _seen(space, history, space.decode(question.points[0, side].tolist()))
+
+
+def _anchored(history: History, model: Model) -> State:
+    """Connected querying holds on to the first design of the last pair that the model chose and somebody answered."""
+    for one in reversed(history.counted()):
+        if one.pair is not None and (memo := history.asked[one.pair][1].memo) is not None:
+            shown = one.options[0 if memo["first"] == "a" else 1]
+            return replace(model.state, anchor=torch.tensor([model.options.index(shown)]))
+    return model.state
+
+
+def _with_open_pairs(definition: Definition, history: History, model: Model) -> Model:
+    """The model as if open pairs had been answered the way it expects, so that two voters are not asked the same."""
+    waiting = [history.numbers(history.asked[number][0]) for number in history.open.values()]
+    if not waiting:
+        return model
+    options = sorted({*model.options, *(number for pair in waiting for number in pair)})
+    place = {number: i for i, number in enumerate(options)}
+    X = torch.tensor([[definition.space.encode(history.options[n]) for n in options]], dtype=torch.float64)
+    mean = model.surrogate.posterior(X[0]).mean
+    old = torch.tensor([place[number] for number in model.options])
+    believed = [sorted((place[n] for n in pair), key=lambda i: -float(mean[i])) for pair in waiting]
+    state = model.state
+    ties = state.ties
+    if ties is not None:
+        ties = torch.cat([ties, torch.zeros(1, len(believed), dtype=torch.bool)], 1)
+    pairs = torch.cat([old[state.comparisons], torch.tensor([believed])], 1)
+    state = replace(state, points=X, comparisons=pairs, ties=ties, anchor=old[state.anchor])
+    return Model(options, state, learnt := loop.learn(state), surrogate_of(state, learnt))
+
+
+def _memo(model: Model, after: State, info: loop.Info) -> dict[str, Any]:
+    """What the next step starts from, and what this one found, as plain data."""
+    words = {"step": info.step, "status": info.status[0]}
+    numbers = {
+        "mean_decisiveness": info.mean_decisiveness,
+        "decisiveness": info.decisiveness,
+        "strength": info.strength,
+        "condition_before": info.condition_before,
+        "condition_after": info.condition_after,
+        "evidence": info.evidence,
+        "acquisition": info.acquisition,
+    }
+    assert after.theta is not None and after.hints is not None
+    return (
+        words
+        | {name: _finite(float(value)) for name, value in numbers.items()}
+        | {"active": bool(info.active), "components": int(info.n_components), "threshold": model.state.preset.threshold}
+        | {"theta": after.theta[0].tolist(), "hints": after.hints[0].tolist()}
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _sided(
+    definition: Definition,
+    history: History,
+    first: Design,
+    second: Design,
+    origin: Origin,
+    memo: dict[str, Any] | None = None,
+) -> Asked:
+    """The pair with its sides drawn by lot: what the model puts first is not always A."""
+    lot = uniform((1,), stream(definition.seed, "sides", str(len(history.asked))), torch.empty(0, dtype=torch.float64))
+    swapped = bool(lot < 0.5)  # noqa: PLR2004
+    a, b = (second, first) if swapped else (first, second)
+    if memo is not None:
+        memo = memo | {"first": "b" if swapped else "a"}
+    return Asked(a, b, origin, history.number, memo)
+
+
+def _start(definition: Definition, history: History) -> tuple[Design, Design]:
+    """The next two designs of the scrambled Sobol sequence that can be told apart and were not met as a pair."""
+    space = definition.space
+    asked = sum(event.origin == "start" for _, event in history.asked.values())
+    for count in range(asked, asked + DRAWS):
+        first, second = (_seen(space, history, one) for one in sobol(definition, 2 * count, 2))
+        if _fits(space, history, first, second):
+            return first, second
+    pairs = combinations(sobol(definition, 0, TO_SKIP * DRAWS), 2)
+    return next((one, other) for one, other in pairs if not space.same(one, other))
+
+
+def sobol(definition: Definition, skip: int, count: int) -> list[Design]:
+    """Designs of the study's scrambled Sobol sequence, every value of a lattice with the same share."""
+    shares = _shares(len(definition.space.tuned), definition.seed, skip, count)
+    return [definition.space.draw(row) for row in shares]
+
+
+@cache
+def _shares(dimensions: int, seed: int, skip: int, count: int) -> Sequence[Sequence[float]]:
+    scramble = stream(seed, "study start").initial_seed() % 2**31
+    engine = SobolEngine(dimensions, scramble=True, seed=scramble)
+    if skip:
+        engine.fast_forward(skip)
+    rows: Sequence[Sequence[float]] = engine.draw(count, dtype=torch.float64).tolist()
+    return rows
+
+
+def _seen(space: Space, history: History, design: Design) -> Design:
+    """The design itself, or the nearest of those already seen that cannot be told from it."""
+    if history.option(design) is not None:
+        return design
+    alike = [option for option in history.options if space.same(option, design)]
+    point = space.encode(design)
+    return min(alike, key=lambda option: math.dist(space.encode(option), point), default=design)
+
+
+def _fits(space: Space, history: History, first: Design, second: Design) -> bool:
+    """Whether two designs make a question: they can be told apart, and nobody met them as a pair."""
+    if space.same(first, second):
+        return False
+    numbers = frozenset(n for n in (history.option(first), history.option(second)) if n is not None)
+    return len(numbers) < 2 or numbers not in history.met()  # noqa: PLR2004
+
+
+def _instead(definition: Definition, history: History, model: Model, pair: tuple[Design, Design]) -> tuple[Design, Design]:
+    """The pair with the largest EUBO among promising designs that makes a question; if none does, the best distinct."""
+    space = definition.space
+    pool = [history.options[number] for number in model.options] + list(pair) + sobol(definition, 0, POOL)
+    designs: list[Design] = []
+    for design in (_seen(space, history, one) for one in pool):
+        if not any(design == other for other in designs):
+            designs.append(design)
+    X = torch.tensor([space.encode(design) for design in designs], dtype=torch.float64)
+    short = _promising(model.surrogate, X)
+    pairs = [(i, j) for i, j in combinations(short, 2) if not space.same(designs[i], designs[j])]
+    first, second = (torch.tensor(column) for column in zip(*pairs, strict=True))
+    order = model.surrogate.eubo(X[first], X[second]).argsort(descending=True, stable=True).tolist()
+    ranked = [(designs[pairs[i][0]], designs[pairs[i][1]]) for i in order]
+    return next((one for one in ranked if _fits(space, history, *one)), ranked[0])
+
+
+def _promising(surrogate: Surrogate, X: Tensor) -> list[int]:
+    mean, cov = surrogate.posterior(X)
+    score = mean + cov.diagonal(dim1=-2, dim2=-1).clamp(min=0.0).sqrt()
+    found: list[int] = score.topk(min(SHORTLIST, len(X))).indices.sort().values.tolist()
+    return found

@@ -1,0 +1,237 @@
+"""Studies in a database, through SQLAlchemy Core: append-only events in SQLite or PostgreSQL.
+
+An event is durable when `append`'s transaction has ended: SQLite writes ahead and synchronises fully. Writers of one
+study wait for each other; readers wait for nobody.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from sqlalchemy import Connection, Engine, Row, create_engine, delete, event, insert, make_url, select
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
+
+from kappasharp.errors import CorruptedError, DuplicateNameError, StorageError, named, needed
+from kappasharp.study import events, schema
+from kappasharp.study.events import Event, Stored
+from kappasharp.study.schema import EVENTS, STUDIES
+
+BUSY_SECONDS = 30.0
+IN_MEMORY = (None, "", ":memory:")
+DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+
+class Record(NamedTuple):
+    """A study's row: its number here, its name, an identity that no other study has, and its definition."""
+
+    id: int
+    uid: str
+    name: str
+    created: str
+    definition: dict[str, Any]
+
+
+class Storage:
+    """A database of studies."""
+
+    def __init__(self, url: str, *, busy_seconds: float = BUSY_SECONDS) -> None:
+        self.url = _readable(url)
+        with self._in_words():
+            self._engine = _engine(url, busy_seconds)
+            self._writing = self._engine.execution_options(writing=True)
+            with self._engine.begin() as connection:
+                ready = schema.version(connection) == schema.VERSION
+            if not ready:
+                with self._writing.begin() as connection:
+                    schema.prepare(connection)
+
+    def create(self, name: str, definition: dict[str, Any]) -> Record:
+        """A new study; a DuplicateNameError if there is one of that name."""
+        values = {"uid": uuid4().hex, "name": name, "created": now(), "definition": _text(definition)}
+        try:
+            with self._in_words(), self._writing.begin() as connection:
+                key = connection.execute(insert(STUDIES).values(**values)).inserted_primary_key
+        except IntegrityError as error:
+            raise DuplicateNameError(
+                f"A study called {name!r} is already in {self.url}; `load_if_exists=True` goes on with it, "
+                "`load_study` opens it, `delete_study` removes it."
+            ) from error
+        assert key is not None
+        return Record(key[0], values["uid"], name, values["created"], definition)
+
+    def find(self, name: str) -> Record:
+        """The study of that name, or an error that suggests the nearest."""
+        return named(f"study in {self.url}", name, {record.name: record for record in self.studies()})
+
+    def studies(self) -> list[Record]:
+        """Every study, the oldest first."""
+        with self._in_words(), self._engine.begin() as connection:
+            return [self._record(row) for row in connection.execute(select(STUDIES).order_by(STUDIES.c.id))]
+
+    def delete(self, record: Record) -> None:
+        """Remove a study and all its events."""
+        with self._in_words(), self._writing.begin() as connection:
+            connection.execute(delete(EVENTS).where(EVENTS.c.study == record.id))
+            connection.execute(delete(STUDIES).where(STUDIES.c.id == record.id))
+
+    def read(self, record: Record, after: int = 0, through: int | None = None) -> list[Stored]:
+        """The study's events after a number, in order."""
+        with self._in_words(), self._engine.begin() as connection:
+            return self._read(connection, record, after, through)
+
+    @contextmanager
+    def transaction(self, record: Record) -> Iterator["Transaction"]:
+        """The study to oneself, for reading what is new and appending to it; left with an error, nothing was written."""
+        with self._in_words(), self._writing.begin() as connection:
+            # PostgreSQL locks the row; SQLite has locked the file when the transaction began.
+            held = connection.execute(select(STUDIES.c.id).where(STUDIES.c.uid == record.uid).with_for_update())
+            if held.scalar() is None:
+                raise StorageError(f"The study {record.name!r} is no longer in {self.url}: somebody deleted it.")
+            yield Transaction(self, connection, record)
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._engine.dispose()
+
+    def _read(self, connection: Connection, record: Record, after: int, through: int | None) -> list[Stored]:
+        wanted = select(EVENTS).where(EVENTS.c.study == record.id, EVENTS.c.number > after).order_by(EVENTS.c.number)
+        if through is not None:
+            wanted = wanted.where(EVENTS.c.number <= through)
+        found = []
+        for row in connection.execute(wanted):
+            found.append(_checked(row, record, after + len(found) + 1))
+        return found
+
+    def _record(self, row: Row[Any]) -> Record:
+        try:
+            definition = json.loads(row.definition)
+        except ValueError as error:
+            raise CorruptedError(f"The definition of the study {row.name!r} in {self.url} cannot be read: {error}.") from error
+        return Record(row.id, row.uid, row.name, row.created, definition)
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """The database's own errors as sentences."""
+        try:
+            yield
+        except IntegrityError:
+            raise
+        except (ArgumentError, NoSuchModuleError) as error:
+            raise StorageError(
+                f"`storage` must be a URL such as sqlite:///study.db or postgresql+psycopg://user@host/name, but got "
+                f"{self.url!r} ({error})."
+            ) from error
+        except SQLAlchemyError as error:
+            raise StorageError(_sentence(self.url, error)) from error
+
+
+class Transaction(NamedTuple):
+    """What may be done to a study while nobody else writes to it."""
+
+    storage: Storage
+    connection: Connection
+    record: Record
+
+    def read(self, after: int) -> list[Stored]:
+        """The events since a number."""
+        return self.storage._read(self.connection, self.record, after, None)
+
+    def append(self, number: int, voter: str, happened: Event, time: str | None = None) -> Stored:
+        """Write an event under the next number; it is durable once the transaction has ended."""
+        stored = Stored(number, voter, time or now(), happened)
+        body = _text(events.body(happened))
+        row = {"study": self.record.id, "number": number, "kind": happened.kind, "voter": voter, "time": stored.time}
+        digest = _digest(self.record.uid, number, happened.kind, voter, body)
+        self.connection.execute(insert(EVENTS).values(**row, body=body, digest=digest))
+        return stored
+
+
+def now() -> str:
+    """The present, UTC, as ISO 8601 has it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _engine(url: str, busy_seconds: float) -> Engine:
+    address = make_url(url)
+    address = address.set(drivername=DRIVERS.get(address.drivername, address.drivername))
+    if address.drivername.startswith("postgresql+psycopg"):
+        needed("psycopg", "A study in PostgreSQL", "postgres")
+    if not address.drivername.startswith("sqlite"):
+        return create_engine(address, pool_pre_ping=True)
+    memory = address.database in IN_MEMORY
+    # One connection holds a database in memory; a file gets as many as there are threads.
+    pool: dict[str, Any] = {"poolclass": StaticPool} if memory else {}
+    engine = create_engine(address, connect_args={"check_same_thread": False, "timeout": busy_seconds}, **pool)
+    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: Any, _: Any) -> None:
+    # Transactions are begun by hand, below: the driver's own way begins them too late to hold a lock.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA synchronous=FULL")
+    # A database opened for reading only keeps the journal that it has.
+    if not connection.execute("PRAGMA query_only").fetchone()[0] and cursor.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
+        cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _readable(url: Any) -> str:
+    """The URL without its password."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except (ArgumentError, TypeError, AttributeError):
+        return str(url)
+
+
+def _text(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _digest(uid: str, number: int, kind: str, voter: str, body: str) -> str:
+    return hashlib.sha256("\x1f".join((uid, str(number), kind, voter, body)).encode()).hexdigest()
+
+
+def _checked(row: Row[Any], record: Record, expected: int) -> Stored:
+    """The event of a row, or a sentence if anything about it is not as it was written."""
+    intact = row.number == expected and row.digest == _digest(record.uid, row.number, row.kind, row.voter, row.body)
+    if intact:
+        try:
+            return Stored(row.number, row.voter, row.time, events.read(row.kind, json.loads(row.body)))
+        except (ValueError, KeyError, TypeError):
+            pass
+    raise CorruptedError(
+        f"Event {expected} of the study {record.name!r} is damaged or missing: what is stored is not what was written. "
+        f"The {expected - 1} events before it are intact: `load_study({record.name!r}, through={expected - 1})` opens "
+        "the study as it was then, for reading and exporting."
+    )
+
+
+def _sentence(url: str, error: SQLAlchemyError) -> str:
+    """What happened, what it means, what to do."""
+    cause = str(error.orig if isinstance(error, DBAPIError) and error.orig is not None else error).strip()
+    for sign, means in (
+        ("locked", "another program is writing to it and did not finish in time. Nothing was lost; try again."),
+        ("readonly", "it may only be read. Nothing was written; give write access to the file and its folder."),
+        ("disk is full", "the disk is full. Nothing was written and nothing before it was lost; make room, try again."),
+        ("disk I/O error", "the disk could not be written. Nothing before it was lost; check the disk, try again."),
+        ("malformed", "the file is damaged. Restore a copy, or try SQLite's `.recover`."),
+        ("not a database", "the file is not a database. Nothing was changed; give another file name."),
+        ("unable to open", "the file cannot be opened. Check that its folder exists and may be written."),
+    ):
+        if sign in cause:
+            return f"The database {url} refused: {means} ({cause})"
+    return f"The database {url} refused; nothing was written. ({cause})"

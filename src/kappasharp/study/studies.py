@@ -1,0 +1,160 @@
+"""Where studies come from: make one, open one, list them, delete one, or run one with a function that answers."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError
+from kappasharp.study import exchange
+from kappasharp.study.definition import (
+    DEFAULT_FIRST_PAIRS,
+    DEFAULT_METHOD,
+    DEFAULT_PRESET,
+    Definition,
+    define,
+    from_plain,
+)
+from kappasharp.study.space import Design
+from kappasharp.study.storage import Record, Storage
+from kappasharp.study.study import Study
+
+ENVIRONMENT = "KAPPASHARP_STORAGE"
+DEFAULT_STORAGE = "sqlite:///kappasharp.db"
+IN_MEMORY = "sqlite://"
+LONGEST_NAME = 200
+
+Prefer = Callable[[Design, Design], Any]
+ANSWERS = {"a": "a", "b": "b", "tie": "tie", "skip": "skip"}
+
+
+def storage_of(given: str | Storage | None) -> Storage:
+    """The database of that URL; by default KAPPASHARP_STORAGE's, or else kappasharp.db in this folder."""
+    if isinstance(given, Storage):
+        return given
+    if given is not None and not isinstance(given, str):
+        raise InvalidTypeError(f"`storage` must be a URL such as 'sqlite:///study.db', but got {given!r}.")
+    return Storage(given or os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE)
+
+
+@dataclass(frozen=True)
+class _Options:
+    seed: int = 0
+    method: str = DEFAULT_METHOD
+    preset: Any = DEFAULT_PRESET
+    first_pairs: int = DEFAULT_FIRST_PAIRS
+
+
+def create_study(
+    space: Any,
+    *,
+    storage: str | Storage | None = None,
+    study_name: str | None = None,
+    load_if_exists: bool = False,
+    **options: Any,
+) -> Study:
+    """Make a study of a space of named parameters.
+
+    Args:
+        space: name -> (low, high), a list of choices, or `Float`, `Int`, `Categorical`, `Fixed`.
+        storage: `sqlite:///file.db`, `postgresql+psycopg://…`, or `sqlite://` for one that ends with the process. By
+            default KAPPASHARP_STORAGE, or else kappasharp.db in this folder.
+        study_name: by default "study", or the next free of "study-2", "study-3" …
+        load_if_exists: go on with the study of that name, if its space is the same.
+        options: `seed` (0), `method` ("baseline"), `preset` ("modern"), `first_pairs` (5).
+    """
+    definition = _define(space, options)
+    place = storage_of(storage)
+    if study_name is None:
+        return _unnamed(place, definition)
+    try:
+        record = place.create(_name(study_name), definition.plain())
+    except DuplicateNameError:
+        if not load_if_exists:
+            raise
+        record = _matching(place.find(study_name), definition)
+    return Study(place, record)
+
+
+def _define(space: Any, options: dict[str, Any]) -> Definition:
+    try:
+        chosen = _Options(**options)
+    except TypeError as error:
+        known = ", ".join(_Options.__dataclass_fields__)
+        raise InvalidTypeError(f"`create_study` takes the options {known}, but got {', '.join(options)}.") from error
+    return define(
+        space, seed=chosen.seed, method=chosen.method, preset=chosen.preset, first_pairs=chosen.first_pairs
+    )  # fmt: skip
+
+
+def _unnamed(place: Storage, definition: Definition) -> Study:
+    count = 1
+    while True:
+        try:
+            return Study(place, place.create("study" if count == 1 else f"study-{count}", definition.plain()))
+        except DuplicateNameError:
+            count += 1
+
+
+def _matching(record: Record, definition: Definition) -> Record:
+    """The stored study, if it tunes the same parameters: its seed, method and preset stand."""
+    stored, wanted = from_plain(record.definition).space.definition(), definition.space.definition()
+    if stored != wanted:
+        different = sorted(name for name in stored.keys() | wanted.keys() if stored.get(name) != wanted.get(name))
+        raise InvalidValueError(
+            f"`space` must be that of the stored study {record.name!r}, but it differs in {', '.join(different)}; "
+            "another `study_name` makes a new study."
+        )
+    return record
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"`study_name` must be a text, but got {name!r}.")
+    if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        raise InvalidValueError(
+            f"`study_name` must be a printable text of 1 to {LONGEST_NAME} characters, but got {name!r}."
+        )
+    return name
+
+
+def load_study(study_name: str, *, storage: str | Storage | None = None, through: int | None = None) -> Study:
+    """Open a study; `through` opens it as it was after that event, for reading only."""
+    place = storage_of(storage)
+    return Study(place, place.find(study_name), through)
+
+
+def delete_study(study_name: str, *, storage: str | Storage | None = None) -> None:
+    """Remove a study with all its answers, for good."""
+    place = storage_of(storage)
+    place.delete(place.find(study_name))
+
+
+def import_json(path: str | Path, *, storage: str | Storage | None = None, study_name: str | None = None) -> Study:
+    """Make a study of a JSON file that `Study.export` wrote, under its own name or another."""
+    place = storage_of(storage)
+    name = exchange.read_json(Path(path), place, None if study_name is None else _name(study_name))
+    return load_study(name, storage=place)
+
+
+def optimize(space: Any, prefer: Prefer, n: int, *, storage: str | Storage | None = IN_MEMORY, **options: Any) -> Study:
+    """Ask `prefer(a, b)` n times and return the study.
+
+    `prefer` gets two designs and returns "a", "b", "tie" or "skip"; True and False mean "a" and "b".
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise InvalidValueError(f"`n` must be a whole number of 1 or more, but got {n!r}.")
+    study = create_study(space, storage=storage, **options)
+    for _ in range(n):
+        pair = study.ask()
+        study.tell(pair, _answer(prefer(dict(pair.a), dict(pair.b))))
+    return study
+
+
+def _answer(given: Any) -> str:
+    if isinstance(given, bool):
+        return "a" if given else "b"
+    if given not in ANSWERS:
+        raise InvalidValueError(f"`prefer` must return 'a', 'b', 'tie', 'skip', True or False, but it returned {given!r}.")
+    return str(given)

@@ -1,0 +1,247 @@
+"""Study: ask, tell, best, undo. A view of the events in a database, and the few that it may add to them."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError, StorageError
+from kappasharp.study import certainty, diagnosis, events, exchange, questions
+from kappasharp.study.certainty import Best
+from kappasharp.study.definition import Definition, from_plain
+from kappasharp.study.diagnosis import Diagnosis
+from kappasharp.study.events import DEFAULT_VOTER, Added, Amended, Answered, Asked, Event, Queued, Stored, Undone
+from kappasharp.study.history import Comparison, History, Pair
+from kappasharp.study.parameters import finite
+from kappasharp.study.space import Design, Space
+from kappasharp.study.storage import Record, Storage
+
+if TYPE_CHECKING:
+    import pandas
+
+Decide = Callable[[History], Event | None]
+
+
+class Study:
+    """One thing to tune. Several processes and threads may hold the same study; each sees what the others did."""
+
+    def __init__(self, storage: Storage, record: Record, through: int | None = None) -> None:
+        self.storage, self.record, self.through = storage, record, through
+        self.definition: Definition = from_plain(record.definition)
+        self._history = History(record.uid)
+        self._lock = RLock()
+        self._learnt: tuple[Any, questions.Model] | None = None
+        self.refresh()
+
+    def __repr__(self) -> str:
+        return f"<Study {self.name!r} in {self.storage.url}: {len(self._history.counted())} answers>"
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.record.name
+
+    @property
+    def space(self) -> Space:
+        """Its parameters."""
+        return self.definition.space
+
+    @property
+    def history(self) -> History:
+        """What has happened, up to now."""
+        self.refresh()
+        return self._history
+
+    def refresh(self) -> None:
+        """Take in what others have done since."""
+        with self._lock:
+            self._history.extend(self.storage.read(self.record, self._history.number, self.through))
+
+    def ask(self, voter: str = DEFAULT_VOTER) -> Pair:
+        """The pair that waits for this voter's answer: the same one again until it is answered."""
+        voter = events.voter(voter)
+        with self._lock:
+            self.refresh()
+            while (pair := self._history.open_pair(voter)) is None:
+                self._writable()
+                proposed = self.propose()
+                self._write(voter, lambda history, wanted=proposed: self._still_right(history, wanted, voter))  # type: ignore[misc]
+            return pair
+
+    def propose(self) -> Asked:
+        """The pair that the next voter without one will be asked; nothing is stored."""
+        with self._lock:
+            needs_model = not self._history.queue and len(self._history.counted()) >= self.definition.first_pairs
+            return questions.next_pair(self.definition, self._history, self.model() if needs_model else None)
+
+    def _still_right(self, history: History, proposed: Asked, voter: str) -> Asked | None:
+        """The pair, unless it was overtaken while it was computed: by this voter, or by another with the same pair."""
+        if history.open_pair(voter) is not None:
+            return None
+        if proposed.origin in ("queue", "again"):
+            return proposed if proposed.after in history.queue else None
+        numbers = {history.option(proposed.a), history.option(proposed.b)}
+        since = (history.numbers(pair) for number, (pair, _) in history.asked.items() if number > proposed.after)
+        return None if any(numbers == set(pair) for pair in since) else proposed
+
+    def tell(self, pair: Pair | int, answer: str, *, seconds: float | None = None) -> Comparison:
+        """Store the answer to a pair: "a", "b", "tie" or "skip". It is durable when this returns.
+
+        A pair that is not open, because it was answered or withdrawn, is refused with the one that is.
+        """
+        answered = Answered(self._number(pair), events.answer(answer), _seconds(seconds))
+        with self._lock:
+            self.refresh()
+            voter = self._voter(answered.pair)
+            stored = self._write(voter, lambda history: self._if_open(history, answered, voter))
+            assert stored is not None
+            return self._history.comparisons[stored.number]
+
+    def _number(self, pair: Any) -> int:
+        if isinstance(pair, Pair):
+            if pair.study != self.record.uid:
+                raise InvalidValueError(
+                    f"`pair` must come from this study's `ask`, but got a pair of another study than {self.name!r}."
+                )
+            return pair.number
+        if isinstance(pair, bool) or not isinstance(pair, int):
+            raise InvalidTypeError(f"`pair` must be what `ask` returned, or its number, but got {pair!r}.")
+        return pair
+
+    def _voter(self, number: int) -> str:
+        if number not in self._history.asked:
+            raise InvalidValueError(f"`pair` must be one that was asked in {self.name!r}, but there is no pair {number}.")
+        return self._history.asked[number][0].voter
+
+    def _if_open(self, history: History, answered: Answered, voter: str) -> Answered:
+        current = history.open_pair(voter)
+        if current is not None and current.number == answered.pair:
+            return answered
+        given = [one.answer for one in history.comparisons.values() if one.pair == answered.pair]
+        why = f"it was answered {given[0]!r} already" if given else "it was withdrawn"
+        now = f"Pair {current.number} is open now" if current else "No pair is open now; `ask` gives one"
+        raise StalePairError(f"Pair {answered.pair} takes no answer: {why}. {now}.", current)
+
+    def undo(self, voter: str = DEFAULT_VOTER) -> Pair | None:
+        """Take back this voter's last answer and open the same pair again; None where it was no answer to a pair."""
+        voter = events.voter(voter)
+
+        def last(history: History) -> Undone:
+            number = history.last_of(voter)
+            if number is None:
+                raise InvalidValueError(f"There is nothing to undo: {voter!r} has no answer in {self.name!r}.")
+            return Undone(number)
+
+        with self._lock:
+            self.refresh()
+            number = self._history.last_of(voter)
+            pair = None if number is None else self._history.comparisons[number].pair
+            self._write(voter, last)
+            return None if pair is None else self._history.open_pair(voter)
+
+    def amend(self, comparison: int, answer: str | None, *, voter: str = DEFAULT_VOTER) -> None:
+        """Change an answer, named by the number of its event, to another one; None takes it out."""
+        new = None if answer is None else events.answer(answer)
+
+        def change(history: History) -> Amended:
+            if comparison not in history.comparisons:
+                raise InvalidValueError(f"`comparison` must be one that counts in {self.name!r}, but got {comparison!r}.")
+            return Amended(comparison, new)
+
+        self._write(events.voter(voter), change)
+
+    def add_comparison(self, winner: Any, loser: Any, *, tie: bool = False, voter: str = DEFAULT_VOTER) -> Comparison:
+        """Add a comparison from elsewhere."""
+        first, second = self._designs(winner, loser, "winner", "loser")
+        stored = self._write(events.voter(voter), lambda _: Added(first, second, bool(tie)))
+        assert stored is not None
+        return self._history.comparisons[stored.number]
+
+    def enqueue(self, a: Any, b: Any, *, voter: str = DEFAULT_VOTER) -> None:
+        """Have this pair asked next."""
+        first, second = self._designs(a, b, "a", "b")
+        self._write(events.voter(voter), lambda _: Queued(first, second))
+
+    def ask_again(self, pair: Pair | int, *, voter: str = DEFAULT_VOTER) -> None:
+        """Have an earlier pair asked once more; both answers will count."""
+        number = self._number(pair)
+        self._voter(number)
+        asked = self._history.asked[number][0]
+        self._write(events.voter(voter), lambda _: Queued(asked.a, asked.b, number))
+
+    def _designs(self, one: Any, other: Any, *names: str) -> tuple[Design, Design]:
+        first, second = self.space.check(one), self.space.check(other)
+        if first == second:
+            raise InvalidValueError(f"`{names[0]}` and `{names[1]}` must be two designs, but got {first} twice.")
+        return first, second
+
+    def model(self) -> questions.Model:
+        """The model of all answers so far, fitted once for the same answers."""
+        with self._lock:
+            counted = self._history.counted()
+            if not counted:
+                raise InvalidValueError(f"The study {self.name!r} has no answers yet; `ask` and `tell` come first.")
+            memo = self._history.memo(len(counted))
+            key = (tuple((one.event, one.answer) for one in counted), id(memo))
+            if self._learnt is None or self._learnt[0] != key:
+                self._learnt = (key, questions.learn(self.definition, self._history))
+            return self._learnt[1]
+
+    @property
+    def best(self) -> Best:
+        """The best design seen, how sure the model is of it, and what to do next."""
+        with self._lock:
+            self.refresh()
+            return certainty.best(self.definition, self._history, self.model())
+
+    @property
+    def best_params(self) -> Mapping[str, Any]:
+        """The parameters of the best design."""
+        model = self.model()
+        return self._history.options[model.options[int(model.surrogate.utility.argmax())]]
+
+    def diagnostics(self) -> Diagnosis:
+        """What the answers determine and where they contradict each other; print it for the words."""
+        with self._lock:
+            self.refresh()
+            return diagnosis.diagnose(self.definition, self._history, self.model())
+
+    def options_dataframe(self) -> "pandas.DataFrame":
+        """One row for each design: its parameters, how often it was compared and won, the model's utility."""
+        return exchange.dataframe(exchange.options(self))
+
+    def comparisons_dataframe(self) -> "pandas.DataFrame":
+        """One row for each answer."""
+        return exchange.dataframe(exchange.comparisons(self))
+
+    def export(self, path: str | Path, *, table: str = "comparisons") -> Path:
+        """Write the study: .json holds all of it, .csv and .parquet one table, "comparisons" or "options"."""
+        self.refresh()
+        return exchange.export(self, Path(path), table)
+
+    def _writable(self) -> None:
+        if self.through is not None:
+            raise StorageError(f"The study {self.name!r} was opened as of event {self.through}: it may only be read.")
+
+    def _write(self, voter: str, decide: Decide) -> Stored | None:
+        """Append what `decide` makes of the latest history; nothing where it makes nothing of it."""
+        self._writable()
+        with self._lock:
+            with self.storage.transaction(self.record) as transaction:
+                self._history.extend(transaction.read(self._history.number))
+                happened = decide(self._history)
+                if happened is None:
+                    return None
+                stored = transaction.append(self._history.number + 1, voter, happened)
+            # Only now is it durable.
+            self._history.apply(stored)
+            return stored
+
+
+def _seconds(value: Any) -> float | None:
+    if value is None:
+        return None
+    number = float(finite(value, "`seconds`"))
+    if number < 0.0:
+        raise InvalidValueError(f"`seconds` must not be below 0, but got {value!r}.")
+    return number
