@@ -1,7 +1,7 @@
 """kappasharp: preferential optimisation from answers to one question, A or B?"""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import importlib
+import typing
 
 from kappasharp.errors import KappaSharpError
 from kappasharp.methods.fitted import Surrogate, fit
@@ -11,7 +11,7 @@ from kappasharp.methods.registry import METHODS, PRESETS
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import PROBLEMS, problem
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from kappasharp.study.history import Pair
     from kappasharp.study.parameters import Categorical, Fixed, Float, Int
     from kappasharp.study.studies import create_study, delete_study, import_json, load_study, optimize
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Studies are imported when first used: they need a database library, which a machine that only computes may lack.
-WHEN_USED = {
+_WHEN_USED = {
     "Pair": "kappasharp.study.history",
     "Categorical": "kappasharp.study.parameters",
     "Fixed": "kappasharp.study.parameters",
@@ -35,10 +35,10 @@ WHEN_USED = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in WHEN_USED:
+def __getattr__(name: str) -> typing.Any:
+    if name not in _WHEN_USED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(WHEN_USED[name]), name)
+    return getattr(importlib.import_module(_WHEN_USED[name]), name)
 
 
 __all__ = [

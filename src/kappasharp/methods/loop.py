@@ -136,7 +136,7 @@ class Learnt(NamedTuple):
 
 @torch.inference_mode()
 def learn(state: State) -> Learnt:
-    """Lines 3 to 13 of Algorithm 1 for t = step + 1: the model of all answers so far, corrected where the gate is open."""
+    """Lines 3 to 13 of Algorithm 1 for t = step + 1: the model of all answers, corrected where the gate is open."""
     method, preset, model = state.method, state.preset, state.preset.model
     t = state.step + 1
     # line 3

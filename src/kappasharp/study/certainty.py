@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition.eubo import sobol_normals
+from kappasharp.acquisition.eubo import closed_form, sobol_normals
 from kappasharp.core import comparisons
-from kappasharp.methods.fitted import Surrogate
+from kappasharp.methods.fitted import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
@@ -20,14 +20,15 @@ from kappasharp.study.questions import Model, sobol
 from kappasharp.study.space import Design
 
 What = Literal["go_on", "could_stop", "not_enough_signal", "link_groups"]
-# Designs drawn from the space for "preferred to x %", and how many of a larger draw are looked at for the best there is.
+# Designs drawn for "preferred to x %", and how many of a larger draw are looked at for the best there is.
 RANDOM, POOL, PROMISING, SAMPLES = 256, 1024, 160, 256
-# On the diagonal of a covariance that is drawn from, in units of the prior variance: it moves a draw by 1e-4 deviations.
+# On the diagonal of a covariance that is drawn from, in prior variances: it moves a draw by 1e-4 deviations.
 DRAW_JITTER = 1e-8
 # When the advice changes its mind.
-ENOUGH_PREFERRED, ENOUGH_ROOM = 0.95, 0.05
+ENOUGH_PREFERRED, ENOUGH_ROOM = 0.95, 0.1
 LEAST_PREFERRED, LEAST_ANSWERS = 0.6, 3
-UNDECIDED = 0.75
+# Linking two groups comes first where this share of the room left lies in a design that is already there.
+IN_A_RIVAL = 0.5
 
 
 @dataclass(frozen=True)
@@ -59,35 +60,55 @@ class Best:
     status: str
 
 
+class Figures(NamedTuple):
+    """Share of designs that the best is preferred to; in units of utility how far it lies above an ordinary one, and
+    how far below the best there is."""
+
+    preferred: float
+    ahead: float
+    gap: float
+
+    @property
+    def room(self) -> float:
+        """How much of the way from an ordinary design to the best there is lies still ahead."""
+        return self.gap / (self.gap + self.ahead) if self.gap + self.ahead > 0.0 else 1.0
+
+
 def best(definition: Definition, history: History, model: Model) -> Best:
     """The best design seen, by the model of all answers."""
-    utility = model.surrogate.utility
-    place = int(utility.argmax())
+    place = int(model.surrogate.utility.argmax())
     option = model.options[place]
-    X = model.state.points[0]
-    preferred, room = _figures(definition, model.surrogate, X, place)
+    found = figures(definition, model, place)
     counted = len(history.counted())
     return Best(
         history.options[option],
         option,
-        preferred,
-        room,
-        advise(model, place, preferred=preferred, room=room, answers=counted),
+        found.preferred,
+        found.room,
+        advise(model, place, found, counted),
         counted,
         model.surrogate.status[0],
     )
 
 
-def _figures(definition: Definition, surrogate: Surrogate, X: Tensor, place: int) -> tuple[float, float]:
-    """The share of designs the best is preferred to, and the room left above it."""
-    pool = torch.tensor([definition.space.encode(d) for d in sobol(definition, 0, POOL)], dtype=torch.float64)
+def figures(definition: Definition, model: Model, place: int) -> Figures:
+    """How the design at a place stands in the space."""
+    X, surrogate = model.state.points[0], model.surrogate
+    pool = _pool(definition)
     ordinary = surrogate.contrast(X[place].expand(RANDOM, -1), pool[:RANDOM])
-    deviation = ordinary.variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt()
-    preferred = float(torch.special.ndtr(ordinary.mean / deviation).mean())
     gap = _gap(surrogate, X, place, pool, stream(definition.seed, "certainty").initial_seed() % 2**31)
-    ahead = max(float(ordinary.mean.mean()), 0.0)
-    room = gap / (gap + ahead) if gap + ahead > 0.0 else 1.0
-    return preferred, room
+    return Figures(float(_above(ordinary).mean()), max(float(ordinary.mean.mean()), 0.0), gap)
+
+
+def _pool(definition: Definition) -> Tensor:
+    designs = sobol(definition, 0, POOL)
+    return torch.tensor([definition.space.encode(design) for design in designs], dtype=torch.float64)
+
+
+def _above(contrast: ContrastPrediction) -> Tensor:
+    """The chance that the first utility is the larger."""
+    deviation = contrast.variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt()
+    return torch.special.ndtr(contrast.mean / deviation)
 
 
 def _gap(surrogate: Surrogate, X: Tensor, place: int, pool: Tensor, seed: int) -> float:
@@ -110,58 +131,48 @@ def _gap(surrogate: Surrogate, X: Tensor, place: int, pool: Tensor, seed: int) -
     return float(draws.amax(-1).clamp(min=0.0).mean())
 
 
-class _Rival(NamedTuple):
-    place: int
-    preferred: float
-
-
-def advise(model: Model, place: int, *, preferred: float, room: float, answers: int) -> Advice:
+def advise(model: Model, place: int, found: Figures, answers: int) -> Advice:
     """Go on, stop, or what stands in the way."""
-    if answers < LEAST_ANSWERS or preferred < LEAST_PREFERRED:
-        return Advice("not_enough_signal", _no_signal(answers, preferred))
-    rival = _unlinked_rival(model, place)
-    if rival is not None and room < 2 * ENOUGH_ROOM:
-        pair = (model.options[place], model.options[rival.place])
+    if answers < LEAST_ANSWERS or found.preferred < LEAST_PREFERRED:
+        return Advice("not_enough_signal", _no_signal(answers, found.preferred))
+    figures_in_words = (
+        f"you would prefer this design to about {found.preferred:.0%} of all, and about {found.room:.0%} of the way up "
+        "is left"
+    )
+    if found.preferred >= ENOUGH_PREFERRED and found.room <= ENOUGH_ROOM:
+        return Advice("could_stop", f"You could stop: {figures_in_words}.")
+    rival = _unlinked_rival(model, place, found.gap)
+    if rival is not None:
+        a, b = model.options[place], model.options[rival]
         return Advice(
             "link_groups",
-            f"Option {pair[0]} leads, but it was never compared, not even through others, with the group of option "
-            f"{pair[1]}, which may be as good ({1 - rival.preferred:.0%}). One comparison of {pair[0]} with {pair[1]} "
-            "would link the two groups.",
-            pair,
+            f"Option {a} leads, but nothing links it to the group of option {b}, which may be better. One comparison "
+            f"of {a} with {b} would link the two groups.",
+            (a, b),
         )
-    if preferred >= ENOUGH_PREFERRED and room <= ENOUGH_ROOM:
-        return Advice(
-            "could_stop",
-            f"You could stop: you would prefer this design to about {preferred:.0%} of all, and about {room:.0%} of "
-            "the way up is left.",
-        )
-    return Advice(
-        "go_on",
-        f"Go on: you would prefer this design to about {preferred:.0%} of all, but about {room:.0%} of the way up is "
-        "left.",
-    )
+    return Advice("go_on", f"Go on: {figures_in_words}.")
 
 
 def _no_signal(answers: int, preferred: float) -> str:
     if answers < LEAST_ANSWERS:
         return f"Not enough signal yet: {answers} answers say next to nothing. Go on."
     return (
-        f"Not enough signal: after {answers} answers the best design is preferred to only {preferred:.0%} of all. Either "
-        "the designs hardly differ to you, or the answers contradict each other; `diagnostics()` shows which."
+        f"Not enough signal: after {answers} answers the best design is preferred to only {preferred:.0%} of all. Go "
+        "on; if it stays so, the designs hardly differ to you or the answers contradict each other: `diagnostics()` tells."
     )
 
 
-def _unlinked_rival(model: Model, place: int) -> _Rival | None:
-    """The strongest design of another group that the best one does not clearly beat."""
+def _unlinked_rival(model: Model, place: int, gap: float) -> int | None:
+    """The place of a design in another group that holds most of what there is to gain."""
     label = groups(model)
-    X = model.state.points[0]
-    others = [i for i in range(len(X)) if label[i] != label[place]]
-    if not others:
+    others = [i for i in range(len(label)) if label[i] != label[place]]
+    if not others or gap <= 0.0:
         return None
-    rival = max(others, key=lambda i: float(model.surrogate.utility[i]))
-    sure = model.surrogate.contrast(X[place : place + 1], X[rival : rival + 1])
-    share = float(torch.special.ndtr(sure.mean / sure.variance.clamp(min=torch.finfo(X.dtype).tiny).sqrt()))
-    return _Rival(rival, share) if share < UNDECIDED else None
+    X = model.state.points[0]
+    contrast = model.surrogate.contrast(X[others], X[place].expand(len(others), -1))
+    spread = contrast.variance.clamp(min=torch.finfo(X.dtype).tiny).sqrt()
+    gain, which = closed_form(contrast.mean, spread).max(-1)
+    return others[int(which)] if float(gain) >= IN_A_RIVAL * gap else None
 
 
 def groups(model: Model) -> list[int]:

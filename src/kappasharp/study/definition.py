@@ -54,7 +54,9 @@ class Definition:
 def define(given: Any, *, seed: Any, method: Any, preset: Any, first_pairs: Any) -> Definition:
     """A checked definition."""
     if isinstance(method, Method):
-        raise InvalidTypeError("`method` must be a name in METHODS, for a study outlives its process, but got a Method.")
+        raise InvalidTypeError(
+            "`method` must be a name in METHODS, for a study outlives its process, but got a Method."
+        )
     method_named(method)
     preset_named(preset)
     for name, value, least in (("seed", seed, 0), ("first_pairs", first_pairs, 1)):

@@ -131,24 +131,35 @@ def surprises(history: History, model: Model) -> list[int]:
 
 def sentences(found: Diagnosis) -> list[str]:
     """The diagnosis in words."""
-    n = len(found.groups)
-    lines = [
-        f"{found.n_comparisons} answers ({found.n_ties} ties, {found.n_skips} skipped pairs beside them) by "
-        f"{len(found.voters)} {'voter' if len(found.voters) == 1 else 'voters'} about {found.n_options} designs.",
-        "Answers link all designs, directly or through others."
-        if n == 1
-        else f"Answers link the designs in {n} groups; between groups only their likeness tells. Of "
-        f"{found.n_options} utilities they determine {found.rank} differences.",
-        f"They inform about {found.effective_dof:.1f} degrees of freedom. The Hessian's condition number is "
-        f"{found.condition_number:.2g}.",
-        f"The correction is {'on' if found.gate_open else 'off'}: {found.gate_reason}."
-        + (
-            f" Its strength is {found.strength:.3g}; it brings the condition number to "
-            f"{found.condition_number_corrected:.2g}."
-            if found.gate_open
-            else ""
-        ),
+    return [*_about_answers(found), *_about_correction(found), *_about_contradictions(found)]
+
+
+def _about_answers(found: Diagnosis) -> list[str]:
+    voters = f"{len(found.voters)} {'voter' if len(found.voters) == 1 else 'voters'}"
+    ties = f"{found.n_ties} of them ties, {found.n_skips} more skipped"
+    linked = "Answers link all designs, directly or through others."
+    apart = f"Answers link the designs in {len(found.groups)} groups; between groups only their likeness tells."
+    informed = (
+        f"Of {found.n_options} utilities they determine {found.rank} differences, with about {found.effective_dof:.1f} "
+        f"degrees of freedom informed. The Hessian's condition number is {found.condition_number:.2g}."
+    )
+    return [
+        f"{found.n_comparisons} answers ({ties}) by {voters} about {found.n_options} designs.",
+        linked if len(found.groups) == 1 else apart,
+        informed,
     ]
+
+
+def _about_correction(found: Diagnosis) -> list[str]:
+    if not found.gate_open:
+        return [f"The correction is off: {found.gate_reason}."]
+    effect = f"Its strength is {found.strength:.3g}"
+    after = f"it brings the condition number to {found.condition_number_corrected:.2g}"
+    return [f"The correction is on: {found.gate_reason}. {effect}; {after}."]
+
+
+def _about_contradictions(found: Diagnosis) -> list[str]:
+    lines = []
     for earlier, later in found.opposite_answers:
         lines.append(f"Answer {later} contradicts answer {earlier}: the same two designs, the other way round.")
     if found.cycle and not found.opposite_answers:

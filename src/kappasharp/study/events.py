@@ -104,7 +104,7 @@ def answer(value: Any) -> Answer:
     """One of the four answers, or a sentence."""
     if value not in ANSWERS:
         raise InvalidValueError(f"`answer` must be 'a', 'b', 'tie' or 'skip', but got {value!r}.")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def voter(value: Any) -> str:

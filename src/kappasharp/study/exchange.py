@@ -3,28 +3,28 @@
 import csv
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, named, needed
+from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, needed
 from kappasharp.study import events
 from kappasharp.study.definition import from_plain
+from kappasharp.study.events import Stored
 from kappasharp.study.history import History
-from kappasharp.study.storage import Storage
-
-if TYPE_CHECKING:
-    from kappasharp.study.study import Study
+from kappasharp.study.questions import Model
+from kappasharp.study.storage import Record, Storage
 
 FORMAT, FORMAT_VERSION = "kappasharp study", 1
 Rows = list[dict[str, Any]]
 
 
-def options(study: "Study") -> Rows:
-    """One row for each design."""
-    history = study.history
+TABLES = ("comparisons", "options")
+
+
+def options(history: History, model: Model | None) -> Rows:
+    """One row for each design; those that the model does not know have no utility."""
     counted = history.counted()
     utility: dict[int, float] = {}
-    if counted:
-        model = study.model()
+    if model is not None:
         utility = dict(zip(model.options, model.surrogate.utility.tolist(), strict=True))
     rows = []
     for number, design in enumerate(history.options):
@@ -36,9 +36,8 @@ def options(study: "Study") -> Rows:
     return rows
 
 
-def comparisons(study: "Study") -> Rows:
+def comparisons(history: History) -> Rows:
     """One row for each answer, skips included."""
-    history = study.history
     return [
         {
             "event": one.event,
@@ -57,9 +56,6 @@ def comparisons(study: "Study") -> Rows:
     ]
 
 
-TABLES = {"comparisons": comparisons, "options": options}
-
-
 def _prefixed(prefix: str, design: dict[str, Any]) -> dict[str, Any]:
     return {f"{prefix}params_{name}": value for name, value in design.items()}
 
@@ -69,24 +65,28 @@ def dataframe(rows: Rows) -> Any:
     return needed("pandas", "A dataframe", "dataframe").DataFrame(rows)
 
 
-def export(study: "Study", path: Path, table: str) -> Path:
-    """Write a study in the format that the name's ending tells."""
-    rows = named("table", table, TABLES)
-    writers = {".json": lambda: _write_json(study, path), ".csv": lambda: _write_csv(rows(study), path)}
-    writers[".parquet"] = lambda: _write_parquet(rows(study), path)
-    if path.suffix not in writers:
+def check_path(path: Path) -> None:
+    """The endings that can be written."""
+    if path.suffix not in (".json", ".csv", ".parquet"):
         raise InvalidValueError(f"`path` must end in .json, .csv or .parquet, but got {str(path)!r}.")
+
+
+def write(path: Path, content: dict[str, Any] | Rows) -> Path:
+    """Write a whole study as JSON, or rows as the file's ending says: all of it or nothing."""
+    check_path(path)
+    writer = {".csv": _write_csv, ".parquet": _write_parquet}.get(path.suffix, _write_json)
+    temporary = path.with_name(f".{path.name}.part")
     try:
-        writers[path.suffix]()
+        writer(temporary, content)  # type: ignore[arg-type]
+        temporary.replace(path)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise StorageError(f"{path} could not be written: {error.strerror or error}.") from error
     return path
 
 
-def plain(study: "Study") -> dict[str, Any]:
+def plain(record: Record, stored: list[Stored]) -> dict[str, Any]:
     """All of a study as plain data."""
-    record = study.record
-    stored = study.storage.read(record, 0, study.through)
     rows = [
         {"number": one.number, "voter": one.voter, "time": one.time, "kind": one.event.kind}
         | {"body": events.body(one.event)}
@@ -96,18 +96,18 @@ def plain(study: "Study") -> dict[str, Any]:
     return head | {"definition": record.definition, "events": rows}
 
 
-def _write_json(study: "Study", path: Path) -> None:
-    path.write_text(json.dumps(plain(study), ensure_ascii=False, allow_nan=False, indent=1) + "\n", "utf-8")
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n", "utf-8")
 
 
-def _write_csv(rows: Rows, path: Path) -> None:
+def _write_csv(path: Path, rows: Rows) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]) if rows else ["event"])
+        writer = csv.DictWriter(file, list(rows[0]) if rows else [])
         writer.writeheader()
         writer.writerows(rows)
 
 
-def _write_parquet(rows: Rows, path: Path) -> None:
+def _write_parquet(path: Path, rows: Rows) -> None:
     pyarrow, parquet = (needed(name, "A Parquet file", "lab") for name in ("pyarrow", "pyarrow.parquet"))
     # Choices may mix kinds, which a Parquet column may not: such a column is written as text.
     names = list(rows[0]) if rows else []

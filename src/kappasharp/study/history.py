@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kappasharp.study.events import Added, Amended, Answer, Answered, Asked, Origin, Queued, Stored, Undone
-from kappasharp.study.space import Design, Value
+from kappasharp.study.parameters import Value
+from kappasharp.study.space import Design
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,8 @@ class _Number(_Lattice):
         self._check_step()
         if self.jnd is not None and self.same(self.low, self._top):
             raise InvalidValueError(
-                f"`{self._kind}(jnd=...)` must be smaller than the range {self.low:g} to {self.high:g}, but got {self.jnd:g}: "
-                "nobody could tell any two values apart."
+                f"`{self._kind}(jnd=...)` must be smaller than the range {self.low:g} to {self.high:g}, but got "
+                f"{self.jnd:g}: nobody could tell any two values apart."
             )
 
     def _check_step(self) -> None:
@@ -92,12 +92,12 @@ class _Number(_Lattice):
             return
         if self.step > self.high - self.low:
             raise InvalidValueError(
-                f"`{self._kind}(step=...)` must not pass the range {self.low:g} to {self.high:g}, but got {self.step:g}."
+                f"`{self._kind}(step=...)` must fit in the range {self.low:g} to {self.high:g}, but got {self.step:g}."
             )
         if (self.high - self.low) / self.step > MOST_LEVELS:
             raise InvalidValueError(
                 f"`{self._kind}` must not have more than {MOST_LEVELS} values, but got "
-                f"{(self.high - self.low) / self.step:.0f} between {self.low:g} and {self.high:g}; `Float` has no limit."
+                f"{(self.high - self.low) / self.step:.0f} from {self.low:g} to {self.high:g}; `Float` has no limit."
             )
 
     @property
@@ -108,7 +108,7 @@ class _Number(_Lattice):
         return finite(value, name)
 
     @cached_property
-    def values(self) -> tuple[Value, ...] | None:  # type: ignore[override]
+    def values(self) -> tuple[float, ...] | None:
         """Every value in order; None where they are without number."""
         if self.step is None:
             return None
@@ -118,7 +118,7 @@ class _Number(_Lattice):
     @property
     def _top(self) -> float:
         """The largest value: high, or the last step before it."""
-        return self.high if self.values is None else self.values[-1]  # type: ignore[return-value]
+        return self.high if self.values is None else self.values[-1]
 
     def _scaled(self, value: Any) -> float:
         return math.log(value) if self.log else float(value)
@@ -205,7 +205,7 @@ class Categorical(_Lattice):
         object.__setattr__(self, "choices", tuple(_plain(choice) for choice in self.choices))
         if len(self.choices) < TWO:
             raise InvalidValueError(
-                f"`Categorical` must have at least two choices, but got {list(self.choices)}; one value is `Fixed(value)`."
+                f"`Categorical` must have two choices or more, but got {list(self.choices)}; one value is `Fixed`."
             )
         for i, choice in enumerate(self.choices):
             if self._index(choice) != i:

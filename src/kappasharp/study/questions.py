@@ -26,7 +26,7 @@ from kappasharp.study.events import Asked, Origin
 from kappasharp.study.history import History
 from kappasharp.study.space import Design, Space
 
-# Where the first choice will not do: so many designs by mean plus deviation are paired with one another, out of so many.
+# Where the first choice will not do: so many promising designs are paired with one another, out of so many drawn.
 SHORTLIST, POOL = 40, 128
 # A start pair that cannot be told apart is drawn again, so often.
 DRAWS = 64
@@ -229,7 +229,9 @@ def _fits(space: Space, history: History, first: Design, second: Design) -> bool
     return len(numbers) < 2 or numbers not in history.met()  # noqa: PLR2004
 
 
-def _instead(definition: Definition, history: History, model: Model, pair: tuple[Design, Design]) -> tuple[Design, Design]:
+def _instead(
+    definition: Definition, history: History, model: Model, pair: tuple[Design, Design]
+) -> tuple[Design, Design]:
     """The pair with the largest EUBO among promising designs that makes a question; if none does, the best distinct."""
     space = definition.space
     pool = [history.options[number] for number in model.options] + list(pair) + sobol(definition, 0, POOL)

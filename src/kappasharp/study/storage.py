@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, Row, create_engine, delete, event, insert, make_url, select
+from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
@@ -86,7 +86,7 @@ class Storage:
 
     @contextmanager
     def transaction(self, record: Record) -> Iterator["Transaction"]:
-        """The study to oneself, for reading what is new and appending to it; left with an error, nothing was written."""
+        """The study to oneself, for reading what is new and appending to it; an error leaves nothing written."""
         with self._in_words(), self._writing.begin() as connection:
             # PostgreSQL locks the row; SQLite has locked the file when the transaction began.
             held = connection.execute(select(STUDIES.c.id).where(STUDIES.c.uid == record.uid).with_for_update())
@@ -102,16 +102,18 @@ class Storage:
         wanted = select(EVENTS).where(EVENTS.c.study == record.id, EVENTS.c.number > after).order_by(EVENTS.c.number)
         if through is not None:
             wanted = wanted.where(EVENTS.c.number <= through)
-        found = []
+        found: list[Stored] = []
         for row in connection.execute(wanted):
             found.append(_checked(row, record, after + len(found) + 1))
         return found
 
-    def _record(self, row: Row[Any]) -> Record:
+    def _record(self, row: Any) -> Record:
         try:
             definition = json.loads(row.definition)
         except ValueError as error:
-            raise CorruptedError(f"The definition of the study {row.name!r} in {self.url} cannot be read: {error}.") from error
+            raise CorruptedError(
+                f"The definition of the study {row.name!r} in {self.url} cannot be read: {error}."
+            ) from error
         return Record(row.id, row.uid, row.name, row.created, definition)
 
     @contextmanager
@@ -179,7 +181,10 @@ def _set_up_sqlite(connection: Any, _: Any) -> None:
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute("PRAGMA synchronous=FULL")
     # A database opened for reading only keeps the journal that it has.
-    if not connection.execute("PRAGMA query_only").fetchone()[0] and cursor.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
+    if (
+        not connection.execute("PRAGMA query_only").fetchone()[0]
+        and cursor.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
+    ):
         cursor.execute("PRAGMA journal_mode=WAL")
     cursor.close()
 
@@ -205,14 +210,10 @@ def _digest(uid: str, number: int, kind: str, voter: str, body: str) -> str:
     return hashlib.sha256("\x1f".join((uid, str(number), kind, voter, body)).encode()).hexdigest()
 
 
-def _checked(row: Row[Any], record: Record, expected: int) -> Stored:
+def _checked(row: Any, record: Record, expected: int) -> Stored:
     """The event of a row, or a sentence if anything about it is not as it was written."""
-    intact = row.number == expected and row.digest == _digest(record.uid, row.number, row.kind, row.voter, row.body)
-    if intact:
-        try:
-            return Stored(row.number, row.voter, row.time, events.read(row.kind, json.loads(row.body)))
-        except (ValueError, KeyError, TypeError):
-            pass
+    if row.number == expected and row.digest == _digest(record.uid, row.number, row.kind, row.voter, row.body):
+        return Stored(row.number, row.voter, row.time, events.read(row.kind, json.loads(row.body)))
     raise CorruptedError(
         f"Event {expected} of the study {record.name!r} is damaged or missing: what is stored is not what was written. "
         f"The {expected - 1} events before it are intact: `load_study({record.name!r}, through={expected - 1})` opens "

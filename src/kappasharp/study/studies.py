@@ -156,5 +156,7 @@ def _answer(given: Any) -> str:
     if isinstance(given, bool):
         return "a" if given else "b"
     if given not in ANSWERS:
-        raise InvalidValueError(f"`prefer` must return 'a', 'b', 'tie', 'skip', True or False, but it returned {given!r}.")
+        raise InvalidValueError(
+            f"`prefer` must return 'a', 'b', 'tie', 'skip', True or False, but it returned {given!r}."
+        )
     return str(given)

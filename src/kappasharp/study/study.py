@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError, StorageError
+from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError, StorageError, named
 from kappasharp.study import certainty, diagnosis, events, exchange, questions
 from kappasharp.study.certainty import Best
 from kappasharp.study.definition import Definition, from_plain
@@ -15,9 +15,6 @@ from kappasharp.study.history import Comparison, History, Pair
 from kappasharp.study.parameters import finite
 from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
-
-if TYPE_CHECKING:
-    import pandas
 
 Decide = Callable[[History], Event | None]
 
@@ -110,7 +107,9 @@ class Study:
 
     def _voter(self, number: int) -> str:
         if number not in self._history.asked:
-            raise InvalidValueError(f"`pair` must be one that was asked in {self.name!r}, but there is no pair {number}.")
+            raise InvalidValueError(
+                f"`pair` must be one that was asked in {self.name!r}, but there is no pair {number}."
+            )
         return self._history.asked[number][0].voter
 
     def _if_open(self, history: History, answered: Answered, voter: str) -> Answered:
@@ -145,7 +144,9 @@ class Study:
 
         def change(history: History) -> Amended:
             if comparison not in history.comparisons:
-                raise InvalidValueError(f"`comparison` must be one that counts in {self.name!r}, but got {comparison!r}.")
+                raise InvalidValueError(
+                    f"`comparison` must be one that counts in {self.name!r}, but got {comparison!r}."
+                )
             return Amended(comparison, new)
 
         self._write(events.voter(voter), change)
@@ -206,18 +207,32 @@ class Study:
             self.refresh()
             return diagnosis.diagnose(self.definition, self._history, self.model())
 
-    def options_dataframe(self) -> "pandas.DataFrame":
-        """One row for each design: its parameters, how often it was compared and won, the model's utility."""
-        return exchange.dataframe(exchange.options(self))
+    def options_dataframe(self) -> Any:
+        """A pandas table, one row for each design: its parameters, its comparisons, the model's utility."""
+        return exchange.dataframe(self.rows("options"))
 
-    def comparisons_dataframe(self) -> "pandas.DataFrame":
-        """One row for each answer."""
-        return exchange.dataframe(exchange.comparisons(self))
+    def comparisons_dataframe(self) -> Any:
+        """A pandas table, one row for each answer, skips included."""
+        return exchange.dataframe(self.rows("comparisons"))
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """A table, "comparisons" or "options", as plain rows."""
+        named("table", table, dict.fromkeys(exchange.TABLES))
+        with self._lock:
+            history = self.history
+            if table == "comparisons":
+                return exchange.comparisons(history)
+            return exchange.options(history, self.model() if history.counted() else None)
 
     def export(self, path: str | Path, *, table: str = "comparisons") -> Path:
         """Write the study: .json holds all of it, .csv and .parquet one table, "comparisons" or "options"."""
-        self.refresh()
-        return exchange.export(self, Path(path), table)
+        target = Path(path)
+        exchange.check_path(target)
+        return exchange.write(target, self.plain() if target.suffix == ".json" else self.rows(table))
+
+    def plain(self) -> dict[str, Any]:
+        """All of the study as plain data: what its JSON file holds."""
+        return exchange.plain(self.record, self.storage.read(self.record, 0, self.through))
 
     def _writable(self) -> None:
         if self.through is not None:
