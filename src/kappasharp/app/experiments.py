@@ -2,27 +2,16 @@
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from kappasharp.errors import KappaSharpError
+from kappasharp.app.words import in_words
 from kappasharp.lab import conduct, engines
 from kappasharp.lab import report as reports
 
 # A GPU is not busy with fewer.
 GPU_BATCH = 4096
-
-
-@contextmanager
-def in_words() -> Iterator[None]:
-    """Our own errors as a sentence and exit code 2, without a traceback."""
-    try:
-        yield
-    except KappaSharpError as error:
-        raise click.UsageError(str(error)) from error
 
 
 @click.command()

@@ -1,0 +1,72 @@
+"""How commands speak: data on stdout, talk on stderr, errors as one sentence with an exit code."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from kappasharp.errors import KappaSharpError, StalePairError, StorageError
+
+# Beside click's own 0 (done) and 2 (bad input).
+REFUSED, STALE = 1, 3
+
+in_format = click.option(
+    "-f", "--format", "style", type=click.Choice(["table", "json"]), default="table", show_default=True,
+    help="For people, or for programs.",
+)  # fmt: skip
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Our own errors as a sentence without a traceback: 1 a database or file refused, 2 bad input, 3 a stale pair."""
+    try:
+        yield
+    except StalePairError as error:
+        _end(error, STALE)
+    except StorageError as error:
+        _end(error, REFUSED)
+    except KappaSharpError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _end(error: KappaSharpError, code: int) -> None:
+    click.echo(f"Error: {error}", err=True)
+    sys.exit(code)
+
+
+def say(sentence: str) -> None:
+    """Talk: never part of the data."""
+    click.echo(sentence, err=True)
+
+
+def show(style: str, data: Any, table: Sequence[str]) -> None:
+    """The data: as JSON, or as lines for people."""
+    if style == "json":
+        click.echo(json.dumps(data, ensure_ascii=False))
+        return
+    for line in table:
+        click.echo(line)
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rows as a table of text, numbers to the right."""
+    if not rows:
+        return []
+    names = list(rows[0])
+    cells = [names, *([text(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    right = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
+    return [
+        "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
+        for line in cells
+    ]
+
+
+def text(value: Any) -> str:
+    """A value as people read it."""
+    if value is None:
+        return "–"
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

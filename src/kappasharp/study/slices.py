@@ -1,0 +1,43 @@
+"""What the model believes along one parameter at a time, the others held at a design: how much better or worse."""
+
+from typing import NamedTuple
+
+import torch
+
+from kappasharp.study.definition import Definition
+from kappasharp.study.parameters import Value
+from kappasharp.study.questions import Model
+from kappasharp.study.space import Design
+
+STEPS = 41
+DEVIATIONS = 1.0
+
+
+class Slice(NamedTuple):
+    """Utility above that of the design (negative: worse) at values of one parameter, with a band of one deviation."""
+
+    name: str
+    here: Value
+    values: list[Value]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+
+
+def slices(definition: Definition, model: Model, design: Design) -> list[Slice]:
+    """One for each tuned parameter, on contrasts: at the design itself everything is zero."""
+    return [_slice(definition, model, design, name) for name in definition.space.tuned]
+
+
+def _slice(definition: Definition, model: Model, design: Design, name: str) -> Slice:
+    space, part = definition.space, definition.space.tuned[name]
+    if part.values is not None and len(part.values) <= STEPS:
+        values = list(part.values)
+    else:
+        values = [part.draw((i + 0.5) / STEPS) for i in range(STEPS)]
+    X = torch.tensor([space.encode(design | {name: value}) for value in values], dtype=torch.float64)
+    here = torch.tensor([space.encode(design)], dtype=torch.float64).expand_as(X)
+    found = model.surrogate.contrast(X, here)
+    band = DEVIATIONS * found.variance.clamp(min=0.0).sqrt()
+    low, high = found.mean - band, found.mean + band
+    return Slice(name, design[name], values, found.mean.tolist(), low.tolist(), high.tolist())
