@@ -1,4 +1,4 @@
-"""Pictures as SVG text, drawn by hand so that a report needs no library: curves, slices with bands, the graph of answers.
+"""Pictures as SVG text, drawn by hand so that a report needs no library: curves, slices, the graph of answers.
 
 Colours are CSS variables of the page they stand in, so that they follow its light or dark mode.
 """
@@ -63,7 +63,9 @@ def path(box: Box, points: Sequence[tuple[float, float]], kind: str) -> str:
     return f'<path d="{steps}" class="line {kind}"/>'
 
 
-def axes(box: Box, *, across: str, ticks: Sequence[tuple[float, str]], levels: Sequence[tuple[float, str]]) -> list[str]:
+def axes(
+    box: Box, *, across: str, ticks: Sequence[tuple[float, str]], levels: Sequence[tuple[float, str]]
+) -> list[str]:
     """Grid lines with their numbers, and what runs across."""
     parts = []
     for value, name in levels:
@@ -99,15 +101,17 @@ def slice_chart(found: Slice, *, width: float = 300, height: float = 170) -> str
     count = len(found.values)
     places = _spread(found.values) if numeric else [float(i) for i in range(count)]
     edge = 0.0 if numeric else 0.5
-    box = Box(width, height, min(places) - edge, max(places) + edge, low - pad, high + pad, left=14.0, bottom=30.0)
-    parts = [f'<line x1="{box.left:g}" x2="{width - box.right:g}" y1="{box.y(0):.1f}" y2="{box.y(0):.1f}" class="grid"/>']
+    box = Box(width, height, min(places) - edge, max(places) + edge, low - pad, high + pad, left=14.0, bottom=36.0)
+    parts = [
+        f'<line x1="{box.left:g}" x2="{width - box.right:g}" y1="{box.y(0):.1f}" y2="{box.y(0):.1f}" class="grid"/>'
+    ]
     parts += _band(box, places, found) if numeric else _whiskers(box, places, found)
     shown = (0, count - 1) if numeric else range(count)
     parts += [
-        words(box.x(places[i]), height - 14, _short(found.values[i]), anchor=_anchor(i, count) if numeric else "middle")
+        words(box.x(places[i]), height - 20, _short(found.values[i]), anchor=_anchor(i, count) if numeric else "middle")
         for i in shown
     ]
-    parts.append(words(width / 2, height - 1, found.name, kind="label"))
+    parts.append(words(width / 2, height - 5, found.name, kind="label"))
     return svg(box, f"Utility along {found.name}", parts)
 
 
@@ -124,7 +128,7 @@ def _spread(values: Sequence[Any]) -> list[float]:
 def _band(box: Box, places: Sequence[float], found: Slice) -> list[str]:
     upper = [f"{box.x(x):.1f},{box.y(y):.1f}" for x, y in zip(places, found.high, strict=True)]
     lower = [f"{box.x(x):.1f},{box.y(y):.1f}" for x, y in zip(places, found.low, strict=True)]
-    here = min(range(len(places)), key=lambda i: abs(found.mean[i]) + abs(float(found.values[i]) - float(found.here)))  # type: ignore[arg-type]
+    here = min(range(len(places)), key=lambda i: abs(float(found.values[i]) - float(found.here)))  # type: ignore[arg-type]
     return [
         f'<polygon points="{" ".join([*upper, *reversed(lower)])}" class="band"/>',
         path(box, list(zip(places, found.mean, strict=True)), "first"),
@@ -159,7 +163,9 @@ class Node(NamedTuple):
     best: bool
 
 
-def graph(nodes: Sequence[Node], edges: Sequence[tuple[int, int, bool]], *, width: float = 640, height: float = 300) -> str:
+def graph(
+    nodes: Sequence[Node], edges: Sequence[tuple[int, int, bool]], *, width: float = 640, height: float = 300
+) -> str:
     """Designs by age and utility, coloured by group; a line for every answer, dashed for a tie."""
     place = {node.number: i for i, node in enumerate(nodes)}
     low, high = min(node.utility for node in nodes), max(node.utility for node in nodes)
@@ -177,5 +183,5 @@ def graph(nodes: Sequence[Node], edges: Sequence[tuple[int, int, bool]], *, widt
         kind = "here" if node.best else f"group{node.group % 8}"
         parts.append(f'<circle {at} r="{6 if node.best else 4}" class="{kind}">{title}</circle>')
     parts.append(words(width - box.right, height - 6, "first seen earlier → later", anchor="end"))
-    parts.append(words(14, height / 2, "utility ↑", anchor="start"))
+    parts.append(words(4, 12, "utility ↑", anchor="start"))
     return svg(box, "The comparison graph: designs by age and utility, a line for every answer", parts)
