@@ -79,7 +79,7 @@ def axes(
     return parts
 
 
-def curves(given: Sequence[Curve], *, label: str, across: str, width: float = 640, height: float = 240) -> str:
+def curves(given: Sequence[Curve], *, label: str, across: str, width: float = 640.0, height: float = 240.0) -> str:
     """Shares from 0 to 100 % over a count, each line with its name at its end."""
     last = max(x for curve in given for x, _ in curve.points)
     box = Box(width, height, 0.0, max(last, 1.0), 0.0, 1.0, right=150.0)
@@ -93,7 +93,7 @@ def curves(given: Sequence[Curve], *, label: str, across: str, width: float = 64
     return svg(box, label, parts)
 
 
-def slice_chart(found: Slice, *, width: float = 300, height: float = 170) -> str:
+def slice_chart(found: Slice, *, width: float = 300.0, height: float = 170.0) -> str:
     """Better or worse along one parameter: a curve with its band, or bars for choices."""
     low, high = min(0.0, *found.low), max(0.0, *found.high)
     pad = 0.05 * (high - low or 1.0)
@@ -164,7 +164,7 @@ class Node(NamedTuple):
 
 
 def graph(
-    nodes: Sequence[Node], edges: Sequence[tuple[int, int, bool]], *, width: float = 640, height: float = 300
+    nodes: Sequence[Node], edges: Sequence[tuple[int, int, bool]], *, width: float = 640.0, height: float = 300
 ) -> str:
     """Designs by age and utility, coloured by group; a line for every answer, dashed for a tie."""
     place = {node.number: i for i, node in enumerate(nodes)}
@@ -183,5 +183,5 @@ def graph(
         kind = "here" if node.best else f"group{node.group % 8}"
         parts.append(f'<circle {at} r="{6 if node.best else 4}" class="{kind}">{title}</circle>')
     parts.append(words(width - box.right, height - 6, "first seen earlier → later", anchor="end"))
-    parts.append(words(4, 12, "utility ↑", anchor="start"))
+    parts.append(words(4.0, 12.0, "utility ↑", anchor="start"))
     return svg(box, "The comparison graph: designs by age and utility, a line for every answer", parts)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from kappasharp.app import charts, report
-from kappasharp.errors import UnknownNameError
 from kappasharp.streams import stream
 from kappasharp.study import studies
 from kappasharp.study.events import Answer
@@ -78,10 +77,8 @@ def start(folder: Path, seed: int, **options: Any) -> Study:
     """A new study in a database in that folder; what an earlier demonstration left there goes."""
     folder.mkdir(parents=True, exist_ok=True)
     storage = studies.storage_of(f"sqlite:///{folder / DATABASE}")
-    try:
+    if NAME in {record.name for record in storage.studies()}:
         studies.delete_study(NAME, storage=storage)
-    except UnknownNameError:
-        pass  # the first time
     space = {name: Float(low, high, log=True) for name, (low, high) in GAINS.items()}
     return studies.create_study(space, storage=storage, study_name=NAME, seed=seed, **options)
 
@@ -102,9 +99,12 @@ def responses(study: Study) -> report.Section:
     first, best = next(iter(study.history.asked.values()))[0], study.best_params
     shown = (("first pair's A", "faint", first.a), ("first pair's B", "faint", first.b), ("best so far", "first", best))
     tracks = [(label, kind, step_response(gains_of(design))[0].tolist()) for label, kind, design in shown]
-    box = charts.Box(640, 260, 0.0, SECONDS, 0.0, 1.1 * max(1.0, *(max(track) for *_, track in tracks)), right=120.0)
+    box = charts.Box(640.0, 260.0, 0.0, SECONDS, 0.0, 1.1 * max(1.0, *(max(track) for *_, track in tracks)), right=120.0)
     parts = charts.axes(
-        box, across="seconds", ticks=[(t, f"{t:g}") for t in (0, 3, 6, 9, 12)], levels=[(0, "0"), (1, "target")]
+        box,
+        across="seconds",
+        ticks=[(t, f"{t:g}") for t in (0.0, 3.0, 6.0, 9.0, 12.0)],
+        levels=[(0.0, "0"), (1.0, "target")],
     )
     every = SECONDS / STEPS
     for label, kind, track in tracks:

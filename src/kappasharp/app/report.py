@@ -112,8 +112,8 @@ def past(study: Study) -> list[Moment]:
 
 def _certainty(moments: list[Moment]) -> str:
     given = [
-        charts.Curve("beats a random design", "first", [(m.answers, m.preferred) for m in moments]),
-        charts.Curve("room left", "second", [(m.answers, m.room) for m in moments]),
+        charts.Curve("beats a random design", "first", [(float(m.answers), m.preferred) for m in moments]),
+        charts.Curve("room left", "second", [(float(m.answers), m.room) for m in moments]),
     ]
     picture = charts.curves(given, label="Certainty over the number of answers", across="answers")
     return f"<figure>{picture}</figure><p class='small'>Both are the model's own estimates, each as it stood then.</p>"
