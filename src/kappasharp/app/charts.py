@@ -103,7 +103,7 @@ def slice_chart(found: Slice, *, width: float = 300.0, height: float = 170.0) ->
     edge = 0.0 if numeric else 0.5
     box = Box(width, height, min(places) - edge, max(places) + edge, low - pad, high + pad, left=14.0, bottom=36.0)
     parts = [
-        f'<line x1="{box.left:g}" x2="{width - box.right:g}" y1="{box.y(0):.1f}" y2="{box.y(0):.1f}" class="grid"/>'
+        f'<line x1="{box.left:g}" x2="{width - box.right:g}" y1="{box.y(0.0):.1f}" y2="{box.y(0.0):.1f}" class="grid"/>'
     ]
     parts += _band(box, places, found) if numeric else _whiskers(box, places, found)
     shown = (0, count - 1) if numeric else range(count)
@@ -132,7 +132,7 @@ def _band(box: Box, places: Sequence[float], found: Slice) -> list[str]:
     return [
         f'<polygon points="{" ".join([*upper, *reversed(lower)])}" class="band"/>',
         path(box, list(zip(places, found.mean, strict=True)), "first"),
-        f'<circle cx="{box.x(places[here]):.1f}" cy="{box.y(0):.1f}" r="4" class="here"/>',
+        f'<circle cx="{box.x(places[here]):.1f}" cy="{box.y(0.0):.1f}" r="4" class="here"/>',
     ]
 
 
@@ -174,11 +174,11 @@ def graph(
     parts = []
     for winner, loser, tie in edges:
         one, other = nodes[place[winner]], nodes[place[loser]]
-        ends = f'x1="{box.x(place[winner]):.1f}" y1="{box.y(one.utility):.1f}"'
-        ends += f' x2="{box.x(place[loser]):.1f}" y2="{box.y(other.utility):.1f}"'
+        ends = f'x1="{box.x(float(place[winner])):.1f}" y1="{box.y(one.utility):.1f}"'
+        ends += f' x2="{box.x(float(place[loser])):.1f}" y2="{box.y(other.utility):.1f}"'
         parts.append(f'<line {ends} class="answer{" tie" if tie else ""}"/>')
     for i, node in enumerate(nodes):
-        at = f'cx="{box.x(i):.1f}" cy="{box.y(node.utility):.1f}"'
+        at = f'cx="{box.x(float(i)):.1f}" cy="{box.y(node.utility):.1f}"'
         title = f"<title>option {node.number}, utility {node.utility:.2f}</title>"
         kind = "here" if node.best else f"group{node.group % 8}"
         parts.append(f'<circle {at} r="{6 if node.best else 4}" class="{kind}">{title}</circle>')

@@ -99,7 +99,9 @@ def responses(study: Study) -> report.Section:
     first, best = next(iter(study.history.asked.values()))[0], study.best_params
     shown = (("first pair's A", "faint", first.a), ("first pair's B", "faint", first.b), ("best so far", "first", best))
     tracks = [(label, kind, step_response(gains_of(design))[0].tolist()) for label, kind, design in shown]
-    box = charts.Box(640.0, 260.0, 0.0, SECONDS, 0.0, 1.1 * max(1.0, *(max(track) for *_, track in tracks)), right=120.0)
+    box = charts.Box(
+        640.0, 260.0, 0.0, SECONDS, 0.0, 1.1 * max(1.0, *(max(track) for *_, track in tracks)), right=120.0
+    )
     parts = charts.axes(
         box,
         across="seconds",
