@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -151,6 +152,17 @@ class Transaction(NamedTuple):
         digest = _digest(self.record.uid, number, happened.kind, voter, body)
         self.connection.execute(insert(EVENTS).values(**row, body=body, digest=digest))
         return stored
+
+
+def exists(url: str) -> bool:
+    """Whether there is something to open: no for a file of SQLite that is not there yet."""
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        return True  # opening it says what is wrong
+    if not address.drivername.startswith("sqlite") or address.database in IN_MEMORY or "uri" in address.query:
+        return True
+    return Path(str(address.database)).exists()
 
 
 def now() -> str:
