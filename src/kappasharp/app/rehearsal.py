@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from kappasharp.app import study_file
-from kappasharp.app.studies import storage_option
-from kappasharp.app.words import columns, in_format, in_words, say, show
+from kappasharp.app.studies import storage_option, study_argument
+from kappasharp.app.tables import columns
+from kappasharp.app.words import in_format, in_words, say, show
 from kappasharp.problems import oracle
 from kappasharp.streams import stream, uniform
 from kappasharp.study import studies
@@ -84,9 +85,15 @@ def rehearse(definition: Definition, questions: int, who: oracle.Person, seed: i
 
 
 @click.command()
-@click.argument("study")
+@study_argument
 @click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to answer.")
-@click.option("--person", default="paper", show_default=True, help=f"One of {', '.join(oracle.PERSONS)}.")
+@click.option(
+    "--person",
+    default="paper",
+    show_default=True,
+    shell_complete=lambda *_: list(oracle.PERSONS),
+    help=f"One of {', '.join(oracle.PERSONS)}.",
+)
 @click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
 @in_format
 @storage_option
@@ -101,7 +108,7 @@ def simulate(storage: str | None, study: str, questions: int, person: str, seed:
             given = study_file.read(Path(study))
             definition = define(given.space, **(_defaults() | given.options))
         else:
-            definition = studies.load_study(study, storage=storage).definition
+            definition = studies.load_study(study, storage=studies.existing(storage)).definition
         say(f"A simulated person ({person}) with a hidden ideal answers {questions} pairs.")
         rows = []
         for row in rehearse(definition, questions, who, seed):

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kappasharp.app import charts
-from kappasharp.app.words import text
+from kappasharp.app.tables import text
 from kappasharp.errors import StorageError
 from kappasharp.study import certainty, questions
 from kappasharp.study.certainty import Best, groups
+from kappasharp.study.events import Asked, Queued
 from kappasharp.study.history import History
 from kappasharp.study.slices import slices
 from kappasharp.study.study import Study
@@ -99,15 +100,21 @@ def past(study: Study) -> list[Moment]:
     stored = study.storage.read(study.record, 0, study.through)
     total = len(study.history.counted())
     wanted = {round(1 + i * (total - 1) / (CHECKPOINTS - 1)) for i in range(CHECKPOINTS)} if total > 1 else {total}
-    history, moments = History(study.record.uid), {}
+    # What was undone or amended counts as it reads now: the last event that left so many answers.
+    last, history = {}, History(study.record.uid)
     for one in stored:
         history.apply(one)
-        count = len(history.counted())
-        if count in wanted and count not in moments:
+        if not isinstance(one.event, Asked | Queued):
+            last[len(history.counted())] = one.number
+    chosen = {number for count, number in last.items() if count in wanted}
+    history, moments = History(study.record.uid), []
+    for one in stored:
+        history.apply(one)
+        if one.number in chosen:
             model = questions.learn(study.definition, history)
             found = certainty.figures(study.definition, model, int(model.surrogate.utility.argmax()))
-            moments[count] = Moment(count, found.preferred, found.room)
-    return [moments[count] for count in sorted(moments)]
+            moments.append(Moment(len(history.counted()), found.preferred, found.room))
+    return sorted(moments)
 
 
 def _certainty(moments: list[Moment]) -> str:

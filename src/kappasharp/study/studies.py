@@ -37,12 +37,17 @@ def storage_of(given: str | Storage | None) -> Storage:
     return Storage(given or os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE)
 
 
+def there_is(given: str | None) -> bool:
+    """Whether that database is there, or the default one; nothing is made."""
+    return exists(given or os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE)
+
+
 def existing(given: str | None) -> Storage:
-    """The same, but a file that is not there is not made."""
-    url = given or os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE
-    if not exists(url):
-        raise StorageError(f"There is no database {url} yet; a new study makes it.")
-    return storage_of(url)
+    """The database of that URL, which is not made if it is not there."""
+    if not there_is(given):
+        url = given or os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE
+        raise StorageError(f"There is no database {url} yet: the first study makes it.")
+    return storage_of(given)
 
 
 @dataclass(frozen=True)
