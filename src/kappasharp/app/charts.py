@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from kappasharp.study.parameters import Value
 from kappasharp.study.slices import Slice
 
+Number = float | int
 # The height of a line of text, and the width of a letter of an axis, in a picture's own units.
 LINE, LETTER = 15.0, 6.2
 LEAST_LETTERS = 3
@@ -19,23 +20,23 @@ LEAST_LETTERS = 3
 class Box(NamedTuple):
     """The frame of a chart: size, margins, and the ranges of its axes."""
 
-    width: float
-    height: float
-    x_low: float
-    x_high: float
-    y_low: float
-    y_high: float
-    left: float = 44.0
-    right: float = 12.0
-    top: float = 12.0
-    bottom: float = 28.0
+    width: Number
+    height: Number
+    x_low: Number
+    x_high: Number
+    y_low: Number
+    y_high: Number
+    left: Number = 44.0
+    right: Number = 12.0
+    top: Number = 12.0
+    bottom: Number = 28.0
 
-    def x(self, value: float) -> float:
+    def x(self, value: Number) -> float:
         """A value's place across."""
         share = (value - self.x_low) / ((self.x_high - self.x_low) or 1.0)
         return self.left + share * (self.width - self.left - self.right)
 
-    def y(self, value: float) -> float:
+    def y(self, value: Number) -> float:
         """A value's place down."""
         share = (value - self.y_low) / ((self.y_high - self.y_low) or 1.0)
         return self.height - self.bottom - share * (self.height - self.top - self.bottom)
@@ -46,7 +47,7 @@ class Curve(NamedTuple):
 
     label: str
     kind: str
-    points: Sequence[tuple[float, float]]
+    points: Sequence[tuple[Number, Number]]
 
 
 def svg(box: Box, label: str, parts: Sequence[str]) -> str:
@@ -56,19 +57,19 @@ def svg(box: Box, label: str, parts: Sequence[str]) -> str:
     return f'<svg {size} role="img" aria-label="{escape(label, quote=True)}">\n{inside}\n</svg>'
 
 
-def words(x: float, y: float, content: str, *, anchor: str = "middle", kind: str = "axis") -> str:
+def words(x: Number, y: Number, content: str, *, anchor: str = "middle", kind: str = "axis") -> str:
     """A piece of text."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(content)}</text>'
 
 
-def path(box: Box, points: Sequence[tuple[float, float]], kind: str) -> str:
+def path(box: Box, points: Sequence[tuple[Number, Number]], kind: str) -> str:
     """A line through points."""
     steps = " ".join(f"{'M' if i == 0 else 'L'}{box.x(x):.1f},{box.y(y):.1f}" for i, (x, y) in enumerate(points))
     return f'<path d="{steps}" class="line {kind}"/>'
 
 
 def axes(
-    box: Box, *, across: str, ticks: Sequence[tuple[float, str]], levels: Sequence[tuple[float, str]]
+    box: Box, *, across: str, ticks: Sequence[tuple[Number, str]], levels: Sequence[tuple[Number, str]]
 ) -> list[str]:
     """Grid lines with their numbers, and what runs across."""
     parts = []
@@ -83,7 +84,7 @@ def axes(
     return parts
 
 
-def curves(given: Sequence[Curve], *, label: str, across: str, width: float = 640.0, height: float = 240.0) -> str:
+def curves(given: Sequence[Curve], *, label: str, across: str, width: Number = 640.0, height: Number = 240.0) -> str:
     """Shares from 0 to 100 % over a count, each line with its name at its end."""
     last = max(x for curve in given for x, _ in curve.points)
     box = Box(width, height, 0.0, max(last, 1.0), 0.0, 1.0, right=150.0)
@@ -107,7 +108,7 @@ def _apart(places: Sequence[float]) -> list[float]:
     return moved
 
 
-def slice_chart(found: Slice, *, width: float = 300.0, height: float = 170.0) -> str:
+def slice_chart(found: Slice, *, width: Number = 300.0, height: Number = 170.0) -> str:
     """Better or worse along one parameter: a curve with its band, or bars for choices."""
     low, high = min(0.0, *found.low), max(0.0, *found.high)
     pad = 0.05 * (high - low or 1.0)
@@ -173,7 +174,7 @@ def _choices(box: Box, places: Sequence[float], found: Slice) -> list[str]:
     ]
 
 
-def cut(content: str, room: float) -> str:
+def cut(content: str, room: Number) -> str:
     """As much of a text as fits."""
     letters = max(1, int(room / LETTER))
     return content if len(content) <= letters else content[: letters - 1] + "…"
@@ -192,13 +193,13 @@ class Node(NamedTuple):
     """A design in the graph: when it was first seen, its utility, its group, whether it is the best."""
 
     number: int
-    utility: float
+    utility: Number
     group: int
     best: bool
 
 
 def graph(
-    nodes: Sequence[Node], edges: Sequence[tuple[int, int, bool]], *, width: float = 640.0, height: float = 300
+    nodes: Sequence[Node], edges: Sequence[tuple[int, int, bool]], *, width: Number = 640.0, height: Number = 300
 ) -> str:
     """Designs by age and utility, coloured by group; a line for every answer, dashed for a tie."""
     place = {node.number: i for i, node in enumerate(nodes)}
