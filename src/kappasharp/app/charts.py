@@ -15,6 +15,8 @@ Number = float | int
 # The height of a line of text, and the width of a letter of an axis, in a picture's own units.
 LINE, LETTER = 15.0, 6.2
 LEAST_LETTERS = 3
+# As many as the style sheet has for groups.
+COLOURS = 8
 
 
 class Box(NamedTuple):
@@ -215,7 +217,7 @@ def graph(
     for i, node in enumerate(nodes):
         at = f'cx="{box.x(float(i)):.1f}" cy="{box.y(node.utility):.1f}"'
         title = f"<title>option {node.number}, utility {node.utility:.2f}</title>"
-        kind = "here" if node.best else f"group{node.group % 8}"
+        kind = "here" if node.best else f"group{node.group % COLOURS}"
         parts.append(f'<circle {at} r="{6 if node.best else 4}" class="{kind}">{title}</circle>')
     parts.append(words(width - box.right, height - 6, "first seen earlier → later", anchor="end"))
     parts.append(words(4.0, 12.0, "utility ↑", anchor="start"))

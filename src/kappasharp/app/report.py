@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kappasharp.app import charts
-from kappasharp.app.tables import text
+from kappasharp.app.tables import count, text
 from kappasharp.errors import StorageError
 from kappasharp.study import certainty, questions
 from kappasharp.study.certainty import Best, groups
@@ -72,8 +72,9 @@ def _origin(study: Study) -> str:
     definition, history = study.definition, study.history
     preset = definition.preset_choice if isinstance(definition.preset_choice, str) else "its own"
     return (
-        f"{len(history.counted())} answers, {history.number} events. Method {definition.method_name}, preset {preset}, "
-        f"seed {definition.seed}; made {study.record.created}; kappasharp {version('kappasharp')}."
+        f"{count(len(history.counted()), 'answer')}, {history.number} events. "
+        f"Method {definition.method_name}, preset {preset}, seed {definition.seed}; made {study.record.created}; "
+        f"kappasharp {version('kappasharp')}."
     )
 
 
@@ -148,10 +149,13 @@ def _graph(study: Study, best: Best) -> str:
     return f"<figure>{charts.graph(nodes, edges)}</figure><p class='small'>{_group_words(len(order))}</p>"
 
 
-def _group_words(count: int) -> str:
-    if count == 1:
+def _group_words(groups: int) -> str:
+    if groups == 1:
         return "All designs are linked by answers, directly or through others."
-    return f"{count} groups, each in its colour; answers link designs within a group, the model alone links groups."
+    again = "" if groups <= charts.COLOURS else f" (which come again after {charts.COLOURS})"
+    return (
+        f"{groups} groups, told by colours{again}; answers link designs within a group, the model alone links groups."
+    )
 
 
 def _list(lines: Sequence[str]) -> str:

@@ -229,7 +229,7 @@ def import_(storage: str | None, path: Path, name: str | None, style: str) -> No
     with in_words():
         found = doors.import_json(path, storage=storage, study_name=name)
     answers = len(found.history.counted())
-    say(f"Made in {found.storage.url}, with {answers} answers.")
+    say(f"Made in {found.storage.url}, with {tables.count(answers, 'answer')}.")
     show(style, {"study": found.name, "storage": found.storage.url, "answers": answers}, [found.name])
 
 
@@ -256,8 +256,8 @@ def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
         record = place.find(study)
         answers = _row(record, place)["answers"]
         if not yes:
-            what = "all its" if answers is None else f"its {answers}"
-            click.confirm(f"Remove {study!r} with {what} answers for good?", abort=True, err=True)
+            what = "all its answers" if answers is None else tables.count(answers, "answer")
+            click.confirm(f"Remove {study!r} with {what} for good?", abort=True, err=True)
         place.delete(record)
     say(f"Removed {study!r}.")
     show(style, {"study": study, "answers": answers}, [])

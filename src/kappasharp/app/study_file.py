@@ -51,8 +51,10 @@ def parse(table: dict[str, Any], name: str) -> StudyFile:
     render = table.get("render")
     if render is not None and not isinstance(render, str):
         raise InvalidTypeError(f"`render` must be a text, module:function, but got {render!r}.")
+    if not isinstance(table.get("name", name), str):
+        raise InvalidTypeError(f"`name` must be a text, but got {table['name']!r}.")
     options = {entry: table[entry] for entry in OPTIONS if entry in table}
-    return StudyFile(str(table.get("name", name)), space(parameters), options, render)
+    return StudyFile(table.get("name", name), space(parameters), options, render)
 
 
 def parameters(entries: Sequence[str]) -> dict[str, Any]:

@@ -56,3 +56,8 @@ def best(found: Best) -> list[str]:
         "",
         str(found.advice),
     ]
+
+
+def count(number: int, what: str) -> str:
+    """A number of things in words: 1 answer, 2 answers."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

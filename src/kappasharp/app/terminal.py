@@ -30,7 +30,7 @@ SAID = {"a": "A is better", "b": "B is better", "tie": "can't tell", "skip": "sk
 @storage_option
 def tune(storage: str | None, study: str, questions: int | None, voter: str) -> None:
     """Compare pairs in the terminal with the arrow keys. STUDY is a name, or a TOML file; q leaves, tune goes on."""
-    if not sys.stdin.isatty():
+    if not _is_terminal():
         raise click.UsageError("`kappasharp tune` needs a terminal; `ask` and `tell` do without.")
     with in_words():
         found = opened(study, storage)
@@ -40,6 +40,10 @@ def tune(storage: str | None, study: str, questions: int | None, voter: str) -> 
             # Pressed while the model was thinking; what was answered is stored.
             click.echo()
         _leave(found)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _converse(study: Study, voter: str, questions: int | None) -> None:
@@ -56,8 +60,8 @@ def _converse(study: Study, voter: str, questions: int | None) -> None:
 
 
 def _show(study: Study, pair: Pair) -> None:
-    counted = len(study.history.counted())
-    click.echo(f"\n{click.style(study.name, bold=True)}  pair {pair.number}, after {counted} answers{_progress(study)}")
+    counted = tables.count(len(study.history.counted()), "answer")
+    click.echo(f"\n{click.style(study.name, bold=True)}  pair {pair.number}, after {counted}{_progress(study)}")
     for line in tables.pair(pair):
         differs = line.startswith("≠")
         click.echo(click.style(line, fg="cyan") if differs else line)
