@@ -95,6 +95,9 @@ def test_files_hold_the_study(answered, tmp_path):
     earlier = answered.json("export", "pid", tmp_path / "then.json", "--through", 4)
     assert earlier == {"study": "pid", "path": str(tmp_path / "then.json")}
     assert len(json.loads((tmp_path / "then.json").read_text())["events"]) == 4
+    answered("export", "pid", tmp_path / "then.html", "--through", 4)
+    assert "2 answers, 4 events." in (tmp_path / "then.html").read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"x.csv", "x.parquet", "x.json", "then.json", "then.html"}
 
 
 def test_tables_are_for_people(answered):
@@ -254,6 +257,9 @@ def test_the_database_and_files_refuse_in_words(shell):
     shell.refused("import", "other.json", code=2, says="must be what `export` wrote")
     (shell.folder / "text.db").write_text("this is no database, and long enough to be none " * 50)
     shell.refused("ask", "s", "--storage", "sqlite:///text.db", code=1, says="the file is not a database")
+    readable = f"sqlite:///file:{shell.folder / 'studies.db'}?mode=ro&uri=true"
+    assert len(shell.json("log", "s", "--storage", readable)) == 1
+    shell.refused("ask", "s", "--storage", readable, code=1, says="it may only be read. Nothing was written")
     shell.refused("ask", "s", "--storage", "nonsense", code=1, says="`storage` must be a URL such as")
     shell.refused(
         "new", "s", "-p", "x=0:1", "--storage", "sqlite:///none/x.db", code=1, says="the file cannot be opened"

@@ -38,10 +38,13 @@ class Moment(NamedTuple):
 
 
 def write_html(study: Study, path: Path, pictures: Sequence[Section] = ()) -> Path:
-    """Write the report; `pictures` come right after the best design."""
+    """Write the report, all of it or nothing; `pictures` come right after the best design."""
+    page, temporary = html(study, pictures), path.with_name(f".{path.name}.part")
     try:
-        path.write_text(html(study, pictures), "utf-8")
+        temporary.write_text(page, "utf-8")
+        temporary.replace(path)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise StorageError(f"{path} could not be written: {error.strerror or error}.") from error
     return path
 
