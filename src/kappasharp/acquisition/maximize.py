@@ -75,7 +75,8 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     choose = _from_pool if maximizer.from_pool else _from_pairs
     x = choose(fitted, prepared, maximizer, request)
     rounds = torch.zeros(len(x), dtype=torch.long, device=x.device)
-    if maximizer.finalists < maximizer.starts:
+    # What is best between a lattice's values says little about which of them are: there, every start goes all the way.
+    if maximizer.finalists < maximizer.starts and request.lattice is None:
         first = _ascend(prepared, x, request, maximizer.sorting_rounds)
         best = first.value.reshape(x.shape[:2]).topk(maximizer.finalists, -1, largest=False).indices
         x = first.x.reshape(x.shape).gather(1, best.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
