@@ -1,6 +1,6 @@
 """`make bench`: our speed as a ratio against BoTorch in the same run, and the quality that it was not bought with.
 
-Prints a table and writes benchmarks/latest.json. `--only turn,block,overhead,memory,solves` runs a part.
+Prints a table and writes benchmarks/latest.json. `--only turn,block,overhead,memory,solves,study` runs a part.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import torch
 
 import kappasharp as ks
 from benchmarks import peers
+from benchmarks.study import study
 from kappasharp.acquisition import maximize
 from kappasharp.core import evidence, kernel, laplace
 from kappasharp.core.likelihood import Probit
@@ -250,8 +251,10 @@ BARS = {
     "kappasharp_overhead": ("≤ 1.15", lambda v: v <= 1.15),
     "memory_mb": ("≤ 500", lambda v: v <= 500),
     "map_unconverged": ("0 / < 0.001", lambda v: v["float64"] == 0 and v["float32"] < 1e-3),
+    "study_turn_ms": ("≤ 100", lambda v: v["float"] <= 100),
+    "study_500_s": ("≤ 2 each", lambda v: max(v.values()) <= 2),
 }
-PARTS = {"turn": turn, "block": block, "overhead": overhead, "memory": memory, "solves": solves}
+PARTS = {"turn": turn, "block": block, "overhead": overhead, "memory": memory, "solves": solves, "study": study}
 
 
 def provenance():

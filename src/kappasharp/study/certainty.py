@@ -101,8 +101,7 @@ def figures(definition: Definition, model: Model, place: int) -> Figures:
 
 
 def _pool(definition: Definition) -> Tensor:
-    designs = sobol(definition, 0, POOL)
-    return torch.tensor([definition.space.encode(design) for design in designs], dtype=torch.float64)
+    return definition.space.points(sobol(definition, 0, POOL))
 
 
 def _above(contrast: ContrastPrediction) -> Tensor:

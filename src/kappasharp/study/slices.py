@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import torch
-
 from kappasharp.study.definition import Definition
 from kappasharp.study.parameters import Categorical, Float, Int, Value
 from kappasharp.study.questions import Model
@@ -41,8 +39,8 @@ def _slice(definition: Definition, model: Model, design: Design, name: str) -> S
         # From end to end; a long list of choices is thinned, but keeps the design's own.
         drawn = [part.draw(i / (STEPS - 1)) for i in range(STEPS)]
         values = drawn if isinstance(part, Float | Int) or design[name] in drawn else [design[name], *drawn]
-    X = torch.tensor([space.encode(design | {name: value}) for value in values], dtype=torch.float64)
-    here = torch.tensor([space.encode(design)], dtype=torch.float64).expand_as(X)
+    X = space.points(design | {name: value} for value in values)
+    here = space.points([design]).expand_as(X)
     found = model.surrogate.contrast(X, here)
     band = DEVIATIONS * found.variance.clamp(min=0.0).sqrt()
     low, high = found.mean - band, found.mean + band

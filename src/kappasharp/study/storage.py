@@ -6,6 +6,7 @@ study wait for each other; readers wait for nobody.
 
 import hashlib
 import json
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -44,6 +45,8 @@ class Storage:
         self.url = _readable(url)
         with self._in_words():
             self._engine = _engine(url, busy_seconds)
+            # Connections go back when nobody holds the storage any more.
+            weakref.finalize(self, self._engine.dispose)
             self._writing = self._engine.execution_options(writing=True)
             with self._engine.begin() as connection:
                 ready = schema.version(connection) == schema.VERSION
