@@ -165,7 +165,7 @@ def log_evidence(
     probit: Probit, A: ComparisonMatrix, dual: laplace.DualFit, ties: PerComparisonMask | None = None
 ) -> PerRun:
     """log Z at a MAP that was found for this A, differentiable in A: for kernels whose derivatives are not ours."""
-    return _AtMap.apply(A, probit, dual, ties)
+    return _AtMap.apply(A, probit, dual, ties)  # type: ignore[no-untyped-call]
 
 
 class _NegativeLogPosterior:

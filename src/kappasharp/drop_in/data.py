@@ -20,7 +20,7 @@ from kappasharp.methods.registry import preset as preset_named
 OURS = ("method", "preset", "nugget")
 # What PairwiseGP tunes its machinery with; there is nothing here that they could tune.
 THEIRS = ("jitter", "xtol", "maxfev", "consolidate_rtol", "consolidate_atol")
-# Nothing measured supports a correction as the default (docs/results), and the curvature at the MAP is PairwiseGP's own.
+# Nothing measured supports a correction as the default (docs/results); the curvature at the MAP is PairwiseGP's own.
 DEFAULT = Preset()
 
 

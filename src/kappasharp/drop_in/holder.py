@@ -4,6 +4,7 @@ The surrogate is computed anew whenever hyperparameters, data, precision or devi
 predicts always belongs to what it was given.
 """
 
+import copy
 import warnings
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from kappasharp.errors import InvalidValueError
 from kappasharp.methods.fitted import Surrogate
 
 
-class _Cache(NamedTuple):
+class Cache(NamedTuple):
     """A surrogate and the hyperparameters that it was computed at."""
 
     key: Tensor
@@ -57,7 +58,8 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
         # Not in the state dict: a state dict carries hyperparameters from one set of answers to another.
         self.register_buffer("datapoints", None, persistent=False)
         self.register_buffer("comparisons", None, persistent=False)
-        self._cache: _Cache | None = None
+        self._cache: Cache | None = None
+        self._shares = False
         if input_transform is not None:
             self.input_transform = input_transform
         if datapoints is not None and comparisons is not None:
@@ -117,13 +119,13 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
 
     @property
     def surrogate(self) -> Surrogate:
-        """Our own view of the model at its hyperparameters, over the transformed points: status, diagnostics, contrasts."""
-        held = None if self.datapoints is None else self._held().surrogate
-        if held is None:
+        """Our own view of the model over the transformed points: status, diagnostics, contrasts."""
+        found = None if self.datapoints is None else state.surrogate_of(self._held(), self._choices)
+        if found is None:
             raise UnsupportedError(
                 "`KappaSharpGP.surrogate` needs data and a ScaleKernel around an RBFKernel or a MaternKernel(nu=2.5)."
             )
-        return held
+        return found
 
     @classmethod
     def construct_inputs(cls, training_data: SupervisedDataset) -> dict[str, BotorchContainer | Tensor]:
@@ -177,28 +179,36 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
 
     def _apply(self, fn: Any, recurse: bool = True) -> "Holder":
         """Every move to another device or precision comes through here."""
-        self._cache = None
+        self._forget()
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
     def load_state_dict(self, state_dict: Any, strict: bool = False, assign: bool = False) -> Any:
         """Hyperparameters from this model's state dict or PairwiseGP's; the data stay."""
-        self._cache = None
+        self._forget()
         return super().load_state_dict(state_dict, strict=strict, assign=assign)
+
+    def _forget(self) -> None:
+        """Before modules change in place: the surrogate is no longer theirs, and what is shared becomes its own."""
+        self._cache = None
+        if self._shares:
+            self._modules, self._shares = copy.deepcopy(self._modules), False
 
     # --- the surrogate ------------------------------------------------------------------------------------------------
 
     def _held(self) -> Held:
         """The surrogate at the current hyperparameters."""
+        return self._current().held
+
+    def _current(self) -> Cache:
+        """The surrogate with its key, computed if it is not at hand."""
         key = self._key()
         before = self._cache
         if before is not None and before.key.shape == key.shape and torch.equal(before.key, key):
-            return before.held
+            return before
         prior = state.prior_of(self.covar_module, self._shape, self._choices)
         X = self.transform_inputs(self.datapoints).detach().double()
         start = None if before is None else before.held.known.dual.z
-        held = state.hold(prior, X, self.comparisons, self._choices, start)
-        self._keep(key, held)
-        return held
+        return self._keep(key, state.hold(prior, X, self.comparisons, self._choices, start))
 
     def _key(self) -> Tensor:
         """All that the surrogate depends on beside the data."""
@@ -206,8 +216,8 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
         parts = [part for module in movable if module is not None for part in (*module.parameters(), *module.buffers())]
         return torch.cat([part.detach().reshape(-1).double() for part in parts])
 
-    def _keep(self, key: Tensor, held: Held) -> None:
-        self._cache = _Cache(key, held)
+    def _keep(self, key: Tensor, held: Held) -> Cache:
+        self._cache = cache = Cache(key, held)
         if not bool(held.converged.all()):
             what = "map_not_converged" if held.surrogate is None else ", ".join(sorted(set(held.surrogate.status)))
             warnings.warn(
@@ -215,6 +225,7 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
                 NumericsWarning,
                 stacklevel=3,
             )
+        return cache
 
     def log_evidence(self) -> Tensor:
         """Laplace's log evidence of the answers (…), differentiable in every hyperparameter."""

@@ -30,6 +30,11 @@ class Shape(NamedTuple):
     batch: torch.Size
 
 
+def joint_batch(*batches: torch.Size) -> torch.Size:
+    """The batch that all of these broadcast to; for the usual case of one batch without torch's own slow way."""
+    return batches[0] if all(batch == batches[0] for batch in batches[1:]) else torch.broadcast_shapes(*batches)
+
+
 def default(preset: Preset, shape: Shape) -> ScaleKernel:
     """The preset's kernel with its priors: for BoTorch 0.18's priors the one that PairwiseGP makes for itself.
 

@@ -9,7 +9,10 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.base import MCSampler
 from gpytorch import settings
+from gpytorch.constraints import Interval
 from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import Likelihood
+from gpytorch.priors import Prior
 from linear_operator import to_linear_operator
 from torch import Tensor
 
@@ -70,7 +73,8 @@ class KappaSharpGP(Holder):
         As in PairwiseGP it is the utility's own: `observation_noise` has no effect, for a utility is never observed.
         """
         del observation_noise
-        self.eval()
+        if self.training:
+            self.eval()
         if output_indices is not None:
             self.subset_output(output_indices)
         posterior = GPyTorchPosterior(self(X))
@@ -98,21 +102,24 @@ class KappaSharpGP(Holder):
                 "the model learns from comparisons, not from values."
             )
         X = data.points(X, "X")
-        new = self._twin()
         if self.datapoints is None:
+            new = self._twin()
             new.set_train_data(X, Y)
             return new
-        batch = torch.broadcast_shapes(self.batch_shape, X.shape[:-2], Y.shape[:-2])
+        batch = kernel.joint_batch(self.batch_shape, X.shape[:-2], Y.shape[:-2])
         X, Y = X.to(self.datapoints).expand(*batch, *X.shape[-2:]), Y.expand(*batch, *Y.shape[-2:])
         Y = data.comparisons(Y, X)
-        held = self._held()
+        if self.training:
+            self.eval()
+        cache = self._current()
         with torch.no_grad():
-            X_new = self.eval().transform_inputs(X).to(held.X)
+            X_new = self.transform_inputs(X).to(cache.held.X)
+        new = self._twin()
         (n, d), m = self.datapoints.shape[-2:], self.comparisons.shape[-2]
         new.datapoints = torch.cat([self.datapoints.expand(*batch, n, d), X], -2)
         new.comparisons = torch.cat([self.comparisons.expand(*batch, m, PAIR), Y + n], -2)
-        new._keep(self._key(), state.extend(held, X_new, Y, self._choices))
-        return new.eval()
+        new._keep(cache.key, state.extend(cache.held, X_new, Y, self._choices))
+        return new
 
     def fantasize(
         self, X: Tensor, sampler: MCSampler, observation_noise: Tensor | None = None, **kwargs: Any
@@ -133,5 +140,12 @@ class KappaSharpGP(Holder):
         """A copy with modules of its own that shares the tensors of the data and no surrogate."""
         new = copy.copy(self)
         new.__dict__ = self.__dict__ | {"_buffers": dict(self._buffers), "_cache": None}
-        new._modules = copy.deepcopy(self._modules)
+        # Priors, constraints and the likelihood are never changed but by a move or a state dict: until then, shared.
+        constant = [part for part in self.modules() if isinstance(part, (Prior, Interval, Likelihood))]
+        own = [part for part in self.modules() if not isinstance(part, (Prior, Interval, Likelihood))]
+        # Each module has a dozen empty dictionaries for hooks; naming their copies spares half of the copying.
+        hooks = [part for module in own for part in vars(module).values() if isinstance(part, dict) and not part]
+        memo = {id(part): part for part in constant} | {id(part): type(part)() for part in hooks}
+        new._modules = copy.deepcopy(self._modules, memo)
+        self._shares = new._shares = True
         return new

@@ -20,9 +20,9 @@ from kappasharp.core.kernel import Family
 from kappasharp.drop_in import kernel as given
 from kappasharp.drop_in.data import Choices
 from kappasharp.drop_in.kernel import Shape
-from kappasharp.methods import fitted, surrogate
+from kappasharp.methods import fitted, loop, surrogate
 from kappasharp.methods.fitted import Surrogate
-from kappasharp.methods.method import Inference
+from kappasharp.methods.method import Inference, Method
 
 # A joint sample of coinciding points needs a factor of their covariance: each new point's variance carries this share
 # of the prior's, far below what an answer can teach and above the rounding of the results' precision.
@@ -47,14 +47,14 @@ class Prior(NamedTuple):
         if Y.dim() == 2 and not self.module.batch_shape:  # noqa: PLR2004
             flat = given.evaluate(self.module, X.reshape(-1, X.shape[-1]), Y)
             return flat.reshape(*X.shape[:-1], Y.shape[-2])
-        batch = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2], self.module.batch_shape)
+        batch = given.joint_batch(X.shape[:-2], Y.shape[:-2], self.module.batch_shape)
         return given.evaluate(self.module, X.expand(*batch, *X.shape[-2:]), Y.expand(*batch, *Y.shape[-2:]))
 
     def among(self, X: Tensor, nugget: float) -> Tensor:
         """k(X, X) with this nugget on the diagonal."""
         if self.family is None or self.theta is None:
             return given.with_nugget(given.evaluate(self.module, X), nugget)
-        batch = torch.broadcast_shapes(X.shape[:-2], self.theta.shape[:-1])
+        batch = given.joint_batch(X.shape[:-2], self.theta.shape[:-1])
         theta = self.theta.expand(*batch, self.theta.shape[-1])
         return kernel.covariance(self.family, X.expand(*batch, *X.shape[-2:]), theta, nugget)
 
@@ -80,8 +80,7 @@ def prior_of(module: Kernel, shape: Shape, choices: Choices) -> Prior:
     """The prior at the kernel's current hyperparameters."""
     family = None if shape.dimension is None else given.family(module, shape.dimension)
     theta = None if family is None else given.read(module, shape)
-    method = choices.method
-    if family is None and not (method.inference is Inference.LAPLACE and method.correction.weights is Weights.NONE):
+    if family is None and not is_plain(choices.method):
         raise UnsupportedError(
             "`covar_module` must be a ScaleKernel around an RBFKernel or a MaternKernel(nu=2.5) for this `method`, "
             f"but got {type(module).__name__}: the correction and the other inferences are written for these; with "
@@ -106,19 +105,24 @@ def extend(held: Held, X: Tensor, pairs: Tensor, choices: Choices) -> Held:
 
     batch' is the model's batch or one that it broadcasts to; `pairs` count from the first of the further points.
     """
+    prior, X_all, known = loop.released(_extend(held, X, pairs, choices))
+    return _finish(prior, X_all, known, choices)
+
+
+@torch.inference_mode()
+def _extend(held: Held, X: Tensor, pairs: Tensor, choices: Choices) -> tuple[Prior, Tensor, Conditioned]:
     (n, d), k = held.X.shape[-2:], X.shape[-2]
-    batch = torch.broadcast_shapes(held.X.shape[:-2], X.shape[:-2], pairs.shape[:-2])
-    old_batch, runs = held.X.shape[:-2], batch.numel()
-    index = torch.arange(old_batch.numel(), device=X.device).reshape(old_batch).expand(batch).reshape(-1)
-    prior = held.prior
-    if prior.theta is not None:
-        prior = prior._replace(theta=prior.theta.expand(*batch, prior.theta.shape[-1]))
+    batch = given.joint_batch(held.X.shape[:-2], X.shape[:-2], pairs.shape[:-2])
+    runs, prior, known = batch.numel(), held.prior, held.known
+    if batch != held.X.shape[:-2]:
+        known = _expanded(known, held.X.shape[:-2], batch)
+        prior = prior if prior.theta is None else prior._replace(theta=prior.theta.expand(*batch, d + 1))
     X_old, X = held.X.expand(*batch, n, d), X.expand(*batch, k, d)
     side = prior.cross(X, X_old).reshape(runs, k, n)
     corner = prior.among(X, prior.nugget).reshape(runs, k, k)
     further = pairs.expand(*batch, *pairs.shape[-2:]).reshape(runs, -1, 2) + n
-    known = conditioning.extend(_model(choices, prior), _take(held.known, index), side, corner, further)
-    return _finish(prior, torch.cat([X_old, X], -2), known, choices)
+    known = conditioning.extend(_model(choices, prior), known, side, corner, further)
+    return prior, torch.cat([X_old, X], -2), known
 
 
 def predict(held: Held, X: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -161,15 +165,32 @@ def differentiable_evidence(held: Held, X: Tensor, choices: Choices) -> Tensor:
     return evidence.log_evidence(probit, A, held.known.dual).reshape(held.X.shape[:-2])
 
 
+def surrogate_of(held: Held, choices: Choices) -> Surrogate | None:
+    """Our Surrogate with all that it can say; None where the kernel is not one of ours."""
+    prior, (n, d) = held.prior, held.X.shape[-2:]
+    if held.surrogate is not None or prior.family is None or prior.theta is None:
+        return held.surrogate
+    preset, theta = replace(choices.preset, kernel=prior.family), prior.theta.reshape(-1, d + 1)
+    flat = fitted.hold(held.X.reshape(-1, n, d), theta, held.known, choices.method, preset)
+    return replace(flat, batch=held.X.shape[:-2])
+
+
+def is_plain(method: Method) -> bool:
+    """Whether the method's posterior is Laplace's, without a correction."""
+    return method.inference is Inference.LAPLACE and method.correction.weights is Weights.NONE
+
+
 def _finish(prior: Prior, X: Tensor, known: Conditioned, choices: Choices) -> Held:
-    batch, (n, d) = X.shape[:-2], X.shape[-2:]
-    ours, beta, root = None, known.beta, known.root
-    if prior.family is not None and prior.theta is not None:
-        preset = replace(choices.preset, kernel=prior.family)
-        theta = prior.theta.reshape(-1, d + 1)
-        ours = replace(fitted.hold(X.reshape(-1, n, d), theta, known, choices.method, preset), batch=batch)
-        beta, root = ours.latent.beta, ours.latent.root
-    return Held(prior, X, known, ours, beta.reshape(*batch, n), root.reshape(*batch, n, root.shape[-1]))
+    batch, n = X.shape[:-2], X.shape[-2]
+    held = Held(
+        prior, X, known, None, known.beta.reshape(*batch, n), known.root.reshape(*batch, n, known.root.shape[-1])
+    )
+    # The plain method's posterior is complete; the others' inference and correction are the Surrogate's.
+    ours = None if is_plain(choices.method) else surrogate_of(held, choices)
+    if ours is None:
+        return held
+    beta, root = ours.latent.beta, ours.latent.root
+    return held._replace(surrogate=ours, beta=beta.reshape(*batch, n), root=root.reshape(*batch, n, root.shape[-1]))
 
 
 def _model(choices: Choices, prior: Prior) -> Model:
@@ -177,8 +198,9 @@ def _model(choices: Choices, prior: Prior) -> Model:
     return model if prior.family is None else model._replace(family=prior.family)
 
 
-def _take(known: Conditioned, index: Tensor) -> Conditioned:
-    """The runs of these numbers, any of them more than once."""
+def _expanded(known: Conditioned, old: torch.Size, batch: torch.Size) -> Conditioned:
+    """The runs of the old batch, each as often as the new one holds it."""
+    index = torch.arange(old.numel(), device=known.K.device).reshape(old).expand(batch).reshape(-1)
     C = comparisons.incidence(known.C.pairs[index], known.C.n_points)
     dual = laplace.DualFit(*(part[index] for part in known.dual))
     K, A, L, beta, root = (part[index] for part in (known.K, known.A, known.L, known.beta, known.root))
