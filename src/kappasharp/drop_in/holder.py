@@ -113,6 +113,21 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
         return (K @ held.beta.unsqueeze(-1)).squeeze(-1).to(self.datapoints.dtype)
 
     @property
+    def unconsolidated_utility(self) -> Tensor | None:
+        """The same as `utility`: nothing is merged here."""
+        return self.utility
+
+    @property
+    def n(self) -> int:
+        """How many datapoints there are."""
+        return 0 if self.datapoints is None else self.datapoints.shape[-2]
+
+    @property
+    def m(self) -> int:
+        """How many comparisons there are."""
+        return 0 if self.comparisons is None else self.comparisons.shape[-2]
+
+    @property
     def converged(self) -> Tensor:
         """Whether every solve behind the posterior carries its certificate, (…)."""
         return self._held().converged
