@@ -112,17 +112,18 @@ def priors(kernel: ScaleKernel, shape: Shape) -> Priors | None:
     return Priors(lengthscale, box, (max(low, SHORTEST), min(high, LONGEST)))
 
 
-def cold_starts(priors: Priors, like: Tensor) -> list[Tensor]:
-    """Where a search starts that knows nothing: at the mode of the priors, and at ten times its output scale.
+def starts(priors: Priors, theta: Tensor) -> list[Tensor]:
+    """Where a search starts: at theta, if that is not the priors' own mode, and at the mode with ten times its scale.
 
-    From the mode alone a first long step sometimes ends in a basin of short length scales and a small output scale.
+    From the mode itself a first long step sometimes ends in a basin of short length scales and a small output scale;
+    from the more decisive model beside it the recorded states reach a higher evidence in the same time.
     """
     if isinstance(priors.lengthscale, Gamma) and priors.lengthscale.rate == 0.0:
-        return []  # flat: no mode
-    mode = priors.start(like.shape[-1] - 1).to(like).expand_as(like)
-    decisive = torch.cat([mode[..., :-1], mode[..., -1:] + math.log(10.0)], -1)
-    low, high = priors.bounds(like)
-    return [mode.clamp(low, high), decisive.clamp(low, high)]
+        return [theta]  # flat: no mode
+    mode = priors.start(theta.shape[-1] - 1).to(theta).expand_as(theta)
+    low, high = priors.bounds(theta)
+    decisive = torch.cat([mode[..., :-1], mode[..., -1:] + math.log(10.0)], -1).clamp(low, high)
+    return [decisive] if torch.allclose(mode, theta, rtol=0.0, atol=1e-6) else [theta, decisive]
 
 
 def _lengthscale_prior(base: Kernel, d: int) -> Gamma | DimensionScaledLogNormal | None:

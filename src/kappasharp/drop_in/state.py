@@ -145,14 +145,11 @@ def search(prior: Prior, X: Tensor, pairs: Tensor, choices: Choices) -> tuple[Te
         return None
     model = _model(choices, prior)._replace(priors=priors)
     flat, flat_pairs = X.reshape(-1, n, d), pairs.reshape(batch.numel(), -1, 2)
-    starts = [prior.theta.reshape(-1, d + 1)]
-    starts += [
-        cold
-        for cold in given.cold_starts(priors, starts[0])
-        if not torch.allclose(cold, starts[0], rtol=0.0, atol=1e-6)
-    ]
-    z = flat.new_zeros(flat_pairs.shape[:-1])
-    found = surrogate.fit_hyperparameters(model, evidence.gather(flat, flat_pairs), starts, z)
+    starts = given.starts(priors, prior.theta.reshape(-1, d + 1))
+    with torch.inference_mode():
+        z = flat.new_zeros(flat_pairs.shape[:-1])
+        found = surrogate.fit_hyperparameters(model, evidence.gather(flat, flat_pairs), starts, z)
+    found = loop.released(found)
     return found.theta.reshape(*batch, d + 1), found.converged.reshape(batch)
 
 
