@@ -143,15 +143,16 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
         return found
 
     @classmethod
-    def construct_inputs(cls, training_data: SupervisedDataset) -> dict[str, BotorchContainer | Tensor]:
-        """The first two arguments, from a RankingDataset."""
+    def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, BotorchContainer | Tensor]:
+        """The arguments for a RankingDataset's answers; `options` such as method and preset are passed on."""
         if not isinstance(training_data, RankingDataset):
             raise UnsupportedError(
                 f"`training_data` must be a RankingDataset, but got {type(training_data).__name__}: "
                 "the model learns from comparisons."
             )
         X: Any = training_data._X
-        return {"datapoints": X.values, "comparisons": torch.gather(X.indices, -1, training_data.Y.to(torch.long))}
+        ordered = torch.gather(X.indices, -1, training_data.Y.to(torch.long))
+        return {"datapoints": X.values, "comparisons": ordered, **options}
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
