@@ -88,14 +88,6 @@ def test_options_reach_the_model(started):
     assert model.surrogate.preset.priors == "botorch_0_6" and model.surrogate.method.gate.rule.name == "ALWAYS"
 
 
-def test_cross_validation_moves_hyperparameters_to_the_folds(started):
-    from ax.adapter.cross_validation import cross_validate
-
-    adapter, _ = ask(started)
-    results = cross_validate(adapter)
-    assert len(results.predicted) == len(results.observed) > 0
-
-
 def test_the_specification_is_stored_and_loaded():
     from ax.storage.json_store.decoder import object_from_json
     from ax.storage.json_store.encoder import object_to_json

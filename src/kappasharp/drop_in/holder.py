@@ -6,7 +6,7 @@ predicts always belongs to what it was given.
 
 import copy
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, no_type_check
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
@@ -22,6 +22,7 @@ from gpytorch.models.gp import GP
 from torch import Tensor
 
 from kappasharp.drop_in import data, kernel, state
+from kappasharp.drop_in.data import Choices
 from kappasharp.drop_in.evidence import KappaSharpMarginalLogLikelihood
 from kappasharp.drop_in.kernel import Shape
 from kappasharp.drop_in.state import Held
@@ -42,7 +43,15 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
     # Both are None in a model that knows only its prior.
     datapoints: Tensor
     comparisons: Tensor
+    likelihood: Likelihood
+    covar_module: Kernel
+    input_transform: InputTransform
+    _choices: Choices
+    _cache: Cache | None
+    _shares: bool
 
+    # Ax reads the names of the arguments from the signature, and the wrapper of a run-time checker would hide them.
+    @no_type_check
     def __init__(
         self,
         datapoints: Tensor | None,
@@ -58,7 +67,7 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
         # Not in the state dict: a state dict carries hyperparameters from one set of answers to another.
         self.register_buffer("datapoints", None, persistent=False)
         self.register_buffer("comparisons", None, persistent=False)
-        self._cache: Cache | None = None
+        self._cache = None
         self._shares = False
         if input_transform is not None:
             self.input_transform = input_transform
