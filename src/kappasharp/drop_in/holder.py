@@ -167,8 +167,8 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
 
     def set_train_data(
         self,
-        datapoints: Tensor | None = None,
-        comparisons: Tensor | None = None,
+        datapoints: Any = None,
+        comparisons: Any = None,
         strict: bool = False,
         update_model: bool = True,
     ) -> None:
@@ -190,7 +190,7 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
                 raise RuntimeError(f"Cannot modify {changed[0]} of {name} (expected {found[0]}, found {found[1]}).")
         self._set_data(X, P)
 
-    def _set_data(self, datapoints: Tensor, comparisons: Tensor) -> None:
+    def _set_data(self, datapoints: Any, comparisons: Any) -> None:
         X = data.points(datapoints)
         P = data.comparisons(comparisons, X)
         if X is not self.datapoints:
