@@ -70,7 +70,7 @@ def test_the_posterior_is_the_dense_one():
 
 def test_the_first_step_needs_no_factorization(monkeypatch):
     """Only the steps that the moved curvature asks for factorize, and the last for the covariance."""
-    K, pairs, before = whole(5, 20, 20)
+    K, _, before = whole(5, 20, 20)
     count = []
     factor = laplace.factor
     monkeypatch.setattr(laplace, "factor", lambda *arguments: (count.append(1), factor(*arguments))[1])

@@ -4,6 +4,17 @@ import json
 
 import pytest
 import torch
+from ax.adapter.registry import Cont_X_trans, Generators
+from ax.adapter.torch import TorchAdapter
+from ax.core import Experiment, Metric, Objective, OptimizationConfig, ParameterType, RangeParameter
+from ax.core.search_space import SearchSpace
+from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
+from ax.storage.json_store.decoder import object_from_json
+from ax.storage.json_store.encoder import object_to_json
+from botorch.acquisition.preference import qExpectedUtilityOfBestOption
+
+from kappasharp.ax_surrogate import surrogate_spec
+from kappasharp.botorch_model import KappaSharpGP
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ax's own, about itself and pandas
 
@@ -11,8 +22,6 @@ NAME = "pairwise_pref_query"
 
 
 def experiment():
-    from ax.core import Experiment, Metric, Objective, OptimizationConfig, ParameterType, RangeParameter
-    from ax.core.search_space import SearchSpace
 
     space = SearchSpace(
         [
@@ -40,11 +49,6 @@ def answer(trial):
 
 
 def ask(study, **options):
-    from ax.adapter.registry import Cont_X_trans
-    from ax.adapter.torch import TorchAdapter
-    from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
-
-    from kappasharp.ax_surrogate import surrogate_spec
 
     generator = BoTorchGenerator(surrogate_spec=surrogate_spec(**options))
     adapter = TorchAdapter(experiment=study, generator=generator, transforms=Cont_X_trans, fit_tracking_metrics=False)
@@ -53,7 +57,6 @@ def ask(study, **options):
 
 @pytest.fixture
 def started():
-    from ax.adapter.registry import Generators
 
     study = experiment()
     sobol = Generators.SOBOL(experiment=study, seed=0)
@@ -63,9 +66,6 @@ def started():
 
 
 def test_the_experiment_is_modelled_by_us_and_gets_better(started):
-    from botorch.acquisition.preference import qExpectedUtilityOfBestOption
-
-    from kappasharp.botorch_model import KappaSharpGP
 
     torch.manual_seed(0)
     best_before = max(utility(arm.parameters) for arm in started.arms_by_name.values())
@@ -89,10 +89,6 @@ def test_options_reach_the_model(started):
 
 
 def test_the_specification_is_stored_and_loaded():
-    from ax.storage.json_store.decoder import object_from_json
-    from ax.storage.json_store.encoder import object_to_json
-
-    from kappasharp.ax_surrogate import surrogate_spec
 
     spec = surrogate_spec(preset="modern")
     text = json.dumps(object_to_json(spec))

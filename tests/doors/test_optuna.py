@@ -1,15 +1,19 @@
-"""KappaSharpSampler in a real preferential study on SQLite: asked, answered, loaded again by another process's hands."""
+"""KappaSharpSampler in a real preferential study on SQLite: asked, answered, loaded again."""
 
 import math
 
+import optuna
 import pytest
+from optuna.distributions import FloatDistribution, IntDistribution
+from optuna_dashboard.preferential import create_study
+
+from kappasharp.errors import UnknownNameError
+from kappasharp.optuna_sampler import KappaSharpSampler, _from_unit, _to_unit
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::optuna.exceptions.ExperimentalWarning")
-optuna = pytest.importorskip("optuna")
 
 
 def sampler(**options):
-    from kappasharp.optuna_sampler import KappaSharpSampler
 
     return KappaSharpSampler(**options)
 
@@ -21,7 +25,6 @@ def storage(tmp_path):
 
 
 def study_on(storage, **options):
-    from optuna_dashboard.preferential import create_study
 
     return create_study(
         n_generate=2, storage=storage, study_name="taste", sampler=sampler(**options), load_if_exists=True
@@ -129,9 +132,6 @@ def test_a_sampler_without_a_seed_has_one_of_its_own():
 
 @pytest.mark.parametrize("x", [0.0, 0.13, 0.5, 1.0])
 def test_the_unit_interval_and_back(x):
-    from optuna.distributions import FloatDistribution, IntDistribution
-
-    from kappasharp.optuna_sampler import _from_unit, _to_unit
 
     for part in (FloatDistribution(-3.0, 5.0), FloatDistribution(1e-4, 1e2, log=True)):
         assert _to_unit({"p": _from_unit(x, part)}, {"p": part})[0] == pytest.approx(x, abs=1e-9)
@@ -142,7 +142,6 @@ def test_the_unit_interval_and_back(x):
 
 
 def test_a_wrong_method_is_refused():
-    from kappasharp.errors import UnknownNameError
 
     with pytest.raises(UnknownNameError, match="Did you mean 'adaptive'"):
         sampler(method="adaptve")

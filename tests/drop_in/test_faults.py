@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 from botorch.acquisition.preference import AnalyticExpectedUtilityOfBestOption, qExpectedUtilityOfBestOption
+from botorch.exceptions.warnings import NumericsWarning
 from botorch.models import pairwise_gp as theirs
 from botorch.models.likelihoods.pairwise import PairwiseProbitLikelihood
 from botorch.sampling.normal import SobolQMCNormalSampler
 from scipy import optimize
 
 from kappasharp.botorch_model import KappaSharpGP
-from kappasharp.core import likelihood
+from kappasharp.core import laplace, likelihood
 from tests.drop_in.examples import ours, pairwise_gp, preferences, quiet, recorded
 
 ROOT_2 = math.sqrt(2.0)
@@ -98,10 +99,6 @@ def test_a_map_that_did_not_converge_is_not_silent(watched, recwarn):
 
 
 def test_without_a_certificate_ours_says_so(monkeypatch):
-    from botorch.exceptions.warnings import NumericsWarning
-
-    from kappasharp.core import laplace
-
     monkeypatch.setattr(laplace, "PLAIN_ITERATIONS", 1)
     monkeypatch.setattr(laplace, "DAMPED_ITERATIONS", 1)
     X, P = recorded(*HARD)

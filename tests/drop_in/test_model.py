@@ -1,4 +1,4 @@
-"""KappaSharpGP against PairwiseGP where that is right, against itself in another form, and against finite differences."""
+"""KappaSharpGP against PairwiseGP where that is right, against its own other forms and finite differences."""
 
 import copy
 import io
