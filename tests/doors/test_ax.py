@@ -16,8 +16,6 @@ from botorch.acquisition.preference import qExpectedUtilityOfBestOption
 from kappasharp.ax_surrogate import surrogate_spec
 from kappasharp.botorch_model import KappaSharpGP
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Ax's own, about itself and pandas
-
 NAME = "pairwise_pref_query"
 
 
@@ -32,7 +30,8 @@ def experiment():
     return Experiment(
         name="taste",
         search_space=space,
-        optimization_config=OptimizationConfig(Objective(metric=Metric(NAME), minimize=False)),
+        optimization_config=OptimizationConfig(Objective(expression=NAME, metric_name_to_signature={NAME: NAME})),
+        tracking_metrics=[Metric(NAME)],
     )
 
 

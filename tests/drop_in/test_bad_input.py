@@ -21,7 +21,7 @@ def test_single_precision_is_warned_about_as_in_botorch():
 
 
 def test_inputs_outside_the_unit_cube_are_warned_about_unless_they_are_scaled():
-    with pytest.warns(InputDataWarning, match="not contained to the unit cube: it reaches from .* to .*Normalize"):
+    with pytest.warns(InputDataWarning, match=r"not contained to the unit cube: it reaches from .* to .*Normalize"):
         KappaSharpGP(X * 10.0, P)
     KappaSharpGP(X * 10.0, P, input_transform=Normalize(d=3))
 
@@ -77,7 +77,7 @@ def test_pairwise_gps_own_settings_are_said_to_do_nothing():
 
 
 def test_names_and_numbers_are_checked():
-    with pytest.raises(UnknownNameError, match="is called 'metod'[.] Did you mean 'method'"):
+    with pytest.raises(UnknownNameError, match=r"is called 'metod'\. Did you mean 'method'"):
         KappaSharpGP(X, P, metod="baseline")
     with pytest.raises(UnknownNameError, match="Did you mean 'adaptive'"):
         KappaSharpGP(X, P, method="adaptve")
