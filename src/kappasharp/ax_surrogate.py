@@ -27,8 +27,8 @@ def _fit(model: KappaSharpGP, mll_class: Any, mll_options: Any = None) -> None:
 def surrogate_spec(**options: Any) -> SurrogateSpec:
     """A specification for Ax's BoTorchGenerator; `options` are KappaSharpGP's own, such as method and preset.
 
-    The preset is "modern" unless they say otherwise: an experiment is a loop over EUBO, and there an expected answer must
-    not be forgotten (Departure 10). Ax scales the parameters to the unit cube itself.
+    The preset is "modern" unless they say otherwise, as in our own loop. Ax scales the parameters to the unit cube
+    itself.
     """
     config = ModelConfig(
         botorch_model_class=KappaSharpGP,
