@@ -82,7 +82,7 @@ class KappaSharpGP(Holder):
 
     def subset_output(self, idcs: list[int]) -> "KappaSharpGP":
         """The model itself: it has one output."""
-        if [index % 1 if index in (0, -1) else index for index in idcs] != [0]:
+        if list(idcs) not in ([0], [-1]):
             raise InvalidValueError(f"`idcs` must be [0], for the model has one output, but got {idcs}.")
         return self
 
