@@ -258,8 +258,11 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
         X = self.transform_inputs(self.datapoints).double()
         return state.differentiable_evidence(held, X, self._choices)
 
-    def fit(self) -> "Holder":
-        """Hyperparameters that maximise the evidence under the kernel's priors, by our own search where it can."""
+    def fit(self, thorough: bool = False) -> "Holder":
+        """Hyperparameters that maximise the evidence under the kernel's priors, by our own search where it can.
+
+        `thorough` starts it once more, from the priors' mode: half as long again, for data with two explanations.
+        """
         if self.datapoints is None:
             raise InvalidValueError("`fit()` must have data, but got none: `set_train_data(datapoints, comparisons)`.")
         self.train()
@@ -267,7 +270,7 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
         with torch.no_grad():
             X = self.transform_inputs(self.datapoints).double()
         learnable = hasattr(self, "input_transform") and any(p.requires_grad for p in self.input_transform.parameters())
-        found = None if learnable else state.search(prior, X, self.comparisons, self._choices)
+        found = None if learnable else state.search(prior, X, self.comparisons, self._choices, thorough)
         if found is None:
             fit_gpytorch_mll(KappaSharpMarginalLogLikelihood(self.likelihood, self))
             return self.eval()

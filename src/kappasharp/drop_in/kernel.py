@@ -112,18 +112,20 @@ def priors(kernel: ScaleKernel, shape: Shape) -> Priors | None:
     return Priors(lengthscale, box, (max(low, SHORTEST), min(high, LONGEST)))
 
 
-def starts(priors: Priors, theta: Tensor) -> list[Tensor]:
-    """Where a search starts: at theta, if that is not the priors' own mode, and at the mode with ten times its scale.
+def starts(priors: Priors, theta: Tensor, thorough: bool) -> list[Tensor]:
+    """Where a search starts: at the priors' mode with ten times its output scale; at theta, if that is not the mode.
 
-    From the mode itself a first long step sometimes ends in a basin of short length scales and a small output scale;
-    from the more decisive model beside it the recorded states reach a higher evidence in the same time.
+    From the mode itself a first long step sometimes ends in a basin of short length scales and a small output scale: on
+    137 data sets each start alone missed the better of both ends three times, the mode by up to 2.5 nats, the more
+    decisive model beside it by up to 0.2. `thorough` starts from the mode too.
     """
     if isinstance(priors.lengthscale, Gamma) and priors.lengthscale.rate == 0.0:
         return [theta]  # flat: no mode
     mode = priors.start(theta.shape[-1] - 1).to(theta).expand_as(theta)
     low, high = priors.bounds(theta)
-    decisive = torch.cat([mode[..., :-1], mode[..., -1:] + math.log(10.0)], -1).clamp(low, high)
-    return [decisive] if torch.allclose(mode, theta, rtol=0.0, atol=1e-6) else [theta, decisive]
+    decisive = torch.cat([mode[..., :-1], mode[..., -1:] + math.log(10.0)], -1)
+    own = [] if torch.allclose(mode, theta, rtol=0.0, atol=1e-6) else [theta]
+    return own + [start.clamp(low, high) for start in ([decisive, mode] if thorough else [decisive])]
 
 
 def _lengthscale_prior(base: Kernel, d: int) -> Gamma | DimensionScaledLogNormal | None:

@@ -134,7 +134,7 @@ def predict(held: Held, X: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def search(prior: Prior, X: Tensor, pairs: Tensor, choices: Choices) -> tuple[Tensor, Tensor] | None:
+def search(prior: Prior, X: Tensor, pairs: Tensor, choices: Choices, thorough: bool) -> tuple[Tensor, Tensor] | None:
     """The hyperparameters (*batch, d + 1) that maximise the evidence under the kernel's priors, and their certificates.
 
     None where our search cannot honour the kernel's priors and constraints.
@@ -145,7 +145,7 @@ def search(prior: Prior, X: Tensor, pairs: Tensor, choices: Choices) -> tuple[Te
         return None
     model = _model(choices, prior)._replace(priors=priors)
     flat, flat_pairs = X.reshape(-1, n, d), pairs.reshape(batch.numel(), -1, 2)
-    starts = given.starts(priors, prior.theta.reshape(-1, d + 1))
+    starts = given.starts(priors, prior.theta.reshape(-1, d + 1), thorough)
     with torch.inference_mode():
         z = flat.new_zeros(flat_pairs.shape[:-1])
         found = surrogate.fit_hyperparameters(model, evidence.gather(flat, flat_pairs), starts, z)
