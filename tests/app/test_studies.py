@@ -197,7 +197,7 @@ def test_bad_options_are_sentences(shell):
     shell.refused("tell", "s", "c", code=2, says="'c' is not one of")
     shell.refused("best", "s", code=2, says="The study 's' has no answers yet")
     shell.refused("undo", "s", code=2, says="There is nothing to undo: 'me' has no answer in 's'")
-    shell.refused("export", "s", "x.txt", code=2, says="must end in .json, .csv or .parquet")
+    shell.refused("export", "s", "x.txt", code=2, says="must end in .json, .csv, .parquet or .html")
     shell.refused("export", "s", "x.html", code=2, says="has no answers yet")
 
 

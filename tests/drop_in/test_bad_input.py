@@ -92,3 +92,12 @@ def test_candidates_of_another_dimension_or_batch_are_refused():
         KappaSharpGP(X, P).posterior(torch.rand(4, 2))
     with pytest.raises(RuntimeError):
         KappaSharpGP(*batch([0, 1, 2])).posterior(torch.rand(2, 4, 3))
+
+
+def test_pairwise_gps_own_marginal_likelihood_is_refused_in_words():
+    from botorch.fit import fit_gpytorch_mll  # noqa: PLC0415
+    from botorch.models.pairwise_gp import PairwiseLaplaceMarginalLogLikelihood  # noqa: PLC0415
+
+    model = KappaSharpGP(torch.rand(6, 2), torch.tensor([[0, 1], [2, 3], [4, 5]]))
+    with pytest.raises(UnsupportedError, match="KappaSharpMarginalLogLikelihood"):
+        fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))

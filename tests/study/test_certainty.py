@@ -160,3 +160,11 @@ class TestAdvice:
         pair = study.ask()
         study.tell(pair, "a")
         assert len(study.diagnostics().groups) == 1
+
+
+def test_in_a_small_space_one_can_be_sure():
+    """Three designs, thirty consistent answers: the best is preferred to both others, and nothing is left."""
+    study = ks.optimize({"a": ["x", "y", "z"]}, lambda a, b: a["a"] > b["a"], 30)
+    best = study.best
+    assert best.params == {"a": "z"} and best.beats_random > 0.95 and best.room_left < 0.05
+    assert best.advice.what == "could_stop"

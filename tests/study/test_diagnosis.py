@@ -82,7 +82,7 @@ def test_a_slip_among_many_answers_is_a_surprise():
             study.add_comparison(high, low)
     slip = study.add_comparison(ladder[0], ladder[10])
     found = study.diagnostics()
-    assert found.surprises == [slip.event] and f"would not have expected {slip.event}" in str(found)
+    assert found.surprises == [slip.event] and f"would not have expected answer {slip.event}" in str(found)
 
 
 def test_ties_skips_and_voters_are_counted():

@@ -197,3 +197,22 @@ def test_designs_drawn_are_those_of_a_longer_draw():
     definition = define(TWO, seed=1, method="baseline", preset="modern", first_pairs=5)
     assert questions.sobol(definition, 0, 8) == questions.sobol(definition, 0, 16)[:8]
     assert questions.sobol(definition, 4, 4) == questions.sobol(definition, 0, 8)[4:]
+
+
+def test_one_and_true_are_two_choices():
+    study = ks.create_study({"x": [1, True]}, storage="sqlite://")
+    for _ in range(8):
+        pair = study.ask()
+        assert type(pair.a["x"]) is not type(pair.b["x"])
+        study.tell(pair, "a" if pair.a["x"] is True else "b")
+    assert study.best_params["x"] is True and len(study.history.options) == 2
+
+
+def test_threads_are_given_back():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        study = run(TWO, 7)
+        assert study.best.n_comparisons == 7 and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

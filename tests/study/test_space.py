@@ -220,3 +220,16 @@ def test_other_libraries_numbers_are_stored_as_pythons():
     design = found.check({"x": np.float64(0.5), "n": np.int32(4)})
     assert [type(value) for value in design.values()] == [float, int]
     assert isinstance(found, Space) and space(found) is found
+
+
+def test_values_are_as_people_write_them():
+    assert Float(0.0, 1.0, step=0.1).values == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    assert Float(0.0, 1.0, step=0.3).values == (0.0, 0.3, 0.6, 0.9)
+    assert Float(0.5, 8.0, log=True).decode([1.0]) == 8.0 and Float(0.5, 8.0, log=True).decode([0.0]) == 0.5
+    assert {type(value) for value in Float(1, 9, step=1).values} == {float}
+    assert {type(value) for value in Int(1.0, 9.0, step=2.0).values} == {int}
+
+
+def test_a_range_wider_than_numbers_reach_is_refused():
+    with pytest.raises(InvalidValueError, match="a width that a number can hold"):
+        space({"x": (-1e308, 1e308)})

@@ -272,6 +272,11 @@ def test_a_url_that_is_none_is_refused(bad):
         Storage(bad)
 
 
+def test_a_database_whose_library_is_missing_is_refused_in_words():
+    with pytest.raises(StorageError, match=r"needs the library 'MySQLdb'.*SQLite and PostgreSQL"):
+        Storage("mysql://x/y")
+
+
 def test_a_server_that_is_not_there_and_no_password_in_the_words():
     with pytest.raises(StorageError, match="refused") as caught:
         Storage("postgresql://somebody:secret@127.0.0.1:1/none")

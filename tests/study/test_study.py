@@ -5,8 +5,10 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import kappasharp as ks
 from kappasharp.errors import (
@@ -422,6 +424,11 @@ class TestOptimize:
         first = study.history.asked[1][0]
         assert score(study.best_params) > max(score(first.a), score(first.b))
         assert study.best.n_comparisons == 20
+
+    def test_other_libraries_booleans_are_answers(self):
+        for kind in (np.bool_, torch.tensor):
+            study = ks.optimize({"x": (0.0, 1.0)}, lambda a, b, kind=kind: kind(a["x"] > b["x"]), 6)
+            assert len(study.history.counted()) == 6
 
     def test_true_and_false_are_answers(self):
         study = ks.optimize({"x": (0.0, 1.0)}, lambda a, b: a["x"] > b["x"], 8)

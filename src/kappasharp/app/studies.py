@@ -9,7 +9,7 @@ import click
 
 from kappasharp.app import report, study_file, tables
 from kappasharp.app.words import in_format, in_words, say, show
-from kappasharp.errors import CorruptedError, InvalidValueError, KappaSharpError, StalePairError
+from kappasharp.errors import CorruptedError, DuplicateNameError, InvalidValueError, KappaSharpError, StalePairError
 from kappasharp.study import studies as doors
 from kappasharp.study.events import ANSWERS, DEFAULT_VOTER
 from kappasharp.study.history import Pair
@@ -215,6 +215,8 @@ def export(storage: str | None, study: str, path: Path, style: str, **options: A
     with in_words():
         found = opened(study, storage, options["through"])
         is_report = path.suffix == ".html"
+        if path.suffix not in (".html", ".json", ".csv", ".parquet"):
+            raise InvalidValueError(f"PATH must end in .json, .csv, .parquet or .html, but got {str(path)!r}.")
         written = report.write_html(found, path) if is_report else found.export(path, table=options["table"])
     show(style, {"study": found.name, "path": str(written)}, [str(written)])
 
@@ -227,7 +229,12 @@ def export(storage: str | None, study: str, path: Path, style: str, **options: A
 def import_(storage: str | None, path: Path, name: str | None, style: str) -> None:
     """Make a study of a JSON file that `export` wrote."""
     with in_words():
-        found = doors.import_json(path, storage=storage, study_name=name)
+        try:
+            found = doors.import_json(path, storage=storage, study_name=name)
+        except DuplicateNameError as error:
+            raise InvalidValueError(
+                "A study of that name is already there; `--name` gives the imported one another."
+            ) from error
     answers = len(found.history.counted())
     say(f"Made in {found.storage.url}, with {tables.count(answers, 'answer')}.")
     show(style, {"study": found.name, "storage": found.storage.url, "answers": answers}, [found.name])

@@ -122,6 +122,14 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
         return (K @ held.beta.unsqueeze(-1)).squeeze(-1).to(self.datapoints.dtype)
 
     @property
+    def unconsolidated_comparisons(self) -> Tensor:
+        """What PairwiseGP's own marginal likelihood asks for first; it cannot go on from here."""
+        raise UnsupportedError(
+            "`PairwiseLaplaceMarginalLogLikelihood` must be given a PairwiseGP, but got a KappaSharpGP; "
+            "`KappaSharpMarginalLogLikelihood(model.likelihood, model)` takes its place, or `model.fit()`."
+        )
+
+    @property
     def unconsolidated_utility(self) -> Tensor | None:
         """The same as `utility`: nothing is merged here."""
         return self.utility

@@ -16,7 +16,7 @@ from kappasharp.methods.fitted import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
-from kappasharp.study.questions import Model, sobol
+from kappasharp.study.questions import Model, one_thread, sobol
 from kappasharp.study.space import Design
 
 What = Literal["go_on", "could_stop", "not_enough_signal", "link_groups"]
@@ -24,6 +24,8 @@ What = Literal["go_on", "could_stop", "not_enough_signal", "link_groups"]
 RANDOM, POOL, PROMISING, SAMPLES = 256, 1024, 160, 256
 # On the diagonal of a covariance that is drawn from, in prior variances: it moves a draw by 1e-4 deviations.
 DRAW_JITTER = 1e-8
+# Closer than this in the cube is the design itself.
+ITSELF = 1e-9
 # When the advice changes its mind.
 ENOUGH_PREFERRED, ENOUGH_ROOM = 0.95, 0.1
 LEAST_PREFERRED, LEAST_ANSWERS = 0.6, 3
@@ -71,9 +73,10 @@ class Figures(NamedTuple):
     @property
     def room(self) -> float:
         """How much of the way from an ordinary design to the best there is lies still ahead."""
-        return self.gap / (self.gap + self.ahead) if self.gap + self.ahead > 0.0 else 1.0
+        return self.gap / (self.gap + self.ahead) if self.gap > 0.0 else 0.0
 
 
+@one_thread()
 def best(definition: Definition, history: History, model: Model) -> Best:
     """The best design seen, by the model of all answers."""
     place = int(model.surrogate.utility.argmax())
@@ -95,7 +98,11 @@ def figures(definition: Definition, model: Model, place: int) -> Figures:
     """How the design at a place stands in the space."""
     X, surrogate = model.state.points[0], model.surrogate
     pool = _pool(definition)
-    ordinary = surrogate.contrast(X[place].expand(RANDOM, -1), pool[:RANDOM])
+    # The design itself is no rival: in a space of three it would take a third of the figure.
+    others = pool[:RANDOM][(pool[:RANDOM] - X[place]).abs().amax(-1) > ITSELF]
+    if not len(others):
+        return Figures(1.0, 0.0, 0.0)
+    ordinary = surrogate.contrast(X[place].expand_as(others), others)
     gap = _gap(surrogate, X, place, pool, stream(definition.seed, "certainty").initial_seed() % 2**31)
     return Figures(float(_above(ordinary).mean()), max(float(ordinary.mean.mean()), 0.0), gap)
 

@@ -162,12 +162,13 @@ def _about_contradictions(found: Diagnosis) -> list[str]:
     lines = []
     for earlier, later in found.opposite_answers:
         lines.append(f"Answer {later} contradicts answer {earlier}: the same two designs, the other way round.")
-    if found.cycle and not found.opposite_answers:
+    if len(found.cycle) > 2:  # noqa: PLR2004
         ring = " over ".join(str(option) for option in [*found.cycle, found.cycle[0]])
         lines.append(f"The answers go in a circle: option {ring}.")
     if found.surprises:
         which = ", ".join(str(event) for event in found.surprises)
-        lines.append(f"The model would not have expected {which}: a slip, a change of mind, or something to learn.")
+        name = "answer" if len(found.surprises) == 1 else "answers"
+        lines.append(f"The model would not have expected {name} {which}: a slip, a change of mind, or news to it.")
     lines.append(
         "Every solve carries its certificate."
         if found.status == "ok"

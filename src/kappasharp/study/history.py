@@ -85,7 +85,7 @@ class History:
 
     def option(self, design: Mapping[str, Value]) -> int | None:
         """The number of a design that was seen."""
-        return self._index.get(_key(design))
+        return self._index.get(design_key(design))
 
     def open_pair(self, voter: str) -> Pair | None:
         """The pair that waits for this voter's answer."""
@@ -103,7 +103,7 @@ class History:
 
     def numbers(self, pair: Pair) -> tuple[int, int]:
         """The options' numbers of a pair that was asked."""
-        return self._index[_key(pair.a)], self._index[_key(pair.b)]
+        return self._index[design_key(pair.a)], self._index[design_key(pair.b)]
 
     def last_of(self, voter: str) -> int | None:
         """The number of this voter's last answer or comparison that still counts."""
@@ -119,7 +119,7 @@ class History:
         return next((memo for memo in notes if memo["answers"] < n_answers), None)
 
     def _note(self, design: Design) -> int:
-        number = self._index.setdefault(_key(design), len(self.options))
+        number = self._index.setdefault(design_key(design), len(self.options))
         if number == len(self.options):
             self.options.append(design)
         return number
@@ -160,6 +160,7 @@ class History:
         one.answer, one.amended = event.answer, True
 
 
-def _key(design: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
+def design_key(design: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
+    """What tells designs apart."""
     # 1, 1.0 and True are one key to Python; a design of a study has one type for each parameter, but choices may mix.
     return tuple((f"{name}:{isinstance(value, bool)}", value) for name, value in design.items())

@@ -8,20 +8,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.study import ranges
+from kappasharp.study.ranges import finite
 
 Value = float | int | str | bool | None
 # Two values of a float closer than this share of its range count as the same unless `jnd` says otherwise.
 DEFAULT_JND = 1.0 / 200.0
 # A value may miss a range's end or a step by this share of the range: what rounding in other programs leaves.
 SLACK = 1e-9
-MOST_LEVELS = 100_000
 TWO = 2
 
 
@@ -74,39 +75,17 @@ class _Number(_Lattice):
     def __post_init__(self) -> None:
         for name in ("low", "high"):
             object.__setattr__(self, name, self._number(getattr(self, name), f"`{self._kind}({name}=...)`"))
-        if self.low >= self.high:
-            raise InvalidValueError(
-                f"`{self._kind}` must have low < high, but got low={self.low:g}, high={self.high:g}; a value that "
-                "never changes is `Fixed(value)`."
-            )
-        if not isinstance(self.log, bool):
-            raise InvalidTypeError(f"`{self._kind}(log=...)` must be True or False, but got {self.log!r}.")
-        if self.log and self.low <= 0:
-            raise InvalidValueError(
-                f"`{self._kind}(log=True)` must have low > 0, for zero has no logarithm, but got low={self.low:g}."
-            )
+        ranges.check_range(self._kind, self.low, self.high, self.log)
         if self.step is not None and not self._number(self.step, f"`{self._kind}(step=...)`") > 0:
             raise InvalidValueError(f"`{self._kind}(step=...)` must be above 0, but got {self.step!r}.")
         if self.jnd is not None and not finite(self.jnd, f"`{self._kind}(jnd=...)`") >= 0:
             raise InvalidValueError(f"`{self._kind}(jnd=...)` must not be below 0, but got {self.jnd!r}.")
-        self._check_step()
+        if self.step is not None:
+            ranges.check_step(self._kind, self.low, self.high, self.step)
         if self.jnd is not None and self.tolerance >= 1.0:
             raise InvalidValueError(
                 f"`{self._kind}(jnd=...)` must be smaller than the range {self.low:g} to {self.high:g}, but got "
                 f"{self.jnd:g}: nobody could tell any two values apart."
-            )
-
-    def _check_step(self) -> None:
-        if self.step is None:
-            return
-        if self.step > self.high - self.low:
-            raise InvalidValueError(
-                f"`{self._kind}(step=...)` must fit in the range {self.low:g} to {self.high:g}, but got {self.step:g}."
-            )
-        if (self.high - self.low) / self.step > MOST_LEVELS:
-            raise InvalidValueError(
-                f"`{self._kind}` must not have more than {MOST_LEVELS} values, but got "
-                f"{(self.high - self.low) / self.step:.0f} from {self.low:g} to {self.high:g}; `Float` has no limit."
             )
 
     @property
@@ -114,7 +93,7 @@ class _Number(_Lattice):
         return type(self).__name__
 
     def _number(self, value: Any, name: str) -> float:
-        return finite(value, name)
+        return float(finite(value, name))
 
     @cached_property
     def values(self) -> tuple[float, ...] | None:
@@ -122,7 +101,12 @@ class _Number(_Lattice):
         if self.step is None:
             return None
         count = math.floor((self.high - self.low) / self.step * (1.0 + SLACK))
-        return tuple(min(self.low + i * self.step, self.high) for i in range(count + 1))
+        return tuple(min(self._step_at(i), self.high) for i in range(count + 1))
+
+    def _step_at(self, i: int) -> float:
+        """low + i·step, without the digits that only binary arithmetic puts there: 0.3, not 0.30000000000000004."""
+        assert self.step is not None
+        return self._number(float(f"{self.low + i * self.step:.12g}"), f"`{self._kind}`")
 
     @property
     def _top(self) -> float:
@@ -141,6 +125,8 @@ class _Number(_Lattice):
         """The value at, or on the lattice nearest to, a coordinate."""
         if self.values is not None:
             return self.nearest(coordinates)
+        if coordinates[0] in (0.0, 1.0):
+            return self.high if coordinates[0] else self.low
         low, high = self._scaled(self.low), self._scaled(self.high)
         number = low + (high - low) * coordinates[0]
         return min(max(math.exp(number) if self.log else number, self.low), self.high)
@@ -159,7 +145,7 @@ class _Number(_Lattice):
             raise InvalidValueError(f"`{name}` must be from {self.low:g} to {self._top:g}, but got {value!r}.")
         if self.step is None:
             return min(max(number, self.low), self.high)
-        found = self.low + round((number - self.low) / self.step) * self.step
+        found = self._step_at(round((number - self.low) / self.step))
         if abs(found - number) > slack:
             raise InvalidValueError(
                 f"`{name}` must be {self.low:g} plus a multiple of {self.step:g}, but got {value!r}; "
@@ -274,15 +260,6 @@ class Fixed:
 
 Tuned = Float | Int | Categorical
 Parameter = Tuned | Fixed
-
-
-def finite(value: Any, name: str) -> float:
-    """A finite number as Python's own, or a sentence."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidTypeError(f"{name} must be a number, but got {value!r}.")
-    if not math.isfinite(value):
-        raise InvalidValueError(f"{name} must be a finite number, but got {value!r}.")
-    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _plain(value: Any) -> Value:

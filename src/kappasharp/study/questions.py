@@ -5,7 +5,8 @@ to a design already seen where the two cannot be told apart, and a pair that was
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
@@ -23,7 +24,7 @@ from kappasharp.methods.threshold import with_threshold
 from kappasharp.streams import stream, uniform
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin
-from kappasharp.study.history import History
+from kappasharp.study.history import History, design_key
 from kappasharp.study.seen import Seen
 from kappasharp.study.space import Design
 
@@ -49,6 +50,18 @@ class Model(NamedTuple):
     surrogate: Surrogate
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """The matrices of one study are small: several threads would wait for each other more than they work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
 def next_pair(definition: Definition, history: History, model: Model | None = None) -> Asked:
     """The pair to ask, whoever asks for it; `model` is the history's own where it is at hand."""
     if history.queue:
@@ -70,6 +83,7 @@ def data(definition: Definition, history: History) -> Data:
     return Data(options, Answers(X, torch.tensor([pairs]), torch.tensor([ties]) if any(ties) else None))
 
 
+@one_thread()
 def learn(definition: Definition, history: History) -> Model:
     """The model of all answers so far."""
     found = data(definition, history)
@@ -217,7 +231,7 @@ def _instead(definition: Definition, seen: Seen, model: Model, pair: tuple[Desig
     """The pair with the largest EUBO among promising designs that makes a question; if none does, the best distinct."""
     space = definition.space
     pool = [seen.history.options[number] for number in model.options] + list(pair) + sobol(definition, 0, POOL)
-    designs = list({tuple(design.items()): design for design in map(seen.nearest, pool)}.values())
+    designs = list({design_key(design): design for design in map(seen.nearest, pool)}.values())
     X = space.points(designs)
     pairs = [
         (i, j) for i, j in combinations(_promising(model.surrogate, X), 2) if not space.same(designs[i], designs[j])

@@ -137,6 +137,11 @@ class Storage:
             yield
         except IntegrityError:
             raise
+        except ModuleNotFoundError as error:
+            raise StorageError(
+                f"The database {self.url} needs the library {error.name!r}, which is not installed. SQLite and "
+                "PostgreSQL (extra `postgres`) are the databases that are tested."
+            ) from error
         except (ArgumentError, NoSuchModuleError) as error:
             raise StorageError(
                 f"`storage` must be a URL such as sqlite:///study.db or postgresql+psycopg://user@host/name, but got "

@@ -161,6 +161,8 @@ def optimize(space: Any, prefer: Prefer, n: int, *, storage: str | Storage | Non
 
 
 def _answer(given: Any) -> str:
+    # NumPy and torch have booleans of their own.
+    given = given.item() if hasattr(given, "item") and getattr(given, "shape", None) == () else given
     if isinstance(given, bool):
         return "a" if given else "b"
     if given not in ANSWERS:

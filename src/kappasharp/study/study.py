@@ -11,8 +11,8 @@ from kappasharp.study.certainty import Best
 from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.diagnosis import Diagnosis
 from kappasharp.study.events import DEFAULT_VOTER, Added, Amended, Answered, Asked, Event, Queued, Stored, Undone
-from kappasharp.study.history import Comparison, History, Pair
-from kappasharp.study.parameters import finite
+from kappasharp.study.history import Comparison, History, Pair, design_key
+from kappasharp.study.ranges import finite
 from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
 
@@ -172,7 +172,7 @@ class Study:
 
     def _designs(self, one: Any, other: Any, *names: str) -> tuple[Design, Design]:
         first, second = self.space.check(one), self.space.check(other)
-        if first == second:
+        if design_key(first) == design_key(second):
             raise InvalidValueError(f"`{names[0]}` and `{names[1]}` must be two designs, but got {first} twice.")
         return first, second
 
@@ -181,7 +181,9 @@ class Study:
         with self._lock:
             counted = self._history.counted()
             if not counted:
-                raise InvalidValueError(f"The study {self.name!r} has no answers yet; `ask` and `tell` come first.")
+                raise InvalidValueError(
+                    f"The study {self.name!r} has no answers yet that tell anything; `ask` and `tell` come first."
+                )
             memo = self._history.memo(len(counted))
             key = (tuple((one.event, one.answer) for one in counted), id(memo))
             if self._learnt is None or self._learnt[0] != key:
