@@ -7,6 +7,7 @@ import torch
 
 from kappasharp.app import demo as demonstration
 from kappasharp.app import listing
+from kappasharp.app.serve import serve
 
 PLOT_WIDTH, PLOT_HEIGHT = 64, 9
 # Command -> its module, and the extra that brings its libraries.
@@ -51,6 +52,7 @@ def main() -> None:
 
 main.add_command(listing.problems)
 main.add_command(listing.methods)
+main.add_command(serve)
 
 
 @main.command()

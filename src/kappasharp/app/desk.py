@@ -1,0 +1,131 @@
+"""One study on the page: pairs for its voters, their answers, what the views show. All computing is done elsewhere."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from kappasharp.app import thinking
+from kappasharp.app.crew import Crew, CrewError
+from kappasharp.app.gallery import Gallery
+from kappasharp.app.rendering import Card
+from kappasharp.app.speculation import Speculation
+from kappasharp.app.thinking import Plain, Snapshot
+from kappasharp.errors import InvalidValueError, StalePairError
+from kappasharp.study.events import Answer, Asked
+from kappasharp.study.history import Comparison, Pair
+from kappasharp.study.space import Design
+from kappasharp.study.study import Study
+
+LIMIT = 120.0
+off_loop = asyncio.to_thread
+
+
+class Desk:
+    """A study, its renderer, and the workers that think and draw for it."""
+
+    def __init__(self, study: Study, renderer: str | None, thinkers: Crew, gallery: Gallery) -> None:
+        self.study, self.renderer, self.thinkers, self.gallery = study, renderer, thinkers, gallery
+        self.speculation = Speculation(thinkers, lambda a, b: gallery.prepare(self.renderer, a, b))
+        self._views: dict[str, tuple[int, asyncio.Task[Plain]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def pair(self, voter: str) -> Pair:
+        """The pair that waits for this voter."""
+        history = await off_loop(lambda: self.study.history)
+        pair = history.open_pair(voter)
+        if pair is None:
+            pair = await self._ask(voter, None)
+        await self._look_ahead(pair)
+        return pair
+
+    async def answer(self, voter: str, number: int, answer: Answer, seconds: float | None) -> tuple[Comparison, Pair]:
+        """Store an answer; when this returns it is durable, and the next pair is open."""
+        await self._check_voter(voter, number)
+        done = await off_loop(lambda: self.study.tell(number, answer, seconds=seconds))
+        proposed = await self.speculation.take(voter, done.event - 1, number, answer)
+        pair = await self._ask(voter, proposed)
+        await self._look_ahead(pair)
+        return done, pair
+
+    async def _check_voter(self, voter: str, number: int) -> None:
+        """One voter's pair takes no answer from another."""
+        history = await off_loop(lambda: self.study.history)
+        if number in history.asked and history.asked[number][0].voter != voter:
+            raise StalePairError(f"Pair {number} was put before another voter.", history.open_pair(voter))
+
+    async def undo(self, voter: str) -> Pair:
+        """Take back this voter's last answer; the pair that is open then."""
+        await off_loop(self.study.undo, voter)
+        return await self.pair(voter)
+
+    async def write(self, action: Callable[[], Any]) -> None:
+        """Change the study in some other way."""
+        await off_loop(action)
+
+    async def _ask(self, voter: str, proposed: Asked | None) -> Pair:
+        if proposed is None:
+            proposed = await self._propose(await off_loop(thinking.snapshot, self.study))
+        return await off_loop(lambda: self.study.ask(voter, proposed=proposed))
+
+    async def _propose(self, at: Snapshot) -> Asked:
+        """The next pair, by a worker if one is there; the first ones take seconds to start."""
+        if self.thinkers.is_warm:
+            try:
+                found: Asked = await self.thinkers.result(self.thinkers.submit(thinking.next_pair, at), LIMIT)
+            except CrewError:
+                return await off_loop(thinking.next_pair, at)
+            return found
+        return await off_loop(thinking.next_pair, at)
+
+    async def _look_ahead(self, pair: Pair) -> None:
+        self.gallery.prepare(self.renderer, pair.a, pair.b)
+        at = await off_loop(thinking.snapshot, self.study)
+        self.speculation.begin(at, pair)
+        # An answer of one voter changes what comes next for the others.
+        others = [voter for voter in self.speculation.voters() if voter != pair.voter]
+        if others:
+            task = asyncio.create_task(self._look_ahead_for(others, at, pair.voter))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _look_ahead_for(self, voters: list[str], at: Snapshot, after: str) -> None:
+        await self.speculation.settled(after)
+        for voter in voters:
+            theirs = self.study.history.open_pair(voter)
+            if theirs is None or self.study.history.number != at.number:
+                self.speculation.drop(voter)
+            else:
+                self.speculation.begin(at, theirs)
+
+    async def view(self, name: str, job: Callable[[Snapshot], Plain]) -> Plain:
+        """What a job makes of the study now; computed once for the same events."""
+        at = await off_loop(thinking.snapshot, self.study)
+        known = self._views.get(name)
+        if known is None or known[0] != at.number or (known[1].done() and known[1].exception() is not None):
+            known = (at.number, asyncio.create_task(self._compute(job, at)))
+            self._views[name] = known
+        return await asyncio.shield(known[1])
+
+    async def _compute(self, job: Callable[[Snapshot], Plain], at: Snapshot) -> Plain:
+        for voter in self.speculation.voters():
+            await self.speculation.settled(voter)
+        if not self.thinkers.is_warm:
+            return await off_loop(job, at)
+        found: Plain = await self.thinkers.result(self.thinkers.submit(job, at), LIMIT)
+        return found
+
+    def design(self, option: int) -> Design:
+        """The design of an option's number."""
+        options = self.study.history.options
+        if not 0 <= option < len(options):
+            raise InvalidValueError(f"`option` must be one of the {len(options)} seen in this study, but got {option}.")
+        return options[option]
+
+    async def card(self, option: int) -> Card:
+        """The card of an option."""
+        return await self.gallery.card(self.renderer, await off_loop(self.design, option))
+
+    def close(self) -> None:
+        """Give up what is under way."""
+        for voter in self.speculation.voters():
+            self.speculation.drop(voter)
