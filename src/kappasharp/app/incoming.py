@@ -10,9 +10,12 @@ from kappasharp.app.desk import Desk, off_loop
 from kappasharp.app.place import Place
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import events
+from kappasharp.study.parameters import finite
 
 # What a JavaScript number holds exactly, and how many digits that takes.
 LARGEST, DIGITS = 2**53, 17
+# A week: nobody looks at a pair for longer.
+LONGEST = 7 * 86400.0
 
 
 async def body(request: Request) -> dict[str, Any]:
@@ -42,6 +45,17 @@ def number_in(data: dict[str, Any], name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")
     return value
+
+
+def seconds_in(data: dict[str, Any]) -> float | None:
+    """How long somebody looked, where the page measured it."""
+    value = data.get("seconds")
+    if value is None:
+        return None
+    number = float(finite(value, "`seconds`"))
+    if not 0.0 <= number <= LONGEST:
+        raise InvalidValueError(f"`seconds` must be from 0 to {LONGEST:.0f}, but got {value!r}.")
+    return number
 
 
 def voter_in(request: Request, given: Any) -> str:

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from kappasharp.app import exports, rehearsal, safety, thinking, views
 from kappasharp.app.crew import CrewError
 from kappasharp.app.desk import off_loop
-from kappasharp.app.incoming import body, desk_of, number_in, voter_in
+from kappasharp.app.incoming import body, desk_of, number_in, seconds_in, voter_in
 from kappasharp.app.place import Place
 from kappasharp.app.rendering import Card
 from kappasharp.errors import (
@@ -185,7 +185,7 @@ async def answer(request: Request) -> Response:
     desk, data = await desk_of(request), await body(request)
     voter = voter_in(request, data.get("voter"))
     given = events.answer(data.get("answer"))
-    done, following = await desk.answer(voter, number_in(data, "pair"), given, data.get("seconds"))
+    done, following = await desk.answer(voter, number_in(data, "pair"), given, seconds_in(data))
     return said({"saved": {"event": done.event, "answer": done.answer}, "pair": views.pair_data(desk, following)})
 
 

@@ -30,13 +30,20 @@ def render(params: dict[str, Any]) -> str:
     wide, high = params["width"] * METRE, params["wall height"] * METRE
     porch = params["porch"] * METRE
     left = MIDDLE - (wide + porch) / 2
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 380" stroke-linejoin="round">'
-        f"{SCENERY}{_fir(52, 150)}{_fir(104, 105)}{_fir(560, 170)}"
-        f"{_porch(left + wide, porch, high)}{_walls(left, wide, high, str(params['cladding']))}"
-        f"{_openings(left, wide, high, int(params['windows']))}{_roof(left, wide, high, params['roof pitch'])}"
-        f"{_person(left + wide + porch + 34)}{_measure(left, wide, params['width'])}</svg>"
+    parts = (
+        SCENERY,
+        _fir(52, 150),
+        _fir(104, 105),
+        _fir(560, 170),
+        _porch(left + wide, porch, high),
+        _walls(left, wide, high, str(params["cladding"])),
+        _openings(left, wide, high, int(params["windows"])),
+        _roof(left, wide, high, params["roof pitch"]),
+        _person(left + wide + porch + 34),
+        _measure(left, wide, params["width"]),
     )
+    size = 'viewBox="0 0 600 380" stroke-linejoin="round"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'
 
 
 def _walls(left: float, wide: float, high: float, cladding: str) -> str:
