@@ -5,8 +5,8 @@ from click.testing import CliRunner
 from kappasharp.app.cli import main
 
 
-def test_the_demo_tunes_and_reports():
-    result = CliRunner().invoke(main, ["demo", "--questions", "20"])
+def test_the_demo_tunes_and_reports(tmp_path):
+    result = CliRunner().invoke(main, ["demo", "--questions", "20", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert "Best controller found" in result.output
     assert "Every solve carried its certificate" in result.output
@@ -16,8 +16,8 @@ def test_the_demo_tunes_and_reports():
     assert numbers[0] > numbers[1]
 
 
-def test_an_unknown_method_is_a_usage_error_with_a_suggestion():
-    result = CliRunner().invoke(main, ["demo", "--method", "adaptve"])
+def test_an_unknown_method_is_a_usage_error_with_a_suggestion(tmp_path):
+    result = CliRunner().invoke(main, ["demo", "--method", "adaptve", "--out", str(tmp_path)])
     assert result.exit_code == 2
     assert "Did you mean 'adaptive'?" in result.output
 

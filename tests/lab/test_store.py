@@ -261,6 +261,21 @@ def test_a_dead_processs_claim_is_taken_over(store):
     assert store.claim("a") and not store.claim("a")
 
 
+def test_a_dead_claim_on_a_stored_block_is_forgotten(store):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    path = owned(store, process=gone.pid)
+    store.forget_dead_claims()
+    assert path.exists()  # its block is not stored: whoever runs it takes the claim over
+    block = store.blocks / "a.parquet"
+    block.touch()
+    store.forget_dead_claims()
+    assert not path.exists()
+    assert store.claim("a")
+    store.forget_dead_claims()
+    assert not store.claim("a")  # a living runner's claim stays
+
+
 def test_a_claim_from_another_machine_holds_until_it_is_old(store):
     path = owned(store, host="elsewhere", process=2**22)
     assert not store.claim("a")

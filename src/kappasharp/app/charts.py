@@ -1,4 +1,4 @@
-"""Pictures as SVG text, drawn by hand so that a report needs no library: curves, slices with bands, the graph of answers.
+"""Pictures as SVG text, drawn by hand so that a report needs no library: curves, slices, the graph of answers.
 
 Colours are CSS variables of the page they stand in, so that they follow its light or dark mode.
 """
@@ -11,27 +11,29 @@ from typing import Any, NamedTuple
 
 from kappasharp.study.slices import Slice
 
+Number = float | int
+
 
 class Box(NamedTuple):
     """The frame of a chart: size, margins, and the ranges of its axes."""
 
-    width: float
-    height: float
-    x_low: float
-    x_high: float
-    y_low: float
-    y_high: float
-    left: float = 44.0
-    right: float = 12.0
-    top: float = 12.0
-    bottom: float = 28.0
+    width: Number
+    height: Number
+    x_low: Number
+    x_high: Number
+    y_low: Number
+    y_high: Number
+    left: Number = 44.0
+    right: Number = 12.0
+    top: Number = 12.0
+    bottom: Number = 28.0
 
-    def x(self, value: float) -> float:
+    def x(self, value: Number) -> float:
         """A value's place across."""
         share = (value - self.x_low) / ((self.x_high - self.x_low) or 1.0)
         return self.left + share * (self.width - self.left - self.right)
 
-    def y(self, value: float) -> float:
+    def y(self, value: Number) -> float:
         """A value's place down."""
         share = (value - self.y_low) / ((self.y_high - self.y_low) or 1.0)
         return self.height - self.bottom - share * (self.height - self.top - self.bottom)
@@ -42,7 +44,7 @@ class Curve(NamedTuple):
 
     label: str
     kind: str
-    points: Sequence[tuple[float, float]]
+    points: Sequence[tuple[Number, Number]]
 
 
 def svg(box: Box, label: str, parts: Sequence[str]) -> str:
@@ -52,18 +54,20 @@ def svg(box: Box, label: str, parts: Sequence[str]) -> str:
     return f'<svg {size} role="img" aria-label="{escape(label, quote=True)}">\n{inside}\n</svg>'
 
 
-def words(x: float, y: float, content: str, *, anchor: str = "middle", kind: str = "axis") -> str:
+def words(x: Number, y: Number, content: str, *, anchor: str = "middle", kind: str = "axis") -> str:
     """A piece of text."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(content)}</text>'
 
 
-def path(box: Box, points: Sequence[tuple[float, float]], kind: str) -> str:
+def path(box: Box, points: Sequence[tuple[Number, Number]], kind: str) -> str:
     """A line through points."""
     steps = " ".join(f"{'M' if i == 0 else 'L'}{box.x(x):.1f},{box.y(y):.1f}" for i, (x, y) in enumerate(points))
     return f'<path d="{steps}" class="line {kind}"/>'
 
 
-def axes(box: Box, *, across: str, ticks: Sequence[tuple[float, str]], levels: Sequence[tuple[float, str]]) -> list[str]:
+def axes(
+    box: Box, *, across: str, ticks: Sequence[tuple[Number, str]], levels: Sequence[tuple[Number, str]]
+) -> list[str]:
     """Grid lines with their numbers, and what runs across."""
     parts = []
     for value, name in levels:
@@ -77,7 +81,7 @@ def axes(box: Box, *, across: str, ticks: Sequence[tuple[float, str]], levels: S
     return parts
 
 
-def curves(given: Sequence[Curve], *, label: str, across: str, width: float = 640, height: float = 240) -> str:
+def curves(given: Sequence[Curve], *, label: str, across: str, width: Number = 640.0, height: Number = 240.0) -> str:
     """Shares from 0 to 100 % over a count, each line with its name at its end."""
     last = max(x for curve in given for x, _ in curve.points)
     box = Box(width, height, 0.0, max(last, 1.0), 0.0, 1.0, right=150.0)
@@ -91,7 +95,7 @@ def curves(given: Sequence[Curve], *, label: str, across: str, width: float = 64
     return svg(box, label, parts)
 
 
-def slice_chart(found: Slice, *, width: float = 300, height: float = 170) -> str:
+def slice_chart(found: Slice, *, width: Number = 300.0, height: Number = 170.0) -> str:
     """Better or worse along one parameter: a curve with its band, or bars for choices."""
     low, high = min(0.0, *found.low), max(0.0, *found.high)
     pad = 0.05 * (high - low or 1.0)
@@ -99,15 +103,17 @@ def slice_chart(found: Slice, *, width: float = 300, height: float = 170) -> str
     count = len(found.values)
     places = _spread(found.values) if numeric else [float(i) for i in range(count)]
     edge = 0.0 if numeric else 0.5
-    box = Box(width, height, min(places) - edge, max(places) + edge, low - pad, high + pad, left=14.0, bottom=30.0)
-    parts = [f'<line x1="{box.left:g}" x2="{width - box.right:g}" y1="{box.y(0):.1f}" y2="{box.y(0):.1f}" class="grid"/>']
+    box = Box(width, height, min(places) - edge, max(places) + edge, low - pad, high + pad, left=14.0, bottom=36.0)
+    parts = [
+        f'<line x1="{box.left:g}" x2="{width - box.right:g}" y1="{box.y(0.0):.1f}" y2="{box.y(0.0):.1f}" class="grid"/>'
+    ]
     parts += _band(box, places, found) if numeric else _whiskers(box, places, found)
     shown = (0, count - 1) if numeric else range(count)
     parts += [
-        words(box.x(places[i]), height - 14, _short(found.values[i]), anchor=_anchor(i, count) if numeric else "middle")
+        words(box.x(places[i]), height - 20, _short(found.values[i]), anchor=_anchor(i, count) if numeric else "middle")
         for i in shown
     ]
-    parts.append(words(width / 2, height - 1, found.name, kind="label"))
+    parts.append(words(width / 2, height - 5, found.name, kind="label"))
     return svg(box, f"Utility along {found.name}", parts)
 
 
@@ -124,11 +130,11 @@ def _spread(values: Sequence[Any]) -> list[float]:
 def _band(box: Box, places: Sequence[float], found: Slice) -> list[str]:
     upper = [f"{box.x(x):.1f},{box.y(y):.1f}" for x, y in zip(places, found.high, strict=True)]
     lower = [f"{box.x(x):.1f},{box.y(y):.1f}" for x, y in zip(places, found.low, strict=True)]
-    here = min(range(len(places)), key=lambda i: abs(found.mean[i]) + abs(float(found.values[i]) - float(found.here)))  # type: ignore[arg-type]
+    here = min(range(len(places)), key=lambda i: abs(float(found.values[i]) - float(found.here)))  # type: ignore[arg-type]
     return [
         f'<polygon points="{" ".join([*upper, *reversed(lower)])}" class="band"/>',
         path(box, list(zip(places, found.mean, strict=True)), "first"),
-        f'<circle cx="{box.x(places[here]):.1f}" cy="{box.y(0):.1f}" r="4" class="here"/>',
+        f'<circle cx="{box.x(places[here]):.1f}" cy="{box.y(0.0):.1f}" r="4" class="here"/>',
     ]
 
 
@@ -154,12 +160,14 @@ class Node(NamedTuple):
     """A design in the graph: when it was first seen, its utility, its group, whether it is the best."""
 
     number: int
-    utility: float
+    utility: Number
     group: int
     best: bool
 
 
-def graph(nodes: Sequence[Node], edges: Sequence[tuple[int, int, bool]], *, width: float = 640, height: float = 300) -> str:
+def graph(
+    nodes: Sequence[Node], edges: Sequence[tuple[int, int, bool]], *, width: Number = 640.0, height: Number = 300
+) -> str:
     """Designs by age and utility, coloured by group; a line for every answer, dashed for a tie."""
     place = {node.number: i for i, node in enumerate(nodes)}
     low, high = min(node.utility for node in nodes), max(node.utility for node in nodes)
@@ -168,14 +176,14 @@ def graph(nodes: Sequence[Node], edges: Sequence[tuple[int, int, bool]], *, widt
     parts = []
     for winner, loser, tie in edges:
         one, other = nodes[place[winner]], nodes[place[loser]]
-        ends = f'x1="{box.x(place[winner]):.1f}" y1="{box.y(one.utility):.1f}"'
-        ends += f' x2="{box.x(place[loser]):.1f}" y2="{box.y(other.utility):.1f}"'
+        ends = f'x1="{box.x(float(place[winner])):.1f}" y1="{box.y(one.utility):.1f}"'
+        ends += f' x2="{box.x(float(place[loser])):.1f}" y2="{box.y(other.utility):.1f}"'
         parts.append(f'<line {ends} class="answer{" tie" if tie else ""}"/>')
     for i, node in enumerate(nodes):
-        at = f'cx="{box.x(i):.1f}" cy="{box.y(node.utility):.1f}"'
+        at = f'cx="{box.x(float(i)):.1f}" cy="{box.y(node.utility):.1f}"'
         title = f"<title>option {node.number}, utility {node.utility:.2f}</title>"
         kind = "here" if node.best else f"group{node.group % 8}"
         parts.append(f'<circle {at} r="{6 if node.best else 4}" class="{kind}">{title}</circle>')
     parts.append(words(width - box.right, height - 6, "first seen earlier → later", anchor="end"))
-    parts.append(words(14, height / 2, "utility ↑", anchor="start"))
+    parts.append(words(4.0, 12.0, "utility ↑", anchor="start"))
     return svg(box, "The comparison graph: designs by age and utility, a line for every answer", parts)

@@ -1,13 +1,19 @@
 """The command `kappasharp`."""
 
 import importlib
+import sys
+from pathlib import Path
 
 import click
 import torch
+from click import shell_completion
 
 from kappasharp.app import demo as demonstration
-from kappasharp.app import listing
+from kappasharp.app import listing, rehearsal, report, studies, terminal
 from kappasharp.app.serve import serve
+from kappasharp.app.words import in_words, say
+from kappasharp.study.definition import DEFAULT_METHOD, DEFAULT_PRESET
+from kappasharp.study.study import Study
 
 PLOT_WIDTH, PLOT_HEIGHT = 64, 9
 # Command -> its module, and the extra that brings its libraries.
@@ -50,50 +56,62 @@ def main() -> None:
     torch.set_num_threads(1)
 
 
-main.add_command(listing.problems)
-main.add_command(listing.methods)
-main.add_command(serve)
+for command in (listing.problems, listing.methods, *studies.COMMANDS, terminal.tune, rehearsal.simulate, serve):
+    main.add_command(command)
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the shell's completion; `eval "$(kappasharp completion bash)"` turns it on."""
+    found = shell_completion.get_completion_class(shell)
+    assert found is not None
+    click.echo(found(main, {}, "kappasharp", "_KAPPASHARP_COMPLETE").source())
 
 
 @main.command()
 @click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to ask.")
 @click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
-@click.option("--method", default="adaptive", show_default=True, help="A method of the registry.")
-@click.option("--preset", default="modern", show_default=True, help="A preset of the registry.")
-def demo(questions: int, seed: int, method: str, preset: str) -> None:
+@click.option("--method", default=DEFAULT_METHOD, show_default=True, help="A method of the registry.")
+@click.option("--preset", default=DEFAULT_PRESET, show_default=True, help="A preset of the registry.")
+@click.option(
+    "--out", default="kappasharp-demo", show_default=True, type=click.Path(path_type=Path, file_okay=False),
+    help="Where the database and the report go.",
+)  # fmt: skip
+def demo(questions: int, seed: int, method: str, preset: str, out: Path) -> None:
     """A simulated person tunes a PID controller by comparing step responses."""
-    try:
-        state = demonstration.start(seed, method, preset)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-    click.echo(f"A simulated person compares {questions} pairs of step responses. It never sees a number.", err=True)
-    certified = True
-    with click.progressbar(
-        demonstration.tune(state, questions),
-        length=questions,
-        label="comparing",
-        item_show_func=lambda item: None if item is None else f"best score so far {item[1].best_score:.3f}",
-    ) as bar:
-        for after, latest in bar:
-            state = after
-            certified = certified and latest.certified
-    outcome = demonstration.conclude(state)
-    _report(outcome, certified=certified and outcome.certified)
+    with in_words():
+        study = demonstration.start(out, seed, method=method, preset=preset)
+        say(f"A simulated person compares {questions} pairs of step responses. It never sees a number.")
+        latest = demonstration.Progress(0, True, 0.0)
+        certified = True
+        with click.progressbar(
+            demonstration.tune(study, questions),
+            length=questions,
+            label="comparing",
+            item_show_func=lambda item: None if item is None else f"best score so far {item.best_score:.3f}",
+            file=sys.stderr,
+        ) as bar:
+            for latest in bar:
+                certified = certified and latest.certified
+        _report(study, certified=certified)
+        written = report.write_html(study, out / demonstration.REPORT, [demonstration.responses(study)])
+    click.echo(f"\nThe study is in {out / demonstration.DATABASE}, its report in {written}.")
 
 
-def _report(outcome: demonstration.Outcome, *, certified: bool) -> None:
+def _report(study: Study, *, certified: bool) -> None:
+    best = study.best
     click.echo("\nBest controller found")
-    for name, value in outcome.gains.items():
-        click.echo(f"  {name:<14}{value:8.3f}")
-    click.echo(f"\nAgainst a random design it wins with probability {outcome.beats_random:.1%}, says the model.")
-    click.echo(
-        f"The person's hidden score: {outcome.score:.3f} (best of the first {demonstration.FIRST_POINTS} "
-        f"random ones: {outcome.first_score:.3f})."
-    )
-    solves = "Every solve carried" if certified else "NOT every solve carried"
+    for line in studies.best_table(best):
+        click.echo(f"  {line}".rstrip())
+    first = next(iter(study.history.asked.values()))[0]
+    scores = [float(demonstration.score(demonstration.gains_of(one))) for one in (best.params, first.a, first.b)]
+    click.echo(f"\nThe person's hidden score: {scores[0]:.3f} (the first pair's better one: {max(scores[1:]):.3f}).")
+    solves = "Every solve carried" if certified and best.status == "ok" else "NOT every solve carried"
     click.echo(f"{solves} its certificate of convergence.")
     click.echo("\nIts step response (target 1):")
-    for line in plot(outcome.response.tolist()):
+    response = demonstration.step_response(demonstration.gains_of(best.params))[0]
+    for line in plot(response.tolist()):
         click.echo(line)
 
 

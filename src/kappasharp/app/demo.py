@@ -1,22 +1,27 @@
 """The demonstration: a simulated person tunes a PID controller by comparing step responses, two at a time."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kappasharp.methods.fitted import Surrogate, fit
-from kappasharp.methods.loop import State, ask, init, tell
-from kappasharp.streams import stream, uniform
+from kappasharp.app import charts, report
+from kappasharp.streams import stream
+from kappasharp.study import studies
+from kappasharp.study.events import Answer
+from kappasharp.study.history import Pair
+from kappasharp.study.parameters import Float
+from kappasharp.study.study import Study
 
 # The controller's gains and their ranges, on a logarithmic scale.
 GAINS = {"proportional": (0.5, 12.0), "integral": (0.1, 4.0), "derivative": (0.1, 6.0)}
 SECONDS, STEPS = 12.0, 600
-FIRST_POINTS = 6
 SETTLING_TIME = 3.0
 # The person cannot tell responses apart whose scores differ by much less than this.
 PERSON_NOISE = 0.05
+NAME, DATABASE, REPORT = "pid", "study.db", "report.html"
 
 
 class Progress(NamedTuple):
@@ -27,26 +32,14 @@ class Progress(NamedTuple):
     best_score: float
 
 
-class Outcome(NamedTuple):
-    """The design the model believes in, how it responds, and how sure the model is of it."""
-
-    gains: dict[str, float]
-    response: Tensor
-    score: float
-    beats_random: float
-    first_score: float
-    certified: bool
+def gains_of(design: Mapping[str, Any]) -> Tensor:
+    """A design's gains."""
+    return torch.tensor([float(design[name]) for name in GAINS], dtype=torch.float64)
 
 
-def gains_of(points: Tensor) -> Tensor:
-    """Unit-cube points as gains."""
-    low, high = points.new_tensor(list(GAINS.values())).log().unbind(-1)
-    return (low + (high - low) * points).exp()
-
-
-def step_response(points: Tensor) -> tuple[Tensor, Tensor]:
+def step_response(gains: Tensor) -> tuple[Tensor, Tensor]:
     """Position and actuator force (…, STEPS) after a unit step: a mass on a spring behind an actuator with lag."""
-    kp, ki, kd = gains_of(points).unbind(-1)
+    kp, ki, kd = gains.unbind(-1)
     dt = SECONDS / STEPS
     position, speed, force, integral = (torch.zeros_like(kp) for _ in range(4))
     track = []
@@ -62,10 +55,10 @@ def step_response(points: Tensor) -> tuple[Tensor, Tensor]:
     return position, force
 
 
-def score(points: Tensor) -> Tensor:
+def score(gains: Tensor) -> Tensor:
     """What the simulated person feels and never says: quick, little overshoot, settled at the target, no violence."""
-    response, force = step_response(points)
-    time = torch.linspace(0.0, SECONDS, STEPS, dtype=points.dtype)
+    response, force = step_response(gains)
+    time = torch.linspace(0.0, SECONDS, STEPS, dtype=gains.dtype)
     error = (1.0 - response).abs().clamp(max=3.0)
     overshoot = (response.amax(-1) - 1.0).clamp(0.0, 3.0)
     late = (error * (time > SETTLING_TIME)).mean(-1)
@@ -73,45 +66,55 @@ def score(points: Tensor) -> Tensor:
     return -(error.mean(-1) * 3.0 + overshoot * 2.0 + late * 6.0 + violence * 0.04)
 
 
-def _answer(points: Tensor, seed: int, count: int) -> int:
-    """0 or 1: which of two designs the person prefers today."""
-    noise = torch.randn(2, generator=stream(seed, "demo person", str(count)), dtype=torch.float64)
-    return int((score(points) + PERSON_NOISE * noise).argmax())
+def answer(pair: Pair, seed: int) -> Answer:
+    """Which of two designs the person prefers today."""
+    noise = torch.randn(2, generator=stream(seed, "demo person", str(pair.number)), dtype=torch.float64)
+    felt = score(torch.stack([gains_of(pair.a), gains_of(pair.b)])) + PERSON_NOISE * noise
+    return "a" if felt[0] > felt[1] else "b"
 
 
-def start(seed: int, method: str, preset: str) -> State:
-    """A few random controllers, each compared with the next."""
-    points = uniform((FIRST_POINTS, len(GAINS)), stream(seed, "demo points"), torch.empty(0, dtype=torch.float64))
-    pairs = []
-    for first in range(FIRST_POINTS - 1):
-        winner = _answer(points[first : first + 2], seed, -1 - first)
-        pairs.append([first + winner, first + 1 - winner])
-    return init(points, pairs, method=method, preset=preset, seeds=seed)
+def start(folder: Path, seed: int, **options: Any) -> Study:
+    """A new study in a database in that folder; what an earlier demonstration left there goes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    storage = studies.storage_of(f"sqlite:///{folder / DATABASE}")
+    if NAME in {record.name for record in storage.studies()}:
+        studies.delete_study(NAME, storage=storage)
+    space = {name: Float(low, high, log=True) for name, (low, high) in GAINS.items()}
+    return studies.create_study(space, storage=storage, study_name=NAME, seed=seed, **options)
 
 
-def tune(state: State, questions: int) -> Iterator[tuple[State, Progress]]:
+def tune(study: Study, questions: int) -> Iterator[Progress]:
     """Ask and answer, one question at a time."""
-    seed = state.seeds[0]
+    best = -torch.inf
     for count in range(1, questions + 1):
-        question, state, info = ask(state)
-        state = tell(state, question, _answer(question.points[0], seed, count))
-        certified = info.status == ("ok",)
-        yield state, Progress(count, certified, float(score(state.points[0]).max()))
+        pair = study.ask()
+        study.tell(pair, answer(pair, study.definition.seed))
+        memo = study.history.asked[pair.number][1].memo
+        best = max(best, *(float(score(gains_of(design))) for design in (pair.a, pair.b)))
+        yield Progress(count, memo is None or memo["status"] == "ok", best)
 
 
-def conclude(state: State) -> Outcome:
-    """The best design seen, by the model of all answers, and the chance that it beats a random design."""
-    points = state.points[0]
-    model: Surrogate = fit(points, state.comparisons[0], method=state.method, preset=state.preset)
-    best = points[model.utility.argmax()]
-    others = uniform((512, points.shape[-1]), stream(state.seeds[0], "demo certainty"), points)
-    sure = model.contrast(best.expand_as(others), others)
-    ahead = torch.special.ndtr(sure.mean / sure.variance.clamp(min=1e-12).sqrt())
-    return Outcome(
-        gains=dict(zip(GAINS, gains_of(best).tolist(), strict=True)),
-        response=step_response(best)[0],
-        score=float(score(best)),
-        beats_random=float(ahead.mean()),
-        first_score=float(score(points[:FIRST_POINTS]).max()),
-        certified=model.status == ("ok",),
+def responses(study: Study) -> report.Section:
+    """The best design's response beside that of the first pair."""
+    first, best = next(iter(study.history.asked.values()))[0], study.best_params
+    shown = (("first pair's A", "faint", first.a), ("first pair's B", "faint", first.b), ("best so far", "first", best))
+    tracks = [(label, kind, step_response(gains_of(design))[0].tolist()) for label, kind, design in shown]
+    box = charts.Box(
+        640.0, 260.0, 0.0, SECONDS, 0.0, 1.1 * max(1.0, *(max(track) for *_, track in tracks)), right=120.0
     )
+    parts = charts.axes(
+        box,
+        across="seconds",
+        ticks=[(t, f"{t:g}") for t in (0.0, 3.0, 6.0, 9.0, 12.0)],
+        levels=[(0.0, "0"), (1.0, "target")],
+    )
+    every = SECONDS / STEPS
+    for label, kind, track in tracks:
+        parts.append(charts.path(box, [(i * every, y) for i, y in enumerate(track)][::4], kind))
+        if kind == "first":
+            parts.append(
+                charts.words(box.x(SECONDS) + 8, box.y(track[-1]) - 6, label, anchor="start", kind=f"label {kind}")
+            )
+    picture = charts.svg(box, "Step responses: the first pair, dashed, and the best design", parts)
+    note = "<p class='small'>Dashed: the two controllers of the first question.</p>"
+    return report.Section("Its step response", f"<figure>{picture}</figure>{note}")

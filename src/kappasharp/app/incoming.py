@@ -10,7 +10,6 @@ from kappasharp.app.desk import Desk, off_loop
 from kappasharp.app.place import Place
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import events
-from kappasharp.study.parameters import finite
 
 # What a JavaScript number holds exactly, and how many digits that takes.
 LARGEST, DIGITS = 2**53, 17
@@ -52,7 +51,9 @@ def seconds_in(data: dict[str, Any]) -> float | None:
     value = data.get("seconds")
     if value is None:
         return None
-    number = float(finite(value, "`seconds`"))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidTypeError(f"`seconds` must be a number, but got {value!r}.")
+    number = float(value)
     if not 0.0 <= number <= LONGEST:
         raise InvalidValueError(f"`seconds` must be from 0 to {LONGEST:.0f}, but got {value!r}.")
     return number

@@ -1,70 +1,118 @@
-"""A rehearsal: a simulated person answers a copy of the study in memory. The real one never hears of it."""
+"""`kappasharp simulate`: a rehearsal with a simulated person, in memory, to see how many answers a study needs."""
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import click
 import torch
 from torch import Tensor
 
-from kappasharp.app.thinking import Plain
-from kappasharp.errors import InvalidValueError
+from kappasharp.app import study_file
+from kappasharp.app.studies import storage_option
+from kappasharp.app.words import columns, in_format, in_words, say, show
 from kappasharp.problems import oracle
 from kappasharp.streams import stream, uniform
 from kappasharp.study import studies
-from kappasharp.study.definition import Definition
+from kappasharp.study.definition import Definition, define
 from kappasharp.study.questions import sobol
 from kappasharp.study.space import Design, Space
-from kappasharp.study.study import Study
 
-MOST_QUESTIONS = 60
-RANDOM = 512
-ANSWERS = {oracle.FIRST: "a", oracle.SECOND: "b", oracle.TIE: "tie"}
-# Utility falls by this many of the person's noise units on the way across the space: clear, but not to every eye.
-STEEPNESS = 4.0
+ORDINARY = 1024
+EVERY = 5
+LEAST_WEIGHT = 0.2
+ANSWERS = ("a", "b", "tie")
 
 
-class Taste:
-    """What the simulated person likes and never says: a favourite design, and how much each parameter matters."""
+class Rehearsed(NamedTuple):
+    """After so many answers: what the model said of its best design, and what was true."""
 
-    def __init__(self, space: Space, seed: int) -> None:
-        like = torch.empty(0, dtype=torch.float64)
-        self.space = space
-        self.favourite = space.draw(uniform((len(space.tuned),), stream(seed, "rehearsal", "wish"), like).tolist())
-        self.wish = torch.tensor(space.encode(self.favourite), dtype=torch.float64)
-        self.weights = 0.3 + uniform((space.dimensions,), stream(seed, "rehearsal", "weights"), like)
-
-    def utility(self, *designs: Design) -> Tensor:
-        """The hidden utility of designs."""
-        X = torch.tensor([self.space.encode(design) for design in designs], dtype=torch.float64)
-        return -STEEPNESS * ((X - self.wish).square() * self.weights).sum(-1) / self.weights.sum()
+    answers: int
+    preferred: float
+    truly_preferred: float
+    room_left: float
+    true_room_left: float
 
 
-def rehearse(given: Definition, person: str, questions: int) -> Plain:
-    """The whole rehearsal: how the best design stands, in truth and by the model, after every few answers."""
-    if not 1 <= questions <= MOST_QUESTIONS:
-        raise InvalidValueError(f"`questions` must be from 1 to {MOST_QUESTIONS}, but got {questions}.")
-    who = oracle.person(person)
+Taste = Callable[[Design], float]
+
+
+def taste(space: Space, seed: int) -> tuple[Taste, float]:
+    """A made-up person's utility with its largest value: one design is ideal, parameters matter unequally.
+
+    Its deviation over the space is 1, so that a person's noise means the same in every study.
+    """
+    like = torch.empty(0, dtype=torch.float64)
+    d = space.dimensions
+    numbers = uniform((2, d), stream(seed, "rehearsal taste"), like)
+    ideal = torch.tensor(space.encode(space.decode(numbers[0].tolist())), dtype=torch.float64)
+    weight = LEAST_WEIGHT + (1.0 - LEAST_WEIGHT) * numbers[1]
+
+    def plain(design: Design) -> Tensor:
+        point = torch.tensor(space.encode(design), dtype=torch.float64)
+        return -(weight * (point - ideal).square()).sum()
+
+    designs = sobol(define(space, seed=seed, method="baseline", preset="modern", first_pairs=1), 0, ORDINARY)
+    scale = float(torch.stack([plain(design) for design in designs]).std())
+    return (lambda design: float(plain(design)) / scale), 0.0
+
+
+def rehearse(definition: Definition, questions: int, who: oracle.Person, seed: int) -> Iterator[Rehearsed]:
+    """Answer so many pairs of a copy of the study; a row every few answers."""
+    utility, top = taste(definition.space, seed)
+    everywhere = torch.tensor([utility(one) for one in sobol(definition, 0, ORDINARY)], dtype=torch.float64)
+    options: dict[str, Any] = {
+        "seed": definition.seed,
+        "method": definition.method_name,
+        "preset": definition.preset_choice,
+    }
     study = studies.create_study(
-        given.space, storage=studies.IN_MEMORY, study_name="rehearsal", seed=given.seed, method=given.method_name,
-        preset=given.preset_choice, first_pairs=given.first_pairs,
-    )  # fmt: skip
-    taste = Taste(given.space, given.seed)
-    ordinary = taste.utility(*sobol(given, 0, RANDOM))
-    chance = oracle.draws("rehearsal", given.seed, "answers", questions)
-    rows = []
+        definition.space, storage=studies.IN_MEMORY, first_pairs=definition.first_pairs, **options
+    )
+    chance = oracle.draws("rehearsal", seed, "answers", questions)
     for count in range(1, questions + 1):
         pair = study.ask()
-        answer = ANSWERS[int(oracle.answer(who, taste.utility(pair.a, pair.b), chance[count - 1]))]
-        study.tell(pair, answer)
-        if count == questions or count % 2 == 0:
-            rows.append(_row(study, taste, ordinary, count))
-    return {"rows": rows, "favourite": taste.favourite, "found": dict(study.best_params), "person": _words(who)}
+        felt = torch.tensor([utility(pair.a), utility(pair.b)], dtype=torch.float64)
+        study.tell(pair, ANSWERS[int(oracle.answer(who, felt, chance[count - 1]))])
+        if count % EVERY == 0 or count == questions:
+            best = study.best
+            here = utility(best.params)
+            truth = float((everywhere < here).double().mean())
+            room = (top - here) / (top - float(everywhere.mean()))
+            yield Rehearsed(count, best.beats_random, truth, best.room_left, room)
 
 
-def _row(study: Study, taste: Taste, ordinary: Tensor, count: int) -> Plain:
-    best = study.best
-    truth = float((taste.utility(best.params) > ordinary).double().mean())
-    return {"answers": count, "believed": best.beats_random, "true": truth, "advice": str(best.advice)}
+@click.command()
+@click.argument("study")
+@click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to answer.")
+@click.option("--person", default="paper", show_default=True, help=f"One of {', '.join(oracle.PERSONS)}.")
+@click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
+@in_format
+@storage_option
+def simulate(storage: str | None, study: str, questions: int, person: str, seed: int, style: str) -> None:
+    """Rehearse a STUDY (a name or a TOML file) with a simulated person: how sure after how many answers, and how true.
+
+    The rehearsal runs in memory; the study itself is not touched.
+    """
+    with in_words():
+        who = oracle.person(person)
+        if study.endswith(".toml"):
+            given = study_file.read(Path(study))
+            definition = define(given.space, **(_defaults() | given.options))
+        else:
+            definition = studies.load_study(study, storage=storage).definition
+        say(f"A simulated person ({person}) with a hidden ideal answers {questions} pairs.")
+        rows = []
+        for row in rehearse(definition, questions, who, seed):
+            say(f"{row.answers:>4} answers: preferred to {row.preferred:.0%} (truly {row.truly_preferred:.0%})")
+            rows.append(row._asdict())
+    show(style, rows, columns([{name: _percent(name, value) for name, value in row.items()} for row in rows]))
 
 
-def _words(who: oracle.Person) -> dict[str, Any]:
-    return {"noise": who.noise, "lapse": who.lapse, "ties": who.just_noticeable, "bias": who.position_bias}
+def _defaults() -> dict[str, object]:
+    return asdict(studies.Options())
+
+
+def _percent(name: str, value: float) -> object:
+    return value if name == "answers" else f"{value:.0%}"

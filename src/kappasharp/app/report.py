@@ -1,4 +1,4 @@
-"""A study as one HTML page that needs nothing else: the best design, how sure, what the model believes, every answer."""
+"""A study as one HTML page that needs nothing else: the best design, how sure, what the model believes, answers."""
 
 from collections.abc import Sequence
 from html import escape
@@ -71,20 +71,23 @@ def _origin(study: Study) -> str:
     definition, history = study.definition, study.history
     preset = definition.preset_choice if isinstance(definition.preset_choice, str) else "its own"
     return (
-        f"{len(history.counted())} answers, {history.number} events. Method {definition.method_name}, preset {preset}, seed "
-        f"{definition.seed}; made {study.record.created}; kappasharp {version('kappasharp')}."
+        f"{len(history.counted())} answers, {history.number} events. Method {definition.method_name}, preset {preset}, "
+        f"seed {definition.seed}; made {study.record.created}; kappasharp {version('kappasharp')}."
     )
 
 
 def _best(best: Best) -> str:
     rows = "".join(
-        f"<tr><th scope='row'>{escape(name)}</th><td>{escape(text(value))}</td></tr>" for name, value in best.params.items()
+        f"<tr><th scope='row'>{escape(name)}</th><td>{escape(text(value))}</td></tr>"
+        for name, value in best.params.items()
     )
     figures = (
         f"<div class='figure'><b>{best.beats_random:.0%}</b><span>of designs you would like less</span></div>"
         f"<div class='figure'><b>{best.room_left:.0%}</b><span>of the way up is left</span></div>"
     )
-    certificate = "" if best.status == "ok" else f"<p class='warn'>A solve lacks its certificate: {escape(best.status)}.</p>"
+    certificate = (
+        "" if best.status == "ok" else f"<p class='warn'>A solve lacks its certificate: {escape(best.status)}.</p>"
+    )
     return (
         f"<div class='best'><table>{rows}</table><div class='figures'>{figures}</div></div>"
         f"<p class='advice'>{escape(str(best.advice))}</p>{certificate}"
@@ -109,8 +112,8 @@ def past(study: Study) -> list[Moment]:
 
 def _certainty(moments: list[Moment]) -> str:
     given = [
-        charts.Curve("beats a random design", "first", [(m.answers, m.preferred) for m in moments]),
-        charts.Curve("room left", "second", [(m.answers, m.room) for m in moments]),
+        charts.Curve("beats a random design", "first", [(float(m.answers), m.preferred) for m in moments]),
+        charts.Curve("room left", "second", [(float(m.answers), m.room) for m in moments]),
     ]
     picture = charts.curves(given, label="Certainty over the number of answers", across="answers")
     return f"<figure>{picture}</figure><p class='small'>Both are the model's own estimates, each as it stood then.</p>"
@@ -131,7 +134,8 @@ def _graph(study: Study, best: Best) -> str:
     utility = model.surrogate.utility.tolist()
     order = {name: i for i, name in enumerate(dict.fromkeys(label))}
     nodes = [
-        charts.Node(option, utility[i], order[label[i]], option == best.option) for i, option in enumerate(model.options)
+        charts.Node(option, utility[i], order[label[i]], option == best.option)
+        for i, option in enumerate(model.options)
     ]
     edges = [(*one.ordered, one.answer == "tie") for one in study.history.counted()]
     return f"<figure>{charts.graph(nodes, edges)}</figure><p class='small'>{_group_words(len(order))}</p>"

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kappasharp.app import exports, rehearsal, safety, thinking, views
+from kappasharp.app import exports, safety, thinking, views
 from kappasharp.app.crew import CrewError
 from kappasharp.app.desk import off_loop
 from kappasharp.app.incoming import body, desk_of, number_in, seconds_in, voter_in
@@ -163,7 +163,7 @@ async def rehearse(request: Request) -> Response:
     else:
         _, definition, _ = place.described(data)
     person, questions = data.get("person", "paper"), number_in(data, "questions")
-    future = place.thinkers.submit(rehearsal.rehearse, definition, person, questions)
+    future = place.thinkers.submit(thinking.rehearsed, definition, person, questions)
     return said(await place.thinkers.result(future, 300.0))
 
 

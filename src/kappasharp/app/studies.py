@@ -135,7 +135,12 @@ def pair_data(pair: Pair) -> dict[str, Any]:
 def pair_table(pair: Pair) -> list[str]:
     """A pair side by side; parameters in which the two differ carry a mark."""
     rows = [
-        {"": "≠" if pair.a[name] != pair.b[name] else " ", "parameter": name, "A": text(pair.a[name]), "B": text(pair.b[name])}
+        {
+            "": "≠" if pair.a[name] != pair.b[name] else " ",
+            "parameter": name,
+            "A": text(pair.a[name]),
+            "B": text(pair.b[name]),
+        }
         for name in pair.a
     ]
     return columns(rows)

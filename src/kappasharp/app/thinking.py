@@ -9,7 +9,10 @@ import pickle
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kappasharp.app import rehearsal
 from kappasharp.core.activation import Rule
+from kappasharp.errors import InvalidValueError
+from kappasharp.problems import oracle
 from kappasharp.study import agreement, certainty, conditioning, diagnosis, questions
 from kappasharp.study.certainty import groups
 from kappasharp.study.definition import Definition
@@ -20,6 +23,7 @@ from kappasharp.study.slices import slices
 from kappasharp.study.study import Study
 
 Plain = dict[str, Any]
+MOST_REHEARSED = 60
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,14 @@ def model_view(at: Snapshot) -> Plain:
         ],
         "has_correction": definition.method.gate.rule is not Rule.NEVER,
     }
+
+
+def rehearsed(definition: Definition, person: str, questions: int) -> Plain:
+    """How a simulated person fares with a study like this: in memory, the real one never hears of it."""
+    if not 1 <= questions <= MOST_REHEARSED:
+        raise InvalidValueError(f"`questions` must be from 1 to {MOST_REHEARSED}, but got {questions}.")
+    rows = rehearsal.rehearse(definition, questions, oracle.person(person), definition.seed)
+    return {"rows": [row._asdict() for row in rows]}
 
 
 def _number_row(one: conditioning.Moment) -> Plain:

@@ -1,6 +1,7 @@
 """How commands speak: data on stdout, talk on stderr, errors as one sentence with an exit code."""
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,10 +46,19 @@ def say(sentence: str) -> None:
 def show(style: str, data: Any, table: Sequence[str]) -> None:
     """The data: as JSON, or as lines for people."""
     if style == "json":
-        click.echo(json.dumps(data, ensure_ascii=False))
+        click.echo(json.dumps(_finite(data), ensure_ascii=False, allow_nan=False))
         return
     for line in table:
         click.echo(line)
+
+
+def _finite(data: Any) -> Any:
+    """The same with null for what is no number: JSON has no word for it."""
+    if isinstance(data, Mapping):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:

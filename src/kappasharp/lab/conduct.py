@@ -70,6 +70,7 @@ class Claims:
         self.held: set[str] = set()
 
     def __enter__(self) -> "Claims":
+        self.store.forget_dead_claims()
         return self
 
     def __exit__(self, *_: object) -> None:

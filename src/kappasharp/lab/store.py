@@ -172,6 +172,12 @@ class Store:
         path.parent.mkdir(exist_ok=True)
         return _take(path) or (_is_stale(path) and _retake(path))
 
+    def forget_dead_claims(self) -> None:
+        """Remove what a killed runner left: claims of a process that is gone on blocks that are stored."""
+        for path in (self.folder / "claims").glob("*"):
+            if (self.blocks / f"{path.name}.parquet").exists() and _is_stale(path):
+                path.unlink(missing_ok=True)
+
     def release(self, name: str) -> None:
         """Give a claim back."""
         (self.folder / "claims" / name).unlink(missing_ok=True)

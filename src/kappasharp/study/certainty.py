@@ -158,7 +158,7 @@ def _no_signal(answers: int, preferred: float) -> str:
         return f"Not enough signal yet: {answers} answers say next to nothing. Go on."
     return (
         f"Not enough signal: after {answers} answers the best design is preferred to only {preferred:.0%} of all. Go "
-        "on; if it stays so, the designs hardly differ to you or the answers contradict each other: `diagnostics()` tells."
+        "on; if it stays so, the designs hardly differ to you, or the answers contradict each other (`diagnostics`)."
     )
 
 

@@ -39,7 +39,9 @@ def storage_of(given: str | Storage | None) -> Storage:
 
 
 @dataclass(frozen=True)
-class _Options:
+class Options:
+    """What a study may be told beside its space."""
+
     seed: int = 0
     method: str = DEFAULT_METHOD
     preset: Any = DEFAULT_PRESET
@@ -79,9 +81,9 @@ def create_study(
 
 def _define(space: Any, options: dict[str, Any]) -> Definition:
     try:
-        chosen = _Options(**options)
+        chosen = Options(**options)
     except TypeError as error:
-        known = ", ".join(_Options.__dataclass_fields__)
+        known = ", ".join(Options.__dataclass_fields__)
         raise InvalidTypeError(f"`create_study` takes the options {known}, but got {', '.join(options)}.") from error
     return define(
         space, seed=chosen.seed, method=chosen.method, preset=chosen.preset, first_pairs=chosen.first_pairs

@@ -2,7 +2,7 @@
 
 /** @import { Page, Rehearsal, Value, View } from "./types.js" */
 import { curves } from "./charts.js";
-import { button, el, percent, shown } from "./elements.js";
+import { button, el, percent } from "./elements.js";
 import { get, post, sentence } from "./talk.js";
 
 const KINDS = { float: "number", int: "whole number", categorical: "choice", fixed: "fixed" };
@@ -186,17 +186,13 @@ function plain(word) {
 /** @param {Rehearsal} found */
 function outcome(found) {
   const last = found.rows[found.rows.length - 1];
-  const names = Object.keys(found.favourite);
-  const points = (/** @type {"true" | "believed"} */ which) => found.rows.map((one) => /** @type {[number, number]} */ ([one.answers, one[which]]));
+  const points = (/** @type {"truly_preferred" | "preferred"} */ which) =>
+    found.rows.map((one) => /** @type {[number, number]} */ ([one.answers, one[which]]));
   return el("section", { class: "panel", "aria-label": "Rehearsal" },
-    el("h2", {}, `After ${last.answers} answers the design found beats ${percent(last.true)} of designs, to the person's hidden taste`),
-    el("p", { class: "quiet" }, `The model itself would have said ${percent(last.believed)}. ${last.advice}`),
+    el("h2", {}, `After ${last.answers} answers the best design beats ${percent(last.truly_preferred)} of designs in the person’s hidden taste`),
+    el("p", { class: "quiet" }, `The model itself would have said ${percent(last.preferred)}. Of the way from an ordinary design to the ideal one, ${percent(last.true_room_left)} was left; the model would have said ${percent(last.room_left)}.`),
     found.rows.length > 1
-      ? curves([{ label: "in truth", kind: "second", points: points("true") }, { label: "what the model says", kind: "first", points: points("believed") }],
+      ? curves([{ label: "in truth", kind: "second", points: points("truly_preferred") }, { label: "what the model says", kind: "first", points: points("preferred") }],
           { label: "Share of designs that the best one beats, in truth and by the model, over the number of answers", across: "answers", shown: percent, up: [0.4, 1] })
-      : null,
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Found and favourite" },
-      el("table", {},
-        el("thead", {}, el("tr", {}, ...["Parameter", "Found", "The person’s favourite"].map((one) => el("th", { scope: "col" }, one)))),
-        el("tbody", {}, ...names.map((name) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, shown(found.found[name])), el("td", {}, shown(found.favourite[name]))))))));
+      : null);
 }

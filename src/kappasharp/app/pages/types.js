@@ -147,14 +147,13 @@
  *
  * @typedef {object} RehearsalRow
  * @property {number} answers
- * @property {number} believed
- * @property {number} true
- * @property {string} advice
+ * @property {number} preferred
+ * @property {number} truly_preferred
+ * @property {number} room_left
+ * @property {number} true_room_left
  *
  * @typedef {object} Rehearsal
  * @property {RehearsalRow[]} rows
- * @property {Design} favourite
- * @property {Design} found
  *
  * @typedef {object} Page
  * @property {Listing} listing
