@@ -100,7 +100,7 @@ def test_a_pair_in_the_queue_comes_first_whatever_was_computed():
 
 def test_voters_are_looked_ahead_for_together():
     async def two():
-        study = studies.create_study(SPACE, storage="sqlite://", first_pairs=2)
+        study = studies.create_study(SPACE, storage="sqlite://", first_pairs=50)
         crew = AtOnce(1)
         desk = Desk(study, None, crew, Gallery(crew))
         pairs = {voter: await desk.pair(voter) for voter in ("ann", "ben")}

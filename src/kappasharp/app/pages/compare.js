@@ -2,7 +2,8 @@
 
 /** @import { Answer, Option, Page, Pair, Side, Standing, View } from "./types.js" */
 import { media } from "./cards.js";
-import { button, el, parameterLines, percent } from "./elements.js";
+import { button, el, parameterLines } from "./elements.js";
+import { showProgress } from "./progress.js";
 import { Refusal, at, get, post, sentence } from "./talk.js";
 
 const SAVED = { a: "A preferred", b: "B preferred", tie: "no difference", skip: "skipped" };
@@ -103,7 +104,7 @@ class Compare {
     this.busy = false;
     this.seen = 0;
     this.since = performance.now();
-    this.showProgress(pair, null);
+    showProgress(this.progress, this.study, pair, null);
     void this.showStanding(pair);
   }
 
@@ -140,40 +141,13 @@ class Compare {
     return /** @type {HTMLElement | null} */ (first);
   }
 
-  /**
-   * @param {Pair} pair
-   * @param {Standing | null} standing
-   */
-  showProgress(pair, standing) {
-    const first = this.study.first_pairs;
-    const count = `${pair.answers} ${pair.answers === 1 ? "answer" : "answers"}`;
-    const best = standing?.best ?? null;
-    const started = pair.answers >= first;
-    const words = [count];
-    if (!started) words.push(`${first - pair.answers} more before the model chooses`);
-    if (best !== null && started) {
-      words.push(`the best so far beats ${percent(best.beats_random)} of designs`);
-      words.push(`room left ${percent(best.room_left)}`);
-    }
-    const done = best === null || !started ? 0 : 1 - best.room_left;
-    if (standing === null && this.progress.childElementCount > 0 && started) {
-      const text = this.progress.querySelector(".count");
-      if (text !== null) text.textContent = count;
-      return;
-    }
-    this.progress.replaceChildren(
-      el("meter", { min: 0, max: 1, low: 0.5, high: 0.9, optimum: 1, value: done.toFixed(3), "aria-label": "Way to the best design" }),
-      el("p", {}, el("span", { class: "count" }, words[0]), words.length > 1 ? ` · ${words.slice(1).join(" · ")}` : ""),
-    );
-  }
-
   /** @param {Pair} pair */
   async showStanding(pair) {
     try {
       /** @type {Standing} */
       const standing = await get(at(this.study.id, "standing"));
       if (this.gone || this.pair?.number !== pair.number) return;
-      this.showProgress(pair, standing);
+      showProgress(this.progress, this.study, pair, standing);
       if (this.lastEvent !== null && standing.surprises.includes(this.lastEvent)) {
         this.page.say("Saved. That answer surprised the model. Backspace undoes it.", "good");
       }
@@ -269,7 +243,14 @@ class Compare {
   /** @param {Side} side */
   zoom(side) {
     const { layout, face } = this.table.dataset;
-    this.layout(layout === "zoom" && face === side ? "pair" : "zoom", side);
+    const back = layout === "zoom" && face === side;
+    this.layout(back ? "pair" : "zoom", side);
+    this.page.say(back ? "" : `${side.toUpperCase()} alone. Space flips, Esc shows both.`);
+  }
+
+  both() {
+    if (this.table.dataset.layout !== "pair") this.page.say("");
+    this.layout("pair", "a");
   }
 
   hide() {
@@ -293,7 +274,7 @@ class Compare {
       1: () => this.zoom("a"),
       2: () => this.zoom("b"),
       p: () => this.hide(),
-      Escape: () => this.layout("pair", "a"),
+      Escape: () => this.both(),
       "?": () => showKeys(),
     };
     const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
