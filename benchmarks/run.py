@@ -1,6 +1,6 @@
 """`make bench`: our speed as a ratio against BoTorch in the same run, and the quality that it was not bought with.
 
-Prints a table and writes benchmarks/latest.json. `--only turn,block,overhead,memory,solves` runs a part.
+Prints a table and writes benchmarks/latest.json. `--only turn,block,overhead,memory,solves,page` runs a part.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 import kappasharp as ks
+from benchmarks import page as pages
 from benchmarks import peers
 from kappasharp.acquisition import maximize
 from kappasharp.core import evidence, kernel, laplace
@@ -250,8 +251,12 @@ BARS = {
     "kappasharp_overhead": ("≤ 1.15", lambda v: v <= 1.15),
     "memory_mb": ("≤ 500", lambda v: v <= 500),
     "map_unconverged": ("0 / < 0.001", lambda v: v["float64"] == 0 and v["float32"] < 1e-3),
+    "page_turn_ms": ("≤ 100", lambda v: v <= 100),
+    "page_quick_turn_ms": ("≤ 400", lambda v: v <= 400),
+    "page_first_ms": ("< 1000", lambda v: v < 1000),
+    "page_requests_outside": ("0", lambda v: v == 0),
 }
-PARTS = {"turn": turn, "block": block, "overhead": overhead, "memory": memory, "solves": solves}
+PARTS = {"turn": turn, "block": block, "overhead": overhead, "memory": memory, "solves": solves, "page": pages.page}
 
 
 def provenance():

@@ -95,13 +95,13 @@ def test_a_failing_renderer_never_stops_a_vote(opened):
     assert told.status_code == 200
     card = browser.get(browser.at(f"card/{pair['a']['option']}")).json()
     assert card["kind"] == "failed" and "no licence" in card["sentence"]
-    assert browser.get(browser.at(f"picture/{pair['a']['option']}")).status_code == 404
+    assert browser.get(browser.at(f"picture/{card['key']}")).status_code == 404
 
 
 def test_user_html_is_served_for_a_sandbox_alone(opened):
     browser = opened(place(renderer=f"{HERE}:html"))
-    option = browser.pair()["a"]["option"]
-    answer = browser.get(browser.at(f"frame/{option}"))
+    key = browser.pair()["a"]["card"]["key"]
+    answer = browser.get(browser.at(f"frame/{key}"))
     policy = answer.headers["content-security-policy"]
     assert answer.text == renderers.HTML
     # An opaque origin even where somebody opens the address by itself: no cookie, no study, nothing from outside.
@@ -111,7 +111,7 @@ def test_user_html_is_served_for_a_sandbox_alone(opened):
 
 def test_a_picture_can_run_no_script_and_a_player_gets_the_range_it_asks_for(opened):
     browser = opened(place(renderer=f"{HERE}:sound"))
-    address = browser.at(f"picture/{browser.pair()['a']['option']}")
+    address = browser.at(f"picture/{browser.pair()['a']['card']['key']}")
     whole = browser.get(address)
     assert whole.headers["content-type"] == "audio/wav" and "sandbox" in whole.headers["content-security-policy"]
     part = browser.get(address, headers={"range": "bytes=4-7"})
@@ -157,3 +157,15 @@ def test_the_pid_example_measures_what_it_draws():
 
 def cabin_design():
     return {"width": 5.5, "wall height": 2.8, "roof pitch": 35.0, "porch": 1.6, "windows": 2, "cladding": "falu red"}
+
+
+def test_the_pictures_that_may_come_next_are_told_once_they_are_drawn(opened):
+    browser = opened(place(renderer=f"{HERE}:svg"))
+    pair = browser.pair()
+    keys = browser.get(browser.at("ahead")).json()["pictures"]
+    assert len(keys) == 4
+    following = browser.answer(pair, "b").json()["pair"]
+    assert {following[side]["card"]["key"] for side in "ab"} <= set(keys)
+    assert following["a"]["card"]["kind"] == "image"
+    assert browser.get(browser.at(f"picture/{keys[0]}")).headers["content-type"] == "image/svg+xml"
+    assert browser.get(browser.at(f"picture/{'0' * 32}")).status_code == 404

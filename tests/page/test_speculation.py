@@ -65,6 +65,7 @@ def test_a_study_with_real_workers_asks_what_a_study_without_them_asks():
         try:
             pair = await desk.pair("me")
             for answer in SCRIPT:
+                await asyncio.gather(*desk._tasks)
                 _, pair = await desk.answer("me", pair.number, answer, 1.0)
         finally:
             desk.close()

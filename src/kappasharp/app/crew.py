@@ -15,14 +15,19 @@ import torch
 
 from kappasharp.errors import KappaSharpError
 
+NICENESS = 5
+
 
 class CrewError(KappaSharpError, RuntimeError):
     """A job ended without a result: it took too long, or its process died."""
 
 
 def begin() -> None:
-    """What a worker does first: one thread, no Ctrl-C of its own, and an end when its parent ends."""
+    """What a worker does first: one thread, behind others, no Ctrl-C of its own, and an end when its parent ends."""
     torch.set_num_threads(1)
+    # The person and the browser come first.
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -17,6 +17,8 @@ from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
 LIMIT = 120.0
+# Workers that start at once would take the processor from the browser just when it paints the new pair.
+BREATH = 0.06
 off_loop = asyncio.to_thread
 
 
@@ -35,7 +37,7 @@ class Desk:
         pair = history.open_pair(voter)
         if pair is None:
             pair = await self._ask(voter, None)
-        await self._look_ahead(pair)
+        self._look_ahead(pair)
         return pair
 
     async def answer(self, voter: str, number: int, answer: Answer, seconds: float | None) -> tuple[Comparison, Pair]:
@@ -44,7 +46,7 @@ class Desk:
         done = await off_loop(lambda: self.study.tell(number, answer, seconds=seconds))
         proposed = await self.speculation.take(voter, done.event - 1, number, answer)
         pair = await self._ask(voter, proposed)
-        await self._look_ahead(pair)
+        self._look_ahead(pair)
         return done, pair
 
     async def _check_voter(self, voter: str, number: int) -> None:
@@ -77,25 +79,25 @@ class Desk:
             return found
         return await off_loop(thinking.next_pair, at)
 
-    async def _look_ahead(self, pair: Pair) -> None:
+    def _look_ahead(self, pair: Pair) -> None:
+        """Begin to compute what may come after this pair, once the browser has had time to paint it."""
         self.gallery.prepare(self.renderer, pair.a, pair.b)
-        at = await off_loop(thinking.snapshot, self.study)
-        self.speculation.begin(at, pair)
-        # An answer of one voter changes what comes next for the others.
-        others = [voter for voter in self.speculation.voters() if voter != pair.voter]
-        if others:
-            task = asyncio.create_task(self._look_ahead_for(others, at, pair.voter))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        task = asyncio.create_task(self._look_ahead_soon(pair))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _look_ahead_for(self, voters: list[str], at: Snapshot, after: str) -> None:
-        await self.speculation.settled(after)
-        for voter in voters:
-            theirs = self.study.history.open_pair(voter)
-            if theirs is None or self.study.history.number != at.number:
+    async def _look_ahead_soon(self, pair: Pair) -> None:
+        await asyncio.sleep(BREATH)
+        at = await off_loop(thinking.snapshot, self.study)
+        history = self.study.history
+        # An answer of one voter changes what comes next for the others too.
+        for voter in (pair.voter, *(one for one in self.speculation.voters() if one != pair.voter)):
+            theirs = history.open_pair(voter)
+            if theirs is None or history.number != at.number:
                 self.speculation.drop(voter)
             else:
                 self.speculation.begin(at, theirs)
+            await self.speculation.settled(voter)
 
     async def view(self, name: str, job: Callable[[Snapshot], Plain]) -> Plain:
         """What a job makes of the study now; computed once for the same events."""
@@ -107,8 +109,8 @@ class Desk:
         return await asyncio.shield(known[1])
 
     async def _compute(self, job: Callable[[Snapshot], Plain], at: Snapshot) -> Plain:
-        for voter in self.speculation.voters():
-            await self.speculation.settled(voter)
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
         if not self.thinkers.is_warm:
             return await off_loop(job, at)
         found: Plain = await self.thinkers.result(self.thinkers.submit(job, at), LIMIT)
@@ -121,11 +123,29 @@ class Desk:
             raise InvalidValueError(f"`option` must be one of the {len(options)} seen in this study, but got {option}.")
         return options[option]
 
-    async def card(self, option: int) -> Card:
-        """The card of an option."""
-        return await self.gallery.card(self.renderer, await off_loop(self.design, option))
+    def peek(self, design: Design) -> tuple[Card, str]:
+        """The card of a design as far as it is drawn, and its key."""
+        return self.gallery.peek(self.renderer, design), self.gallery.key(self.renderer, design)
+
+    async def card(self, option: int) -> tuple[Card, str]:
+        """The card of an option, when it is drawn, and its key."""
+        design = await off_loop(self.design, option)
+        return await self.gallery.card(self.renderer, design), self.gallery.key(self.renderer, design)
+
+    async def ahead(self, voter: str) -> list[str]:
+        """The keys of pictures that this voter may see next, once they are drawn."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+        found = []
+        for asked in await self.speculation.likely(voter):
+            for design in (asked.a, asked.b):
+                if (await self.gallery.card(self.renderer, design)).kind == "image":
+                    found.append(self.gallery.key(self.renderer, design))
+        return found
 
     def close(self) -> None:
         """Give up what is under way."""
+        for task in self._tasks:
+            task.cancel()
         for voter in self.speculation.voters():
             self.speculation.drop(voter)

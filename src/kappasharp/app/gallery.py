@@ -1,6 +1,8 @@
 """The cards of a study's options: drawn once by a worker process, then kept."""
 
 import asyncio
+import hashlib
+import os
 from collections import OrderedDict
 
 from kappasharp.app import rendering
@@ -21,6 +23,8 @@ class Gallery:
     def __init__(self, crew: Crew, *, limit: float = LIMIT) -> None:
         self.crew, self.limit = crew, limit
         self._drawn: OrderedDict[str, asyncio.Task[Card]] = OrderedDict()
+        # Another start of the server may draw otherwise: no browser should show what it kept from this one.
+        self._salt = os.urandom(8)
 
     def prepare(self, renderer: str | None, *designs: Design) -> None:
         """Have cards drawn that may be wanted soon."""
@@ -37,10 +41,19 @@ class Gallery:
         task = self._task(renderer, design)
         return NOTHING if task is None else await asyncio.shield(task)
 
+    def key(self, renderer: str | None, design: Design) -> str:
+        """What a card is called in an address."""
+        return hashlib.sha256(self._salt + f"{renderer}\n{sorted(design.items())!r}".encode()).hexdigest()[:32]
+
+    async def named(self, key: str) -> Card | None:
+        """The card of that key, if it was drawn here and is not forgotten."""
+        task = self._drawn.get(key)
+        return None if task is None else await asyncio.shield(task)
+
     def _task(self, renderer: str | None, design: Design) -> "asyncio.Task[Card] | None":
         if renderer is None:
             return None
-        key = f"{renderer}\n{sorted(design.items())!r}"
+        key = self.key(renderer, design)
         if key not in self._drawn:
             self._drawn[key] = asyncio.create_task(self._draw(renderer, design))
             self._forget()

@@ -18,7 +18,7 @@ from kappasharp.app.crew import CrewError
 from kappasharp.app.desk import off_loop
 from kappasharp.app.incoming import body, desk_of, number_in, seconds_in, voter_in
 from kappasharp.app.place import Place
-from kappasharp.app.rendering import Card
+from kappasharp.app.rendering import NOTHING, Card
 from kappasharp.errors import (
     DuplicateNameError,
     InvalidValueError,
@@ -66,8 +66,9 @@ def application(place: Place, *, token: str, hosts: tuple[str, ...] | None, name
         Route(f"{one}/model", computed("model", thinking.model_view)),
         Route(f"{one}/history", computed("history", views.history_data)),
         Route(f"{one}/card/{{option:int}}", card),
-        Route(f"{one}/picture/{{option:int}}", picture),
-        Route(f"{one}/frame/{{option:int}}", frame),
+        Route(f"{one}/ahead", ahead),
+        Route(f"{one}/picture/{{key}}", picture),
+        Route(f"{one}/frame/{{key}}", frame),
         Route(f"{one}/export/{{kind}}", export),
     ]
     handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
@@ -135,10 +136,14 @@ async def listing(request: Request) -> Response:
     """What there is to choose from."""
     place: Place = request.app.state.place
     found = await off_loop(place.listed)
+    asked = request.query_params.get("study")
+    chosen = next((one["id"] for one in found if one["name"] == asked), None)
+    chosen = chosen or place.current or (found[-1]["id"] if found else None)
+    desk = None if chosen is None else await off_loop(place.desk, chosen)
     return said(
         {
             "studies": found,
-            "current": place.current or (found[-1]["id"] if found else None),
+            "study": None if desk is None else views.study_data(desk.study, desk.renderer),
             "renderers": list(place.renderers),
             "persons": list(PERSONS),
             "methods": list(METHODS),
@@ -236,18 +241,26 @@ def computed(name: str, job: Callable[[thinking.Snapshot], dict[str, Any]]) -> H
 # --- cards and files ----------------------------------------------------------------------------------------------
 
 
-async def _card(request: Request) -> Card:
-    return await (await desk_of(request)).card(request.path_params["option"])
-
-
 async def card(request: Request) -> Response:
     """What kind of card an option has, once it is drawn."""
-    return said(views.card_data(await _card(request)))
+    return said(views.card_data(*await (await desk_of(request)).card(request.path_params["option"])))
+
+
+async def ahead(request: Request) -> Response:
+    """Pictures that the browser may fetch while the person looks: of what comes next, whatever the answer."""
+    desk = await desk_of(request)
+    voter = voter_in(request, request.query_params.get("voter", events.DEFAULT_VOTER))
+    return said({"pictures": await desk.ahead(voter)})
+
+
+async def _drawn(request: Request) -> Card:
+    found = await (await desk_of(request)).gallery.named(request.path_params["key"])
+    return found or NOTHING
 
 
 async def picture(request: Request) -> Response:
     """A picture, sound or film."""
-    found = await _card(request)
+    found = await _drawn(request)
     if found.kind not in ("image", "audio", "video"):
         raise HTTPException(404, "This option has no picture.")
     return exports.media(found, request.headers.get("range"))
@@ -255,7 +268,7 @@ async def picture(request: Request) -> Response:
 
 async def frame(request: Request) -> Response:
     """A user's HTML, for a sandboxed frame and nothing else."""
-    found = await _card(request)
+    found = await _drawn(request)
     if found.kind != "html":
         raise HTTPException(404, "This option has no page.")
     headers = {"content-security-policy": safety.FRAME_POLICY}

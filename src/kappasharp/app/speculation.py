@@ -72,6 +72,13 @@ class Speculation:
         except CrewError:
             return None
 
+    async def likely(self, voter: str) -> list[Asked]:
+        """The pairs after the likely answers, as far as they could be computed."""
+        await self.settled(voter)
+        ahead = self._ahead.get(voter)
+        tasks = [] if ahead is None else [ahead.tasks[answer] for answer in LIKELY]
+        return [one.result() for one in tasks if one.done() and not one.cancelled() and one.exception() is None]
+
     async def settled(self, voter: str) -> None:
         """Wait until the likely answers are looked ahead for: nothing else should take the workers before."""
         ahead = self._ahead.get(voter)

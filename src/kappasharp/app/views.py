@@ -29,9 +29,9 @@ def study_data(study: Study, renderer: str | None) -> Plain:
     }
 
 
-def card_data(card: Card) -> Plain:
-    """A card without its bytes."""
-    return {"kind": card.kind, "sentence": card.sentence}
+def card_data(card: Card, key: str) -> Plain:
+    """A card without its bytes, and the key that they have in an address."""
+    return {"kind": card.kind, "sentence": card.sentence, "key": key}
 
 
 def pair_data(desk: Desk, pair: Pair) -> Plain:
@@ -39,7 +39,7 @@ def pair_data(desk: Desk, pair: Pair) -> Plain:
     history = desk.study.history
     numbers = history.numbers(pair)
     sides = {
-        side: {"option": option, "params": design, "card": card_data(desk.gallery.peek(desk.renderer, design))}
+        side: {"option": option, "params": design, "card": card_data(*desk.peek(design))}
         for side, option, design in zip("ab", numbers, (pair.a, pair.b), strict=True)
     }
     answers = list(history.comparisons.values())

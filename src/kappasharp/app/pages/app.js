@@ -123,10 +123,10 @@ function key(event) {
 async function begin() {
   remember(null);
   try {
-    page.listing = await get("/api/studies");
-    const named = page.listing.studies.find((one) => one.name === address.searchParams.get("study"));
-    const id = named?.id ?? page.listing.current;
-    if (id !== null) await page.open(id);
+    const named = encodeURIComponent(address.searchParams.get("study") ?? "");
+    page.listing = await get(`/api/studies?study=${named}`);
+    page.study = page.listing.study;
+    if (page.study !== null) remember(page.study.name);
   } catch (error) {
     main.replaceChildren(el("p", { class: "problem", role: "alert" }, sentence(error)));
     return;

@@ -40,7 +40,7 @@ export async function open(page, root) {
  */
 async function portrait(page, best) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  const card = study.has_pictures ? await get(at(study.id, `card/${best.option}`)) : { kind: "none", sentence: "" };
+  const card = study.has_pictures ? await get(at(study.id, `card/${best.option}`)) : { kind: "none", sentence: "", key: "" };
   const picture = await media(page, best.option, card, "The best design so far");
   const json = JSON.stringify(best.params);
   return el(

@@ -23,7 +23,7 @@ export async function media(page, option, card, name) {
     }
   }
   if (card.kind === "failed") return failure(card.sentence);
-  const address = at(study.id, `${card.kind === "html" ? "frame" : "picture"}/${option}?v=${page.listing.version}`);
+  const address = at(study.id, `${card.kind === "html" ? "frame" : "picture"}/${card.key}`);
   switch (card.kind) {
     case "image":
       return image(address, name);
@@ -39,12 +39,43 @@ export async function media(page, option, card, name) {
   }
 }
 
+/** Pictures fetched and decoded ahead, by address. @type {Map<string, HTMLImageElement>} */
+const ready = new Map();
+
+/**
+ * Fetch what may be shown next while the person looks, so that it can be painted at once.
+ * @param {Page} page
+ */
+export async function prefetch(page) {
+  const study = page.study;
+  if (!study?.has_pictures) return;
+  /** @type {{pictures: string[]}} */
+  let found = { pictures: [] };
+  try {
+    found = await get(at(study.id, `ahead?voter=${encodeURIComponent(page.voter)}`));
+  } catch (error) {
+    // Nothing is lost but a moment: the picture is fetched when it is shown.
+    console.info(sentence(error));
+  }
+  ready.clear();
+  for (const key of found.pictures) {
+    const address = at(study.id, `picture/${key}`);
+    const made = el("img", { class: "media", src: address, alt: "", draggable: "false" });
+    ready.set(address, made);
+    // A picture that cannot be decoded says so when it is shown.
+    made.decode().catch(() => ready.delete(address));
+  }
+}
+
 /**
  * @param {string} address
  * @param {string} name
  */
 async function image(address, name) {
-  const made = el("img", { class: "media", src: address, alt: name, draggable: "false" });
+  const early = ready.get(address);
+  ready.delete(address);
+  const made = early ?? el("img", { class: "media", src: address, draggable: "false" });
+  made.alt = name;
   try {
     await made.decode();
   } catch {

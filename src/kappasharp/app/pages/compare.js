@@ -1,7 +1,7 @@
 /** Compare: two cards, one question. */
 
 /** @import { Answer, Option, Page, Pair, Side, Standing, View } from "./types.js" */
-import { media } from "./cards.js";
+import { media, prefetch } from "./cards.js";
 import { button, el, parameterLines } from "./elements.js";
 import { showProgress } from "./progress.js";
 import { Refusal, at, get, post, sentence } from "./talk.js";
@@ -44,7 +44,6 @@ class Compare {
     this.table = el("div", { class: "pair", "data-layout": "pair", "data-face": "a" });
     this.progress = el("div", { class: "progress" });
     this.waiting = el("p", { class: "waiting quiet", hidden: true }, "Preparing the next pair …");
-    /** @type {Record<string, HTMLButtonElement>} */
     this.buttons = this.makeButtons();
     root.append(
       el("div", { class: "head" }, el("h1", { id: "question" }, "Which do you prefer?"), this.progress),
@@ -57,7 +56,6 @@ class Compare {
   }
 
   makeButtons() {
-    const b = this.blind;
     return {
       a: button("A is better", () => this.answer("a"), { kind: "choice a", key: "←", shortcut: "ArrowLeft" }),
       tie: button("Can’t tell", () => this.answer("tie"), { kind: "choice", key: "↓", shortcut: "ArrowDown" }),
@@ -65,7 +63,7 @@ class Compare {
       skip: button("Skip", () => this.answer("skip"), { key: "S", shortcut: "S" }),
       undo: button("Undo", () => this.undo(), { key: "⌫", shortcut: "Backspace" }),
       flip: button("Flip", () => this.flip(), { key: "Space", shortcut: "Space", pressed: false }),
-      blind: button("Hide values", () => this.hide(), { key: "P", shortcut: "P", pressed: b }),
+      blind: button("Hide values", () => this.hide(), { key: "P", shortcut: "P", pressed: this.blind }),
       keys: button("Keys", () => showKeys(), { key: "?", shortcut: "?" }),
     };
   }
@@ -105,8 +103,10 @@ class Compare {
     this.seen = 0;
     this.since = performance.now();
     showProgress(this.progress, this.study, pair, null);
-    void this.showStanding(pair);
+    // Pictures of what may come, then the figures: both while the person looks.
+    void prefetch(this.page).finally(() => this.showStanding(pair));
   }
+
 
   /**
    * @param {Pair} pair

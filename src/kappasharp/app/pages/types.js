@@ -10,6 +10,7 @@
  * @typedef {object} Card
  * @property {CardKind} kind
  * @property {string} sentence
+ * @property {string} key
  *
  * @typedef {object} Option
  * @property {number} option
@@ -49,7 +50,7 @@
  *
  * @typedef {object} Listing
  * @property {{id: string, name: string, created: string}[]} studies
- * @property {string | null} current
+ * @property {Study | null} study
  * @property {string[]} renderers
  * @property {string[]} persons
  * @property {string[]} methods
