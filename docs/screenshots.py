@@ -95,7 +95,7 @@ def main():
                 ("start", "start", WIDE, False),
                 ("model", "model-dark", WIDE | dark, True),
             ],
-            method="adaptive", first_pairs=3,
+            method="static", first_pairs=3,
         )  # fmt: skip
         shots(browser, "filter", 14, [("compare", "filter-dark", WIDE | dark, False)])
         shots(browser, "cabin", 12, [("compare", "phone", PHONE, False), ("best", "phone-dark", PHONE | dark, False)])
