@@ -27,7 +27,7 @@ $(VENV)/.box2d: $(VENV)/.run
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.box2d
-	$(PIP) --editable '.[dev,botorch,peers]'
+	$(PIP) --editable '.[dev,botorch,ax,optuna,peers]'
 	touch $@
 
 # What the page's tests need beside Python: TypeScript and axe-core from the npm registry, and a browser.

@@ -53,9 +53,11 @@ def named(kind: str, name: Any, table: Mapping[str, Row]) -> Row:
     """The row of that name, or an error that suggests the nearest."""
     if isinstance(name, str) and name in table:
         return table[name]
-    near = get_close_matches(str(name).lower(), table, n=1)  # registered names are lower case
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise UnknownNameError(f"No {kind} is called {name!r}.{hint} There are: {', '.join(table)}.")
+    plain = {key.lower(): key for key in table}
+    near = get_close_matches(str(name).lower(), plain, n=1)
+    hint = f" Did you mean {plain[near[0]]!r}?" if near else ""
+    known = f"There are: {', '.join(table)}." if table else "There is none yet."
+    raise UnknownNameError(f"No {kind} is called {name!r}.{hint} {known}")
 
 
 def needed(module: str, whom: str, extra: str | None) -> ModuleType:

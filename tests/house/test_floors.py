@@ -12,15 +12,16 @@ FLOORS = {
     "core": 2, "problems": 2,
     "acquisition": 3,
     "methods": 4,
-    "study": 5, "lab": 5, "botorch_model": 5,
-    "app": 6, FRONT_DOOR: 7,
+    "study": 5, "lab": 5, "drop_in": 5,
+    "app": 6, "botorch_model": 6, "ax_surrogate": 6, "optuna_sampler": 6, FRONT_DOOR: 7,
 }  # fmt: skip
 # What a room may import from outside, beside the standard library.
 LIBRARIES = {
     FRONT_DOOR: (), "errors": (), "shapes": ("torch", "jaxtyping"), "streams": ("torch",),
     "problems": ("torch", "numpy"), "core": ("torch",), "acquisition": ("torch",), "methods": ("torch",),
     "lab": ("torch", "numpy", "scipy", "pyarrow", "matplotlib"), "study": ("torch", "sqlalchemy"),
-    "botorch_model": ("torch", "botorch", "gpytorch"),
+    "drop_in": ("torch", "botorch", "gpytorch", "linear_operator"),
+    "botorch_model": (), "ax_surrogate": ("ax",), "optuna_sampler": ("torch", "optuna", "optuna_dashboard"),
     "app": ("torch", "click", "starlette", "uvicorn"),
 }  # fmt: skip
 DYNAMIC = ("import_module", "__import__")

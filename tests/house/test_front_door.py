@@ -25,7 +25,19 @@ METHODS = [
     "ep_ei", "gibbs_ei",
 ]  # fmt: skip
 PRESETS = ["paper", "modern", "dimension_scaled"]
-OPTIONAL = ["beartype", "botorch", "click", "gpytorch", "jaxtyping", "matplotlib", "mpmath", "pandas", "scipy"]
+OPTIONAL = [
+    "ax",
+    "beartype",
+    "botorch",
+    "click",
+    "gpytorch",
+    "jaxtyping",
+    "matplotlib",
+    "mpmath",
+    "optuna",
+    "pandas",
+    "scipy",
+]
 
 
 def python(code: str) -> str:

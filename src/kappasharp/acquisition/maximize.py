@@ -40,8 +40,6 @@ INCUMBENTS, COPIES = 6, 24
 DISTANCES = (0.02, 0.2)
 # How many promising pool points are paired with one another, and with how many unknown ones.
 SHORTLIST, UNKNOWN = 48, 8
-# On a lattice, so often exchange and ascent take turns: the second time hardly anything moves.
-CLIMBS = 2
 # A start has converged when its model promises less than this, in units of the prior deviation.
 GAIN_LEFT = 2e-5
 
@@ -75,12 +73,13 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     choose = _from_pool if maximizer.from_pool else _from_pairs
     x = choose(fitted, prepared, maximizer, request)
     rounds = torch.zeros(len(x), dtype=torch.long, device=x.device)
+    ascend = _ascend if request.lattice is None else _climb
     if maximizer.finalists < maximizer.starts:
-        first = _ascend(prepared, x, request, maximizer.sorting_rounds)
+        first = ascend(prepared, x, request, maximizer.sorting_rounds)
         best = first.value.reshape(x.shape[:2]).topk(maximizer.finalists, -1, largest=False).indices
         x = first.x.reshape(x.shape).gather(1, best.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
         rounds = rounds + first.rounds.reshape(len(x), -1).amax(-1)
-    last = (_ascend if request.lattice is None else _climb)(prepared, x, request, maximizer.max_rounds)
+    last = ascend(prepared, x, request, maximizer.max_rounds)
     value, best = last.value.reshape(x.shape[:2]).min(-1)
     at = torch.arange(len(x), device=x.device)
     winner = last.x.reshape(x.shape)[at, best]
@@ -95,7 +94,7 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
 
 
 def _climb(prepared: Prepared, x: Tensor, request: Request, max_rounds: int) -> descent.Descent:
-    """The same on a lattice: exchange there, ascend where coordinates are free, and exchange once more."""
+    """The same on a lattice: exchange there, then ascend where coordinates are free."""
     assert request.lattice is not None
     d = prepared.X.shape[-1]
     whole = lattice.over(request.lattice, x.shape[-1] // d, d)
@@ -104,11 +103,8 @@ def _climb(prepared: Prepared, x: Tensor, request: Request, max_rounds: int) -> 
         objective = NegativeEubo(prepared, points.shape[1], request.variant, request.anchor)
         return objective(points.reshape(-1, points.shape[-1]))[0].reshape(points.shape[:2])
 
-    for _ in range(CLIMBS):
-        x = lattice.exchange(whole, x, negative_eubo)
-        found = _ascend(prepared, x, request, max_rounds, lattice.held(whole, x))
-        x = found.x.reshape(x.shape)
-    return found
+    x = lattice.exchange(whole, x, negative_eubo)
+    return _ascend(prepared, x, request, max_rounds, lattice.held(whole, x))
 
 
 def _ascend(

@@ -6,12 +6,17 @@ Colours are CSS variables of the page they stand in, so that they follow its lig
 import math
 from collections.abc import Sequence
 from html import escape
-from numbers import Real
 from typing import Any, NamedTuple
 
+from kappasharp.study.parameters import Value
 from kappasharp.study.slices import Slice
 
 Number = float | int
+# The height of a line of text, and the width of a letter of an axis, in a picture's own units.
+LINE, LETTER = 15.0, 6.2
+LEAST_LETTERS = 3
+# As many as the style sheet has for groups.
+COLOURS = 8
 
 
 class Box(NamedTuple):
@@ -88,32 +93,37 @@ def curves(given: Sequence[Curve], *, label: str, across: str, width: Number = 6
     step = max(1, round(last / 6))
     ticks = [(float(i), str(i)) for i in range(0, int(last) + 1, step)]
     parts = axes(box, across=across, ticks=ticks, levels=[(s / 4, f"{s * 25} %") for s in range(5)])
-    for curve in given:
-        parts.append(path(box, curve.points, curve.kind))
+    names = _apart([box.y(curve.points[-1][1]) + 4 for curve in given])
+    for curve, name in zip(given, names, strict=True):
         x, y = curve.points[-1]
-        parts.append(words(box.x(x) + 8, box.y(y) + 4, curve.label, anchor="start", kind=f"label {curve.kind}"))
+        parts.append(path(box, curve.points, curve.kind))
+        parts.append(f'<circle cx="{box.x(x):.1f}" cy="{box.y(y):.1f}" r="3.5" class="end {curve.kind}"/>')
+        parts.append(words(box.x(x) + 10, name, curve.label, anchor="start", kind=f"label {curve.kind}"))
     return svg(box, label, parts)
+
+
+def _apart(places: Sequence[float]) -> list[float]:
+    """The same places, moved down where a line of text would cover the one above it."""
+    moved, lowest = list(places), -math.inf
+    for i in sorted(range(len(places)), key=lambda i: places[i]):
+        moved[i] = lowest = max(places[i], lowest + LINE)
+    return moved
 
 
 def slice_chart(found: Slice, *, width: Number = 300.0, height: Number = 170.0) -> str:
     """Better or worse along one parameter: a curve with its band, or bars for choices."""
     low, high = min(0.0, *found.low), max(0.0, *found.high)
     pad = 0.05 * (high - low or 1.0)
-    numeric = all(isinstance(v, Real) and not isinstance(v, bool) for v in found.values)
     count = len(found.values)
-    places = _spread(found.values) if numeric else [float(i) for i in range(count)]
-    edge = 0.0 if numeric else 0.5
+    places = _spread(found.values) if found.ordered else [float(i) for i in range(count)]
+    edge = 0.0 if found.ordered else 0.5
     box = Box(width, height, min(places) - edge, max(places) + edge, low - pad, high + pad, left=14.0, bottom=36.0)
     parts = [
         f'<line x1="{box.left:g}" x2="{width - box.right:g}" y1="{box.y(0.0):.1f}" y2="{box.y(0.0):.1f}" class="grid"/>'
     ]
-    parts += _band(box, places, found) if numeric else _whiskers(box, places, found)
-    shown = (0, count - 1) if numeric else range(count)
-    parts += [
-        words(box.x(places[i]), height - 20, _short(found.values[i]), anchor=_anchor(i, count) if numeric else "middle")
-        for i in shown
-    ]
-    parts.append(words(width / 2, height - 5, found.name, kind="label"))
+    parts += _band(box, places, found) if found.ordered else _whiskers(box, places, found)
+    parts += _ends(box, places, found) if found.ordered else _choices(box, places, found)
+    parts.append(words(width / 2, height - 5, cut(found.name, width), kind="label"))
     return svg(box, f"Utility along {found.name}", parts)
 
 
@@ -142,17 +152,42 @@ def _whiskers(box: Box, places: Sequence[float], found: Slice) -> list[str]:
     parts = []
     for x, value, mean, low, high in zip(places, found.values, found.mean, found.low, found.high, strict=True):
         at = f"{box.x(x):.1f}"
-        kind = "here" if value == found.here else "dot"
+        kind = "here" if _is(value, found.here) else "dot"
         parts.append(f'<line x1="{at}" x2="{at}" y1="{box.y(low):.1f}" y2="{box.y(high):.1f}" class="whisker"/>')
         parts.append(f'<circle cx="{at}" cy="{box.y(mean):.1f}" r="4" class="{kind}"/>')
     return parts
 
 
-def _anchor(i: int, count: int) -> str:
-    return "start" if i == 0 else "end" if i == count - 1 else "middle"
+def _ends(box: Box, places: Sequence[float], found: Slice) -> list[str]:
+    return [
+        words(box.x(places[i]), box.height - 20, _short(found.values[i]), anchor=anchor)
+        for i, anchor in ((0, "start"), (-1, "end"))
+    ]
 
 
-def _short(value: Any) -> str:
+def _choices(box: Box, places: Sequence[float], found: Slice) -> list[str]:
+    """Names below the choices, as long as there is room; where there is none, only the design's own."""
+    room = (box.width - box.left - box.right) / len(places)
+    crowded = room < LEAST_LETTERS * LETTER
+    return [
+        words(box.x(x), box.height - 20, cut(_short(value), box.width / 2 if crowded else room))
+        for x, value in zip(places, found.values, strict=True)
+        if not crowded or _is(value, found.here)
+    ]
+
+
+def cut(content: str, room: Number) -> str:
+    """As much of a text as fits."""
+    letters = max(1, int(room / LETTER))
+    return content if len(content) <= letters else content[: letters - 1] + "…"
+
+
+def _is(value: Value, other: Value) -> bool:
+    # True is 1 to Python, and not to whoever offers both.
+    return value == other and isinstance(value, bool) == isinstance(other, bool)
+
+
+def _short(value: Value) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
@@ -182,7 +217,7 @@ def graph(
     for i, node in enumerate(nodes):
         at = f'cx="{box.x(float(i)):.1f}" cy="{box.y(node.utility):.1f}"'
         title = f"<title>option {node.number}, utility {node.utility:.2f}</title>"
-        kind = "here" if node.best else f"group{node.group % 8}"
+        kind = "here" if node.best else f"group{node.group % COLOURS}"
         parts.append(f'<circle {at} r="{6 if node.best else 4}" class="{kind}">{title}</circle>')
     parts.append(words(width - box.right, height - 6, "first seen earlier → later", anchor="end"))
     parts.append(words(4.0, 12.0, "utility ↑", anchor="start"))

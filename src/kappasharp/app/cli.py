@@ -9,7 +9,7 @@ import torch
 from click import shell_completion
 
 from kappasharp.app import demo as demonstration
-from kappasharp.app import listing, rehearsal, report, studies, terminal
+from kappasharp.app import listing, rehearsal, report, studies, tables, terminal
 from kappasharp.app.serve import serve
 from kappasharp.app.words import in_words, say
 from kappasharp.study.definition import DEFAULT_METHOD, DEFAULT_PRESET
@@ -102,7 +102,7 @@ def demo(questions: int, seed: int, method: str, preset: str, out: Path) -> None
 def _report(study: Study, *, certified: bool) -> None:
     best = study.best
     click.echo("\nBest controller found")
-    for line in studies.best_table(best):
+    for line in tables.best(best):
         click.echo(f"  {line}".rstrip())
     first = next(iter(study.history.asked.values()))[0]
     scores = [float(demonstration.score(demonstration.gains_of(one))) for one in (best.params, first.a, first.b)]

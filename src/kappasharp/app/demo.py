@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.app import charts, report
+from kappasharp.errors import StorageError
 from kappasharp.streams import stream
 from kappasharp.study import studies
 from kappasharp.study.events import Answer
@@ -75,7 +76,10 @@ def answer(pair: Pair, seed: int) -> Answer:
 
 def start(folder: Path, seed: int, **options: Any) -> Study:
     """A new study in a database in that folder; what an earlier demonstration left there goes."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder} could not be made: {error.strerror or error}.") from error
     storage = studies.storage_of(f"sqlite:///{folder / DATABASE}")
     if NAME in {record.name for record in storage.studies()}:
         studies.delete_study(NAME, storage=storage)

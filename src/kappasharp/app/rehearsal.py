@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from kappasharp.app import study_file
-from kappasharp.app.studies import storage_option
-from kappasharp.app.words import columns, in_format, in_words, say, show
+from kappasharp.app.studies import storage_option, study_argument
+from kappasharp.app.tables import columns
+from kappasharp.app.words import in_format, in_words, say, show
 from kappasharp.problems import oracle
 from kappasharp.streams import stream, uniform
 from kappasharp.study import studies
@@ -78,15 +79,26 @@ def rehearse(definition: Definition, questions: int, who: oracle.Person, seed: i
         if count % EVERY == 0 or count == questions:
             best = study.best
             here = utility(best.params)
-            truth = float((everywhere < here).double().mean())
+            # A design ties with itself; on a small lattice that counts.
+            truth = float((everywhere < here).double().mean() + 0.5 * (everywhere == here).double().mean())
             room = (top - here) / (top - float(everywhere.mean()))
             yield Rehearsed(count, best.beats_random, truth, best.room_left, room)
 
 
+def _persons(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in oracle.PERSONS if name.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("study")
+@study_argument
 @click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to answer.")
-@click.option("--person", default="paper", show_default=True, help=f"One of {', '.join(oracle.PERSONS)}.")
+@click.option(
+    "--person",
+    default="paper",
+    show_default=True,
+    shell_complete=_persons,
+    help=f"One of {', '.join(oracle.PERSONS)}.",
+)
 @click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
 @in_format
 @storage_option
@@ -101,7 +113,7 @@ def simulate(storage: str | None, study: str, questions: int, person: str, seed:
             given = study_file.read(Path(study))
             definition = define(given.space, **(_defaults() | given.options))
         else:
-            definition = studies.load_study(study, storage=storage).definition
+            definition = studies.load_study(study, storage=studies.existing(storage)).definition
         say(f"A simulated person ({person}) with a hidden ideal answers {questions} pairs.")
         rows = []
         for row in rehearse(definition, questions, who, seed):

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kappasharp.app import charts
-from kappasharp.app.words import text
+from kappasharp.app.tables import count, text
 from kappasharp.errors import StorageError
 from kappasharp.study import certainty, questions
 from kappasharp.study.certainty import Best, groups
+from kappasharp.study.events import Asked, Queued
 from kappasharp.study.history import History
 from kappasharp.study.slices import slices
 from kappasharp.study.study import Study
@@ -37,10 +38,13 @@ class Moment(NamedTuple):
 
 
 def write_html(study: Study, path: Path, pictures: Sequence[Section] = ()) -> Path:
-    """Write the report; `pictures` come right after the best design."""
+    """Write the report, all of it or nothing; `pictures` come right after the best design."""
+    page, temporary = html(study, pictures), path.with_name(f".{path.name}.part")
     try:
-        path.write_text(html(study, pictures), "utf-8")
+        temporary.write_text(page, "utf-8")
+        temporary.replace(path)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise StorageError(f"{path} could not be written: {error.strerror or error}.") from error
     return path
 
@@ -71,8 +75,9 @@ def _origin(study: Study) -> str:
     definition, history = study.definition, study.history
     preset = definition.preset_choice if isinstance(definition.preset_choice, str) else "its own"
     return (
-        f"{len(history.counted())} answers, {history.number} events. Method {definition.method_name}, preset {preset}, "
-        f"seed {definition.seed}; made {study.record.created}; kappasharp {version('kappasharp')}."
+        f"{count(len(history.counted()), 'answer')}, {history.number} events. "
+        f"Method {definition.method_name}, preset {preset}, seed {definition.seed}; made {study.record.created}; "
+        f"kappasharp {version('kappasharp')}."
     )
 
 
@@ -99,15 +104,21 @@ def past(study: Study) -> list[Moment]:
     stored = study.storage.read(study.record, 0, study.through)
     total = len(study.history.counted())
     wanted = {round(1 + i * (total - 1) / (CHECKPOINTS - 1)) for i in range(CHECKPOINTS)} if total > 1 else {total}
-    history, moments = History(study.record.uid), {}
+    # What was undone or amended counts as it reads now: the last event that left so many answers.
+    last, history = {}, History(study.record.uid)
     for one in stored:
         history.apply(one)
-        count = len(history.counted())
-        if count in wanted and count not in moments:
+        if not isinstance(one.event, Asked | Queued):
+            last[len(history.counted())] = one.number
+    chosen = {number for count, number in last.items() if count in wanted}
+    history, moments = History(study.record.uid), []
+    for one in stored:
+        history.apply(one)
+        if one.number in chosen:
             model = questions.learn(study.definition, history)
             found = certainty.figures(study.definition, model, int(model.surrogate.utility.argmax()))
-            moments[count] = Moment(count, found.preferred, found.room)
-    return [moments[count] for count in sorted(moments)]
+            moments.append(Moment(len(history.counted()), found.preferred, found.room))
+    return sorted(moments)
 
 
 def _certainty(moments: list[Moment]) -> str:
@@ -141,10 +152,13 @@ def _graph(study: Study, best: Best) -> str:
     return f"<figure>{charts.graph(nodes, edges)}</figure><p class='small'>{_group_words(len(order))}</p>"
 
 
-def _group_words(count: int) -> str:
-    if count == 1:
+def _group_words(groups: int) -> str:
+    if groups == 1:
         return "All designs are linked by answers, directly or through others."
-    return f"{count} groups, each in its colour; answers link designs within a group, the model alone links groups."
+    again = "" if groups <= charts.COLOURS else f" (which come again after {charts.COLOURS})"
+    return (
+        f"{groups} groups, told by colours{again}; answers link designs within a group, the model alone links groups."
+    )
 
 
 def _list(lines: Sequence[str]) -> str:

@@ -1,24 +1,20 @@
 """The commands of a study: new, studies, ask, tell, undo, best, log, export, import, diagnose, delete."""
 
-import math
-from collections.abc import Callable
+import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from kappasharp.app import report, study_file
-from kappasharp.app.words import columns, in_format, in_words, say, show, text
-from kappasharp.errors import InvalidValueError, StalePairError
+from kappasharp.app import report, study_file, tables
+from kappasharp.app.words import in_format, in_words, say, show
+from kappasharp.errors import CorruptedError, InvalidValueError, KappaSharpError, StalePairError
 from kappasharp.study import studies as doors
-from kappasharp.study.certainty import Best
 from kappasharp.study.events import ANSWERS, DEFAULT_VOTER
 from kappasharp.study.history import Pair
+from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
-
-F = TypeVar("F", bound=Callable[..., Any])
-PARTS_OF_A_RANGE = (2, 3)
 
 storage_option = click.option(
     "--storage", envvar=doors.ENVIRONMENT, show_envvar=True,
@@ -28,27 +24,38 @@ voter_option = click.option("--voter", default=DEFAULT_VOTER, show_default=True,
 
 
 def _names(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Study names for the shell's completion."""
-    with in_words():
-        place = doors.storage_of(context.params.get("storage"))
-    return [record.name for record in place.studies() if record.name.startswith(incomplete)]
+    """Study names for the shell's completion; none, and not a word, where there is no database."""
+    try:
+        found = doors.existing(context.params.get("storage")).studies()
+    except KappaSharpError:
+        return []
+    return [record.name for record in found if record.name.startswith(incomplete)]
 
 
 study_argument = click.argument("study", shell_complete=_names)
 
 
-def opened(name: str, storage: str | None) -> Study:
+def opened(name: str, storage: str | None, through: int | None = None) -> Study:
     """The study of that name, or of a study file: made if it is not there yet."""
-    if name.endswith(".toml"):
+    if name.endswith(".toml") and through is None:
         return from_file(Path(name), storage, load_if_exists=True)
-    return doors.load_study(name, storage=storage)
+    return doors.load_study(name, storage=doors.existing(storage), through=through)
 
 
-def from_file(path: Path, storage: str | None, *, load_if_exists: bool) -> Study:
-    """The study that a TOML file defines."""
+def _shell(command: str, study: str, *words: str) -> str:
+    """A command as the shell takes it."""
+    return f"`kappasharp {command} {shlex.join([study, *words])}`"
+
+
+def _as(voter: str) -> tuple[str, ...]:
+    return () if voter == DEFAULT_VOTER else ("--voter", voter)
+
+
+def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **options: Any) -> Study:
+    """The study that a TOML file defines; options come before those of the file."""
     given = study_file.read(path)
     return doors.create_study(
-        given.space, storage=storage, study_name=given.name, load_if_exists=load_if_exists, **given.options
+        given.space, storage=storage, study_name=given.name, load_if_exists=load_if_exists, **(given.options | options)
     )
 
 
@@ -58,49 +65,25 @@ def from_file(path: Path, storage: str | None, *, load_if_exists: bool) -> Study
 @click.option("--seed", type=int, help="Another seed asks other first pairs.")
 @click.option("--method", help="A method of `kappasharp methods`.")
 @click.option("--preset", help="paper, modern or dimension_scaled.")
+@in_format
 @storage_option
-def new(storage: str | None, name: str, params: tuple[str, ...], **options: Any) -> None:
+def new(storage: str | None, name: str, params: tuple[str, ...], style: str, **options: Any) -> None:
     """Make a study: from NAME and parameters, or from a file NAME.toml."""
+    given = {key: value for key, value in options.items() if value is not None}
     with in_words():
         if name.endswith(".toml"):
             if params:
                 raise InvalidValueError("`--param` must stand beside a name, but got it beside a file with parameters.")
-            study = from_file(Path(name), storage, load_if_exists=False)
+            study = from_file(Path(name), storage, load_if_exists=False, **given)
+        elif not params:
+            raise InvalidValueError(
+                "A study needs parameters: `--param kp=0.2:3`, more than once, or a file NAME.toml."
+            )
         else:
-            given = {key: value for key, value in options.items() if value is not None}
-            space = dict(_parameter(entry) for entry in params)
+            space = study_file.parameters(params)
             study = doors.create_study(space, storage=storage, study_name=name, **given)
-    say(f"Made in {study.storage.url}. `kappasharp ask {study.name}` gives the first pair.")
-    click.echo(study.name)
-
-
-def _parameter(entry: str) -> tuple[str, Any]:
-    """One --param: a range low:high, with int: before or :log after it; choices by commas; or one value, fixed."""
-    name, equals, given = entry.partition("=")
-    if not equals or not name or not given:
-        raise InvalidValueError(f"`--param` must be name=low:high or name=choice,choice, but got {entry!r}.")
-    kind = "float"
-    if given.startswith("int:"):
-        kind, given = "int", given.removeprefix("int:")
-    if ":" in given:
-        parts = given.split(":")
-        if len(parts) not in PARTS_OF_A_RANGE or parts[2:] not in ([], ["log"]):
-            raise InvalidValueError(f"`--param` must be name=low:high or name=low:high:log, but got {entry!r}.")
-        low, high = (_value(part) for part in parts[:2])
-        return name, {"type": kind, "low": low, "high": high, "log": parts[2:] == ["log"]}
-    choices = [_value(part) for part in given.split(",")]
-    return name, choices if len(choices) > 1 else {"value": choices[0]}
-
-
-def _value(word: str) -> Any:
-    """A number where it reads as one."""
-    for kind in (int, float):
-        try:
-            number = kind(word)
-        except ValueError:
-            continue
-        return number if math.isfinite(number) else word
-    return word
+    say(f"Made in {study.storage.url}. {_shell('ask', study.name)} gives the first pair.")
+    show(style, {"study": study.name, "storage": study.storage.url} | study.definition.plain(), [study.name])
 
 
 @click.command()
@@ -108,42 +91,39 @@ def _value(word: str) -> Any:
 @storage_option
 def studies(storage: str | None, style: str) -> None:
     """List the studies of a database."""
+    rows = []
     with in_words():
-        place = doors.storage_of(storage)
-        found = [doors.load_study(record.name, storage=place) for record in place.studies()]
-    rows = [
-        {
-            "name": one.name,
-            "parameters": len(one.space.tuned),
-            "answers": len(one.history.counted()),
-            "voters": len({each.voter for each in one.history.comparisons.values()}),
-            "method": one.definition.method_name,
-            "created": one.record.created,
-        }
-        for one in found
-    ]
+        if doors.there_is(storage):
+            place = doors.storage_of(storage)
+            rows = [_row(record, place) for record in place.studies()]
     if not rows:
-        say(f"No studies in {place.url} yet; `kappasharp new` makes one.")
-    show(style, rows, columns(rows))
+        say("No studies there yet; `kappasharp new` makes one.")
+    show(style, rows, tables.columns(rows))
+
+
+def _row(record: Record, place: Storage) -> dict[str, Any]:
+    """A study in the list; one that is damaged is in it too, without figures."""
+    try:
+        one = Study(place, record)
+    except CorruptedError as error:
+        say(f"Error: {error}")
+        return dict.fromkeys(("name", "parameters", "answers", "voters", "method", "created")) | {
+            "name": record.name,
+            "created": record.created,
+        }
+    return {
+        "name": one.name,
+        "parameters": len(one.space.tuned),
+        "answers": len(one.history.counted()),
+        "voters": len({each.voter for each in one.history.comparisons.values()}),
+        "method": one.definition.method_name,
+        "created": record.created,
+    }
 
 
 def pair_data(pair: Pair) -> dict[str, Any]:
     """A pair as plain data."""
     return {"pair": pair.number, "voter": pair.voter, "a": pair.a, "b": pair.b, "origin": pair.origin}
-
-
-def pair_table(pair: Pair) -> list[str]:
-    """A pair side by side; parameters in which the two differ carry a mark."""
-    rows = [
-        {
-            "": "≠" if pair.a[name] != pair.b[name] else " ",
-            "parameter": name,
-            "A": text(pair.a[name]),
-            "B": text(pair.b[name]),
-        }
-        for name in pair.a
-    ]
-    return columns(rows)
 
 
 @click.command()
@@ -155,26 +135,30 @@ def ask(storage: str | None, study: str, voter: str, style: str) -> None:
     """The pair to compare: the same again until it is answered."""
     with in_words():
         pair = opened(study, storage).ask(voter)
-    say(f"Pair {pair.number}. `kappasharp tell {study} a|b|tie|skip` answers it.")
-    show(style, pair_data(pair), pair_table(pair))
+    say(f"Pair {pair.number}. {_shell('tell', study, 'a', *_as(voter))}, or b, tie, skip, answers it.")
+    show(style, pair_data(pair), tables.pair(pair))
 
 
 @click.command()
 @study_argument
 @click.argument("answer", type=click.Choice(ANSWERS, case_sensitive=False))
 @click.option("--pair", type=int, help="The pair's number; by default the voter's open pair.")
-@voter_option
+@click.option("--voter", help=f"Who answers; by default who was asked the pair, or else {DEFAULT_VOTER!r}.")
 @in_format
 @storage_option
-def tell(storage: str | None, study: str, answer: str, pair: int | None, voter: str, style: str) -> None:
+def tell(storage: str | None, study: str, answer: str, pair: int | None, voter: str | None, style: str) -> None:
     """Answer a pair: a, b, tie or skip. It is stored for good when the command ends."""
     with in_words():
         found = opened(study, storage)
         if pair is None:
-            waiting = found.history.open_pair(voter)
+            waiting = found.history.open_pair(voter or DEFAULT_VOTER)
             if waiting is None:
-                raise StalePairError(f"No pair is open for {voter!r}; `kappasharp ask {study}` gives one.")
+                who = voter or DEFAULT_VOTER
+                raise StalePairError(f"No pair is open for {who!r}; {_shell('ask', study, *_as(who))} gives one.")
             pair = waiting.number
+        elif voter is not None and pair in found.history.asked and found.history.asked[pair][0].voter != voter:
+            asked = found.history.asked[pair][0].voter
+            raise InvalidValueError(f"`--voter` must be who was asked pair {pair}, {asked!r}, but got {voter!r}.")
         done = found.tell(pair, answer)
     say("Saved.")
     data = {"event": done.event, "pair": done.pair, "voter": done.voter, "answer": done.answer}
@@ -191,27 +175,7 @@ def undo(storage: str | None, study: str, voter: str, style: str) -> None:
     with in_words():
         pair = opened(study, storage).undo(voter)
     say("Taken back." if pair is None else f"Taken back; pair {pair.number} is open again.")
-    show(style, None if pair is None else pair_data(pair), [] if pair is None else pair_table(pair))
-
-
-def best_data(best: Best) -> dict[str, Any]:
-    """The best design as plain data."""
-    return asdict(best)
-
-
-def best_table(best: Best) -> list[str]:
-    """The best design for people."""
-    width = max(len(name) for name in best.params)
-    return [
-        *(f"{name:<{width}}  {text(value)}" for name, value in best.params.items()),
-        "",
-        f"preferred to  {best.beats_random:.0%} of designs (the model's estimate)",
-        f"room left     {best.room_left:.0%} of the way up",
-        f"answers       {best.n_comparisons}",
-        *([] if best.status == "ok" else [f"certificate   {best.status}"]),
-        "",
-        str(best.advice),
-    ]
+    show(style, None if pair is None else pair_data(pair), [] if pair is None else tables.pair(pair))
 
 
 @click.command()
@@ -222,7 +186,7 @@ def best(storage: str | None, study: str, style: str) -> None:
     """The best design so far, how sure that is, and what to do next."""
     with in_words():
         found = opened(study, storage).best
-    show(style, best_data(found), best_table(found))
+    show(style, asdict(found), tables.best(found))
 
 
 @click.command()
@@ -234,7 +198,9 @@ def log(storage: str | None, study: str, style: str) -> None:
     with in_words():
         rows = opened(study, storage).rows("comparisons")
     short = [{key: row[key] for key in ("event", "pair", "time", "voter", "answer", "a", "b")} for row in rows]
-    show(style, rows, columns(short))
+    if not rows:
+        say(f"No answers yet; {_shell('ask', study)} gives the first pair.")
+    show(style, rows, tables.columns(short))
 
 
 @click.command()
@@ -242,25 +208,29 @@ def log(storage: str | None, study: str, style: str) -> None:
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--table", type=click.Choice(["comparisons", "options"]), default="comparisons", show_default=True)
 @click.option("--through", type=int, help="As it was after this event; also opens a study that is damaged later on.")
+@in_format
 @storage_option
-def export(storage: str | None, study: str, path: Path, table: str, through: int | None) -> None:
+def export(storage: str | None, study: str, path: Path, style: str, **options: Any) -> None:
     """Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."""
     with in_words():
-        found = opened(study, storage) if through is None else doors.load_study(study, storage=storage, through=through)
-        written = report.write_html(found, path) if path.suffix == ".html" else found.export(path, table=table)
-    click.echo(written)
+        found = opened(study, storage, options["through"])
+        is_report = path.suffix == ".html"
+        written = report.write_html(found, path) if is_report else found.export(path, table=options["table"])
+    show(style, {"study": found.name, "path": str(written)}, [str(written)])
 
 
 @click.command("import")
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--name", help="By default the name in the file.")
+@in_format
 @storage_option
-def import_(storage: str | None, path: Path, name: str | None) -> None:
+def import_(storage: str | None, path: Path, name: str | None, style: str) -> None:
     """Make a study of a JSON file that `export` wrote."""
     with in_words():
         found = doors.import_json(path, storage=storage, study_name=name)
-    say(f"{len(found.history.counted())} answers.")
-    click.echo(found.name)
+    answers = len(found.history.counted())
+    say(f"Made in {found.storage.url}, with {tables.count(answers, 'answer')}.")
+    show(style, {"study": found.name, "storage": found.storage.url, "answers": answers}, [found.name])
 
 
 @click.command()
@@ -277,16 +247,20 @@ def diagnose(storage: str | None, study: str, style: str) -> None:
 @click.command()
 @study_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@in_format
 @storage_option
-def delete(storage: str | None, study: str, yes: bool) -> None:
+def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
     """Remove a study with all its answers, for good."""
     with in_words():
-        found = doors.load_study(study, storage=storage)
-        count = len(found.history.counted())
+        place = doors.existing(storage)
+        record = place.find(study)
+        answers = _row(record, place)["answers"]
         if not yes:
-            click.confirm(f"Remove {study!r} with {count} answers for good?", abort=True, err=True)
-        doors.delete_study(study, storage=storage)
+            what = "all its answers" if answers is None else tables.count(answers, "answer")
+            click.confirm(f"Remove {study!r} with {what} for good?", abort=True, err=True)
+        place.delete(record)
     say(f"Removed {study!r}.")
+    show(style, {"study": study, "answers": answers}, [])
 
 
 COMMANDS = (new, studies, ask, tell, undo, best, log, export, import_, diagnose, delete)

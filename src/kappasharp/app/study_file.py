@@ -1,6 +1,8 @@
-"""A study as a TOML file: its name, its parameters, and whatever else it should not leave to the defaults."""
+"""A study as a TOML file, or as words of a command: its parameters, and what it should not leave to the defaults."""
 
+import math
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from kappasharp.errors import InvalidTypeError, InvalidValueError, StorageError,
 from kappasharp.study.space import Space, space
 
 OPTIONS = ("seed", "method", "preset", "first_pairs")
+PARTS_OF_A_RANGE = (2, 3)
 ENTRIES = ("name", "parameters", "render", *OPTIONS)
 
 
@@ -48,5 +51,53 @@ def parse(table: dict[str, Any], name: str) -> StudyFile:
     render = table.get("render")
     if render is not None and not isinstance(render, str):
         raise InvalidTypeError(f"`render` must be a text, module:function, but got {render!r}.")
+    if not isinstance(table.get("name", name), str):
+        raise InvalidTypeError(f"`name` must be a text, but got {table['name']!r}.")
     options = {entry: table[entry] for entry in OPTIONS if entry in table}
-    return StudyFile(str(table.get("name", name)), space(parameters), options, render)
+    return StudyFile(table.get("name", name), space(parameters), options, render)
+
+
+def parameters(entries: Sequence[str]) -> dict[str, Any]:
+    """The parameters of words such as kp=0.2:3; each name once."""
+    found: dict[str, Any] = {}
+    for entry in entries:
+        name, equals, given = entry.partition("=")
+        if not equals or not name.strip() or not given.strip():
+            raise InvalidValueError(f"`--param` must be name=low:high or name=choice,choice, but got {entry!r}.")
+        if name in found:
+            raise InvalidValueError(f"`--param` must name each parameter once, but got {name!r} twice.")
+        found[name] = _parameter(entry, given)
+    return found
+
+
+def _parameter(entry: str, given: str) -> Any:
+    """A range low:high, with int: before or :log after it; choices by commas; or one value, fixed."""
+    kind = "int" if given.startswith("int:") else "float"
+    given = given.removeprefix("int:")
+    if ":" in given or kind == "int":
+        parts = given.split(":")
+        if len(parts) not in PARTS_OF_A_RANGE or parts[2:] not in ([], ["log"]):
+            raise InvalidValueError(
+                f"`--param` must be a range such as name=low:high, name=low:high:log or name=int:low:high, but got "
+                f"{entry!r}."
+            )
+        low, high = (_value(part) for part in parts[:2])
+        return {"type": kind, "low": low, "high": high, "log": parts[2:] == ["log"]}
+    words = given.split(",")
+    if not all(word.strip() for word in words):
+        raise InvalidValueError(f"`--param` must have a text between commas, but got {entry!r}.")
+    choices = [_value(word.strip()) for word in words]
+    return choices if len(choices) > 1 else {"value": choices[0]}
+
+
+def _value(word: str) -> Any:
+    """A number, true or false where it reads as one."""
+    if word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    for kind in (int, float):
+        try:
+            number = kind(word)
+        except ValueError:
+            continue
+        return number if math.isfinite(number) else word
+    return word

@@ -5,9 +5,10 @@ import time
 
 import click
 
-from kappasharp.app.studies import best_table, opened, pair_table, storage_option, voter_option
+from kappasharp.app import tables
+from kappasharp.app.studies import opened, storage_option, study_argument, voter_option
 from kappasharp.app.words import in_words
-from kappasharp.errors import InvalidValueError
+from kappasharp.errors import InvalidValueError, StalePairError
 from kappasharp.study.history import Pair
 from kappasharp.study.study import Study
 
@@ -23,32 +24,45 @@ SAID = {"a": "A is better", "b": "B is better", "tie": "can't tell", "skip": "sk
 
 
 @click.command()
-@click.argument("study")
+@study_argument
 @click.option("--questions", type=click.IntRange(1), help="Stop after so many answers.")
 @voter_option
 @storage_option
 def tune(storage: str | None, study: str, questions: int | None, voter: str) -> None:
     """Compare pairs in the terminal with the arrow keys. STUDY is a name, or a TOML file; q leaves, tune goes on."""
-    if not sys.stdin.isatty():
+    if not _is_terminal():
         raise click.UsageError("`kappasharp tune` needs a terminal; `ask` and `tell` do without.")
     with in_words():
         found = opened(study, storage)
-        answered = 0
-        while questions is None or answered < questions:
-            pair = found.ask(voter)
-            _show(found, pair)
-            begun = time.monotonic()
-            word = _key()
-            if word == "quit":
-                break
-            answered += _act(found, pair, word, time.monotonic() - begun)
+        try:
+            _converse(found, voter, questions)
+        except KeyboardInterrupt:
+            # Pressed while the model was thinking; what was answered is stored.
+            click.echo()
         _leave(found)
 
 
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _converse(study: Study, voter: str, questions: int | None) -> None:
+    """Ask until there were enough answers, or q."""
+    answered = 0
+    while questions is None or answered < questions:
+        pair = study.ask(voter)
+        _show(study, pair)
+        begun = time.monotonic()
+        word = _key()
+        if word == "quit":
+            return
+        answered += _act(study, pair, word, time.monotonic() - begun)
+
+
 def _show(study: Study, pair: Pair) -> None:
-    counted = len(study.history.counted())
-    click.echo(f"\n{click.style(study.name, bold=True)}  pair {pair.number}, after {counted} answers{_progress(study)}")
-    for line in pair_table(pair):
+    counted = tables.count(len(study.history.counted()), "answer")
+    click.echo(f"\n{click.style(study.name, bold=True)}  pair {pair.number}, after {counted}{_progress(study)}")
+    for line in tables.pair(pair):
         differs = line.startswith("≠")
         click.echo(click.style(line, fg="cyan") if differs else line)
     click.echo(click.style(HELP, dim=True))
@@ -75,22 +89,23 @@ def _key() -> str:
 
 def _act(study: Study, pair: Pair, word: str, seconds: float) -> int:
     """Do what the key says; how many answers that adds."""
-    if word != "undo":
-        study.tell(pair, word, seconds=round(seconds, 3))
-        click.echo(f"Saved: {SAID[word]}. u undoes it.")
-        return 1
     try:
-        study.undo(pair.voter)
-    except InvalidValueError as error:
+        if word == "undo":
+            study.undo(pair.voter)
+            click.echo("Taken back.")
+            return -1
+        study.tell(pair, word, seconds=round(seconds, 3))
+    except (InvalidValueError, StalePairError) as error:
+        # Nothing to undo, or the same voter has answered elsewhere: the next pair is the one that is open.
         click.echo(str(error))
         return 0
-    click.echo("Taken back.")
-    return -1
+    click.echo(f"Saved: {SAID[word]}. u undoes it.")
+    return 1
 
 
 def _leave(study: Study) -> None:
     if not study.history.counted():
         return
     click.echo("\nBest so far")
-    for line in best_table(study.best):
+    for line in tables.best(study.best):
         click.echo(f"  {line}".rstrip())

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from kappasharp.errors import KappaSharpError, StalePairError, StorageError
+from kappasharp.errors import DuplicateNameError, KappaSharpError, StalePairError, StorageError
 
 # Beside click's own 0 (done) and 2 (bad input).
 REFUSED, STALE = 1, 3
@@ -29,6 +29,10 @@ def in_words() -> Iterator[None]:
         _end(error, STALE)
     except StorageError as error:
         _end(error, REFUSED)
+    except DuplicateNameError as error:
+        # Its own sentence names Python's ways out.
+        taken = str(error).partition(";")[0]
+        raise click.UsageError(f"{taken}; take another name, or `kappasharp delete` that one first.") from error
     except KappaSharpError as error:
         raise click.UsageError(str(error)) from error
 
@@ -59,24 +63,3 @@ def _finite(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_finite(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
-def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Rows as a table of text, numbers to the right."""
-    if not rows:
-        return []
-    names = list(rows[0])
-    cells = [names, *([text(row[name]) for name in names] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
-    right = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
-    return [
-        "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
-        for line in cells
-    ]
-
-
-def text(value: Any) -> str:
-    """A value as people read it."""
-    if value is None:
-        return "–"
-    return f"{value:.5g}" if isinstance(value, float) else str(value)

@@ -6,6 +6,7 @@ Notation
     omega  (*batch, m)     weights of the likelihood Hessian Cᵀ diag(ω) C, a graph Laplacian [prop:graph_laplacian]
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -68,9 +69,11 @@ def transpose(C: Incidence, v: PerComparison) -> Utilities:
 
 def transpose_rows(C: Incidence, M: ComparisonRows) -> Points:
     """Cᵀ M for a matrix M."""
-    out = M.new_zeros(*M.shape[:-2], C.n_points, M.shape[-1])
-    out.scatter_add_(-2, C.pairs[..., 0:1].expand(M.shape), M)
-    return out.scatter_add_(-2, C.pairs[..., 1:2].expand(M.shape), -M)
+    *batch, m, k = M.shape
+    flat = M.reshape(math.prod(batch) * m, k)
+    out = M.new_zeros(math.prod(batch) * C.n_points, k)
+    out.index_add_(0, C.winners, flat).index_add_(0, C.losers, flat, alpha=-1)
+    return out.reshape(*batch, C.n_points, k)
 
 
 def spread(C: Incidence, G: ComparisonMatrix) -> PointMatrix:

@@ -13,7 +13,7 @@ log Z ≈ Σ log p(z) − ½ αᵀ z − ½ log|B|. Its gradient has an explicit
 nothing is gathered or scattered while the hyperparameters move.
 """
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -144,6 +144,28 @@ def _value_and_slope(
     outer = u.unsqueeze(-1) * alpha.unsqueeze(-2)
     G = torch.addcmul(outer + outer.mT, alpha.unsqueeze(-1), alpha.unsqueeze(-2), value=2.0)
     return value, G.sub_(R, alpha=2.0).mul_(0.25)
+
+
+class _AtMap(torch.autograd.Function):
+    """log Z as a function of A, with G as its derivative: the MAP's own dependence on A is in G."""
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, probit: Probit, dual: laplace.DualFit, ties: Tensor | None) -> Tensor:
+        value, G = _value_and_slope(probit, A, dual, ties)
+        ctx.save_for_backward(G)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None, None]:
+        (G,) = ctx.saved_tensors
+        return upstream[0][..., None, None] * G, None, None, None
+
+
+def log_evidence(
+    probit: Probit, A: ComparisonMatrix, dual: laplace.DualFit, ties: PerComparisonMask | None = None
+) -> PerRun:
+    """log Z at a MAP that was found for this A, differentiable in A: for kernels whose derivatives are not ours."""
+    return _AtMap.apply(A, probit, dual, ties)  # type: ignore[no-untyped-call]
 
 
 class _NegativeLogPosterior:

@@ -92,7 +92,7 @@ def solve(
     iterations = 0
     while iterations < PLAIN_ITERATIONS:
         iterations += 1
-        alpha = _newton_target(A, z, sites)
+        alpha = newton_target(A, z, sites)
         z = _apply(A, alpha)
         sites = likelihood.sites(z, margin, ties)
         off = (alpha - sites.slope).abs_()
@@ -131,7 +131,7 @@ def _solve_damped(A: Tensor, margin: float, ties: Tensor | None) -> DualFit:
         if not bool(moving.any()):
             break
         iterations = iterations + moving
-        move = (_newton_target(A, z, sites) - alpha) * (step * moving).unsqueeze(-1)
+        move = (newton_target(A, z, sites) - alpha) * (step * moving).unsqueeze(-1)
         trial = alpha + move
         z_trial = _apply(A, trial)
         J_trial = 0.5 * (trial * z_trial).sum(-1) - likelihood.log_probability(z_trial, margin, ties).sum(-1)
@@ -145,11 +145,15 @@ def _solve_damped(A: Tensor, margin: float, ties: Tensor | None) -> DualFit:
     return DualFit(alpha, z, gradient <= limit, iterations + PLAIN_ITERATIONS, gradient)
 
 
-def _newton_target(A: Tensor, z: Tensor, sites: Sites) -> Tensor:
-    """The α at which the local quadratic model is stationary (Rasmussen and Williams, algorithm 3.1)."""
+def newton_target(A: Tensor, z: Tensor, sites: Sites, L: Tensor | None = None) -> Tensor:
+    """The α at which the local quadratic model is stationary (Rasmussen and Williams, algorithm 3.1).
+
+    L is the factor of B at these sites, where it is known.
+    """
     root = sites.omega.sqrt()
     b = torch.addcmul(sites.slope, sites.omega, z)
-    inner = torch.cholesky_solve((root * _apply(A, b)).unsqueeze(-1), factor(A, root)).squeeze(-1)
+    L = factor(A, root) if L is None else L
+    inner = torch.cholesky_solve((root * _apply(A, b)).unsqueeze(-1), L).squeeze(-1)
     return torch.addcmul(b, root, inner, value=-1.0)
 
 

@@ -78,10 +78,12 @@ def mean(posterior: Posterior, X: Points) -> AnyFloat:
 
 
 def joint(posterior: Posterior, X: Points) -> tuple[AnyFloat, AnyFloat]:
-    """Posterior mean (*batch, k) and covariance (*batch, k, k) at X."""
+    """Posterior mean (*batch, k) and covariance (*batch, k, k) at X, which may have further dimensions in front."""
     k = cross(posterior, X)
     known = k @ posterior.root
-    prior = kernel.covariance(posterior.family, X, posterior.theta, 0.0)
+    batch = k.shape[:-2]
+    many, theta = X.expand(*batch, *X.shape[-2:]), posterior.theta.expand(*batch, posterior.theta.shape[-1])
+    prior = kernel.covariance(posterior.family, many, theta, 0.0)
     return (k @ posterior.beta.unsqueeze(-1)).squeeze(-1), prior - known @ known.mT
 
 

@@ -1,5 +1,6 @@
 """`fit`: one call from points and answers to a model that predicts, proposes and explains itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,8 +10,11 @@ from torch import Tensor
 from kappasharp.acquisition import eubo, improvement
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
 from kappasharp.core import activation, posterior
+from kappasharp.core.conditioning import Conditioned
 from kappasharp.core.diagnostics import Diagnostics
-from kappasharp.core.evidence import Model
+from kappasharp.core.evidence import Hyperfit, Model
+from kappasharp.core.laplace import MapFit
+from kappasharp.core.posterior import Posterior
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import doors, loop, surrogate
 from kappasharp.methods.inference import Inferred, infer
@@ -74,6 +78,11 @@ class Surrogate:
     def gradient_norm(self) -> Tensor:
         """The largest entry of the MAP's gradient, in units of 1/(σ√2), (…)."""
         return self._shaped(self._corrected.map.dual.gradient_norm)
+
+    @property
+    def latent(self) -> Posterior:
+        """The posterior as the core writes it, runs in front: differentiable at new points."""
+        return self._corrected.posterior
 
     @torch.no_grad()
     def posterior(self, points: Any) -> Prediction:
@@ -149,27 +158,47 @@ def fit(
     chosen_method, chosen_preset = method_named(method), preset_named(preset)
     X = doors.points(points)
     state = loop.init(points, comparisons, method=chosen_method, preset=chosen_preset, ties=ties)
-    plain, inferred, corrected = loop.released(_fit(state))
-    return _surrogate(state, X.shape[:-2], plain, inferred, corrected)
+    return _surrogate(state.method, state.preset, X.shape[:-2], loop.released(_fit(state)))
 
 
 def surrogate_of(state: loop.State, learnt: loop.Learnt) -> Surrogate:
     """The model of a run's step, whose gate knows the whole run; for a run alone without its leading dimension."""
     learnt = loop.released(learnt)
     batch = state.points.shape[:1] if len(state.points) > 1 else torch.Size()
-    return _surrogate(state, batch, learnt.fit, learnt.inferred, learnt.corrected)
+    return _surrogate(state.method, state.preset, batch, (learnt.fit, learnt.inferred, learnt.corrected))
 
 
-def _surrogate(state: loop.State, batch: torch.Size, plain: Fit, inferred: Inferred, corrected: Corrected) -> Surrogate:
+def hold(X: Tensor, theta: Tensor, known: Conditioned, method: Method, preset: Preset) -> Surrogate:
+    """The surrogate at given hyperparameters (runs, d + 1), from a posterior that was computed for points (runs, n, d).
+
+    For those who bring their own search for hyperparameters; its certificate is theirs to give.
+    """
+    flat = X.new_zeros(len(X))
+    hyper = Hyperfit(theta, flat * torch.nan, torch.zeros_like(theta), flat == 0, flat.long())
+    f = (known.K @ known.beta.unsqueeze(-1)).squeeze(-1)
+    fitted = Posterior(preset.kernel, X, theta, known.beta, known.root)
+    plain = Fit(X, known.C, None, hyper, known.K, MapFit(f, known.beta, known.dual), fitted)
+    with torch.no_grad():
+        return _surrogate(method, preset, X.shape[:1], _complete(method, preset.model, plain, (0,) * len(X)))
+
+
+def _surrogate(method: Method, preset: Preset, batch: torch.Size, parts: tuple[Fit, Inferred, Corrected]) -> Surrogate:
+    plain, inferred, corrected = parts
     status = surrogate.status(plain, corrected, inferred.converged)
-    return Surrogate(state.method, state.preset, batch, status, state.preset.model, plain, inferred, corrected)
+    return Surrogate(method, preset, batch, status, preset.model, plain, inferred, corrected)
 
 
 @torch.inference_mode()
 def _fit(state: loop.State) -> tuple[Fit, Inferred, Corrected]:
-    model, gate = state.preset.model, state.method.gate
+    model = state.preset.model
     plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons, state.ties))
-    inferred = infer(state.method.inference, model, plain, state.seeds, state.step + 1)
+    return _complete(state.method, model, plain, state.seeds)
+
+
+def _complete(method: Method, model: Model, plain: Fit, seeds: Sequence[int]) -> tuple[Fit, Inferred, Corrected]:
+    """The method's inference and correction on top of the plain fit, as in the first step of a run."""
+    gate = method.gate
+    inferred = infer(method.inference, model, plain, seeds, 1)
     plain = plain._replace(posterior=inferred.posterior)
     active = activation.is_open(gate, gate.first_step, loop.decisiveness(model, plain))
-    return plain, inferred, surrogate.correct(model, plain, state.method.correction, active)
+    return plain, inferred, surrogate.correct(model, plain, method.correction, active)

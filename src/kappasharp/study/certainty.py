@@ -101,8 +101,7 @@ def figures(definition: Definition, model: Model, place: int) -> Figures:
 
 
 def _pool(definition: Definition) -> Tensor:
-    designs = sobol(definition, 0, POOL)
-    return torch.tensor([definition.space.encode(design) for design in designs], dtype=torch.float64)
+    return definition.space.points(sobol(definition, 0, POOL))
 
 
 def _above(contrast: ContrastPrediction) -> Tensor:
@@ -155,7 +154,8 @@ def advise(model: Model, place: int, found: Figures, answers: int) -> Advice:
 
 def _no_signal(answers: int, preferred: float) -> str:
     if answers < LEAST_ANSWERS:
-        return f"Not enough signal yet: {answers} answers say next to nothing. Go on."
+        said = "one answer says" if answers == 1 else f"{answers} answers say"
+        return f"Not enough signal yet: {said} next to nothing. Go on."
     return (
         f"Not enough signal: after {answers} answers the best design is preferred to only {preferred:.0%} of all. Go "
         "on; if it stays so, the designs hardly differ to you, or the answers contradict each other (`diagnostics`)."

@@ -13,7 +13,7 @@ Answer = Literal["a", "b", "tie", "skip"]
 ANSWERS: tuple[str, ...] = get_args(Answer)
 Origin = Literal["start", "model", "queue", "again"]
 DEFAULT_VOTER = "me"
-LONGEST_VOTER = 100
+LONGEST_NAME, LONGEST_VOTER = 200, 100
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,13 @@ def answer(value: Any) -> Answer:
 
 def voter(value: Any) -> str:
     """A voter's name, or a sentence."""
+    return named_text("voter", value, LONGEST_VOTER)
+
+
+def named_text(what: str, value: Any, longest: int = LONGEST_NAME) -> str:
+    """A name that people and terminals can read, or a sentence."""
     if not isinstance(value, str):
-        raise InvalidTypeError(f"`voter` must be a text, but got {value!r}.")
-    if not value.strip() or not value.isprintable() or len(value) > LONGEST_VOTER:
-        raise InvalidValueError(
-            f"`voter` must be a printable text of 1 to {LONGEST_VOTER} characters, but got {value!r}."
-        )
+        raise InvalidTypeError(f"`{what}` must be a text, but got {value!r}.")
+    if not value.strip() or not value.isprintable() or len(value) > longest:
+        raise InvalidValueError(f"`{what}` must be a printable text of 1 to {longest} characters, but got {value!r}.")
     return value

@@ -8,9 +8,10 @@ from typing import Any
 from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, needed
 from kappasharp.study import events
 from kappasharp.study.definition import from_plain
-from kappasharp.study.events import Stored
+from kappasharp.study.events import Amended, Answered, Stored
 from kappasharp.study.history import History
 from kappasharp.study.questions import Model
+from kappasharp.study.space import Space
 from kappasharp.study.storage import Record, Storage
 
 FORMAT, FORMAT_VERSION = "kappasharp study", 1
@@ -18,6 +19,8 @@ Rows = list[dict[str, Any]]
 
 
 TABLES = ("comparisons", "options")
+# Entries of an event's body that hold a design.
+DESIGNS = ("a", "b", "winner", "loser")
 
 
 def options(history: History, model: Model | None) -> Rows:
@@ -133,19 +136,30 @@ def read_json(path: Path, storage: Storage, name: str | None) -> str:
     return _restore(data, path, storage, name)
 
 
+def _event(row: dict[str, Any], space: Space) -> Stored:
+    """An event of the file; a TypeError or ValueError where a study could not have stored it."""
+    happened = events.read(row["kind"], row["body"])
+    for design in (value for name, value in row["body"].items() if name in DESIGNS):
+        if space.check(design).keys() != design.keys():
+            raise ValueError(f"a design must name every parameter, but got {design}")
+    if isinstance(happened, Answered | Amended) and happened.answer is not None:
+        events.answer(happened.answer)
+    if not isinstance(row["number"], int) or not isinstance(row["time"], str):
+        raise TypeError(f"an event must have a number and a time, but got {row['number']!r}, {row['time']!r}")
+    return Stored(row["number"], events.voter(row["voter"]), row["time"], happened)
+
+
 def _restore(data: dict[str, Any], path: Path, storage: Storage, name: str | None) -> str:
     try:
-        from_plain(data["definition"])
-        happened = [
-            events.Stored(row["number"], row["voter"], row["time"], events.read(row["kind"], row["body"]))
-            for row in data["events"]
-        ]
+        space = from_plain(data["definition"]).space
+        happened = [_event(row, space) for row in list(data["events"])]
         # A study that cannot be folded is not stored.
         History("").extend(happened)
         complete = [one.number for one in happened] == list(range(1, len(happened) + 1))
-        chosen = name or data["name"]
+        chosen = events.named_text("name", name or data["name"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptedError(f"{path} cannot be read as a study: {type(error).__name__} {error}.") from error
+        why = f"{type(error).__name__} {error}".removesuffix(".")
+        raise CorruptedError(f"{path} cannot be read as a study: {why}.") from error
     if not complete:
         raise CorruptedError(f"{path} cannot be read as a study: its events are not numbered from 1 without a gap.")
     record = storage.create(chosen, data["definition"])

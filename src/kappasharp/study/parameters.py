@@ -37,6 +37,15 @@ class _Lattice:
         """The coordinates of a value in the unit cube."""
         raise NotImplementedError
 
+    @property
+    def tolerance(self) -> float:
+        """How far apart in the cube two values may be that nobody could tell apart."""
+        raise NotImplementedError
+
+    def same(self, one: Any, other: Any) -> bool:
+        """Whether nobody could tell these two values apart."""
+        return all(abs(x - y) <= self.tolerance for x, y in zip(self.encode(one), self.encode(other), strict=True))
+
     @cached_property
     def levels(self) -> Tensor | None:
         """The coordinates (k, width) of every value."""
@@ -76,12 +85,12 @@ class _Number(_Lattice):
             raise InvalidValueError(
                 f"`{self._kind}(log=True)` must have low > 0, for zero has no logarithm, but got low={self.low:g}."
             )
-        for name, least in (("step", 0.0), ("jnd", -1.0)):
-            value = getattr(self, name)
-            if value is not None and not self._number(value, f"`{self._kind}({name}=...)`") > least:
-                raise InvalidValueError(f"`{self._kind}({name}=...)` must not be below 0, but got {value!r}.")
+        if self.step is not None and not self._number(self.step, f"`{self._kind}(step=...)`") > 0:
+            raise InvalidValueError(f"`{self._kind}(step=...)` must be above 0, but got {self.step!r}.")
+        if self.jnd is not None and not finite(self.jnd, f"`{self._kind}(jnd=...)`") >= 0:
+            raise InvalidValueError(f"`{self._kind}(jnd=...)` must not be below 0, but got {self.jnd!r}.")
         self._check_step()
-        if self.jnd is not None and self.same(self.low, self._top):
+        if self.jnd is not None and self.tolerance >= 1.0:
             raise InvalidValueError(
                 f"`{self._kind}(jnd=...)` must be smaller than the range {self.low:g} to {self.high:g}, but got "
                 f"{self.jnd:g}: nobody could tell any two values apart."
@@ -158,13 +167,13 @@ class _Number(_Lattice):
             )
         return min(found, self._top)
 
-    def same(self, one: Any, other: Any) -> bool:
-        """Whether nobody could tell these two values apart."""
-        apart = abs(self._scaled(one) - self._scaled(other))
-        width = self._scaled(self.high) - self._scaled(self.low)
-        if self.jnd is not None:
-            return apart <= (math.log1p(self.jnd) if self.log else self.jnd) + SLACK * width
-        return apart <= (DEFAULT_JND if self.step is None else SLACK) * width
+    @property
+    def tolerance(self) -> float:
+        """The just-noticeable difference as a distance in the cube."""
+        if self.jnd is None:
+            return (DEFAULT_JND if self.step is None else 0.0) + SLACK
+        width = self._scaled(self._top) - self._scaled(self.low)
+        return (math.log1p(self.jnd) if self.log else self.jnd) / width + SLACK
 
 
 @dataclass(frozen=True)
@@ -188,8 +197,8 @@ class Int(_Number):
 
     def _number(self, value: Any, name: str) -> float:
         number = finite(value, name)
-        if name.startswith("`Int(jnd") or number == int(number):
-            return number if name.startswith("`Int(jnd") else int(number)
+        if number == int(number):
+            return int(number)
         raise InvalidValueError(f"{name} must be a whole number, but got {value!r}.")
 
 
@@ -247,9 +256,10 @@ class Categorical(_Lattice):
             raise InvalidValueError(f"`{name}` must be one of {list(self.choices)}, but got {value!r}.")
         return self.choices[index]
 
-    def same(self, one: Any, other: Any) -> bool:
-        """Whether these are one choice."""
-        return self._index(one) == self._index(other)
+    @property
+    def tolerance(self) -> float:
+        """Choices differ or are the same."""
+        return SLACK
 
 
 @dataclass(frozen=True)

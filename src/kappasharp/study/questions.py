@@ -24,13 +24,13 @@ from kappasharp.streams import stream, uniform
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin
 from kappasharp.study.history import History
-from kappasharp.study.space import Design, Space
+from kappasharp.study.seen import Seen
+from kappasharp.study.space import Design
 
 # Where the first choice will not do: so many promising designs are paired with one another, out of so many drawn.
 SHORTLIST, POOL = 40, 128
 # A start pair that cannot be told apart is drawn again, so often.
 DRAWS = 64
-TO_SKIP = 2
 
 
 class Data(NamedTuple):
@@ -64,10 +64,9 @@ def data(definition: Definition, history: History) -> Data:
     counted = history.counted()
     options = sorted({number for one in counted for number in one.options})
     place = {number: i for i, number in enumerate(options)}
-    points = [definition.space.encode(history.options[number]) for number in options]
     pairs = [[place[number] for number in one.ordered] for one in counted]
     ties = [one.answer == "tie" for one in counted]
-    X = torch.tensor(points, dtype=torch.float64).unsqueeze(0)
+    X = definition.space.points(history.options[number] for number in options).unsqueeze(0)
     return Data(options, Answers(X, torch.tensor([pairs]), torch.tensor([ties]) if any(ties) else None))
 
 
@@ -98,19 +97,20 @@ def _from_model(definition: Definition, history: History, model: Model) -> Asked
     n_answers = model.state.comparisons.shape[1]
     model = _with_open_pairs(definition, history, model)
     question, after, info = loop.question_from(_anchored(history, model), model.learnt)
-    first, second = (_design(definition.space, history, model, question, side) for side in (0, 1))
-    if not _fits(definition.space, history, first, second):
-        first, second = _instead(definition, history, model, (first, second))
+    seen = Seen(definition.space, history)
+    first, second = (_design(seen, model, question, side) for side in (0, 1))
+    if not seen.allows(first, second):
+        first, second = _instead(definition, seen, model, (first, second))
     note = {"answers": n_answers} | _memo(model, after, info)
     return _sided(definition, history, first, second, "model", note)
 
 
-def _design(space: Space, history: History, model: Model, question: loop.Question, side: int) -> Design:
+def _design(seen: Seen, model: Model, question: loop.Question, side: int) -> Design:
     """One side of the model's question."""
     known = int(question.known[0, side])
     if known != loop.NEW:
-        return history.options[model.options[known]]
-    return _seen(space, history, space.decode(question.points[0, side].tolist()))
+        return seen.history.options[model.options[known]]
+    return seen.nearest(seen.space.decode(question.points[0, side].tolist()))
 
 
 def _anchored(history: History, model: Model) -> State:
@@ -129,7 +129,7 @@ def _with_open_pairs(definition: Definition, history: History, model: Model) -> 
         return model
     options = sorted({*model.options, *(number for pair in waiting for number in pair)})
     place = {number: i for i, number in enumerate(options)}
-    X = torch.tensor([[definition.space.encode(history.options[n]) for n in options]], dtype=torch.float64)
+    X = definition.space.points(history.options[number] for number in options).unsqueeze(0)
     mean = model.surrogate.posterior(X[0]).mean
     old = torch.tensor([place[number] for number in model.options])
     believed = [sorted((place[n] for n in pair), key=lambda i: -float(mean[i])) for pair in waiting]
@@ -186,14 +186,15 @@ def _sided(
 
 def _start(definition: Definition, history: History) -> tuple[Design, Design]:
     """The next two designs of the scrambled Sobol sequence that can be told apart and were not met as a pair."""
-    space = definition.space
+    seen = Seen(definition.space, history)
     asked = sum(event.origin == "start" for _, event in history.asked.values())
     for count in range(asked, asked + DRAWS):
-        first, second = (_seen(space, history, one) for one in sobol(definition, 2 * count, 2))
-        if _fits(space, history, first, second):
+        first, second = (seen.nearest(one) for one in sobol(definition, 2 * count, 2))
+        if seen.allows(first, second):
             return first, second
-    pairs = combinations(sobol(definition, 0, TO_SKIP * DRAWS), 2)
-    return next((one, other) for one, other in pairs if not space.same(one, other))
+    # A space so small that all of it was met: any two that differ.
+    pairs = combinations(sobol(definition, 0, 2 * DRAWS), 2)
+    return next((one, other) for one, other in pairs if not definition.space.same(one, other))
 
 
 def sobol(definition: Definition, skip: int, count: int) -> list[Design]:
@@ -212,40 +213,19 @@ def _shares(dimensions: int, seed: int, skip: int, count: int) -> Sequence[Seque
     return rows
 
 
-def _seen(space: Space, history: History, design: Design) -> Design:
-    """The design itself, or the nearest of those already seen that cannot be told from it."""
-    if history.option(design) is not None:
-        return design
-    alike = [option for option in history.options if space.same(option, design)]
-    point = space.encode(design)
-    return min(alike, key=lambda option: math.dist(space.encode(option), point), default=design)
-
-
-def _fits(space: Space, history: History, first: Design, second: Design) -> bool:
-    """Whether two designs make a question: they can be told apart, and nobody met them as a pair."""
-    if space.same(first, second):
-        return False
-    numbers = frozenset(n for n in (history.option(first), history.option(second)) if n is not None)
-    return len(numbers) < 2 or numbers not in history.met()  # noqa: PLR2004
-
-
-def _instead(
-    definition: Definition, history: History, model: Model, pair: tuple[Design, Design]
-) -> tuple[Design, Design]:
+def _instead(definition: Definition, seen: Seen, model: Model, pair: tuple[Design, Design]) -> tuple[Design, Design]:
     """The pair with the largest EUBO among promising designs that makes a question; if none does, the best distinct."""
     space = definition.space
-    pool = [history.options[number] for number in model.options] + list(pair) + sobol(definition, 0, POOL)
-    designs: list[Design] = []
-    for design in (_seen(space, history, one) for one in pool):
-        if not any(design == other for other in designs):
-            designs.append(design)
-    X = torch.tensor([space.encode(design) for design in designs], dtype=torch.float64)
-    short = _promising(model.surrogate, X)
-    pairs = [(i, j) for i, j in combinations(short, 2) if not space.same(designs[i], designs[j])]
+    pool = [seen.history.options[number] for number in model.options] + list(pair) + sobol(definition, 0, POOL)
+    designs = list({tuple(design.items()): design for design in map(seen.nearest, pool)}.values())
+    X = space.points(designs)
+    pairs = [
+        (i, j) for i, j in combinations(_promising(model.surrogate, X), 2) if not space.same(designs[i], designs[j])
+    ]
     first, second = (torch.tensor(column) for column in zip(*pairs, strict=True))
     order = model.surrogate.eubo(X[first], X[second]).argsort(descending=True, stable=True).tolist()
     ranked = [(designs[pairs[i][0]], designs[pairs[i][1]]) for i in order]
-    return next((one for one in ranked if _fits(space, history, *one)), ranked[0])
+    return next((one for one in ranked if seen.allows(*one)), ranked[0])
 
 
 def _promising(surrogate: Surrogate, X: Tensor) -> list[int]:

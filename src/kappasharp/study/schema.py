@@ -32,6 +32,8 @@ STUDIES = Table(
     Column("name", Text, nullable=False, unique=True),
     Column("created", String(40), nullable=False),
     Column("definition", Text, nullable=False),
+    # The number of a deleted study is not given again: whoever still holds it must not read another's events.
+    sqlite_autoincrement=True,
 )
 EVENTS = Table(
     "kappasharp_events",

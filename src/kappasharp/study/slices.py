@@ -2,10 +2,8 @@
 
 from typing import NamedTuple
 
-import torch
-
 from kappasharp.study.definition import Definition
-from kappasharp.study.parameters import Value
+from kappasharp.study.parameters import Categorical, Float, Int, Value
 from kappasharp.study.questions import Model
 from kappasharp.study.space import Design
 
@@ -14,7 +12,10 @@ DEVIATIONS = 1.0
 
 
 class Slice(NamedTuple):
-    """Utility above that of the design (negative: worse) at values of one parameter, with a band of one deviation."""
+    """Utility above that of the design (negative: worse) at values of one parameter, with a band of one deviation.
+
+    Values without order are choices; nothing lies between them.
+    """
 
     name: str
     here: Value
@@ -22,6 +23,7 @@ class Slice(NamedTuple):
     mean: list[float]
     low: list[float]
     high: list[float]
+    ordered: bool = True
 
 
 def slices(definition: Definition, model: Model, design: Design) -> list[Slice]:
@@ -34,10 +36,13 @@ def _slice(definition: Definition, model: Model, design: Design, name: str) -> S
     if part.values is not None and len(part.values) <= STEPS:
         values = list(part.values)
     else:
-        values = [part.draw((i + 0.5) / STEPS) for i in range(STEPS)]
-    X = torch.tensor([space.encode(design | {name: value}) for value in values], dtype=torch.float64)
-    here = torch.tensor([space.encode(design)], dtype=torch.float64).expand_as(X)
+        # From end to end; a long list of choices is thinned, but keeps the design's own.
+        drawn = [part.draw(i / (STEPS - 1)) for i in range(STEPS)]
+        values = drawn if isinstance(part, Float | Int) or design[name] in drawn else [design[name], *drawn]
+    X = space.points(design | {name: value} for value in values)
+    here = space.points([design]).expand_as(X)
     found = model.surrogate.contrast(X, here)
     band = DEVIATIONS * found.variance.clamp(min=0.0).sqrt()
     low, high = found.mean - band, found.mean + band
-    return Slice(name, design[name], values, found.mean.tolist(), low.tolist(), high.tolist())
+    ordered = not isinstance(part, Categorical)
+    return Slice(name, design[name], values, found.mean.tolist(), low.tolist(), high.tolist(), ordered)

@@ -1,10 +1,13 @@
 """All parameters of a study, and the way between a design and its point in the unit cube."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
@@ -79,6 +82,17 @@ class Space:
     def same(self, one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
         """Whether two designs cannot be told apart: every parameter is within its just-noticeable difference."""
         return all(part.same(one[name], other[name]) for name, part in self.tuned.items())
+
+    @cached_property
+    def tolerance(self) -> Tensor:
+        """The same as distances in the cube, one for each coordinate."""
+        parts = [[part.tolerance] * part.width for part in self.tuned.values()]
+        return torch.tensor([number for part in parts for number in part], dtype=torch.float64)
+
+    def points(self, designs: Iterable[Mapping[str, Value]]) -> Tensor:
+        """Many designs' points, one row each."""
+        rows = [self.encode(design) for design in designs]
+        return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), self.dimensions)
 
     def definition(self) -> dict[str, Any]:
         """The space as plain data, which `space` reads again."""

@@ -6,9 +6,11 @@ study wait for each other; readers wait for nobody.
 
 import hashlib
 import json
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -43,6 +45,8 @@ class Storage:
         self.url = _readable(url)
         with self._in_words():
             self._engine = _engine(url, busy_seconds)
+            # Connections go back when nobody holds the storage any more.
+            weakref.finalize(self, self._engine.dispose)
             self._writing = self._engine.execution_options(writing=True)
             with self._engine.begin() as connection:
                 ready = schema.version(connection) == schema.VERSION
@@ -151,6 +155,17 @@ class Transaction(NamedTuple):
         digest = _digest(self.record.uid, number, happened.kind, voter, body)
         self.connection.execute(insert(EVENTS).values(**row, body=body, digest=digest))
         return stored
+
+
+def exists(url: str) -> bool:
+    """Whether there is something to open: no for a file of SQLite that is not there yet."""
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        return True  # opening it says what is wrong
+    if not address.drivername.startswith("sqlite") or address.database in IN_MEMORY or "uri" in address.query:
+        return True
+    return Path(str(address.database)).exists()
 
 
 def now() -> str:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError
-from kappasharp.study import exchange
+from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, StorageError
+from kappasharp.study import events, exchange
 from kappasharp.study.definition import (
     DEFAULT_FIRST_PAIRS,
     DEFAULT_METHOD,
@@ -17,13 +17,12 @@ from kappasharp.study.definition import (
     from_plain,
 )
 from kappasharp.study.space import Design
-from kappasharp.study.storage import Record, Storage
+from kappasharp.study.storage import Record, Storage, exists
 from kappasharp.study.study import Study
 
 ENVIRONMENT = "KAPPASHARP_STORAGE"
 DEFAULT_STORAGE = "sqlite:///kappasharp.db"
 IN_MEMORY = "sqlite://"
-LONGEST_NAME = 200
 
 Prefer = Callable[[Design, Design], Any]
 ANSWERS = {"a": "a", "b": "b", "tie": "tie", "skip": "skip"}
@@ -36,6 +35,19 @@ def storage_of(given: str | Storage | None) -> Storage:
     if given is not None and not isinstance(given, str):
         raise InvalidTypeError(f"`storage` must be a URL such as 'sqlite:///study.db', but got {given!r}.")
     return Storage(given or os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE)
+
+
+def there_is(given: str | None) -> bool:
+    """Whether that database is there, or the default one; nothing is made."""
+    return exists(given or os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE)
+
+
+def existing(given: str | None) -> Storage:
+    """The database of that URL, which is not made if it is not there."""
+    if not there_is(given):
+        url = given or os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE
+        raise StorageError(f"There is no database {url} yet: the first study makes it.")
+    return storage_of(given)
 
 
 @dataclass(frozen=True)
@@ -112,13 +124,7 @@ def _matching(record: Record, definition: Definition) -> Record:
 
 
 def _name(name: Any) -> str:
-    if not isinstance(name, str):
-        raise InvalidTypeError(f"`study_name` must be a text, but got {name!r}.")
-    if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise InvalidValueError(
-            f"`study_name` must be a printable text of 1 to {LONGEST_NAME} characters, but got {name!r}."
-        )
-    return name
+    return events.named_text("study_name", name)
 
 
 def load_study(study_name: str, *, storage: str | Storage | None = None, through: int | None = None) -> Study:

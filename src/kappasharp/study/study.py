@@ -1,7 +1,7 @@
 """Study: ask, tell, best, undo. A view of the events in a database, and the few that it may add to them."""
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -213,10 +213,12 @@ class Study:
             return certainty.best(self.definition, self._history, self.model())
 
     @property
-    def best_params(self) -> Mapping[str, Any]:
+    def best_params(self) -> Design:
         """The parameters of the best design."""
-        model = self.model()
-        return self._history.options[model.options[int(model.surrogate.utility.argmax())]]
+        with self._lock:
+            self.refresh()
+            model = self.model()
+            return dict(self._history.options[model.options[int(model.surrogate.utility.argmax())]])
 
     def diagnostics(self) -> Diagnosis:
         """What the answers determine and where they contradict each other; print it for the words."""

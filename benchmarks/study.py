@@ -1,0 +1,98 @@
+"""A person's study: one turn at fifty comparisons, and a long study opened and asked.
+
+Seconds on one core: what counts here is that nobody waits, not who is faster.
+"""
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+import kappasharp as ks
+from kappasharp.study.events import Answered, Asked
+from kappasharp.study.questions import sobol
+
+DIMENSIONS, ANSWERS, TURNS, LONG = 6, 50, 15, 500
+SPACES = {
+    "float": {f"x{i}": (0.0, 1.0) for i in range(DIMENSIONS)},
+    "mixed": {
+        "x0": (0.0, 1.0),
+        "x1": (0.0, 1.0),
+        "n": ks.Int(1, 8),
+        "m": ks.Int(0, 20),
+        "mode": ["a", "b", "c"],
+        "on": [True, False],
+    },
+}
+
+
+def worth(study, design):
+    point = torch.tensor(study.space.encode(design), dtype=torch.float64)
+    return float(-(point - 0.4).square().sum())
+
+
+def answer(study, pair):
+    return "a" if worth(study, pair.a) > worth(study, pair.b) else "b"
+
+
+def turns(folder, name, space):
+    """The median and the longest time of tell and the next ask, from ANSWERS comparisons on."""
+    study = ks.create_study(space, storage=f"sqlite:///{folder / 'study.db'}", study_name=name)
+    took = []
+    pair = study.ask()
+    for count in range(ANSWERS + TURNS):
+        said = answer(study, pair)
+        start = time.perf_counter()
+        study.tell(pair, said)
+        pair = study.ask()
+        if count >= ANSWERS:
+            took.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    _ = study.best
+    return statistics.median(took), max(took), time.perf_counter() - start
+
+
+def long_study(folder):
+    """Open a study of LONG comparisons, a thousand designs, and ask it."""
+    url = f"sqlite:///{folder / 'long.db'}"
+    study = ks.create_study(SPACES["float"], storage=url, study_name="long", first_pairs=2)
+    designs = sobol(study.definition, 0, 2 * LONG)
+    with study.storage.transaction(study.record) as transaction:
+        for i in range(LONG):
+            a, b = designs[2 * i : 2 * i + 2]
+            transaction.append(2 * i + 1, "me", Asked(a, b, "start", 2 * i))
+            said = "a" if worth(study, a) > worth(study, b) else "b"
+            transaction.append(2 * i + 2, "me", Answered(2 * i + 1, said))
+    study.storage.close()
+    start = time.perf_counter()
+    again = ks.load_study("long", storage=url)
+    opened = time.perf_counter() - start
+    start = time.perf_counter()
+    again.ask()
+    return opened, time.perf_counter() - start
+
+
+def study():
+    """All of it, as `make bench` wants it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        median, longest, best = ({}, {}, {})
+        for kind, space in SPACES.items():
+            found = turns(folder, kind, space)
+            for part, value in zip((median, longest, best), found, strict=True):
+                part[kind] = round(1e3 * value, 1)
+        opened, asked = long_study(folder)
+    return {
+        "study_turn_ms": median,
+        "study_turn_longest_ms": longest,
+        "study_best_ms": best,
+        "study_500_s": {"open": round(opened, 3), "ask": round(asked, 3)},
+    }
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for key, value in study().items():
+        print(f"{key:<32} {value}")

@@ -1,0 +1,89 @@
+"""Shell completion: the scripts, and what they complete: commands, options, study names."""
+
+import shutil
+import subprocess
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from kappasharp.app.cli import main
+from tests.app.shell import Shell
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = Shell(tmp_path)
+    monkeypatch.setenv("KAPPASHARP_STORAGE", found.url)
+    return found
+
+
+def completed(*words):
+    """What the shell offers for the last word."""
+    *before, last = words
+    complete = ShellComplete(main, {}, "kappasharp", "_KAPPASHARP_COMPLETE")
+    return [item.value for item in complete.get_completions(list(before), last)]
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_the_script_calls_the_command_back(name):
+    result = CliRunner().invoke(main, ["completion", name])
+    assert result.exit_code == 0 and f"_KAPPASHARP_COMPLETE={name}_complete" in result.stdout
+    if shutil.which(name):
+        read = subprocess.run([name, "-n"], input=result.stdout, capture_output=True, text=True, check=False)
+        assert (read.returncode, read.stderr) == (0, "")
+
+
+def test_another_shell_is_refused():
+    assert CliRunner().invoke(main, ["completion", "tcsh"]).exit_code == 2
+
+
+def test_commands_and_options_complete():
+    assert completed("di") == ["diagnose"]
+    for name in (
+        "new",
+        "studies",
+        "ask",
+        "tell",
+        "undo",
+        "best",
+        "log",
+        "export",
+        "import",
+        "simulate",
+        "demo",
+        "tune",
+    ):
+        assert name in completed(name[:2])
+    assert completed("tell", "pid", "") == ["a", "b", "tie", "skip"]
+    assert "--voter" in completed("ask", "pid", "--")
+    assert completed("simulate", "pid", "--person", "he") == ["hesitant"]
+
+
+@pytest.mark.parametrize(
+    "command", ["ask", "tell", "undo", "best", "log", "export", "diagnose", "simulate", "tune", "delete"]
+)
+def test_study_names_complete(shell, command):
+    for name in ("pid", "pizza", "other"):
+        shell("new", name, "-p", "x=0:1")
+    assert completed(command, "pi") == ["pid", "pizza"]
+
+
+def test_names_come_from_the_database_that_the_line_names(shell):
+    other = f"sqlite:///{shell.folder / 'other.db'}"
+    shell("new", "elsewhere", "-p", "x=0:1", "--storage", other)
+    assert completed("ask", "--storage", other, "") == ["elsewhere"]
+    assert completed("ask", "") == []
+
+
+def test_completion_makes_no_database_and_never_fails(shell, monkeypatch):
+    assert completed("ask", "") == [] and list(shell.folder.iterdir()) == []
+    monkeypatch.setenv("KAPPASHARP_STORAGE", "nonsense")
+    assert completed("ask", "") == []
+
+
+def test_the_shell_gets_its_words_from_the_command(shell):
+    shell("new", "pid", "-p", "x=0:1")
+    done = shell.process(_KAPPASHARP_COMPLETE="bash_complete", COMP_WORDS="kappasharp ask p", COMP_CWORD="2")
+    assert done.returncode == 0 and done.stdout == "plain,pid\n", done.stderr

@@ -1,0 +1,340 @@
+"""A study through its commands: data on stdout, talk on stderr, exit codes, and sentences for what is refused."""
+
+import csv
+import json
+import sqlite3
+
+import pytest
+
+import kappasharp as ks
+from tests.app.shell import Shell, answer
+
+PARAMETERS = ("-p", "kp=0.2:3", "-p", "ki=1e-3:2:log", "-p", "n=int:1:8", "-p", "mode=soft,hard", "-p", "c=7")
+NAMES = ["kp", "ki", "n", "mode", "c"]
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Shell(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory):
+    """A study with eight answers, for commands that only read."""
+    shell = Shell(tmp_path_factory.mktemp("answered"))
+    shell("new", "pid", *PARAMETERS, "--seed", "3")
+    answer(shell, "pid", "abtasabba")
+    return shell
+
+
+def stored(shell, name="pid"):
+    return ks.load_study(name, storage=shell.url)
+
+
+def test_a_whole_study(shell):
+    made = shell("new", "pid", *PARAMETERS, "--seed", "3")
+    assert made.stdout == "pid\n"
+    assert "`kappasharp ask pid` gives the first pair" in made.stderr and "studies.db" in made.stderr
+
+    first = shell.json("ask", "pid")
+    assert first == shell.json("ask", "pid") and first["origin"] == "start" and first["voter"] == "me"
+    assert list(first["a"]) == list(first["b"]) == NAMES and first["a"] != first["b"]
+
+    for word in ("a", "b", "tie", "skip", "a", "b", "a", "B"):
+        pair = shell.json("ask", "pid")
+        told = shell.json("tell", "pid", word)
+        assert told["pair"] == pair["pair"] and told["answer"] == word.lower() and told["voter"] == "me"
+    assert [one.answer for one in stored(shell).history.comparisons.values()] == "a b tie skip a b a b".split()
+
+    back = shell.json("undo", "pid")
+    assert back["pair"] == pair["pair"] and (back["a"], back["b"]) == (pair["a"], pair["b"])
+    assert shell.json("ask", "pid") == pair and len(stored(shell).history.comparisons) == 7
+    shell("tell", "pid", "tie", "--pair", pair["pair"])
+
+    study = stored(shell)
+    events, coming = study.plain()["events"], study.propose()
+    best = shell.json("best", "pid")
+    assert best["params"] == dict(study.best_params) and best["n_comparisons"] == 7 and best["status"] == "ok"
+    assert best["beats_random"] == pytest.approx(study.best.beats_random)
+    assert best["advice"]["sentence"] == str(study.best.advice)
+    rows = shell.json("log", "pid")
+    assert [row["answer"] for row in rows] == "a b tie skip a b a tie".split()
+    assert rows[0]["a_params_kp"] == first["a"]["kp"] and rows[0]["b_params_mode"] == first["b"]["mode"]
+    found = shell.json("diagnose", "pid")
+    assert (found["n_comparisons"], found["n_ties"], found["n_skips"], found["voters"]) == (7, 2, 1, {"me": 7})
+
+    files = {
+        ending: shell.json("export", "pid", f"pid.{ending}")["path"] for ending in ("json", "csv", "parquet", "html")
+    }
+    assert files == {ending: f"pid.{ending}" for ending in files}
+    assert shell("delete", "pid", "--yes").stdout == ""
+    shell.refused("best", "pid", code=2, says="There is none yet")
+
+    again = shell.json("import", "pid.json", "--name", "again")
+    assert again == {"study": "again", "storage": shell.url, "answers": 7}
+    copy = stored(shell, "again")
+    assert copy.plain()["events"] == events and dict(copy.best_params) == best["params"]
+    assert shell.json("ask", "again")["a"] == coming.a
+    assert [row["name"] for row in shell.json("studies")] == ["again"]
+
+
+def test_files_hold_the_study(answered, tmp_path):
+    rows = stored(answered).rows("comparisons")
+    answered("export", "pid", tmp_path / "x.csv")
+    with (tmp_path / "x.csv").open(newline="") as file:
+        read = list(csv.DictReader(file))
+    assert [row["answer"] for row in read] == [row["answer"] for row in rows]
+    assert [float(row["a_params_ki"]) for row in read] == [row["a_params_ki"] for row in rows]
+    answered("export", "pid", tmp_path / "x.parquet", "--table", "options")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    options = parquet.read_table(tmp_path / "x.parquet").to_pylist()
+    assert [row["params_mode"] for row in options] == [design["mode"] for design in stored(answered).history.options]
+    answered("export", "pid", tmp_path / "x.json")
+    assert len(json.loads((tmp_path / "x.json").read_text())["events"]) == stored(answered).history.number
+    earlier = answered.json("export", "pid", tmp_path / "then.json", "--through", 4)
+    assert earlier == {"study": "pid", "path": str(tmp_path / "then.json")}
+    assert len(json.loads((tmp_path / "then.json").read_text())["events"]) == 4
+    answered("export", "pid", tmp_path / "then.html", "--through", 4)
+    assert "2 answers, 4 events." in (tmp_path / "then.html").read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"x.csv", "x.parquet", "x.json", "then.json", "then.html"}
+
+
+def test_tables_are_for_people(answered):
+    best = answered("best", "pid").stdout
+    study = stored(answered)
+    assert [line.split()[0] for line in best.splitlines()[:5]] == NAMES
+    assert f"preferred to  {study.best.beats_random:.0%} of designs" in best and str(study.best.advice) in best
+    log = answered("log", "pid").stdout.splitlines()
+    assert log[0].split() == ["event", "pair", "time", "voter", "answer", "a", "b"] and len(log) == 10
+    assert [line.split()[4] for line in log[1:]] == "a b tie a skip a b b a".split()
+    assert answered("diagnose", "pid").stdout.rstrip() == str(study.diagnostics())
+    listed = answered("studies").stdout.splitlines()
+    assert listed[0].split()[:4] == ["name", "parameters", "answers", "voters"]
+    assert listed[1].split()[:4] == ["pid", "4", "8", "1"]
+
+
+def test_a_pair_marks_where_its_designs_differ(shell):
+    shell("new", "x", "-p", "kp=0:1", "-p", "c=7")
+    asked = shell("ask", "x")
+    head, moving, fixed = asked.stdout.splitlines()
+    pair = stored(shell, "x").ask()
+    assert head.split() == ["parameter", "A", "B"]
+    assert moving.split() == ["≠", "kp", f"{pair.a['kp']:.5g}", f"{pair.b['kp']:.5g}"]
+    assert fixed.split() == ["c", "7", "7"]
+    assert f"Pair {pair.number}." in asked.stderr and "`kappasharp tell x a`" in asked.stderr
+
+
+def test_new_says_what_it_made(shell):
+    made = shell.json("new", "x", *PARAMETERS, "--method", "adaptive", "--preset", "paper", "--seed", "9")
+    assert (made["study"], made["storage"]) == ("x", shell.url)
+    assert (made["seed"], made["method"], made["preset"], made["first_pairs"]) == (9, "adaptive", "paper", 5)
+    assert made["space"] == stored(shell, "x").space.definition()
+
+
+@pytest.mark.parametrize(
+    ("entry", "parameter"),
+    [
+        ("x=0.2:3", ks.Float(0.2, 3)),
+        ("x=-1:1e2", ks.Float(-1, 100.0)),
+        ("x=1e-3:2:log", ks.Float(1e-3, 2, log=True)),
+        ("x=int:1:8", ks.Int(1, 8)),
+        ("x=int:1:1000:log", ks.Int(1, 1000, log=True)),
+        ("x=soft,hard", ks.Categorical(("soft", "hard"))),
+        ("x=1, 2.5, auto", ks.Categorical((1, 2.5, "auto"))),
+        ("x=true,false", ks.Categorical((True, False))),
+        ("x=a=b,c=d", ks.Categorical(("a=b", "c=d"))),
+    ],
+)
+def test_every_form_of_a_parameter(shell, entry, parameter):
+    shell("new", "s", "-p", entry)
+    found = stored(shell, "s").space.parameters["x"]
+    assert found == parameter and repr(found) == repr(parameter)
+
+
+def test_one_value_is_fixed(shell):
+    shell("new", "s", "-p", "x=0:1", "-p", "c=7", "-p", "word=inf", "-p", "flag=true")
+    assert stored(shell, "s").space.fixed == {"c": 7, "word": "inf", "flag": True}
+
+
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        ([], "A study needs parameters: `--param kp=0.2:3`"),
+        (["x"], "`--param` must be name=low:high or name=choice,choice, but got 'x'"),
+        (["=0:1"], "but got '=0:1'"),
+        (["x="], "but got 'x='"),
+        (["x=0:1:lg"], "but got 'x=0:1:lg'"),
+        (["x=0:1:log:2"], "but got 'x=0:1:log:2'"),
+        (["x=int:8"], "name=int:low:high, but got 'x=int:8'"),
+        (["x=a,"], "`--param` must have a text between commas, but got 'x=a,'"),
+        (["x=0:1", "x=0:2"], "`--param` must name each parameter once, but got 'x' twice"),
+        (["x=1:0"], "must have low < high, but got low=1, high=0"),
+        (["x=0:1:log"], "must have low > 0"),
+        (["x=0:nan"], "must be a number, but got 'nan'"),
+        (["x=int:0.5:8"], "must be a whole number, but got 0.5"),
+        (["x=a,a"], "must not have a choice twice"),
+        (["c=7"], "must hold a parameter to tune"),
+    ],
+)
+def test_a_bad_parameter_is_a_sentence(shell, entries, says):
+    words = [word for entry in entries for word in ("-p", entry)]
+    shell.refused("new", "x", *words, code=2, says=says)
+    assert not (shell.folder / "studies.db").exists()
+
+
+def test_bad_options_are_sentences(shell):
+    one = ("-p", "x=0:1")
+    shell.refused("new", "s", *one, "--method", "adaptve", code=2, says="Did you mean 'adaptive'?")
+    shell.refused("new", "s", *one, "--preset", "moder", code=2, says="Did you mean 'modern'?")
+    shell.refused("new", "s", *one, "--seed", "-1", code=2, says="`seed` must be 0 or more, but got -1")
+    shell.refused("new", "s", *one, "--seed", "x", code=2, says="'x' is not a valid integer")
+    shell.refused("new", "  ", *one, code=2, says="must be a printable text")
+    shell("new", "s", *one)
+    shell.refused("new", "s", *one, code=2, says="A study called 's' is already in")
+    assert "load_if_exists" not in shell("new", "s", *one, code=2).stderr
+    shell.refused("ask", "s", "--voter", "", code=2, says="`voter` must be a printable text")
+    shell.refused("tell", "s", "c", code=2, says="'c' is not one of")
+    shell.refused("best", "s", code=2, says="The study 's' has no answers yet")
+    shell.refused("undo", "s", code=2, says="There is nothing to undo: 'me' has no answer in 's'")
+    shell.refused("export", "s", "x.txt", code=2, says="must end in .json, .csv or .parquet")
+    shell.refused("export", "s", "x.html", code=2, says="has no answers yet")
+
+
+@pytest.mark.parametrize("command", ["ask", "undo", "best", "log", "diagnose", "simulate", "delete"])
+def test_an_unknown_study_is_refused_with_a_suggestion(answered, command):
+    answered.refused(command, "PIDD", code=2, says="is called 'PIDD'. Did you mean 'pid'? There are: pid.")
+
+
+@pytest.mark.parametrize("command", ["ask", "undo", "best", "log", "diagnose", "simulate", "delete"])
+def test_looking_makes_no_database(shell, command):
+    shell.refused(command, "pid", code=1, says=f"There is no database {shell.url} yet")
+    assert shell.json("studies") == [] and list(shell.folder.iterdir()) == []
+
+
+def test_an_answer_is_taken_once(shell):
+    shell("new", "s", "-p", "x=0:1")
+    shell.refused("tell", "s", "a", code=3, says="No pair is open for 'me'; `kappasharp ask s` gives one.")
+    shell("ask", "s")
+    shell("tell", "s", "a")
+    shell.refused("tell", "s", "b", "--pair", 1, code=3, says="Pair 1 takes no answer: it was answered 'a' already.")
+    shell("ask", "s")
+    shell.refused("tell", "s", "b", "--pair", 1, code=3, says="Pair 3 is open now")
+    shell.refused("tell", "s", "b", "--pair", 99, code=2, says="there is no pair 99")
+    assert [one.answer for one in stored(shell, "s").history.comparisons.values()] == ["a"]
+
+
+def test_voters_have_pairs_of_their_own(shell):
+    shell("new", "my study", "-p", "x=0:1", "-p", "y=0:1")
+    mine, hers = shell.json("ask", "my study"), shell.json("ask", "my study", "--voter", "bench 2")
+    assert mine["pair"] != hers["pair"] and mine["a"] != hers["a"]
+    said = shell("ask", "my study", "--voter", "bench 2").stderr
+    assert "`kappasharp tell 'my study' a --voter 'bench 2'`" in said
+    shell.refused(
+        "tell", "my study", "a", "--pair", hers["pair"], "--voter", "me", code=2, says="who was asked pair 2, 'bench 2'"
+    )
+    assert shell.json("tell", "my study", "b", "--pair", hers["pair"])["voter"] == "bench 2"
+    shell.refused("undo", "my study", code=2, says="'me' has no answer")
+    assert shell.json("undo", "my study", "--voter", "bench 2")["pair"] == hers["pair"]
+
+
+def test_undoing_a_comparison_from_elsewhere_opens_no_pair(shell):
+    shell("new", "s", "-p", "x=0:1")
+    stored(shell, "s").add_comparison({"x": 0.2}, {"x": 0.8})
+    assert shell.json("undo", "s") is None and shell.json("log", "s") == []
+    assert "No answers yet" in shell("log", "s").stderr
+
+
+def test_the_database_and_files_refuse_in_words(shell):
+    shell("new", "s", "-p", "x=0:1")
+    answer(shell, "s", "a")
+    shell.refused("export", "s", "none/x.json", code=1, says="none/x.json could not be written: No such file")
+    shell.refused("export", "s", "none/x.html", code=1, says="none/x.html could not be written: No such file")
+    shell.refused("import", "none.json", code=1, says="none.json could not be read: No such file")
+    (shell.folder / "broken.json").write_text("{")
+    shell.refused("import", "broken.json", code=1, says="broken.json is not JSON")
+    (shell.folder / "other.json").write_text("{}")
+    shell.refused("import", "other.json", code=2, says="must be what `export` wrote")
+    (shell.folder / "text.db").write_text("this is no database, and long enough to be none " * 50)
+    shell.refused("ask", "s", "--storage", "sqlite:///text.db", code=1, says="the file is not a database")
+    readable = f"sqlite:///file:{shell.folder / 'studies.db'}?mode=ro&uri=true"
+    assert len(shell.json("log", "s", "--storage", readable)) == 1
+    shell.refused("ask", "s", "--storage", readable, code=1, says="it may only be read. Nothing was written")
+    shell.refused("ask", "s", "--storage", "nonsense", code=1, says="`storage` must be a URL such as")
+    shell.refused(
+        "new", "s", "-p", "x=0:1", "--storage", "sqlite:///none/x.db", code=1, says="the file cannot be opened"
+    )
+
+
+def test_a_damaged_study_is_listed_exported_to_where_it_is_whole_and_deleted(shell):
+    shell("new", "whole", "-p", "x=0:1")
+    shell("new", "damaged", "-p", "x=0:1")
+    answer(shell, "damaged", "aab")
+    with sqlite3.connect(shell.folder / "studies.db") as connection:
+        connection.execute("UPDATE kappasharp_events SET body = replace(body, 'a', 'b') WHERE number = 4")
+    connection.close()
+    shell.refused("best", "damaged", code=1, says="Event 4 of the study 'damaged' is damaged or missing")
+    listed = shell("studies", "-f", "json")
+    rows = {row["name"]: row for row in json.loads(listed.stdout)}
+    assert rows["whole"]["answers"] == 0 and rows["damaged"]["answers"] is None
+    assert "Event 4 of the study 'damaged'" in listed.stderr
+    shell("export", "damaged", "saved.json", "--through", 3)
+    shell("delete", "damaged", "--yes")
+    assert shell.json("import", "saved.json")["answers"] == 1
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: data["events"][0]["body"]["a"].update(x=7.0),
+        lambda data: data["events"][0]["body"].update(a={"y": 1}),
+        lambda data: data["events"][1]["body"].update(answer="c"),
+        lambda data: data["events"][1]["body"].update(pair=99),
+        lambda data: data["events"][1].update(voter=3),
+        lambda data: data["events"][1].update(time=3),
+        lambda data: data["events"][1].update(kind="shouted"),
+        lambda data: data["events"].pop(0),
+        lambda data: data.update(name="\x1b[2J"),
+        lambda data: data.pop("definition"),
+    ],
+)
+def test_a_spoilt_file_is_not_imported(shell, spoil):
+    shell("new", "s", "-p", "x=0:1")
+    answer(shell, "s", "ab")
+    shell("export", "s", "s.json")
+    shell("delete", "s", "--yes")
+    data = json.loads((shell.folder / "s.json").read_text())
+    spoil(data)
+    (shell.folder / "s.json").write_text(json.dumps(data))
+    shell.refused("import", "s.json", code=1, says="s.json cannot be read as a study")
+    assert shell.json("studies") == []
+
+
+def test_delete_asks_first(shell):
+    shell("new", "s", "-p", "x=0:1")
+    answer(shell, "s", "a")
+    asked = shell("delete", "s", typed="n\n", code=1)
+    assert asked.stdout == "" and "Remove 's' with 1 answer for good?" in asked.stderr
+    assert len(shell.json("studies")) == 1
+    assert shell.json("delete", "s", typed="y\n") == {"study": "s", "answers": 1} and shell.json("studies") == []
+
+
+def test_what_would_move_the_cursor_is_written_out(shell):
+    ks.create_study({"x": ["\x1b[2J", "b\nc"]}, storage=shell.url, study_name="s")
+    shown = shell("ask", "s").stdout
+    assert "\x1b" not in shown and "'\\x1b[2J'" in shown and "'b\\nc'" in shown
+
+
+def test_storage_may_be_named_beside_the_environment(shell):
+    other = f"sqlite:///{shell.folder / 'other.db'}"
+    shell("new", "s", "-p", "x=0:1", "--storage", other)
+    assert [row["name"] for row in shell.json("studies", "--storage", other)] == ["s"]
+    assert shell.json("studies") == []
+
+
+def test_a_process_of_its_own_writes_data_to_stdout_and_talk_to_stderr(shell):
+    made = shell.process("new", "s", "-p", "x=0:1", "-f", "json", KAPPASHARP_STORAGE="")
+    assert made.returncode == 0 and json.loads(made.stdout)["storage"] == "sqlite:///kappasharp.db"
+    assert made.stderr.startswith("Made in") and (shell.folder / "kappasharp.db").exists()
+    stale = shell.process("tell", "s", "a", KAPPASHARP_STORAGE="")
+    assert (stale.returncode, stale.stdout) == (3, "") and stale.stderr.startswith("Error: No pair is open")

@@ -1,0 +1,112 @@
+"""TOML study files: what they may say, and a sentence for what they may not."""
+
+import pytest
+
+import kappasharp as ks
+from kappasharp.app import study_file
+from kappasharp.study.space import space
+from tests.app.shell import Shell
+
+GOOD = """
+name = "espresso"
+seed = 4
+method = "adaptive"
+preset = "paper"
+first_pairs = 3
+render = "coffee:picture"
+
+[parameters]
+dose = {low = 14.0, high = 20.0, step = 0.5}
+time = {type = "float", low = 20, high = 40, jnd = 1.0}
+grind = {type = "int", low = 1, high = 30}
+flow = {low = 0.5, high = 8.0, log = true, jnd = 0.05}
+basket = ["ridged", "ridgeless"]
+preinfusion = [true, false]
+paper = {type = "categorical", choices = ["none", "top", "both"]}
+machine = {value = "lever"}
+"""
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Shell(tmp_path)
+
+
+def written(shell, text, name="study.toml"):
+    (shell.folder / name).write_text(text)
+    return name
+
+
+def test_a_file_says_all_of_a_study(tmp_path):
+    (tmp_path / "x.toml").write_text(GOOD)
+    found = study_file.read(tmp_path / "x.toml")
+    assert (found.name, found.render) == ("espresso", "coffee:picture")
+    assert found.options == {"seed": 4, "method": "adaptive", "preset": "paper", "first_pairs": 3}
+    assert found.space.parameters == space({
+        "dose": ks.Float(14.0, 20.0, step=0.5),
+        "time": ks.Float(20, 40, jnd=1.0),
+        "grind": ks.Int(1, 30),
+        "flow": ks.Float(0.5, 8.0, log=True, jnd=0.05),
+        "basket": ks.Categorical(("ridged", "ridgeless")),
+        "preinfusion": ks.Categorical((True, False)),
+        "paper": ks.Categorical(("none", "top", "both")),
+        "machine": ks.Fixed("lever"),
+    }).parameters  # fmt: skip
+
+
+def test_a_file_without_a_name_lends_its_own(shell):
+    written(shell, "[parameters]\nx = {low = 0, high = 1}\n", "tea.toml")
+    assert shell("new", "tea.toml").stdout == "tea\n"
+    assert ks.load_study("tea", storage=shell.url).definition.method_name == "baseline"
+
+
+def test_options_come_before_the_files(shell):
+    made = shell.json("new", written(shell, GOOD), "--seed", "9", "--preset", "modern")
+    assert (made["study"], made["seed"], made["preset"], made["method"]) == ("espresso", 9, "modern", "adaptive")
+    shell.refused("new", "study.toml", code=2, says="A study called 'espresso' is already in")
+    shell.refused("new", "study.toml", "-p", "x=0:1", code=2, says="`--param` must stand beside a name")
+
+
+def test_ask_makes_the_files_study_once(shell):
+    path = written(shell, GOOD)
+    pair = shell.json("ask", path)
+    assert shell.json("ask", path) == pair == shell.json("ask", "espresso")
+    assert set(pair["a"]) == {"dose", "time", "grind", "flow", "basket", "preinfusion", "paper", "machine"}
+    assert isinstance(pair["a"]["preinfusion"], bool) and pair["a"]["machine"] == "lever"
+    written(shell, GOOD.replace("high = 30", "high = 31"))
+    shell.refused("ask", path, code=2, says="must be that of the stored study 'espresso', but it differs in grind")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("sed = 1\n[parameters]\nx = [1, 2]", "No entry of a study file is called 'sed'. Did you mean 'seed'?"),
+        ("[parameter]\nx = [1, 2]", "Did you mean 'parameters'?"),
+        ("seed = 1", "must have a table [parameters]"),
+        ("parameters = 3", "must have a table [parameters]"),
+        ("[parameters]", "must hold a parameter to tune"),
+        ("[parameters]\nx = {low = 0, hihg = 1}", "Float parameter is called 'hihg'. Did you mean 'high'?"),
+        ("[parameters]\nx = {low = 0}", "A Float parameter must have low and high"),
+        ("[parameters]\nx = {type = 'flot', low = 0, high = 1}", "Did you mean 'float'?"),
+        ("[parameters]\nx = {low = 2, high = 1}", "`space['x']`: `Float` must have low < high"),
+        ("[parameters]\nx = {low = 0, high = inf}", "must be a finite number, but got inf"),
+        ("[parameters]\nx = ['one']", "must have two choices or more"),
+        ("[parameters]\nx = 3", "A parameter must be (low, high), a list of choices"),
+        ("method = 'adaptve'\n[parameters]\nx = [1, 2]", "Did you mean 'adaptive'?"),
+        ("seed = 1.5\n[parameters]\nx = [1, 2]", "`seed` must be a whole number, but got 1.5"),
+        ("render = 3\n[parameters]\nx = [1, 2]", "`render` must be a text"),
+        ("name = 3\n[parameters]\nx = [1, 2]", "`name` must be a text"),
+        ("name = [\n", "study.toml is not TOML"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["new", "ask", "simulate"])
+def test_a_bad_file_is_a_sentence(shell, command, text, says):
+    shell.refused(command, written(shell, text), code=2, says=says)
+    assert not (shell.folder / "studies.db").exists()
+
+
+def test_a_file_that_cannot_be_read_is_a_sentence(shell):
+    shell.refused("new", "none.toml", code=1, says="none.toml could not be read: No such file")
+    (shell.folder / "bytes.toml").write_bytes(b"name = '\xff'")
+    shell.refused("ask", "bytes.toml", code=2, says="bytes.toml is not TOML")

@@ -1,0 +1,217 @@
+"""`kappasharp tune`: the real command in a real pseudo-terminal, and key by key."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import click
+import pytest
+
+import kappasharp as ks
+from kappasharp.app import terminal
+from tests.app.shell import SOURCE, Shell
+
+TOML = """
+name = "tea"
+first_pairs = 2
+[parameters]
+minutes = {low = 1.0, high = 8.0}
+milk = [true, false]
+"""
+# The terminal becomes the command's own, so that Ctrl-C reaches it while it computes, too.
+START = "import fcntl, signal, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+START += "; signal.signal(signal.SIGINT, signal.default_int_handler)"
+START += "; from kappasharp.app.cli import main; main(prog_name='kappasharp')"
+LEFT, RIGHT, DOWN = "\x1b[D", "\x1b[C", "\x1b[B"
+PATIENCE = 120
+
+
+class Terminal:
+    """A command in a terminal of 100 × 40: what it shows, and keys for it."""
+
+    def __init__(self, shell: Shell, *words: str) -> None:
+        self.ours, self.its = pty.openpty()
+        fcntl.ioctl(self.its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        env = os.environ | {
+            "KAPPASHARP_STORAGE": shell.url, "PYTHONPATH": SOURCE, "TERM": "xterm", "OMP_NUM_THREADS": "1",
+        }  # fmt: skip
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", START, *words], stdin=self.its, stdout=self.its, stderr=self.its,
+            cwd=shell.folder, env=env, start_new_session=True,
+        )  # fmt: skip
+        self.shown, self.read = "", 0
+
+    def until(self, words: str) -> str:
+        """Wait until it has shown these words since the last time; what came up to them."""
+        deadline = time.monotonic() + PATIENCE
+        while (at := self.shown.find(words, self.read)) < 0:
+            assert time.monotonic() < deadline, self.shown
+            if select.select([self.ours], [], [], 0.1)[0]:
+                self.shown += os.read(self.ours, 65536).decode()
+            elif self.process.poll() is not None:
+                raise AssertionError(self.shown)
+        found, self.read = self.shown[self.read : at + len(words)], at + len(words)
+        return found
+
+    def press(self, key: str) -> None:
+        """A key, once it waits for one: what is typed before is thrown away, so that nobody answers unseen pairs."""
+        self.until("q quit")
+        deadline = time.monotonic() + PATIENCE
+        while termios.tcgetattr(self.its)[3] & termios.ICANON:
+            assert time.monotonic() < deadline and self.process.poll() is None, self.shown
+            time.sleep(0.002)
+        os.write(self.ours, key.encode())
+
+    def end(self) -> int:
+        """Its exit code; everything it showed is in `shown`, and the terminal is as it was."""
+        code = self.process.wait(PATIENCE)
+        while select.select([self.ours], [], [], 0.1)[0]:
+            self.shown += os.read(self.ours, 65536).decode()
+        assert termios.tcgetattr(self.its)[3] & termios.ICANON and termios.tcgetattr(self.its)[3] & termios.ECHO
+        os.close(self.ours)
+        os.close(self.its)
+        return code
+
+
+@pytest.fixture
+def shell(tmp_path):
+    found = Shell(tmp_path)
+    (tmp_path / "tea.toml").write_text(TOML)
+    return found
+
+
+def stored(shell):
+    return ks.load_study("tea", storage=shell.url)
+
+
+@pytest.fixture
+def opened(shell):
+    """Opens terminals; whatever still runs in one at the end is killed."""
+    made = []
+
+    def open_one(*words):
+        made.append(Terminal(shell, *words))
+        return made[-1]
+
+    yield open_one
+    for one in made:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+
+
+def test_a_person_answers_with_the_arrow_keys(shell, opened):
+    screen = opened("tune", "tea.toml", "--voter", "anna")
+    for key, said in ((LEFT, "Saved: A is better."), (RIGHT, "Saved: B is better."), (DOWN, "Saved: can't tell.")):
+        screen.press(key)
+        screen.until(said)
+    screen.press("u")
+    screen.until("Taken back.")
+    screen.press("s")
+    screen.until("Saved: skipped.")
+    screen.press("\x1bOD")
+    screen.until("Saved: A is better.")
+    screen.press("q")
+    assert screen.end() == 0 and "Traceback" not in screen.shown
+    history = stored(shell).history
+    said = list(history.comparisons.values())
+    assert [one.answer for one in said] == ["a", "b", "skip", "a"] and {one.voter for one in said} == {"anna"}
+    assert all(one.seconds is not None and one.seconds >= 0 for one in said)
+    # The pair whose answer was taken back came again; the one shown in between was withdrawn; the last one waits.
+    numbers = list(history.asked)
+    assert [one.pair for one in said] == [numbers[0], numbers[1], numbers[2], numbers[4]]
+    assert history.open_pair("anna").number == numbers[5] == numbers[-1]
+    assert "Best so far" in screen.shown and "minutes" in screen.shown and "the best so far beats" in screen.shown
+
+
+def test_ctrl_c_leaves_cleanly(shell, opened):
+    screen = opened("tune", "tea.toml")
+    screen.press(LEFT)
+    screen.until("Saved: A is better.")
+    screen.press("\x03")
+    assert screen.end() == 0 and "Traceback" not in screen.shown and "Best so far" in screen.shown
+    assert [one.answer for one in stored(shell).history.comparisons.values()] == ["a"]
+
+
+def test_without_a_terminal_there_is_a_sentence(shell):
+    shell.refused("tune", "tea.toml", code=2, says="needs a terminal; `ask` and `tell` do without")
+    assert not (shell.folder / "studies.db").exists()
+
+
+@pytest.fixture
+def press(shell, monkeypatch):
+    """The command with keys at hand: each is a text, an exception, or something to do first."""
+
+    def run(keys, *words, code=0):
+        rest = iter(keys)
+
+        def key():
+            given = next(rest)
+            if isinstance(given, BaseException):
+                raise given
+            return given() if callable(given) else given
+
+        monkeypatch.setattr(terminal, "_is_terminal", lambda: True)
+        monkeypatch.setattr(click, "getchar", key)
+        said = shell("tune", shell.folder / "tea.toml", *words, code=code).stdout
+        assert list(rest) == []
+        return said
+
+    return run
+
+
+def answers(shell):
+    return [one.answer for one in stored(shell).history.comparisons.values()]
+
+
+def test_letters_do_as_well_and_others_mean_nothing(shell, press):
+    press(["x", "a", "\x1b", "B", "t", "s", "U", "ab", "q"])
+    assert answers(shell) == ["a", "b", "tie"]
+
+
+def test_it_ends_after_so_many_answers(shell, press):
+    assert "Best so far" in press(["a", "u", "b", "a", "b"], "--questions", "3")
+    assert answers(shell) == ["b", "a", "b"]
+    press(["a"], "--questions", "1")
+    assert answers(shell) == ["b", "a", "b", "a"]
+
+
+def test_the_same_pair_waits_the_next_time(shell, press):
+    press(["a", "q"])
+    waiting = stored(shell).ask()
+    assert f"pair {waiting.number}, after 1 answer" in press([EOFError()])
+    assert stored(shell).ask() == waiting and answers(shell) == ["a"]
+
+
+def test_nothing_to_undo_is_said(shell, press):
+    assert "There is nothing to undo: 'me' has no answer in 'tea'." in press(["u", "q"])
+
+
+def test_a_pair_that_was_answered_elsewhere_gives_way_to_the_next(shell, press):
+    def elsewhere():
+        study = stored(shell)
+        study.tell(study.ask(), "b")
+        return "a"
+
+    assert "takes no answer: it was answered 'b' already" in press([elsewhere, "a", "q"])
+    assert answers(shell) == ["b", "a"]
+
+
+def test_ctrl_c_while_the_model_thinks(shell, press, monkeypatch):
+    ask, asked = ks.Study.ask, []
+
+    def interrupted(study, voter):
+        asked.append(voter)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return ask(study, voter)
+
+    monkeypatch.setattr(ks.Study, "ask", interrupted)
+    assert "Best so far" in press(["a"])
+    assert answers(shell) == ["a"]

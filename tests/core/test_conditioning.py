@@ -1,0 +1,88 @@
+"""Adding answers is the same as having had them: bordered factors, the MAP and the posterior against a fresh start."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kappasharp.core import comparisons, conditioning, kernel, laplace
+from kappasharp.core.evidence import Model
+from kappasharp.core.kernel import PRIORS
+from kappasharp.core.likelihood import Probit
+from tests.reference import dense
+from tests.reference.data import answered
+
+THETA = torch.tensor([0.3, 0.7, 4.0]).log()
+
+
+def model(curvature="mode"):
+    return Model("rbf", 1e-4, Probit(), PRIORS["botorch_0_18"], curvature)
+
+
+def whole(seed, n, m, curvature="mode"):
+    """Points, pairs and the posterior of all of them at once, in a batch of one."""
+    data = answered(seed, n, m, 2)
+    X, pairs = torch.as_tensor(data.X)[None], torch.as_tensor(data.pairs)[None]
+    K = kernel.covariance("rbf", X, THETA[None], 1e-4)
+    return K, pairs, conditioning.condition(model(curvature), K, comparisons.incidence(pairs, n))
+
+
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 3))
+def test_a_bordered_factor_is_the_factor_of_the_bordered_matrix(seed, m, k):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(m + k, m + k))
+    B = torch.as_tensor(root @ root.T + np.eye(m + k))
+    L = conditioning.bordered_factor(torch.linalg.cholesky(B[:m, :m]), B[m:, :m], B[m:, m:])
+    assert torch.allclose(L, torch.linalg.cholesky(B), rtol=1e-10, atol=1e-12)
+    assert torch.equal(conditioning.bordered(B[:m, :m], B[m:, :m], B[m:, m:]), B)
+
+
+@pytest.mark.parametrize("curvature", ["mode", "averaged"])
+@pytest.mark.parametrize("seed", range(4))
+def test_adding_points_and_answers_is_having_had_them(seed, curvature):
+    """The last two points occur only in the last three answers: leave them out, then add them."""
+    n, m, k, l = 12, 15, 2, 3
+    K, pairs, _ = whole(seed, n, m)
+    pairs[:, :-l] %= n - k
+    pairs[:, :-l, 1] = torch.where(
+        pairs[:, :-l, 0] == pairs[:, :-l, 1], (pairs[:, :-l, 1] + 1) % (n - k), pairs[:, :-l, 1]
+    )
+    pairs[:, -l:] = torch.tensor([[n - 1, n - 2], [n - 2, 0], [1, n - 1]])
+    chosen = model(curvature)
+    all_at_once = conditioning.condition(chosen, K, comparisons.incidence(pairs, n))
+    before = conditioning.condition(chosen, K[:, :-k, :-k], comparisons.incidence(pairs[:, :-l], n - k))
+    after = conditioning.extend(chosen, before, K[:, -k:, :-k], K[:, -k:, -k:], pairs[:, -l:])
+    assert bool(after.dual.converged.all())
+    for name in ("K", "A", "L", "beta", "root"):
+        assert torch.allclose(getattr(after, name), getattr(all_at_once, name), rtol=0.0, atol=1e-7), name
+
+
+def test_the_posterior_is_the_dense_one():
+    K, pairs, found = whole(3, 10, 14)
+    twin = dense.Problem(K[0].numpy(), dense.incidence(pairs[0].numpy(), 10))
+    f = dense.find_map(twin)
+    assert np.allclose((K @ found.beta.unsqueeze(-1))[0, :, 0].numpy(), f, atol=1e-7)
+    _, cov = dense.predict(twin, f, twin.K, twin.K)
+    known = K[0] @ found.root[0]
+    assert np.allclose((K[0] - known @ known.mT).numpy(), cov, atol=1e-7)
+
+
+def test_the_first_step_needs_no_factorization(monkeypatch):
+    """Only the steps that the moved curvature asks for factorize, and the last for the covariance."""
+    K, _, before = whole(5, 20, 20)
+    count = []
+    factor = laplace.factor
+    monkeypatch.setattr(laplace, "factor", lambda *arguments: (count.append(1), factor(*arguments))[1])
+    side, corner = K[:, :1, :] * 0.5, K[:, :1, :1]
+    found = conditioning.extend(model(), before, side, corner, torch.tensor([[[20, 0]]]))
+    assert bool(found.dual.converged.all()) and len(count) <= 4
+
+
+def test_a_batch_is_its_runs_one_by_one():
+    singles = [whole(seed, 9, 12) for seed in range(3)]
+    K, pairs = (torch.cat([single[part] for single in singles]) for part in (0, 1))
+    together = conditioning.condition(model(), K, comparisons.incidence(pairs, 9))
+    for run, (_, _, alone) in enumerate(singles):
+        assert torch.allclose(together.beta[run], alone.beta[0], atol=1e-9)
+        assert torch.allclose(together.root[run], alone.root[0], atol=1e-9)

@@ -1,0 +1,147 @@
+"""KappaSharpSampler in a real preferential study on SQLite: asked, answered, loaded again."""
+
+import math
+
+import optuna
+import pytest
+from optuna.distributions import FloatDistribution, IntDistribution
+from optuna_dashboard.preferential import create_study
+
+from kappasharp.errors import UnknownNameError
+from kappasharp.optuna_sampler import KappaSharpSampler, _from_unit, _to_unit
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::optuna.exceptions.ExperimentalWarning")
+
+
+def sampler(**options):
+
+    return KappaSharpSampler(**options)
+
+
+@pytest.fixture
+def storage(tmp_path):
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return f"sqlite:///{tmp_path / 'taste.db'}"
+
+
+def study_on(storage, **options):
+
+    return create_study(
+        n_generate=2, storage=storage, study_name="taste", sampler=sampler(**options), load_if_exists=True
+    )
+
+
+def suggest(trial):
+    return {
+        "gain": trial.suggest_float("gain", 1e-3, 10.0, log=True),
+        "shift": trial.suggest_float("shift", -1.0, 1.0),
+        "size": trial.suggest_int("size", 1, 9, step=2),
+        "grid": trial.suggest_float("grid", 0.0, 1.0, step=0.25),
+    }
+
+
+def utility(parameters):
+    return (
+        -((math.log10(parameters["gain"]) - 0.3) ** 2)
+        - (parameters["shift"] - 0.4) ** 2
+        - 0.05 * abs(parameters["size"] - 5)
+        - abs(parameters["grid"] - 0.75)
+    )
+
+
+def play(study, rounds):
+    """Two designs on the screen; the better stays."""
+    trials = {}
+    for _ in range(rounds):
+        while study.should_generate():
+            trial = study.ask()
+            trials[trial.number] = suggest(trial)
+        open_numbers = [number for number in trials if number not in play.lost]
+        first, second = open_numbers[-2:]
+        better, worse = (first, second) if utility(trials[first]) > utility(trials[second]) else (second, first)
+        study.report_preference(study.trials[better], study.trials[worse])
+        play.lost.add(worse)
+    return trials
+
+
+def test_a_study_on_sqlite_gets_better_and_goes_on_after_loading(storage):
+    play.lost = set()
+    trials = play(study_on(storage, seed=1), 20)
+    first = max(utility(parameters) for number, parameters in trials.items() if number < 4)
+    best = max(utility(parameters) for parameters in trials.values())
+    assert best > first + 1.0 and best > -0.8
+    again = study_on(storage, seed=1)
+    (leader,) = again.best_trials
+    assert utility(leader.params) == pytest.approx(best, abs=0.15)
+    proposed = suggest(again.ask())
+    assert utility(proposed) > -2.0
+
+
+def test_values_are_on_their_grids_and_in_their_ranges(storage):
+    play.lost = set()
+    for parameters in play(study_on(storage, seed=3), 10).values():
+        assert 1e-3 <= parameters["gain"] <= 10.0 and -1.0 <= parameters["shift"] <= 1.0
+        assert isinstance(parameters["size"], int) and parameters["size"] in (1, 3, 5, 7, 9)
+        assert parameters["grid"] in (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def test_the_same_seed_gives_the_same_designs(tmp_path):
+    seen = []
+    for folder in ("a", "b"):
+        play.lost = set()
+        seen.append(play(study_on(f"sqlite:///{tmp_path / folder}.db", seed=7), 6))
+    assert seen[0] == seen[1]
+    play.lost = set()
+    assert play(study_on(f"sqlite:///{tmp_path / 'c'}.db", seed=8), 6) != seen[0]
+
+
+def test_two_waiting_designs_differ(storage):
+    play.lost = set()
+    study = study_on(storage, seed=2)
+    play(study, 5)
+    first, second = suggest(study.ask()), suggest(study.ask())
+    assert first != second
+
+
+def test_categories_and_constants_are_left_to_the_other_sampler(storage):
+    study = study_on(storage, seed=0)
+    seen = []
+    for _ in range(6):
+        trial = study.ask()
+        seen.append(
+            (
+                trial,
+                trial.suggest_float("x", 0.0, 1.0),
+                trial.suggest_categorical("colour", ["red", "blue"]),
+                trial.suggest_float("fixed", 0.5, 0.5),
+            )
+        )
+        if len(seen) > 1:
+            study.report_preference(study.trials[seen[-1][0].number], study.trials[seen[-2][0].number])
+    space = study._study.sampler.infer_relative_search_space(study._study, study.trials[-1])
+    assert list(space) == ["x"] and {colour for _, _, colour, _ in seen} <= {"red", "blue"}
+
+
+def test_a_sampler_without_a_seed_has_one_of_its_own():
+    one, other = sampler(), sampler()
+    assert one._seed != other._seed
+    before = one._seed
+    one.reseed_rng()
+    assert one._seed != before
+
+
+@pytest.mark.parametrize("x", [0.0, 0.13, 0.5, 1.0])
+def test_the_unit_interval_and_back(x):
+
+    for part in (FloatDistribution(-3.0, 5.0), FloatDistribution(1e-4, 1e2, log=True)):
+        assert _to_unit({"p": _from_unit(x, part)}, {"p": part})[0] == pytest.approx(x, abs=1e-9)
+    for part in (IntDistribution(2, 11, step=3), IntDistribution(1, 1000, log=True), FloatDistribution(0, 1, step=0.1)):
+        value = _from_unit(x, part)
+        assert part._contains(part.to_internal_repr(value))
+        assert _from_unit(_to_unit({"p": value}, {"p": part})[0], part) == pytest.approx(value)
+
+
+def test_a_wrong_method_is_refused():
+
+    with pytest.raises(UnknownNameError, match="Did you mean 'adaptive'"):
+        sampler(method="adaptve")

@@ -1,0 +1,94 @@
+"""What BoTorch's users pass by mistake: a warning of BoTorch's own kind, or a sentence that says what to do."""
+
+import pytest
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import InputDataWarning, UserInputWarning
+from botorch.models.likelihoods.pairwise import PairwiseLogitLikelihood, PairwiseProbitLikelihood
+from botorch.models.transforms.input import Normalize
+
+import kappasharp as ks
+from kappasharp.botorch_model import KappaSharpGP
+from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
+from tests.drop_in.examples import batch, preferences
+
+X, P = preferences()
+
+
+def test_single_precision_is_warned_about_as_in_botorch():
+    with pytest.warns(InputDataWarning, match="strongly recommended to use double precision"):
+        KappaSharpGP(X.float(), P)
+
+
+def test_inputs_outside_the_unit_cube_are_warned_about_unless_they_are_scaled():
+    with pytest.warns(InputDataWarning, match=r"not contained to the unit cube: it reaches from .* to .*Normalize"):
+        KappaSharpGP(X * 10.0, P)
+    KappaSharpGP(X * 10.0, P, input_transform=Normalize(d=3))
+
+
+def test_comparisons_as_floats_are_converted_with_a_warning():
+    with pytest.warns(InputDataWarning, match="are of type torch.float64; they are indices"):
+        model = KappaSharpGP(X, P.double())
+    assert model.comparisons.dtype == torch.long and torch.equal(model.comparisons, P)
+
+
+def test_a_point_compared_with_itself_says_nothing():
+    with pytest.warns(InputDataWarning, match="1 of the comparisons have one point on both sides"):
+        model = KappaSharpGP(X, torch.cat([P, torch.tensor([[3, 3]])]))
+    assert torch.allclose(model.utility, KappaSharpGP(X, P).utility, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("points", "pairs", "error", "message"),
+    [
+        ((X * 10).long(), P, InvalidTypeError, r"`datapoints` must hold float64 .* but got torch.int64; .*double\(\)"),
+        (X.tolist(), P, InvalidTypeError, "`datapoints` must be a tensor, but got list"),
+        (X, P.tolist(), InvalidTypeError, "`comparisons` must be a tensor, but got list"),
+        (X, P + 0.5, InvalidValueError, "but got fractions: utilities are not comparisons"),
+        (X, P > 3, InvalidTypeError, "`comparisons` must hold integer indices"),
+        (X, P + 1, InvalidValueError, "indices from 0 to 19, but got a minimum of .* and a maximum of 20"),
+        (X, P - 1, InvalidValueError, "indices from 0 to 19, but got a minimum of -1"),
+        (X, P.T, InvalidValueError, r"must have the shape \('m', 2\) for datapoints of shape \(20, 3\)"),
+        (X.expand(2, 20, 3), P, InvalidValueError, r"must have the shape \(2, 'm', 2\)"),
+        (X.expand(2, 20, 3), P.expand(3, 25, 2), InvalidValueError, r"but got \(3, 25, 2\)"),
+        (X[:, :0], P, InvalidValueError, r"none of them 0, but got \(20, 0\)"),
+        (X.where(X > 0.5, torch.nan), P, InvalidValueError, "must be finite, but got nan at index"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(points, pairs, error, message):
+    with pytest.raises(error, match=message):
+        KappaSharpGP(points, pairs)
+
+
+def test_a_vector_is_a_column():
+    assert torch.equal(KappaSharpGP(X[:, 0], P).datapoints, X[:, :1])
+
+
+def test_another_likelihood_is_refused():
+    given = PairwiseProbitLikelihood()
+    assert KappaSharpGP(X, P, given).likelihood is given
+    with pytest.raises(UnsupportedError, match="PairwiseProbitLikelihood or None, but got PairwiseLogitLikelihood"):
+        KappaSharpGP(X, P, PairwiseLogitLikelihood())
+
+
+def test_pairwise_gps_own_settings_are_said_to_do_nothing():
+    with pytest.warns(UserInputWarning, match="`jitter`, `maxfev` tuned PairwiseGP's solver"):
+        KappaSharpGP(X, P, jitter=1e-4, maxfev=50)
+
+
+def test_names_and_numbers_are_checked():
+    with pytest.raises(UnknownNameError, match=r"is called 'metod'\. Did you mean 'method'"):
+        KappaSharpGP(X, P, metod="baseline")
+    with pytest.raises(UnknownNameError, match="Did you mean 'adaptive'"):
+        KappaSharpGP(X, P, method="adaptve")
+    with pytest.raises(InvalidValueError, match="`nugget` must be a finite number"):
+        KappaSharpGP(X, P, nugget=-1.0)
+    with pytest.raises(UnsupportedError, match="noise=1 and threshold=0 in a BoTorch model, but got noise="):
+        KappaSharpGP(X, P, preset=ks.Preset(noise=0.5))
+
+
+def test_candidates_of_another_dimension_or_batch_are_refused():
+    with pytest.raises(InvalidValueError, match="`X` must have 3 dimensions like the datapoints, but got 2"):
+        KappaSharpGP(X, P).posterior(torch.rand(4, 2))
+    with pytest.raises(RuntimeError):
+        KappaSharpGP(*batch([0, 1, 2])).posterior(torch.rand(2, 4, 3))

@@ -1,0 +1,162 @@
+"""Certainty that is true: what the model says of its best design, beside the truth that a simulated person hides."""
+
+import math
+
+import pytest
+import torch
+
+import kappasharp as ks
+from kappasharp.study import certainty
+from kappasharp.study.certainty import Figures, advise
+from kappasharp.study.questions import sobol
+
+BOX = {f"x{i}": (0.0, 1.0) for i in range(3)}
+MIXED = {"x": (0.0, 1.0), "n": ks.Int(1, 6), "mode": ["p", "q", "r"]}
+
+
+def bowl(design):
+    return -sum((value - 0.35) ** 2 for value in design.values())
+
+
+def ridge(design):
+    """One parameter matters, the others do not."""
+    return -abs(design["x0"] - 0.8)
+
+
+def two_peaks(design):
+    x = list(design.values())
+    near = [math.exp(-8.0 * sum((a - c) ** 2 for a in x)) for c in (0.25, 0.75)]
+    return near[0] + 0.7 * near[1]
+
+
+def mixed(design):
+    return -2.0 * (design["x"] - 0.6) ** 2 - abs(design["n"] - 4) / 5 - 0.5 * "qpr".index(design["mode"])
+
+
+PEOPLE = {"bowl": (BOX, bowl), "ridge": (BOX, ridge), "two peaks": (BOX, two_peaks), "mixed": (MIXED, mixed)}
+
+
+def rows(name, seed, moments):
+    """Said and true figures of one study."""
+    space, worth = PEOPLE[name]
+    study = ks.create_study(space, storage="sqlite://", seed=seed)
+    everywhere = torch.tensor([worth(design) for design in sobol(study.definition, 0, 2048)])
+    spread = float(everywhere.std())
+    mood = torch.Generator().manual_seed(seed)
+    found = {}
+    for count in range(1, max(moments) + 1):
+        pair = study.ask()
+        noise = 0.1 * spread * torch.randn(2, generator=mood)
+        study.tell(pair, "a" if worth(pair.a) + noise[0] > worth(pair.b) + noise[1] else "b")
+        if count in moments:
+            best = study.best
+            here = worth(best.params)
+            room = max(float(everywhere.max()) - here, 0.0) / (float(everywhere.max()) - float(everywhere.mean()))
+            found[count] = (best.beats_random, float((everywhere < here).double().mean()), best.room_left, room)
+    return found
+
+
+@pytest.fixture(scope="module")
+def calibration():
+    moments = (6, 12, 18)
+    found = [rows(name, seed, moments) for name in PEOPLE for seed in range(2)]
+    return {count: torch.tensor([one[count] for one in found]).mean(0) for count in moments}
+
+
+class TestCalibration:
+    """Over four kinds of taste, two people each: modest where little is known, close where much is."""
+
+    def test_preferred_to_is_not_overstated(self, calibration):
+        for said, true, *_ in calibration.values():
+            assert said <= true + 0.05
+
+    def test_preferred_to_comes_close_to_the_truth(self, calibration):
+        for count, bar in ((12, 0.2), (18, 0.1)):
+            said, true, *_ = calibration[count]
+            assert abs(said - true) < bar
+
+    def test_room_left_is_not_understated_and_shrinks(self, calibration):
+        for _, _, said, true in calibration.values():
+            assert said >= true - 0.05
+        assert calibration[18][2] < calibration[12][2] < calibration[6][2]
+        assert calibration[18][2] - calibration[18][3] < 0.25
+
+    def test_the_truth_is_good(self, calibration):
+        assert calibration[18][1] > 0.9
+
+
+def test_random_answers_are_not_taken_for_knowledge():
+    """Someone who tosses a coin must not be told that a good design was found."""
+    said = []
+    for seed in range(2):
+        coin = torch.Generator().manual_seed(seed)
+        study = ks.optimize(BOX, lambda a, b, coin=coin: bool(torch.rand(1, generator=coin) < 0.5), 15, seed=seed)
+        said.append(study.best.beats_random)
+        assert study.best.advice.what != "could_stop"
+    assert sum(said) / 2 < 0.85
+
+
+def test_both_figures_are_shares():
+    for count in (1, 2, 6):
+        best = ks.optimize(BOX, lambda a, b: bowl(a) > bowl(b), count).best
+        assert 0.0 <= best.beats_random <= 1.0 and 0.0 <= best.room_left <= 1.0 and best.status == "ok"
+
+
+def test_preferred_to_agrees_with_joint_draws():
+    """The closed form against sampling best and others together from the model's posterior."""
+    study = ks.optimize(BOX, lambda a, b: bowl(a) > bowl(b), 10)
+    model = study.model()
+    place = int(model.surrogate.utility.argmax())
+    pool = certainty._pool(study.definition)[: certainty.RANDOM]
+    mean, cov = model.surrogate.posterior(torch.cat([model.state.points[0, place : place + 1], pool]))
+    root = torch.linalg.cholesky(cov + 1e-8 * torch.eye(len(cov)))
+    draws = mean + torch.randn(4000, len(cov), generator=torch.Generator().manual_seed(0)) @ root.mT
+    sampled = float((draws[:, :1] > draws[:, 1:]).double().mean())
+    assert abs(sampled - certainty.figures(study.definition, model, place).preferred) < 0.01
+
+
+class TestAdvice:
+    """Go on, stop, or what stands in the way."""
+
+    def model(self):
+        return ks.optimize(BOX, lambda a, b: bowl(a) > bowl(b), 12).model()
+
+    def said(self, model, **figures):
+        place = int(model.surrogate.utility.argmax())
+        return advise(model, place, Figures(**figures), 12)
+
+    def test_could_stop(self):
+        advice = self.said(self.model(), preferred=0.97, ahead=1.0, gap=0.05)
+        assert advice.what == "could_stop" and "97%" in str(advice) and "5%" in str(advice)
+
+    def test_go_on(self):
+        assert self.said(self.model(), preferred=0.97, ahead=1.0, gap=100.0).what == "go_on"
+
+    def test_not_enough_signal(self):
+        assert self.said(self.model(), preferred=0.5, ahead=0.1, gap=1.0).what == "not_enough_signal"
+        assert ks.optimize(BOX, lambda a, b: True, 2).best.advice.what == "not_enough_signal"
+
+    def test_two_groups_that_were_never_compared(self):
+        """Two chains that nothing links, each with a clear winner: one comparison between the winners is worth most."""
+        study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://")
+        for low in (0.0, 0.9):
+            for i in range(4):
+                winner, loser = {"x": low + 0.02 * (i + 1)}, {"x": low + 0.02 * i}
+                for _ in range(3):
+                    study.add_comparison(winner, loser)
+        best = study.best
+        advice = certainty._unlinked_rival(study.model(), study.model().options.index(best.option), 1e-9)
+        assert advice is not None
+        groups = study.diagnostics().groups
+        assert len(groups) == 2 and sorted(map(len, groups)) == [5, 5]
+        model = study.model()
+        place = model.options.index(best.option)
+        said = advise(model, place, Figures(0.8, 1.0, 0.01), 24)
+        assert said.what == "link_groups" and said.link[0] == best.option
+        one, other = said.link
+        assert not any({one, other} <= set(group) for group in groups)
+        assert f"One comparison of {one} with {other}" in str(said)
+        study.enqueue(*(study.history.options[number] for number in said.link))
+        pair = study.ask()
+        study.tell(pair, "a")
+        assert len(study.diagnostics().groups) == 1

@@ -1,0 +1,95 @@
+"""What a study says of itself: numbers against the model's own, hand-made contradictions, words for each."""
+
+import math
+
+import pytest
+
+import kappasharp as ks
+from kappasharp.study.diagnosis import cycle, opposite
+from kappasharp.study.history import Comparison
+
+SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+
+
+def compare(*pairs):
+    """Comparisons from (winner, loser), or (one, other, "tie")."""
+    return [
+        Comparison(i + 1, "me", "", pair[:2], "tie" if len(pair) == 3 else "a", None, None)
+        for i, pair in enumerate(pairs)
+    ]
+
+
+def run(count, **options):
+    return ks.optimize(SPACE, lambda a, b: math.hypot(a["x"], a["y"]) < math.hypot(b["x"], b["y"]), count, **options)
+
+
+def test_the_numbers_are_the_models_own():
+    study = run(14, method="static")
+    found, own = study.diagnostics(), study.model().surrogate.diagnostics()
+    assert found.rank == int(own.rank) == found.n_options - len(found.groups)
+    assert found.condition_number == float(own.condition_before) > found.condition_number_corrected > 1.0
+    assert found.strength == float(own.strength) > 0.0 and found.gate_open
+    assert sorted(number for group in found.groups for number in group) == study.model().options
+    assert found.status == "ok" and found.voters == {"me": 14}
+
+
+@pytest.mark.parametrize(
+    ("method", "count", "is_open", "words"),
+    [
+        ("baseline", 8, False, "this method has no correction"),
+        ("static", 8, False, "step 4 comes before the correction's first, 8"),
+        ("static", 13, True, "this method corrects from step 8 on"),
+        ("adaptive", 13, None, "mean decisiveness of"),
+    ],
+)
+def test_the_gate_says_why(method, count, is_open, words):
+    found = run(count, method=method).diagnostics()
+    assert words in found.gate_reason and words in str(found)
+    assert is_open is None or found.gate_open is is_open
+    assert ("The correction is on" in str(found)) is found.gate_open
+
+
+def test_the_opposite_answer_is_found():
+    assert opposite(compare((0, 1), (2, 3), (1, 0))) == [(1, 3)]
+    assert opposite(compare((0, 1), (0, 1), (0, 1, "tie"), (1, 0, "tie"))) == []
+
+
+def test_a_circle_is_found_in_its_order():
+    ring = cycle(compare((0, 1), (1, 2), (2, 3), (3, 1), (4, 0)))
+    won = {(0, 1), (1, 2), (2, 3), (3, 1), (4, 0)}
+    assert sorted(ring) == [1, 2, 3]
+    assert all(pair in won for pair in zip(ring, [*ring[1:], ring[0]], strict=True))
+    assert cycle(compare((0, 1), (1, 2), (0, 2))) == []
+    assert cycle(compare((0, 1), (1, 2), (2, 0, "tie"))) == []
+
+
+def test_contradictions_are_said_in_words():
+    study = ks.create_study(SPACE, storage="sqlite://")
+    a, b, c = ({"x": x, "y": 0.5} for x in (0.1, 0.5, 0.9))
+    study.add_comparison(a, b)
+    study.add_comparison(b, c)
+    study.add_comparison(c, a)
+    assert "go in a circle: option" in str(study.diagnostics())
+    study.add_comparison(b, a)
+    assert "Answer 4 contradicts answer 1" in str(study.diagnostics())
+
+
+def test_a_slip_among_many_answers_is_a_surprise():
+    study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://")
+    ladder = [{"x": i / 10} for i in range(11)]
+    for gap in (1, 3, 5):
+        for low, high in zip(ladder, ladder[gap:], strict=False):
+            study.add_comparison(high, low)
+    slip = study.add_comparison(ladder[0], ladder[10])
+    found = study.diagnostics()
+    assert found.surprises == [slip.event] and f"would not have expected {slip.event}" in str(found)
+
+
+def test_ties_skips_and_voters_are_counted():
+    study = ks.create_study(SPACE, storage="sqlite://")
+    for voter, answer in (("me", "a"), ("you", "tie"), ("me", "skip"), ("me", "b")):
+        study.tell(study.ask(voter), answer)
+    found = study.diagnostics()
+    assert (found.n_comparisons, found.n_ties, found.n_skips) == (3, 1, 1)
+    assert found.voters == {"me": 2, "you": 1} and found.tie_threshold > 0.0
+    assert "3 answers (1 of them ties, 1 more skipped) by 2 voters" in str(found)

@@ -1,0 +1,283 @@
+"""One contract for both databases: what is appended is read again, whole and in order; every refusal in words."""
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Column, Integer, create_engine, event, insert, inspect, text
+
+from kappasharp.errors import CorruptedError, DuplicateNameError, KappaSharpError, StorageError, UnknownNameError
+from kappasharp.study import schema
+from kappasharp.study.events import Added, Amended, Answered, Asked, Queued, Undone
+from kappasharp.study.storage import Storage
+from kappasharp.study.studies import create_study, load_study
+
+SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+EVERY_KIND = [
+    Asked({"x": 0.1, "näme": "ü ✓"}, {"x": 0.30000000000000004}, "model", 0, {"theta": [1e-300, -1.5], "κ": None}),
+    Answered(1, "a", 1.25),
+    Added({"x": 1}, {"x": None}, tie=True),
+    Queued({"x": True}, {"x": 2.5}, 1),
+    Undone(2),
+    Amended(3, None),
+]
+
+
+def append(storage, record, *events):
+    for one in events:
+        with storage.transaction(record) as transaction:
+            number = len(transaction.read(0)) + 1
+            transaction.append(number, "me", one)
+
+
+def tamper(storage, statement):
+    with storage._engine.begin() as connection:
+        connection.exec_driver_sql(statement)
+
+
+class TestContract:
+    """The same for SQLite and PostgreSQL."""
+
+    def test_events_come_back_as_they_were(self, storage, url):
+        record = storage.create("s", {"space": 1})
+        append(storage, record, *EVERY_KIND)
+        for reader in (storage, Storage(url)):
+            found = reader.read(record)
+            assert [one.event for one in found] == EVERY_KIND
+            assert [one.number for one in found] == [1, 2, 3, 4, 5, 6]
+            assert {one.voter for one in found} == {"me"} and all(one.time.endswith("+00:00") for one in found)
+
+    def test_reading_on_and_reading_up_to(self, storage):
+        record = storage.create("s", {})
+        append(storage, record, *EVERY_KIND)
+        assert [one.number for one in storage.read(record, 4)] == [5, 6]
+        assert [one.number for one in storage.read(record, 1, through=3)] == [2, 3]
+
+    def test_studies_are_apart(self, storage):
+        one, other = storage.create("one", {"a": 1}), storage.create("other", {"b": 2})
+        append(storage, one, EVERY_KIND[1])
+        assert storage.read(other) == [] and one.uid != other.uid
+        assert [(record.name, record.definition) for record in storage.studies()] == [
+            ("one", {"a": 1}), ("other", {"b": 2}),
+        ]  # fmt: skip
+
+    def test_a_name_is_taken_once(self, storage):
+        storage.create("s", {})
+        with pytest.raises(DuplicateNameError, match=r"'s' is already in .*load_if_exists"):
+            storage.create("s", {})
+        assert len(storage.studies()) == 1
+
+    def test_an_unknown_name_suggests_the_nearest(self, storage):
+        storage.create("cabin", {})
+        with pytest.raises(UnknownNameError, match="Did you mean 'cabin'"):
+            storage.find("cabbin")
+
+    def test_deleting_removes_the_events_too(self, storage):
+        record = storage.create("s", {})
+        append(storage, record, EVERY_KIND[1])
+        storage.delete(record)
+        assert storage.studies() == []
+        again = storage.create("s", {})
+        assert storage.read(again) == []
+        with pytest.raises(StorageError, match="somebody deleted it"), storage.transaction(record):
+            pass
+
+    def test_an_error_inside_leaves_nothing(self, storage):
+        record = storage.create("s", {})
+
+        class Trouble(Exception):
+            pass
+
+        with pytest.raises(Trouble), storage.transaction(record) as transaction:
+            transaction.append(1, "me", EVERY_KIND[1])
+            raise Trouble
+        assert storage.read(record) == []
+
+    def test_a_number_is_taken_once(self, storage):
+        record = storage.create("s", {})
+        append(storage, record, EVERY_KIND[1])
+        with pytest.raises(Exception, match=r"(?i)unique|duplicate"), storage.transaction(record) as transaction:
+            transaction.append(1, "me", EVERY_KIND[1])
+        assert len(storage.read(record)) == 1
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            'UPDATE kappasharp_events SET body = \'{"pair":1,"answer":"b","seconds":null}\' WHERE number = 3',
+            "UPDATE kappasharp_events SET body = '{\"pair' WHERE number = 3",
+            "UPDATE kappasharp_events SET kind = 'queued' WHERE number = 3",
+            "UPDATE kappasharp_events SET voter = 'eve' WHERE number = 3",
+            "DELETE FROM kappasharp_events WHERE number = 3",
+        ],
+    )
+    def test_a_damaged_row_is_named_and_what_came_before_it_can_be_read(self, storage, statement):
+        record = storage.create("s", {})
+        append(storage, record, *[Answered(1, "a")] * 5)
+        tamper(storage, statement)
+        with pytest.raises(CorruptedError, match=r"Event 3 of the study 's' is damaged or missing.*through=2"):
+            storage.read(record)
+        assert len(storage.read(record, 0, through=2)) == 2
+
+    def test_a_damaged_definition_is_named(self, storage):
+        storage.create("s", {})
+        tamper(storage, "UPDATE kappasharp_studies SET definition = '{'")
+        with pytest.raises(CorruptedError, match="definition of the study 's'"):
+            storage.studies()
+
+    def test_a_newer_schema_is_refused_and_left_alone(self, storage, url):
+        storage.create("s", {})
+        tamper(storage, "UPDATE kappasharp_schema SET version = 99")
+        with pytest.raises(StorageError, match=r"version 99, this one reads up to version 1.*upgrade"):
+            Storage(url)
+        tamper(storage, "UPDATE kappasharp_schema SET version = 1")
+        assert len(Storage(url).studies()) == 1
+
+    def test_an_older_schema_is_brought_up_to_date(self, storage, url, monkeypatch):
+        """As if version 2 had one more column: the step runs once, inside one transaction, and nothing is lost."""
+        storage.create("s", {})
+        ran = []
+
+        def add_a_column(connection):
+            ran.append(1)
+            connection.execute(text("ALTER TABLE kappasharp_studies ADD COLUMN note INTEGER"))
+
+        monkeypatch.setattr(schema, "VERSION", 2)
+        monkeypatch.setattr(schema, "MIGRATIONS", {1: add_a_column})
+        for _ in range(2):
+            again = Storage(url)
+            assert [record.name for record in again.studies()] == ["s"]
+        assert ran == [1]
+        with again._engine.begin() as connection:
+            assert schema.version(connection) == 2
+            assert "note" in {column["name"] for column in inspect(connection).get_columns("kappasharp_studies")}
+
+    def test_a_migration_that_fails_changes_nothing(self, storage, url, monkeypatch):
+        storage.create("s", {})
+
+        def half(connection):
+            connection.execute(text("DELETE FROM kappasharp_studies"))
+            raise StorageError("no")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(schema, "VERSION", 2)
+            patched.setattr(schema, "MIGRATIONS", {1: half})
+            with pytest.raises(StorageError, match="no"):
+                Storage(url)
+        assert [record.name for record in Storage(url).studies()] == ["s"]
+
+    def test_a_database_of_something_else_is_shared_politely(self, url):
+        engine = create_engine(url)
+        other = schema.MetaData()
+        table = schema.Table("studies", other, Column("id", Integer))
+        other.create_all(engine)
+        with engine.begin() as connection:
+            connection.execute(insert(table).values(id=7))
+        assert Storage(url).studies() == []
+        with engine.begin() as connection:
+            assert connection.execute(text("SELECT id FROM studies")).scalar() == 7
+        engine.dispose()
+
+
+class TestSqlite:
+    """What only a file can do wrong."""
+
+    def test_answers_are_written_ahead_and_synchronised_fully(self, tmp_path):
+        found = Storage(f"sqlite:///{tmp_path / 'a.db'}")
+        with found._engine.begin() as connection:
+            assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+            assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+
+    def test_a_locked_database_says_so_and_keeps_everything(self, tmp_path):
+        url = f"sqlite:///{tmp_path / 'a.db'}"
+        study = create_study(SPACE, storage=Storage(url, busy_seconds=0.05), study_name="s")
+        pair = study.ask()
+        other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageError, match=r"another program is writing.*try again"):
+            study.tell(pair, "a")
+        other.execute("ROLLBACK")
+        other.close()
+        assert study.history.comparisons == {} and study.ask() == pair
+        study.tell(pair, "a")
+        assert len(load_study("s", storage=url).history.counted()) == 1
+
+    def test_a_read_only_database_can_be_read(self, tmp_path):
+        url = f"sqlite:///{tmp_path / 'a.db'}"
+        study = create_study(SPACE, storage=url, study_name="s")
+        study.tell(study.ask(), "a")
+        study.storage.close()
+        reading = f"sqlite:///file:{tmp_path / 'a.db'}?mode=ro&uri=true"
+        found = load_study("s", storage=reading)
+        assert len(found.history.counted()) == 1
+        with pytest.raises(StorageError, match=r"may only be read.*write access"):
+            found.ask()
+        with pytest.raises(StorageError, match="may only be read"):
+            create_study(SPACE, storage=reading, study_name="t")
+
+    def test_a_full_disk_says_so_and_keeps_everything(self, tmp_path):
+        """SQLite's own limit on pages gives the error that a full disk gives."""
+        study = create_study(SPACE, storage=f"sqlite:///{tmp_path / 'a.db'}", study_name="s", first_pairs=10_000)
+        with study.storage._engine.connect() as connection:
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+
+        def limit(connection, *_):
+            connection.execute(f"PRAGMA max_page_count={pages}")
+
+        event.listen(study.storage._engine, "connect", limit)
+        study.storage._engine.dispose()
+        answered = 0
+        with pytest.raises(StorageError, match=r"disk is full.*nothing before it was lost"):
+            for _ in range(2000):
+                study.tell(study.ask(), "a")
+                answered += 1
+        assert answered > 3 and len(study.history.counted()) == answered
+        event.remove(study.storage._engine, "connect", limit)
+        study.storage._engine.dispose()
+        study.tell(study.ask(), "b")
+        found = load_study("s", storage=f"sqlite:///{tmp_path / 'a.db'}")
+        assert len(found.history.counted()) == answered + 1
+
+    def test_a_file_that_is_no_database(self, tmp_path):
+        (tmp_path / "a.db").write_bytes(b"not a database at all, only text" * 100)
+        with pytest.raises(StorageError, match="not a database"):
+            Storage(f"sqlite:///{tmp_path / 'a.db'}")
+        assert (tmp_path / "a.db").read_bytes().startswith(b"not a database")
+
+    def test_a_folder_that_is_not_there(self, tmp_path):
+        with pytest.raises(StorageError, match="folder exists"):
+            Storage(f"sqlite:///{tmp_path / 'no' / 'a.db'}")
+
+    def test_a_torn_file_is_called_damaged(self, tmp_path):
+        url = f"sqlite:///{tmp_path / 'a.db'}"
+        study = create_study(SPACE, storage=url, study_name="s", first_pairs=1000)
+        for _ in range(60):
+            study.tell(study.ask(), "a")
+        study.storage.close()
+        path = tmp_path / "a.db"
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 2 // 4096 * 4096] + b"\0" * 4096)
+        with pytest.raises(StorageError):
+            load_study("s", storage=url)
+
+    def test_in_memory_studies_end_with_their_storage(self):
+        assert Storage("sqlite://").studies() == []
+        first = Storage("sqlite://")
+        first.create("s", {})
+        assert len(first.studies()) == 1 and Storage("sqlite://").studies() == []
+
+
+@pytest.mark.parametrize("bad", ["", "not a url", "nosuch:///x", "mysql+nosuch://x/y"])
+def test_a_url_that_is_none_is_refused(bad):
+    with pytest.raises(KappaSharpError, match="must be a URL such as sqlite:///"):
+        Storage(bad)
+
+
+def test_a_server_that_is_not_there_and_no_password_in_the_words():
+    with pytest.raises(StorageError, match="refused") as caught:
+        Storage("postgresql://somebody:secret@127.0.0.1:1/none")
+    assert "secret" not in str(caught.value)
+
+
+def test_stored_events_are_values():
+    one = EVERY_KIND[1]
+    assert replace(one, answer="b") != one and hash(one) == hash(Answered(1, "a", 1.25))

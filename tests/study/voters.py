@@ -1,0 +1,70 @@
+"""Voters as processes, for the tests of durability: started once, forked often, killed without warning.
+
+`python -m tests.study.voters kill URL FOLDER COUNT` forks and kills COUNT voters, one after the other.
+`python -m tests.study.voters together URL FOLDER COUNT ANSWERS` lets COUNT voters answer at the same time.
+A voter writes down every answer that `tell` acknowledged, after it returned, in a file of its own.
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from kappasharp.streams import stream, uniform
+from kappasharp.study.studies import load_study
+
+NAME = "shared"
+
+
+def vote(url: str, book: Path, voter: str, answers: int, ready: int) -> None:
+    """Answer pairs and keep book of what was acknowledged: the pair's number and the answer's event."""
+    study = load_study(NAME, storage=url)
+    os.write(ready, b"!")
+    with book.open("a", buffering=1) as file:
+        for _ in range(answers):
+            pair = study.ask(voter)
+            done = study.tell(pair, "a" if pair.number % 3 else "b")
+            file.write(f"{pair.number} {done.event}\n")
+
+
+def fork(url: str, folder: Path, index: int, answers: int) -> int:
+    """A voter in a process of its own, which has opened the study."""
+    hear, ready = os.pipe()
+    child = os.fork()
+    if child:
+        os.read(hear, 1)
+        os.close(hear)
+        os.close(ready)
+        return child
+    code = 1
+    try:
+        vote(url, folder / f"{index}.txt", f"voter {index}", answers, ready)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def kill(url: str, folder: Path, count: int) -> None:
+    """Each voter is killed at a moment of its own, from before its first answer to dozens of them later."""
+    for index in range(count):
+        child = fork(url, folder, index, 10**6)
+        wait = float(uniform((1,), stream(index, "killed after"), torch.empty(0, dtype=torch.float64)))
+        time.sleep(0.1 * wait)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def together(url: str, folder: Path, count: int, answers: int) -> None:
+    """All voters at once, each to the end."""
+    children = [fork(url, folder, index, answers) for index in range(count)]
+    ends = [os.waitpid(child, 0)[1] for child in children]
+    sys.exit(int(any(ends)))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    numbers = [int(word) for word in sys.argv[4:]]
+    {"kill": kill, "together": together}[sys.argv[1]](sys.argv[2], Path(sys.argv[3]), *numbers)
