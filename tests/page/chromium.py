@@ -42,7 +42,7 @@ class Server:
         self.folder = folder
         script = Path(sys.executable).parent / "kappasharp"
         command = [str(script), "serve", "--no-browser", "--port", str(port), *words]
-        environment = os.environ | {"KAPPASHARP_STORAGE": f"sqlite:///{folder / 'page.db'}", "OMP_NUM_THREADS": "1"}
+        environment = os.environ | {"KAPPASHARP_STORAGE": "sqlite:///page.db", "OMP_NUM_THREADS": "1"}
         environment["PYTHONPATH"] = str(Path(__file__).parents[2])
         self.errors = (folder / "errors.txt").open("a")
         self.process = subprocess.Popen(

@@ -1,6 +1,7 @@
 """A page over studies in memory, for tests: real server, real safety, workers that are threads of this process."""
 
 import asyncio
+import tempfile
 from concurrent.futures import Future
 
 import httpx
@@ -31,8 +32,11 @@ class AtOnce(Crew):
         return done
 
 
-def place(*, storage="sqlite://", space=None, name="taste", renderer=None):
-    made = Place(Storage(storage), renderer=renderer)
+def place(*, space=None, name="taste", renderer=None):
+    """A place over a database of its own, which goes when the client is closed."""
+    folder = tempfile.TemporaryDirectory()
+    made = Place(Storage(f"sqlite:///{folder.name}/page.db"), renderer=renderer)
+    made.folder = folder
     made.thinkers, made.painters = AtOnce(1), AtOnce(1)
     made.gallery.crew = made.painters
     study = studies.create_study(space or SPACE, storage=made.storage, study_name=name, load_if_exists=True)
@@ -84,3 +88,4 @@ class Browser:
         self.place.close()
         self._runner.close()
         self.place.storage.close()
+        self.place.folder.cleanup()

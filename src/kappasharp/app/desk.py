@@ -1,6 +1,7 @@
 """One study on the page: pairs for its voters, their answers, what the views show. All computing is done elsewhere."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,13 @@ from kappasharp.app.gallery import Gallery
 from kappasharp.app.rendering import Card
 from kappasharp.app.speculation import Speculation
 from kappasharp.app.thinking import Plain, Snapshot
-from kappasharp.errors import InvalidValueError, StalePairError
+from kappasharp.errors import InvalidValueError, StalePairError, StorageError
 from kappasharp.study.events import Answer, Asked
 from kappasharp.study.history import Comparison, Pair
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
+LOG = logging.getLogger("kappasharp")
 LIMIT = 120.0
 # Workers that start at once would take the processor from the browser just when it paints the new pair.
 BREATH = 0.06
@@ -88,6 +90,13 @@ class Desk:
 
     async def _look_ahead_soon(self, pair: Pair) -> None:
         await asyncio.sleep(BREATH)
+        try:
+            await self._look_ahead_for_all(pair)
+        except StorageError as error:
+            # Nothing is lost by it but speed: the next pair is computed when it is wanted.
+            LOG.warning("Nothing was computed ahead: %s", error)
+
+    async def _look_ahead_for_all(self, pair: Pair) -> None:
         at = await off_loop(thinking.snapshot, self.study)
         history = self.study.history
         # An answer of one voter changes what comes next for the others too.

@@ -25,6 +25,7 @@ from kappasharp.study.study import Study
 HOST, PORT = "127.0.0.1", 8642
 # Other ports to try where nobody asked for a certain one.
 NEXT_PORTS = 20
+IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
 
 
 @click.command()
@@ -62,9 +63,10 @@ def serve(study: str | None, storage: str | None, render: str | None, example: s
 def _place(study: str | None, storage: str | None, render: str | None, example: str | None) -> Place:
     """The database, and the study that the page opens first."""
     places.check(render)
-    place = Place(
-        doors.storage_of(storage), renderer=render, renderers=tuple(one.renderer for one in EXAMPLES.values())
-    )
+    database = doors.storage_of(storage)
+    if database.url in IN_MEMORY:
+        raise InvalidValueError("`--storage` must name a database that outlives the page, but got one in memory.")
+    place = Place(database, renderer=render, renderers=tuple(one.renderer for one in EXAMPLES.values()))
     if example is not None:
         chosen = EXAMPLES[example]
         made = doors.create_study(
