@@ -62,7 +62,7 @@ def export(study: Study, kind: str) -> Response:
 
 def media(card: Card, wanted: str | None) -> Response:
     """The bytes of a card, or the range of them that a player asks for."""
-    # The address carries the server's version and the option's number, of which the design never changes.
+    # The address holds a digest of what is drawn: what it names never changes.
     headers = {
         "content-security-policy": safety.PICTURE_POLICY,
         "cache-control": "private, max-age=86400, immutable",

@@ -1,6 +1,5 @@
 """Everything one server holds: a database, the studies open on the page, the renderers it may use, the workers."""
 
-import os
 import tomllib
 from typing import Any
 
@@ -29,7 +28,6 @@ class Place:
         self.renderers = tuple(dict.fromkeys((*own, *renderers)))
         self.thinkers, self.painters = Crew(THINKERS), Crew(PAINTERS)
         self.gallery = Gallery(self.painters)
-        self.version = os.urandom(4).hex()
         self.current: str | None = None
         self._desks: dict[str, Desk] = {}
         self._renderers: dict[str, str | None] = {}

@@ -156,12 +156,12 @@ def _from_our_page(headers: Headers) -> bool:
     """Whether a write comes from our own page, by all that a browser tells about it."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     origin = headers.get("origin")
-    at_home = origin is None or urlsplit_host(origin) == headers.get("host", "").lower()
+    at_home = origin is None or _place_of(origin) == headers.get("host", "").lower()
     site = headers.get("sec-fetch-site", "same-origin")
     return headers.get(WRITE_HEADER) == "1" and kind == "application/json" and at_home and site == "same-origin"
 
 
-def urlsplit_host(origin: str) -> str | None:
+def _place_of(origin: str) -> str | None:
     """Host and port of an origin; None where it has none."""
     try:
         return urlsplit(origin).netloc.lower() or None

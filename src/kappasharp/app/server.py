@@ -147,7 +147,6 @@ async def listing(request: Request) -> Response:
             "renderers": list(place.renderers),
             "persons": list(PERSONS),
             "methods": list(METHODS),
-            "version": place.version,
             "storage": place.storage.url,
         }
     )

@@ -54,7 +54,6 @@
  * @property {string[]} renderers
  * @property {string[]} persons
  * @property {string[]} methods
- * @property {string} version
  * @property {string} storage
  *
  * @typedef {object} Advice
