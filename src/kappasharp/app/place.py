@@ -42,6 +42,16 @@ class Place:
         self.thinkers.start()
         self.painters.start()
 
+    def draw_ahead(self) -> None:
+        """Have the pairs drawn that wait for somebody, so that the first page finds them drawn."""
+        if self.current is None:
+            return
+        desk = self.desk(self.current)
+        history = desk.study.history
+        for number in history.open.values():
+            pair, _ = history.asked[number]
+            self.gallery.prepare(desk.renderer, pair.a, pair.b)
+
     def close(self) -> None:
         """End the workers."""
         for desk in self._desks.values():

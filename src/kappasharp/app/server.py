@@ -44,6 +44,7 @@ def application(place: Place, *, token: str, hosts: tuple[str, ...] | None, name
     @asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
         place.start()
+        place.draw_ahead()
         yield
         place.close()
 
