@@ -246,6 +246,8 @@ class TestDoors:
             ks.load_study("pid", storage=url)
         with pytest.raises(StorageError, match="somebody deleted it"):
             study.ask()
+        with pytest.raises(StorageError, match="somebody deleted it"):
+            study.plain()
 
     def test_the_environment_names_the_database(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -3,6 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import torch
@@ -16,39 +17,34 @@ from kappasharp.study.definition import DEFAULT_METHOD, DEFAULT_PRESET
 from kappasharp.study.study import Study
 
 PLOT_WIDTH, PLOT_HEIGHT = 64, 9
-# Command -> its module, and the extra that brings its libraries.
-FROM_AN_EXTRA = {name: ("kappasharp.app.experiments", "lab") for name in ("run", "report")}
 
 
-class Commands(click.Group):
-    """The commands, of which some need libraries that the default install leaves out: those are imported when used."""
+class Later(click.Command):
+    """A command whose libraries an extra brings: imported when it is used, named and explained without."""
 
-    def list_commands(self, context: click.Context) -> list[str]:
-        """All names, in the order of the alphabet."""
-        return sorted({*super().list_commands(context), *FROM_AN_EXTRA})
+    def __init__(self, name: str, module: str, extra: str, summary: str) -> None:
+        super().__init__(name, help=summary)
+        self.module, self.extra = module, extra
 
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """The command of that name; a sentence where its libraries are missing."""
-        if name not in FROM_AN_EXTRA:
-            return super().get_command(context, name)
-        module, extra = FROM_AN_EXTRA[name]
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of the command itself; a sentence where its libraries are missing."""
         try:
-            found: click.Command = getattr(importlib.import_module(module), name)
+            found: click.Command = getattr(importlib.import_module(self.module), str(self.name))
         except ModuleNotFoundError as error:
-            return _unavailable(name, f"`kappasharp {name}` needs {error.name!r}: pip install 'kappasharp[{extra}]'.")
-        return found
+            sentence = f"`kappasharp {self.name}` needs {error.name!r}: pip install 'kappasharp[{self.extra}]'."
+            raise click.UsageError(sentence) from error
+        return found.make_context(info_name, args, parent, **extra)
 
 
-def _unavailable(name: str, sentence: str) -> click.Command:
-    def refuse(words: tuple[str, ...]) -> None:
-        raise click.UsageError(sentence)
-
-    anything = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
-    settings = {"ignore_unknown_options": True}
-    return click.Command(name, callback=refuse, params=[anything], help=sentence, context_settings=settings)
+LATER = (
+    Later("run", "kappasharp.app.experiments", "lab", "Run what is missing of an EXPERIMENT (a TOML file)."),
+    Later("report", "kappasharp.app.experiments", "lab", "Write the tables and figures of a FOLDER of results."),
+)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kappasharp", prog_name="kappasharp")
 def main() -> None:
     """Tune anything by answering one question again and again: A or B?"""
@@ -56,7 +52,7 @@ def main() -> None:
     torch.set_num_threads(1)
 
 
-for command in (listing.problems, listing.methods, *studies.COMMANDS, terminal.tune, rehearsal.simulate, serve):
+for command in (listing.problems, listing.methods, *studies.COMMANDS, terminal.tune, rehearsal.simulate, serve, *LATER):
     main.add_command(command)
 
 

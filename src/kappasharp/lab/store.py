@@ -173,9 +173,10 @@ class Store:
         return _take(path) or (_is_stale(path) and _retake(path))
 
     def forget_dead_claims(self) -> None:
-        """Remove what a killed runner left: claims of a process that is gone on blocks that are stored."""
+        """Remove what a killed runner left: claims on blocks that are stored, and claims that were never made."""
         for path in (self.folder / "claims").glob("*"):
-            if (self.blocks / f"{path.name}.parquet").exists() and _is_stale(path):
+            needless = path.suffix == ".tmp" or (self.blocks / f"{path.name}.parquet").exists()
+            if needless and _is_stale(path):
                 path.unlink(missing_ok=True)
 
     def release(self, name: str) -> None:
@@ -184,11 +185,15 @@ class Store:
 
 
 def _take(path: Path) -> bool:
+    """Whether the claim is now ours: it appears under its name with its owner in it, or not at all."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with path.open("x", encoding="utf-8") as file:
-            json.dump({"host": socket.gethostname(), "process": os.getpid()}, file)
+        temporary.write_text(json.dumps({"host": socket.gethostname(), "process": os.getpid()}), "utf-8")
+        path.hardlink_to(temporary)
     except FileExistsError:
         return False
+    finally:
+        temporary.unlink(missing_ok=True)
     return True
 
 

@@ -162,8 +162,4 @@ def _restore(data: dict[str, Any], path: Path, storage: Storage, name: str | Non
         raise CorruptedError(f"{path} cannot be read as a study: {why}.") from error
     if not complete:
         raise CorruptedError(f"{path} cannot be read as a study: its events are not numbered from 1 without a gap.")
-    record = storage.create(chosen, data["definition"])
-    with storage.transaction(record) as transaction:
-        for one in happened:
-            transaction.append(one.number, one.voter, one.event, one.time)
-    return record.name
+    return storage.create(chosen, data["definition"], happened).name

@@ -7,7 +7,7 @@ study wait for each other; readers wait for nobody.
 import hashlib
 import json
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,19 +54,23 @@ class Storage:
                 with self._writing.begin() as connection:
                     schema.prepare(connection)
 
-    def create(self, name: str, definition: dict[str, Any]) -> Record:
-        """A new study; a DuplicateNameError if there is one of that name."""
+    def create(self, name: str, definition: dict[str, Any], happened: Sequence[Stored] = ()) -> Record:
+        """A new study, with what happened in it elsewhere; a DuplicateNameError if there is one of that name."""
         values = {"uid": uuid4().hex, "name": name, "created": now(), "definition": _text(definition)}
         try:
             with self._in_words(), self._writing.begin() as connection:
                 key = connection.execute(insert(STUDIES).values(**values)).inserted_primary_key
+                assert key is not None
+                record = Record(key[0], values["uid"], name, values["created"], definition)
+                transaction = Transaction(self, connection, record)
+                for one in happened:
+                    transaction.append(one.number, one.voter, one.event, one.time)
+                return record
         except IntegrityError as error:
             raise DuplicateNameError(
                 f"A study called {name!r} is already in {self.url}; `load_if_exists=True` goes on with it, "
                 "`load_study` opens it, `delete_study` removes it."
             ) from error
-        assert key is not None
-        return Record(key[0], values["uid"], name, values["created"], definition)
 
     def find(self, name: str) -> Record:
         """The study of that name, or an error that suggests the nearest."""
@@ -86,21 +90,27 @@ class Storage:
     def read(self, record: Record, after: int = 0, through: int | None = None) -> list[Stored]:
         """The study's events after a number, in order."""
         with self._in_words(), self._engine.begin() as connection:
+            self._require(connection, record)
             return self._read(connection, record, after, through)
 
     @contextmanager
     def transaction(self, record: Record) -> Iterator["Transaction"]:
         """The study to oneself, for reading what is new and appending to it; an error leaves nothing written."""
         with self._in_words(), self._writing.begin() as connection:
-            # PostgreSQL locks the row; SQLite has locked the file when the transaction began.
-            held = connection.execute(select(STUDIES.c.id).where(STUDIES.c.uid == record.uid).with_for_update())
-            if held.scalar() is None:
-                raise StorageError(f"The study {record.name!r} is no longer in {self.url}: somebody deleted it.")
+            self._require(connection, record)
             yield Transaction(self, connection, record)
 
     def close(self) -> None:
         """Give back the connections."""
         self._engine.dispose()
+
+    def _require(self, connection: Connection, record: Record) -> None:
+        """The study is still there; in a transaction that writes, PostgreSQL locks its row as SQLite locks the file."""
+        wanted = select(STUDIES.c.id).where(STUDIES.c.uid == record.uid)
+        if connection.get_execution_options().get("writing", False):
+            wanted = wanted.with_for_update()
+        if connection.execute(wanted).scalar() is None:
+            raise StorageError(f"The study {record.name!r} is no longer in {self.url}: somebody deleted it.")
 
     def _read(self, connection: Connection, record: Record, after: int, through: int | None) -> list[Stored]:
         wanted = select(EVENTS).where(EVENTS.c.study == record.id, EVENTS.c.number > after).order_by(EVENTS.c.number)
