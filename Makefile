@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo test check bench docs figures smoke shapes searches states clean
+.PHONY: setup demo test check bench docs figures screenshots browser smoke shapes searches states clean
 
 setup: $(VENV)/.dev
 
@@ -30,10 +30,26 @@ $(VENV)/.dev: $(VENV)/.box2d
 	$(PIP) --editable '.[dev,botorch,ax,optuna,peers]'
 	touch $@
 
+# What the page's tests need beside Python: TypeScript and axe-core from the npm registry, and a browser.
+$(VENV)/.node: tests/page/package.json tests/page/package-lock.json | $(VENV)/.dev browser
+	cd tests/page && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+CHROMIUM = $(or $(KAPPASHARP_CHROMIUM),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
+ROOT = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+browser:
+	@if [ -n "$(CHROMIUM)" ] && command -v npm >/dev/null; then :; \
+	elif command -v apt-get >/dev/null; then \
+	  $(ROOT) apt-get install -y --no-install-recommends \
+	    $$([ -n "$(CHROMIUM)" ] || echo chromium) $$(command -v npm >/dev/null || echo npm) \
+	    || { echo "Chromium and npm could not be installed; 'apt-get update' may help."; exit 1; }; \
+	else echo "The page's tests need Chromium and npm. Install both, or name a Chromium in KAPPASHARP_CHROMIUM."; exit 1; fi
+
 demo: $(VENV)/.run
 	$(BIN)/kappasharp demo
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(VENV)/.node
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -41,7 +57,7 @@ test: $(VENV)/.dev
 
 check: test
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.dev browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.run
 
 # The recorded states that the benches use: eighteen BoTorch runs, about twenty minutes.
@@ -63,8 +79,12 @@ searches: $(VENV)/.dev
 figures: $(VENV)/.dev
 	$(BIN)/python docs/figures.py
 
+# The pictures of the page in the README and in docs/page.md, by a real browser.
+screenshots: $(VENV)/.dev browser
+	OMP_NUM_THREADS=1 $(BIN)/python docs/screenshots.py
+
 docs: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) tests/page/node_modules site .mypy_cache .pytest_cache .ruff_cache .hypothesis

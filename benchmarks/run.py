@@ -1,6 +1,7 @@
 """`make bench`: our speed as a ratio against BoTorch in the same run, and the quality that it was not bought with.
 
-Prints a table and writes benchmarks/latest.json. `--only turn,block,overhead,memory,solves,drop_in,study` runs a part.
+Prints a table and writes benchmarks/latest.json. `--only turn,block,overhead,memory,solves,drop_in,study,page` runs a
+part.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import torch
 
 import kappasharp as ks
 from benchmarks import drop_in as drop_in_bench
+from benchmarks import page as pages
 from benchmarks import peers
 from benchmarks.study import study
 from kappasharp.acquisition import maximize
@@ -268,10 +270,14 @@ BARS = {
     "map_unconverged": ("0 / < 0.001", lambda v: v["float64"] == 0 and v["float32"] < 1e-3),
     "study_turn_ms": ("≤ 100", lambda v: v["float"] <= 100),
     "study_500_s": ("≤ 2 each", lambda v: max(v.values()) <= 2),
+    "page_turn_ms": ("≤ 100", lambda v: v <= 100),
+    "page_quick_turn_ms": ("≤ 400", lambda v: v <= 400),
+    "page_first_ms": ("< 1000", lambda v: v < 1000),
+    "page_requests_outside": ("0", lambda v: v == 0),
 }
 PARTS = {
     "turn": turn, "block": block, "overhead": overhead, "memory": memory, "solves": solves,
-    "drop_in": drop_in, "study": study,
+    "drop_in": drop_in, "study": study, "page": pages.page,
 }  # fmt: skip
 
 

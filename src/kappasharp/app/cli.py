@@ -11,6 +11,7 @@ from click import shell_completion
 
 from kappasharp.app import demo as demonstration
 from kappasharp.app import listing, rehearsal, report, studies, tables, terminal
+from kappasharp.app.serve import serve
 from kappasharp.app.words import in_words, say
 from kappasharp.study.definition import DEFAULT_METHOD, DEFAULT_PRESET
 from kappasharp.study.study import Study
@@ -51,7 +52,7 @@ def main() -> None:
     torch.set_num_threads(1)
 
 
-for command in (listing.problems, listing.methods, *studies.COMMANDS, terminal.tune, rehearsal.simulate, *LATER):
+for command in (listing.problems, listing.methods, *studies.COMMANDS, terminal.tune, rehearsal.simulate, serve, *LATER):
     main.add_command(command)
 
 

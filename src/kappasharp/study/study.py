@@ -1,5 +1,6 @@
 """Study: ask, tell, best, undo. A view of the events in a database, and the few that it may add to them."""
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from threading import RLock
@@ -54,16 +55,32 @@ class Study:
         with self._lock:
             self._history.extend(self.storage.read(self.record, self._history.number, self.through))
 
-    def ask(self, voter: str = DEFAULT_VOTER) -> Pair:
-        """The pair that waits for this voter's answer: the same one again until it is answered."""
+    def ask(self, voter: str = DEFAULT_VOTER, *, proposed: Asked | None = None) -> Pair:
+        """The pair that waits for this voter's answer: the same one again until it is answered.
+
+        `proposed` is what `propose` gives for the events up to now, where somebody has computed it ahead; one that
+        rests on other events is not used.
+        """
         voter = events.voter(voter)
         with self._lock:
             self.refresh()
             while (pair := self._history.open_pair(voter)) is None:
                 self._writable()
-                proposed = self.propose()
+                if proposed is None or not self._rests_on_all(proposed):
+                    proposed = self.propose()
                 self._write(voter, lambda history, wanted=proposed: self._still_right(history, wanted, voter))  # type: ignore[misc]
+                proposed = None
             return pair
+
+    def _rests_on_all(self, proposed: Asked) -> bool:
+        waiting = next(iter(self._history.queue), None)
+        return proposed.after == (self._history.number if waiting is None else waiting)
+
+    def packed(self) -> tuple[int, bytes]:
+        """The number of the last event, and definition and history as bytes for another process to look ahead with."""
+        with self._lock:
+            self.refresh()
+            return self._history.number, pickle.dumps((self.definition, self._history))
 
     def propose(self) -> Asked:
         """The pair that the next voter without one will be asked; nothing is stored."""

@@ -1,0 +1,105 @@
+"""`make screenshots`: the pictures of the page in the README and in page.md, taken by a real browser."""
+
+import sys
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from kappasharp.app.examples import pid  # noqa: E402
+from kappasharp.app.examples.registry import EXAMPLES  # noqa: E402
+from kappasharp.study.studies import create_study, storage_of  # noqa: E402
+from tests.page.chromium import launched, serving, settle  # noqa: E402
+
+TARGET = Path(__file__).parent / "screenshots"
+WIDE = {"viewport": {"width": 1180, "height": 800}}
+PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
+MESSAGES = "main .quiet:not([hidden])"
+
+
+def tuned_well(design):
+    """What the simulated person likes in a controller: quick, little overshoot, no violence."""
+    positions, forces = pid.simulate(**design)
+    error = sum(min(abs(1.0 - value), 3.0) for value in positions) / len(positions)
+    overshoot = max(max(positions) - 1.0, 0.0)
+    violence = sum(abs(b - a) for a, b in pairwise(forces))
+    return -(3.0 * error + 2.0 * overshoot + 0.04 * violence)
+
+
+def cosy(design):
+    """And in a cabin."""
+    return -abs(design["width"] - 5.5) - abs(design["roof pitch"] - 42) / 20 - abs(design["porch"] - 1.6)
+
+
+def looks_right(design):
+    """And in a photo."""
+    ideal = {"exposure": 0.15, "contrast": 1.15, "saturation": 1.25, "warmth": 0.2, "sharpness": 0.6, "vignette": 0.25}
+    return -sum((design[name] - value) ** 2 for name, value in ideal.items())
+
+
+PEOPLE = {"pid": tuned_well, "filter": looks_right, "cabin": cosy}
+
+
+def prepare(folder, name, answers, **options):
+    """An example with some answers by two simulated people."""
+    storage = storage_of(f"sqlite:///{Path(folder) / 'page.db'}")
+    example, like = EXAMPLES[name], PEOPLE[name]
+    study = create_study(example.space, storage=storage, study_name=example.study_name, **options)
+    for count in range(answers):
+        pair = study.ask("ada" if count % 4 == 3 else "me")
+        study.tell(pair, "a" if like(pair.a) > like(pair.b) else "b", seconds=2.0 + count % 5 * 0.7)
+    pair = study.ask("me")
+    storage.close()
+
+
+def take(page, link, view, name, *, whole=False):
+    page.goto(f"{link.split('?')[0]}#{view}")
+    page.reload()
+    if view == "compare":
+        settle(page)
+        page.locator(".progress", has_text="·").wait_for()
+    page.locator("h1").wait_for()
+    page.locator(MESSAGES, has_text="…").first.wait_for(state="detached")
+    page.wait_for_timeout(1200)
+    page.screenshot(path=TARGET / f"{name}.png", full_page=whole)
+    print(f"  docs/screenshots/{name}.png")
+
+
+def shots(browser, example, answers, pictures, **options):
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(folder, example, answers, **options)
+        with serving(folder, "--example", example) as server:
+            for view, name, settings, whole in pictures:
+                context = browser.new_context(**settings)
+                page = context.new_page()
+                page.goto(server.link)
+                page.locator("h1").wait_for()
+                take(page, server.link, view, name, whole=whole)
+                context.close()
+
+
+def main():
+    TARGET.mkdir(exist_ok=True)
+    dark = {"color_scheme": "dark"}
+    with launched() as browser:
+        shots(
+            browser, "pid", 16,
+            [
+                ("compare", "compare", WIDE, False),
+                ("best", "best", WIDE, True),
+                ("history", "history", WIDE, False),
+                ("model", "model", WIDE, True),
+                ("export", "export", WIDE, False),
+                ("start", "start", WIDE, False),
+                ("model", "model-dark", WIDE | dark, True),
+            ],
+            method="static", first_pairs=3,
+        )  # fmt: skip
+        shots(browser, "filter", 14, [("compare", "filter-dark", WIDE | dark, False)])
+        shots(browser, "cabin", 12, [("compare", "phone", PHONE, False), ("best", "phone-dark", PHONE | dark, False)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Example: a PID controller, judged by its step response. Drawn as SVG, light or dark as the page is."""
+
+from typing import Any
+
+SPACE = {
+    "proportional": {"low": 0.5, "high": 12.0, "log": True},
+    "integral": {"low": 0.1, "high": 4.0, "log": True},
+    "derivative": {"low": 0.1, "high": 6.0, "log": True},
+}
+SECONDS, STEPS = 12.0, 600
+SETTLED = 0.05
+WIDTH, TOP, MIDDLE, BOTTOM = 560.0, 16.0, 250.0, 340.0
+LEFT, RIGHT = 46.0, 14.0
+HIGHEST, STRONGEST = 1.8, 8.0
+
+STYLE = """
+  text { font: 12px system-ui, sans-serif; fill: #5d6b7a }
+  .value { font-weight: 600; fill: #1c2733 }
+  .line { fill: none; stroke: #0b7285; stroke-width: 2.6; stroke-linejoin: round }
+  .force { fill: none; stroke: #b25000; stroke-width: 1.6; stroke-linejoin: round }
+  .grid { stroke: #d9dfe5 } .target { stroke: #5d6b7a; stroke-dasharray: 5 5 } .band { fill: #0b72851a }
+  .over { fill: #b2500033 }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #9aa7b4 } .value { fill: #e6ebf0 } .line { stroke: #4dc4d6 } .force { stroke: #ff9a62 }
+    .grid { stroke: #333d47 } .target { stroke: #9aa7b4 } .band { fill: #4dc4d622 } .over { fill: #ff9a6233 }
+  }
+"""
+
+
+def simulate(proportional: float, integral: float, derivative: float) -> tuple[list[float], list[float]]:
+    """Position and force after a unit step: a mass on a spring behind an actuator with lag."""
+    dt = SECONDS / STEPS
+    position = speed = force = total = 0.0
+    positions, forces = [], []
+    for _ in range(STEPS):
+        error = 1.0 - position
+        total = min(max(total + error * dt, -5.0), 5.0)
+        command = min(max(proportional * error + integral * total - derivative * speed, -STRONGEST), STRONGEST)
+        force += dt / 0.15 * (command - force)
+        speed += dt * (force - 0.6 * speed - position)
+        position += dt * speed
+        positions.append(position)
+        forces.append(force)
+    return positions, forces
+
+
+def measures(positions: list[float]) -> dict[str, str]:
+    """What an engineer reads off a response."""
+    dt = SECONDS / STEPS
+    rise = next((i for i, value in enumerate(positions) if value >= 0.9), None)  # noqa: PLR2004
+    late = [i for i, value in enumerate(positions) if abs(value - 1.0) > SETTLED]
+    settled = late[-1] + 1 if late else 0
+    return {
+        "overshoot": f"{max(max(positions) - 1.0, 0.0):.0%}",
+        "90 % after": "never" if rise is None else f"{rise * dt:.1f} s",
+        "settled": "not yet" if settled >= STEPS else f"{settled * dt:.1f} s",
+    }
+
+
+def render(params: dict[str, Any]) -> str:
+    """The response and the actuator's force, over twelve seconds."""
+    positions, forces = simulate(params["proportional"], params["integral"], params["derivative"])
+
+    def across(i: int) -> float:
+        return LEFT + i / (STEPS - 1) * (WIDTH - LEFT - RIGHT)
+
+    def up(value: float) -> float:
+        return MIDDLE - min(max(value, 0.0), HIGHEST) / HIGHEST * (MIDDLE - TOP)
+
+    def pushed(value: float) -> float:
+        return BOTTOM - 18 - value / STRONGEST * 56
+
+    path = " ".join(f"{across(i):.1f},{up(v):.1f}" for i, v in enumerate(positions) if i % 2 == 0)
+    force = " ".join(f"{across(i):.1f},{pushed(v):.1f}" for i, v in enumerate(forces) if i % 2 == 0)
+    grid = "".join(
+        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{up(v):.1f}" y2="{up(v):.1f}" class="grid"/>'
+        f'<text x="{LEFT - 8}" y="{up(v) + 4:.1f}" text-anchor="end">{v:g}</text>'
+        for v in (0, 0.5, 1, 1.5)
+    )
+    ticks = "".join(
+        f'<text x="{across(i):.1f}" y="{BOTTOM + 16}" text-anchor="middle">{round(i / STEPS * SECONDS)} s</text>'
+        for i in range(0, STEPS + 1, STEPS // 4)
+    )
+    words = "".join(
+        f'<text x="{x}" y="{MIDDLE - 34}" text-anchor="end">{name}</text>'
+        f'<text x="{x}" y="{MIDDLE - 17}" text-anchor="end" class="value">{value}</text>'
+        for x, (name, value) in zip((256, 396, 536), measures(positions).items(), strict=True)
+    )
+    band = up(1 + SETTLED)
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {BOTTOM + 24:g}">
+<style>{STYLE}</style>
+<rect x="{LEFT}" y="{band:.1f}" width="{WIDTH - LEFT - RIGHT}" height="{up(1 - SETTLED) - band:.1f}" class="band"/>
+{grid}<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{up(1):.1f}" y2="{up(1):.1f}" class="target"/>
+<polyline points="{path}" class="line"/>{words}
+<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{pushed(0):.1f}" y2="{pushed(0):.1f}" class="grid"/>
+<text x="{LEFT - 8}" y="{pushed(0) + 4:.1f}" text-anchor="end">force</text>
+<polyline points="{force}" class="force"/>{ticks}
+</svg>"""

@@ -1,0 +1,228 @@
+/** Best so far: the design, how sure the model is of it, what it believes around it, and a duel against it. */
+
+/** @import { Best, Design, Page, Parameter, Slice, Standing, View } from "./types.js" */
+import { media } from "./cards.js";
+import { sliceChart } from "./charts.js";
+import { button, duration, el, parameterLines, percent, shown } from "./elements.js";
+import { at, get, post, sentence } from "./talk.js";
+
+/**
+ * @param {Page} page
+ * @param {HTMLElement} root
+ * @returns {Promise<View>}
+ */
+export async function open(page, root) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  root.append(el("h1", {}, "Best so far"));
+  const waiting = el("p", { class: "quiet" }, "Asking the model …");
+  root.append(waiting);
+  /** @type {{best: Best | null, slices: Slice[]}} */
+  const found = await get(at(study.id, "best"));
+  waiting.remove();
+  if (found.best === null) {
+    root.append(el("p", { class: "empty" }, "No answers yet. Compare a few pairs, then look here again."));
+    return {};
+  }
+  const { best, slices } = found;
+  root.append(
+    el("div", { class: "columns" }, await portrait(page, best), certainty(page, best)),
+    around(study.parameters, slices),
+    duel(page, best),
+  );
+  const voters = await agreement(study.id);
+  if (voters !== null) root.append(voters);
+  return {};
+}
+
+/**
+ * @param {Page} page
+ * @param {Best} best
+ */
+async function portrait(page, best) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  const card = study.has_pictures ? await get(at(study.id, `card/${best.option}`)) : { kind: "none", sentence: "", key: "" };
+  const picture = await media(page, best.option, card, "The best design so far");
+  const json = JSON.stringify(best.params);
+  return el(
+    "section",
+    { class: "panel portrait", "aria-label": "The best design" },
+    picture === null ? null : el("div", { class: "stage" }, picture),
+    parameterLines(study.parameters, best.params),
+    el(
+      "p",
+      { class: "row" },
+      button("Copy as JSON", () => copy(page, json)),
+      button("Copy as Python", () => copy(page, python(best.params))),
+    ),
+  );
+}
+
+/**
+ * A Python literal of a design.
+ * @param {Design} design
+ */
+export function python(design) {
+  const literal = (/** @type {unknown} */ value) =>
+    value === null ? "None" : value === true ? "True" : value === false ? "False" : JSON.stringify(value);
+  return `{${Object.entries(design).map(([name, value]) => `${JSON.stringify(name)}: ${literal(value)}`).join(", ")}}`;
+}
+
+/**
+ * @param {Page} page
+ * @param {string} text
+ */
+async function copy(page, text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    page.say("Copied.", "good");
+  } catch {
+    page.say(`The browser does not let the page copy. Here it is: ${text}`);
+  }
+}
+
+/**
+ * @param {Page} page
+ * @param {Best} best
+ */
+function certainty(page, best) {
+  const link = best.advice.link;
+  return el(
+    "section",
+    { class: "panel certainty", "aria-label": "How sure is the model?" },
+    el("h2", {}, "How sure is the model?"),
+    el(
+      "div",
+      { class: "figures" },
+      figure(percent(best.beats_random), "of all designs you would like less than this one"),
+      figure(percent(best.room_left), "of the way up to the best there is may still be left"),
+    ),
+    el("p", { class: `advice ${best.advice.what}` }, best.advice.sentence),
+    link === null ? null : button("Compare these two next", () => challenge(page, `option ${link[1]}`, null, link[1])),
+    best.status === "ok" ? null : el("p", { class: "problem" }, `A solve lacks its certificate: ${best.status}.`),
+    el("p", { class: "quiet" }, `Both figures are what the model expects after ${best.n_comparisons} answers, not a promise.`),
+  );
+}
+
+/**
+ * @param {string} number
+ * @param {string} words
+ */
+function figure(number, words) {
+  return el("p", { class: "figure" }, el("b", {}, number), " ", el("span", {}, words));
+}
+
+/**
+ * @param {Parameter[]} parameters
+ * @param {Slice[]} slices
+ */
+function around(parameters, slices) {
+  const low = Math.min(...slices.flatMap((one) => one.low));
+  const high = Math.max(...slices.flatMap((one) => one.high));
+  const log = new Set(parameters.filter((one) => one.log).map((one) => one.name));
+  return el(
+    "section",
+    { class: "panel", "aria-label": "One parameter at a time" },
+    el("h2", {}, "One parameter at a time"),
+    el("p", { class: "quiet" }, "How much better or worse the model thinks the design would be if one parameter moved and the rest stayed. The band is one standard deviation, the ring is the best design."),
+    el("div", { class: "slices" }, ...slices.map((one) => sliceChart(one, log.has(one.name), [low, high]))),
+  );
+}
+
+/**
+ * @param {Page} page
+ * @param {Best} best
+ */
+function duel(page, best) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  const tuned = study.parameters.filter((one) => one.type !== "fixed");
+  const inputs = tuned.map((one) => ({ one, input: field(one, best.params[one.name]) }));
+  const form = el(
+    "form",
+    {
+      class: "duel",
+      onsubmit: (/** @type {Event} */ event) => {
+        event.preventDefault();
+        /** @type {Design} */
+        const params = {};
+        for (const { one, input } of inputs) params[one.name] = read(one, input.value);
+        void challenge(page, "your settings", params, null);
+      },
+    },
+    ...inputs.map(({ one, input }) => el("label", {}, el("span", {}, one.name), input)),
+    el("button", { class: "choice a" }, "Challenge the best design"),
+  );
+  return el(
+    "section",
+    { class: "panel", "aria-label": "Your own settings" },
+    el("h2", {}, "Does it beat your own settings?"),
+    el("p", { class: "quiet" }, "Type what you use today. The duel is asked next, sides by lot, and its answer counts like any other."),
+    form,
+  );
+}
+
+/**
+ * @param {Parameter} parameter
+ * @param {Design[string]} value
+ */
+function field(parameter, value) {
+  if (parameter.choices) {
+    const options = parameter.choices.map((one, i) => el("option", { value: i, selected: one === value }, shown(one)));
+    return el("select", {}, ...options);
+  }
+  const step = parameter.step ?? "any";
+  return el("input", {
+    type: "number", min: parameter.low, max: parameter.high, step, required: true,
+    value: typeof value === "number" ? Number(value.toPrecision(6)) : "",
+  });
+}
+
+/**
+ * @param {Parameter} parameter
+ * @param {string} text
+ */
+function read(parameter, text) {
+  return parameter.choices ? parameter.choices[Number(text)] : Number(text);
+}
+
+/**
+ * @param {Page} page
+ * @param {string} whom
+ * @param {Design | null} params
+ * @param {number | null} option
+ */
+async function challenge(page, whom, params, option) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  try {
+    await post(at(study.id, "challenge"), { params, option, voter: page.voter });
+    page.go("compare");
+    setTimeout(() => page.say(`The duel with ${whom} comes after the pair that is open now.`, "good"), 300);
+  } catch (error) {
+    page.say(sentence(error), "bad");
+  }
+}
+
+/** @param {string} study */
+async function agreement(study) {
+  /** @type {Standing} */
+  const { voters, couples } = await get(at(study, "standing"));
+  if (voters.length < 2) return null;
+  const rows = voters.map((one) =>
+    el("tr", {}, el("th", { scope: "row" }, one.name), el("td", {}, one.answers), el("td", {}, duration(one.seconds)),
+      el("td", {}, one.decided ? `${one.shared} of ${one.decided}` : "–")),
+  );
+  const pairs = couples.map((one) =>
+    el("li", {}, `${one.first} and ${one.second} said the same about ${one.agreed} of ${one.met} pairs that both answered.`),
+  );
+  return el(
+    "section",
+    { class: "panel", "aria-label": "Agreement" },
+    el("h2", {}, "Do the voters agree?"),
+    el("div", { class: "scroll" }, el(
+      "table",
+      {},
+      el("thead", {}, el("tr", {}, ...["Voter", "Answers", "Median time", "Answers the shared model agrees with"].map((one) => el("th", { scope: "col" }, one)))),
+      el("tbody", {}, ...rows),
+    )),
+    pairs.length ? el("ul", {}, ...pairs) : el("p", { class: "quiet" }, "No pair was answered by two voters yet. “Ask again” in the history puts one before the next voter."),
+  );
+}

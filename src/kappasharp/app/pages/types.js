@@ -1,0 +1,170 @@
+/**
+ * What the server sends, as types for the checker. Nothing here runs.
+ *
+ * @typedef {string | number | boolean | null} Value
+ * @typedef {Record<string, Value>} Design
+ * @typedef {"a" | "b"} Side
+ * @typedef {"a" | "b" | "tie" | "skip"} Answer
+ * @typedef {"image" | "html" | "audio" | "video" | "none" | "failed" | "pending"} CardKind
+ *
+ * @typedef {object} Card
+ * @property {CardKind} kind
+ * @property {string} sentence
+ * @property {string} key
+ *
+ * @typedef {object} Option
+ * @property {number} option
+ * @property {Design} params
+ * @property {Card} card
+ *
+ * @typedef {object} Pair
+ * @property {number} number
+ * @property {string} voter
+ * @property {string} origin
+ * @property {Option} a
+ * @property {Option} b
+ * @property {number} answers
+ * @property {number} own_answers
+ * @property {boolean} can_undo
+ *
+ * @typedef {object} Parameter
+ * @property {string} name
+ * @property {"float" | "int" | "categorical" | "fixed"} type
+ * @property {number} [low]
+ * @property {number} [high]
+ * @property {boolean} [log]
+ * @property {number | null} [step]
+ * @property {Value[]} [choices]
+ * @property {Value} [value]
+ *
+ * @typedef {object} Study
+ * @property {string} id
+ * @property {string} name
+ * @property {string} created
+ * @property {string} method
+ * @property {string} preset
+ * @property {number} seed
+ * @property {number} first_pairs
+ * @property {Parameter[]} parameters
+ * @property {boolean} has_pictures
+ *
+ * @typedef {object} Listing
+ * @property {{id: string, name: string, created: string}[]} studies
+ * @property {Study | null} study
+ * @property {string[]} renderers
+ * @property {string[]} persons
+ * @property {string[]} methods
+ * @property {string} storage
+ *
+ * @typedef {object} Advice
+ * @property {"go_on" | "could_stop" | "not_enough_signal" | "link_groups"} what
+ * @property {string} sentence
+ * @property {[number, number] | null} link
+ *
+ * @typedef {object} Best
+ * @property {Design} params
+ * @property {number} option
+ * @property {number} beats_random
+ * @property {number} room_left
+ * @property {Advice} advice
+ * @property {number} n_comparisons
+ * @property {string} status
+ *
+ * @typedef {object} Voter
+ * @property {string} name
+ * @property {number} answers
+ * @property {number} skips
+ * @property {number | null} seconds
+ * @property {number} decided
+ * @property {number} shared
+ *
+ * @typedef {object} Couple
+ * @property {string} first
+ * @property {string} second
+ * @property {number} met
+ * @property {number} agreed
+ *
+ * @typedef {object} Standing
+ * @property {Best | null} best
+ * @property {number[]} surprises
+ * @property {Voter[]} voters
+ * @property {Couple[]} couples
+ *
+ * @typedef {object} Slice
+ * @property {string} name
+ * @property {Value} here
+ * @property {Value[]} values
+ * @property {number[]} mean
+ * @property {number[]} low
+ * @property {number[]} high
+ *
+ * @typedef {object} Row
+ * @property {number} event
+ * @property {string} voter
+ * @property {string} time
+ * @property {[number, number]} options
+ * @property {Answer} answer
+ * @property {number | null} pair
+ * @property {number | null} seconds
+ * @property {boolean} amended
+ * @property {number[]} contradicts
+ * @property {string} origin
+ *
+ * @typedef {object} Past
+ * @property {Row[]} rows
+ * @property {Record<string, Design>} options
+ * @property {number[]} cycle
+ * @property {number} queue
+ *
+ * @typedef {object} Moment
+ * @property {number} answers
+ * @property {number | null} condition
+ * @property {number | null} corrected
+ * @property {number | null} strength
+ * @property {number} rank
+ * @property {number} groups
+ * @property {string} status
+ *
+ * @typedef {object} Noted
+ * @property {number} answers
+ * @property {number} step
+ * @property {boolean} active
+ * @property {number} mean_decisiveness
+ * @property {number} strength
+ *
+ * @typedef {{option: number, group: number, plain: number, corrected: number}} Node
+ * @typedef {{event: number, winner: number, loser: number, tie: boolean}} Edge
+ *
+ * @typedef {object} ModelView
+ * @property {Node[]} nodes
+ * @property {Edge[]} edges
+ * @property {number} best
+ * @property {Record<string, any>} diagnosis
+ * @property {string[]} sentences
+ * @property {Moment[]} moments
+ * @property {Noted[]} noted
+ * @property {boolean} has_correction
+ *
+ * @typedef {object} RehearsalRow
+ * @property {number} answers
+ * @property {number} preferred
+ * @property {number} truly_preferred
+ * @property {number} room_left
+ * @property {number} true_room_left
+ *
+ * @typedef {object} Rehearsal
+ * @property {RehearsalRow[]} rows
+ *
+ * @typedef {object} Page
+ * @property {Listing} listing
+ * @property {Study | null} study
+ * @property {string} voter
+ * @property {(sentence: string, kind?: "good" | "bad") => void} say
+ * @property {(view: string) => void} go
+ * @property {(id: string) => Promise<void>} open
+ *
+ * @typedef {object} View
+ * @property {(event: KeyboardEvent) => boolean} [key]
+ * @property {() => void} [leave]
+ */
+export {};

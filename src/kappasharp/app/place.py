@@ -1,0 +1,132 @@
+"""Everything one server holds: a database, the studies open on the page, the renderers it may use, the workers."""
+
+import tomllib
+from typing import Any
+
+from kappasharp.app import rendering, study_file
+from kappasharp.app.crew import Crew
+from kappasharp.app.desk import Desk
+from kappasharp.app.gallery import Gallery
+from kappasharp.app.thinking import Plain
+from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
+from kappasharp.study import studies
+from kappasharp.study.definition import DEFAULT_FIRST_PAIRS, DEFAULT_METHOD, DEFAULT_PRESET, Definition, define
+from kappasharp.study.storage import Storage
+from kappasharp.study.study import Study
+
+THINKERS, PAINTERS = 2, 2
+NO_RENDERER = ""
+
+
+class Place:
+    """The studies of a database, as the page shows them."""
+
+    def __init__(self, storage: Storage, *, renderer: str | None = None, renderers: tuple[str, ...] = ()) -> None:
+        self.storage, self.renderer = storage, renderer
+        own = () if renderer is None else (renderer,)
+        # The page can choose among these and name no others: what runs is what the command line named.
+        self.renderers = tuple(dict.fromkeys((*own, *renderers)))
+        self.thinkers, self.painters = Crew(THINKERS), Crew(PAINTERS)
+        self.gallery = Gallery(self.painters)
+        self.current: str | None = None
+        self._desks: dict[str, Desk] = {}
+        self._renderers: dict[str, str | None] = {}
+
+    def show(self, study: Study, renderer: str | None) -> None:
+        """Put a study on the page; what the page opens first."""
+        self._renderers[study.record.uid] = renderer
+        self.current = study.record.uid
+
+    def start(self) -> None:
+        """Start the workers, so that they are there when somebody answers."""
+        self.thinkers.start()
+        self.painters.start()
+
+    def draw_ahead(self) -> None:
+        """Have the pairs drawn that wait for somebody, so that the first page finds them drawn."""
+        if self.current is None:
+            return
+        desk = self.desk(self.current)
+        history = desk.study.history
+        for number in history.open.values():
+            pair, _ = history.asked[number]
+            self.gallery.prepare(desk.renderer, pair.a, pair.b)
+
+    def close(self) -> None:
+        """End the workers."""
+        for desk in self._desks.values():
+            desk.close()
+        self.thinkers.close()
+        self.painters.close()
+
+    def listed(self) -> list[Plain]:
+        """The studies there are."""
+        return [{"id": record.uid, "name": record.name, "created": record.created} for record in self.storage.studies()]
+
+    def desk(self, uid: str) -> Desk:
+        """The study of that identity."""
+        if uid not in self._desks:
+            record = next((one for one in self.storage.studies() if one.uid == uid), None)
+            if record is None:
+                raise UnknownNameError("There is no such study here; it may have been deleted.")
+            renderer = self._renderers.get(uid, self.renderer)
+            self._desks[uid] = Desk(Study(self.storage, record), renderer, self.thinkers, self.gallery)
+        return self._desks[uid]
+
+    def create(self, given: Plain) -> str:
+        """Make the study that the page describes; its identity."""
+        name, definition, renderer = self.described(given)
+        made = studies.create_study(
+            definition.space,
+            storage=self.storage,
+            study_name=name,
+            seed=definition.seed,
+            method=definition.method_name,
+            preset=definition.preset_choice,
+            first_pairs=definition.first_pairs,
+        )
+        self._renderers[made.record.uid] = renderer
+        return made.record.uid
+
+    def described(self, given: Plain) -> tuple[str, Definition, str | None]:
+        """Name, definition and renderer of the study that the page describes, by a table or as TOML."""
+        table = _table(given)
+        found = study_file.parse(table, "study")
+        definition = define(
+            found.space,
+            seed=found.options.get("seed", 0),
+            method=found.options.get("method", DEFAULT_METHOD),
+            preset=found.options.get("preset", DEFAULT_PRESET),
+            first_pairs=found.options.get("first_pairs", DEFAULT_FIRST_PAIRS),
+        )
+        chosen = given.get("renderer", NO_RENDERER) or found.render or None
+        if chosen is not None and chosen not in self.renderers:
+            raise InvalidValueError(
+                f"The page runs no code that the command line did not name: start `kappasharp serve --render {chosen}` "
+                "to use that renderer."
+            )
+        return found.name, definition, chosen
+
+
+def _table(given: Plain) -> dict[str, Any]:
+    text = given.get("toml")
+    if text is None:
+        return {"name": given.get("name", "study"), "parameters": given.get("parameters")} | _method(given)
+    if not isinstance(text, str):
+        raise InvalidTypeError("`toml` must be a text.")
+    try:
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidValueError(f"This is not TOML: {error}.") from error
+    name = given.get("name")
+    return table | ({"name": name} if name else {})
+
+
+def _method(given: Plain) -> dict[str, Any]:
+    return {"method": given["method"]} if given.get("method") else {}
+
+
+def check(renderer: str | None) -> None:
+    """A renderer that cannot be loaded is better known before the page is open."""
+    if renderer is not None:
+        rendering.load(renderer)

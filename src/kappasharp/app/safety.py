@@ -1,0 +1,197 @@
+"""Who may talk to the page, and how: a token, the right host, writes from our own page, small bodies, strict headers.
+
+The guard stands before everything else. What it refuses, the study never hears of.
+"""
+
+import hmac
+import ipaddress
+import os
+from collections.abc import Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MOST_BODY = 64 * 1024
+TOKEN_BYTES = 24
+# Browsers send a custom header to their own origin only, unless the server allows more; this one allows nothing.
+WRITE_HEADER = "x-kappasharp"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+EVERYWHERE = ("0.0.0.0", "::", "")
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
+    "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# A user's HTML: its own inline script and style, data in itself, nothing from anywhere, and an origin that is nobody's.
+FRAME_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; media-src data: blob:; font-src data:; form-action 'none'; base-uri 'none'; "
+    "frame-ancestors 'self'"
+)
+PICTURE_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
+}
+SIGN_IN = (
+    "This page needs the link that `kappasharp serve` printed: it carries the key. If the server was started again, "
+    "the key is new; open the new link."
+)
+
+
+def new_token() -> str:
+    """A key that nobody guesses."""
+    return os.urandom(TOKEN_BYTES).hex()
+
+
+def allowed_hosts(host: str) -> tuple[str, ...] | None:
+    """The names that a request may address; None where the server listens everywhere: any address, no foreign name."""
+    return None if host in EVERYWHERE else (*LOOPBACK, host.lower())
+
+
+class Guard:
+    """ASGI middleware that lets through what is right, and answers the rest itself."""
+
+    def __init__(self, app: ASGIApp, *, token: str, hosts: Iterable[str] | None, names: Iterable[str] = ()) -> None:
+        self.app, self.token = app, token
+        self.hosts = None if hosts is None else frozenset(hosts)
+        self.names = frozenset(name.lower() for name in (*LOOPBACK, *names))
+        self.cookie = f"kappasharp_{token[:6]}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse, or pass on with a bounded body and strict headers."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+        fresh = self._has_token_in_link(scope)
+        outgoing = self._dressed(send, set_cookie=fresh)
+        refusal = self._refusal(scope, headers, fresh=fresh)
+        body = b"" if refusal is not None or scope["method"] != "POST" else await _read(headers, receive)
+        if body is None:
+            refusal = PlainTextResponse(f"A request must not be larger than {MOST_BODY // 1024} kB.", 413)
+        if refusal is not None:
+            await refusal(scope, receive, outgoing)
+            return
+        await self.app(scope, _replay(body or b"", receive), outgoing)
+
+    def _refusal(self, scope: Scope, headers: Headers, *, fresh: bool) -> Response | None:
+        if not self._right_host(headers.get("host", "")):
+            return PlainTextResponse("This server does not answer to that host name.", 400)
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return PlainTextResponse("Only GET and POST.", 405)
+        if not (fresh or self._has_cookie(headers)):
+            return PlainTextResponse(SIGN_IN, 401)
+        if scope["method"] == "POST" and not _from_our_page(headers):
+            return PlainTextResponse("Only this page itself may change a study.", 403)
+        return None
+
+    def _right_host(self, given: str) -> bool:
+        try:
+            name = urlsplit(f"//{given}").hostname or ""
+        except ValueError:
+            return False
+        if self.hosts is not None:
+            return name in self.hosts
+        return name in self.names or _is_address(name)
+
+    def _has_token_in_link(self, scope: Scope) -> bool:
+        if scope["path"] != "/" or scope["method"] != "GET":
+            return False
+        given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=20) if _short(scope) else {}
+        return any(_same(one, self.token) for one in given.get("token", []))
+
+    def _has_cookie(self, headers: Headers) -> bool:
+        jar = SimpleCookie()
+        try:
+            jar.load(headers.get("cookie", ""))
+        except CookieError:
+            return False
+        return self.cookie in jar and _same(jar[self.cookie].value, self.token)
+
+    def _dressed(self, send: Send, *, set_cookie: bool) -> Send:
+        async def dressed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("content-security-policy", POLICY)
+                headers.setdefault("cache-control", "no-store")
+                if set_cookie and message["status"] < 400:  # noqa: PLR2004
+                    headers.append(
+                        "set-cookie", f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000"
+                    )
+            await send(message)
+
+        return dressed
+
+
+def _short(scope: Scope) -> bool:
+    return scope["query_string"].count(b"&") < 20  # noqa: PLR2004
+
+
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+
+
+def _is_address(name: str) -> bool:
+    """An address cannot be pointed elsewhere by a foreign name server."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _from_our_page(headers: Headers) -> bool:
+    """Whether a write comes from our own page, by all that a browser tells about it."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    origin = headers.get("origin")
+    at_home = origin is None or _place_of(origin) == headers.get("host", "").lower()
+    site = headers.get("sec-fetch-site", "same-origin")
+    return headers.get(WRITE_HEADER) == "1" and kind == "application/json" and at_home and site == "same-origin"
+
+
+def _place_of(origin: str) -> str | None:
+    """Host and port of an origin; None where it has none."""
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
+
+
+async def _read(headers: Headers, receive: Receive) -> bytes | None:
+    """The whole body; None where it is too large."""
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or int(length[:12]) > MOST_BODY:
+        return None
+    body = b""
+    while True:
+        message: MutableMapping[str, Any] = await receive()
+        body += message.get("body", b"")
+        if len(body) > MOST_BODY:
+            return None
+        if not message.get("more_body", False):
+            return body
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    sent = False
+
+    async def replayed() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed

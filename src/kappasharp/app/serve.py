@@ -1,0 +1,128 @@
+"""`kappasharp serve`: the page in a browser."""
+
+import errno
+import socket
+import webbrowser
+from pathlib import Path
+from threading import Timer
+from typing import Any
+from urllib.parse import urlencode
+
+import click
+import uvicorn
+
+from kappasharp.app import place as places
+from kappasharp.app import safety, study_file
+from kappasharp.app.examples.registry import EXAMPLES
+from kappasharp.app.place import Place
+from kappasharp.app.server import application
+from kappasharp.app.words import in_words, say
+from kappasharp.errors import InvalidValueError, StorageError
+from kappasharp.study import studies as doors
+from kappasharp.study.space import space
+from kappasharp.study.study import Study
+
+HOST, PORT = "127.0.0.1", 8642
+# Other ports to try where nobody asked for a certain one.
+NEXT_PORTS = 20
+IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
+
+
+@click.command()
+@click.argument("study", required=False)
+@click.option("--storage", envvar=doors.ENVIRONMENT, show_envvar=True, help="A database of studies.")
+@click.option("--render", help="module:function that draws a design: render(params).")
+@click.option("--example", type=click.Choice(list(EXAMPLES)), help="A ready example with pictures.")
+@click.option("--host", default=HOST, show_default=True, help="0.0.0.0 lets other machines in; the key stays.")
+@click.option("--port", type=click.IntRange(0, 65535), help=f"[default: {PORT}, or the next free one]")
+@click.option("--no-browser", is_flag=True, help="Print the link and open nothing.")
+def serve(study: str | None, storage: str | None, render: str | None, example: str | None, **listening: Any) -> None:
+    """Compare two designs in the browser.
+
+    STUDY is the name of a study or a study.toml; without it the page lists the studies there are and makes new ones.
+    """
+    with in_words():
+        if study is not None and example is not None:
+            raise InvalidValueError("`serve` takes a study or `--example`, not both.")
+        place = _place(study, storage, render, example)
+        listener = listen(listening["host"], listening["port"])
+    host, port = listening["host"], listener.getsockname()[1]
+    token = safety.new_token()
+    names = (socket.gethostname(), f"{socket.gethostname()}.local")
+    app = application(place, token=token, hosts=safety.allowed_hosts(host), names=names)
+    link = address(host, port, token=token)
+    _greet(host, link)
+    if not listening["no_browser"]:
+        opening = Timer(0.3, webbrowser.open, [link])
+        opening.daemon = True
+        opening.start()
+    config = uvicorn.Config(app, log_level="warning", server_header=False, limit_concurrency=500, timeout_keep_alive=30)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _place(study: str | None, storage: str | None, render: str | None, example: str | None) -> Place:
+    """The database, and the study that the page opens first."""
+    places.check(render)
+    database = doors.storage_of(storage)
+    if database.url in IN_MEMORY:
+        raise InvalidValueError("`--storage` must name a database that outlives the page, but got one in memory.")
+    place = Place(database, renderer=render, renderers=tuple(one.renderer for one in EXAMPLES.values()))
+    if example is not None:
+        chosen = EXAMPLES[example]
+        made = doors.create_study(
+            chosen.space, storage=place.storage, study_name=chosen.study_name, load_if_exists=True
+        )  # fmt: skip
+        place.show(made, render or chosen.renderer)
+    elif study is not None and study.endswith(".toml"):
+        file = study_file.read(Path(study))
+        renderer = render or file.render
+        places.check(renderer)
+        made = doors.create_study(
+            file.space, storage=place.storage, study_name=file.name, load_if_exists=True, **file.options
+        )  # fmt: skip
+        place.show(made, renderer)
+    elif study is not None:
+        found = doors.load_study(study, storage=place.storage)
+        place.show(found, render or _example_renderer(found))
+    return place
+
+
+def _example_renderer(study: Study) -> str | None:
+    """An example that is opened by its name keeps its pictures."""
+    for one in EXAMPLES.values():
+        if study.name == one.study_name and study.space.definition() == space(one.space).definition():
+            return one.renderer
+    return None
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """A socket that takes connections from now on; the next free port where none was asked for."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for one in (port,) if port is not None else range(PORT, PORT + NEXT_PORTS):
+        try:
+            listener = socket.create_server((host, one), family=family)
+            # Small answers at once: waiting to fill a packet would cost a picture forty milliseconds.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return listener
+        except OSError as error:
+            if port is not None or error.errno != errno.EADDRINUSE:
+                raise StorageError(f"`serve` cannot listen on {host}:{one}: {error.strerror or error}.") from error
+    raise StorageError(f"`serve` found no free port from {PORT} to {PORT + NEXT_PORTS - 1}; `--port` names another.")
+
+
+def address(host: str, port: int, **query: str) -> str:
+    """The link to the page."""
+    name = "127.0.0.1" if host in safety.EVERYWHERE else f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/?{urlencode(query)}"
+
+
+def _greet(host: str, link: str) -> None:
+    if host not in safety.LOOPBACK:
+        say(
+            "Warning: other machines can reach this page now, and what they send is not encrypted. The key in the link "
+            "is still needed: give it only to people who may vote."
+        )
+    if host in safety.EVERYWHERE:
+        say(f"On another machine, put this machine's address in the place of 127.0.0.1, or {socket.gethostname()}.")
+    click.echo(link)
+    say("Add &voter=NAME to the link for each further voter. Ctrl-C stops the page; every answer is already stored.")

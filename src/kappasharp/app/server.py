@@ -1,0 +1,280 @@
+"""The page's addresses: which request does what. Safety stands before it, studies and workers behind it."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from kappasharp.app import exports, safety, thinking, views
+from kappasharp.app.crew import CrewError
+from kappasharp.app.desk import off_loop
+from kappasharp.app.incoming import body, desk_of, number_in, seconds_in, voter_in
+from kappasharp.app.place import Place
+from kappasharp.app.rendering import NOTHING, Card
+from kappasharp.errors import (
+    DuplicateNameError,
+    InvalidValueError,
+    KappaSharpError,
+    StalePairError,
+    StorageError,
+    UnknownNameError,
+)
+from kappasharp.methods.registry import METHODS
+from kappasharp.problems.oracle import PERSONS
+from kappasharp.study import events
+
+TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (StalePairError, 409), (UnknownNameError, 404), (DuplicateNameError, 409), (StorageError, 503), (CrewError, 503),
+)  # fmt: skip
+Handler = Callable[[Request], Any]
+
+
+def application(place: Place, *, token: str, hosts: tuple[str, ...] | None, names: tuple[str, ...] = ()) -> Starlette:
+    """The page over the studies of a place."""
+
+    @asynccontextmanager
+    async def life(_: Starlette) -> AsyncIterator[None]:
+        place.start()
+        place.draw_ahead()
+        yield
+        place.close()
+
+    one = "/api/studies/{study}"
+    routes = [
+        Route("/", page),
+        Route("/static/{name}", asset),
+        Route("/api/studies", listing),
+        Route("/api/studies", create, methods=["POST"]),
+        Route("/api/rehearsal", rehearse, methods=["POST"]),
+        Route(one, study),
+        Route(f"{one}/pair", pair),
+        Route(f"{one}/answer", answer, methods=["POST"]),
+        Route(f"{one}/undo", undo, methods=["POST"]),
+        Route(f"{one}/amend", amend, methods=["POST"]),
+        Route(f"{one}/again", again, methods=["POST"]),
+        Route(f"{one}/challenge", challenge, methods=["POST"]),
+        Route(f"{one}/standing", computed("standing", thinking.standing)),
+        Route(f"{one}/best", computed("best", thinking.best_view)),
+        Route(f"{one}/model", computed("model", thinking.model_view)),
+        Route(f"{one}/history", computed("history", views.history_data)),
+        Route(f"{one}/card/{{option:int}}", card),
+        Route(f"{one}/ahead", ahead),
+        Route(f"{one}/picture/{{key}}", picture),
+        Route(f"{one}/frame/{{key}}", frame),
+        Route(f"{one}/export/{{kind}}", export),
+    ]
+    handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
+    guard = Middleware(safety.Guard, token=token, hosts=hosts, names=names)
+    app = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=life)
+    app.state.place = place
+    return app
+
+
+# --- pages and errors ---------------------------------------------------------------------------------------------
+
+
+@cache
+def assets() -> dict[str, bytes]:
+    """The page's own files, by name: what is not in here cannot be asked for."""
+    folder = files("kappasharp.app").joinpath("pages")
+    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+
+
+async def page(_: Request) -> Response:
+    """The page itself."""
+    return Response(assets()["index.html"], media_type="text/html")
+
+
+async def asset(request: Request) -> Response:
+    """A script or style of the page."""
+    name = request.path_params["name"]
+    if name not in assets():
+        raise HTTPException(404, "There is no such file.")
+    kind = TYPES.get(name.rpartition(".")[2], "application/octet-stream")
+    return Response(assets()[name], media_type=kind, headers={"cache-control": "no-cache"})
+
+
+def said(data: Any, status: int = 200) -> Response:
+    """Plain data as an answer."""
+    return Response(views.text(data), status, media_type="application/json")
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """One of our own errors: its sentence, and for a stale pair the one that is open."""
+    status = next((code for kind, code in STATUS if isinstance(error, kind)), 400)
+    data: dict[str, Any] = {"error": str(error)}
+    if isinstance(error, StalePairError):
+        desk = request.app.state.place.desk(request.path_params["study"])
+        current = error.current or await desk.pair(request.state.voter)
+        data["pair"] = views.pair_data(desk, current)
+    return said(data, status)
+
+
+async def not_found(_: Request, error: Exception) -> Response:
+    """No such address, or not in this way."""
+    assert isinstance(error, HTTPException)
+    return said({"error": error.detail}, error.status_code)
+
+
+async def broken(_: Request, __: Exception) -> Response:
+    """Our own mistake: the terminal has the details, the page has none."""
+    return said({"error": "Something went wrong in the server; its terminal has the details. Nothing was lost."}, 500)
+
+
+# --- studies ------------------------------------------------------------------------------------------------------
+
+
+async def listing(request: Request) -> Response:
+    """What there is to choose from."""
+    place: Place = request.app.state.place
+    found = await off_loop(place.listed)
+    asked = request.query_params.get("study")
+    chosen = next((one["id"] for one in found if one["name"] == asked), None)
+    chosen = chosen or place.current or (found[-1]["id"] if found else None)
+    desk = None if chosen is None else await off_loop(place.desk, chosen)
+    return said(
+        {
+            "studies": found,
+            "study": None if desk is None else views.study_data(desk.study, desk.renderer),
+            "renderers": list(place.renderers),
+            "persons": list(PERSONS),
+            "methods": list(METHODS),
+            "storage": place.storage.url,
+        }
+    )
+
+
+async def create(request: Request) -> Response:
+    """Make a study."""
+    place: Place = request.app.state.place
+    return said({"id": await off_loop(place.create, await body(request))}, 201)
+
+
+async def rehearse(request: Request) -> Response:
+    """Have a simulated person answer a study in memory."""
+    place: Place = request.app.state.place
+    data = await body(request)
+    if isinstance(data.get("study"), str):
+        definition = (await off_loop(place.desk, data["study"])).study.definition
+    else:
+        _, definition, _ = place.described(data)
+    person, questions = data.get("person", "paper"), number_in(data, "questions")
+    future = place.thinkers.submit(thinking.rehearsed, definition, person, questions)
+    return said(await place.thinkers.result(future, 300.0))
+
+
+async def study(request: Request) -> Response:
+    """One study."""
+    desk = await desk_of(request)
+    return said(views.study_data(desk.study, desk.renderer))
+
+
+async def pair(request: Request) -> Response:
+    """The pair that waits for a voter."""
+    desk = await desk_of(request)
+    voter = voter_in(request, request.query_params.get("voter", events.DEFAULT_VOTER))
+    return said({"pair": views.pair_data(desk, await desk.pair(voter))})
+
+
+async def answer(request: Request) -> Response:
+    """Store an answer: when this says saved, it is."""
+    desk, data = await desk_of(request), await body(request)
+    voter = voter_in(request, data.get("voter"))
+    given = events.answer(data.get("answer"))
+    done, following = await desk.answer(voter, number_in(data, "pair"), given, seconds_in(data))
+    return said({"saved": {"event": done.event, "answer": done.answer}, "pair": views.pair_data(desk, following)})
+
+
+async def undo(request: Request) -> Response:
+    """Take back a voter's last answer."""
+    desk, data = await desk_of(request), await body(request)
+    return said({"pair": views.pair_data(desk, await desk.undo(voter_in(request, data.get("voter"))))})
+
+
+async def amend(request: Request) -> Response:
+    """Change an answer, or take it out."""
+    desk, data = await desk_of(request), await body(request)
+    voter, event = voter_in(request, data.get("voter")), number_in(data, "event")
+    new = None if data.get("answer") is None else events.answer(data["answer"])
+    await desk.write(lambda: desk.study.amend(event, new, voter=voter))
+    return said({"done": True})
+
+
+async def again(request: Request) -> Response:
+    """Have an earlier pair asked once more."""
+    desk, data = await desk_of(request), await body(request)
+    voter, number = voter_in(request, data.get("voter")), number_in(data, "pair")
+    await desk.write(lambda: desk.study.ask_again(number, voter=voter))
+    return said({"done": True})
+
+
+async def challenge(request: Request) -> Response:
+    """Have the best design asked against another one."""
+    desk, data = await desk_of(request), await body(request)
+    voter = voter_in(request, data.get("voter"))
+    best = (await desk.view("standing", thinking.standing))["best"]
+    if best is None:
+        raise InvalidValueError("There is no best design yet: answer a few pairs first.")
+    rival = data.get("params") if data.get("option") is None else desk.design(number_in(data, "option"))
+    await desk.write(lambda: desk.study.enqueue(best["params"], rival, voter=voter))
+    return said({"done": True})
+
+
+def computed(name: str, job: Callable[[thinking.Snapshot], dict[str, Any]]) -> Handler:
+    """The answer to a request for a view."""
+
+    async def show(request: Request) -> Response:
+        return said(await (await desk_of(request)).view(name, job))
+
+    return show
+
+
+# --- cards and files ----------------------------------------------------------------------------------------------
+
+
+async def card(request: Request) -> Response:
+    """What kind of card an option has, once it is drawn."""
+    return said(views.card_data(*await (await desk_of(request)).card(request.path_params["option"])))
+
+
+async def ahead(request: Request) -> Response:
+    """Pictures that the browser may fetch while the person looks: of what comes next, whatever the answer."""
+    desk = await desk_of(request)
+    voter = voter_in(request, request.query_params.get("voter", events.DEFAULT_VOTER))
+    return said({"pictures": await desk.ahead(voter)})
+
+
+async def _drawn(request: Request) -> Card:
+    found = await (await desk_of(request)).gallery.named(request.path_params["key"])
+    return found or NOTHING
+
+
+async def picture(request: Request) -> Response:
+    """A picture, sound or film."""
+    found = await _drawn(request)
+    if found.kind not in ("image", "audio", "video"):
+        raise HTTPException(404, "This option has no picture.")
+    return exports.media(found, request.headers.get("range"))
+
+
+async def frame(request: Request) -> Response:
+    """A user's HTML, for a sandboxed frame and nothing else."""
+    found = await _drawn(request)
+    if found.kind != "html":
+        raise HTTPException(404, "This option has no page.")
+    headers = {"content-security-policy": safety.FRAME_POLICY}
+    return Response(found.body, media_type="text/html", headers=headers)
+
+
+async def export(request: Request) -> Response:
+    """The study as a file."""
+    return await off_loop(exports.export, (await desk_of(request)).study, request.path_params["kind"])

@@ -1,0 +1,118 @@
+"""Looking ahead: while a person looks at a pair, the next one is computed for each answer that may come.
+
+A vote then only picks one of them. What is picked is what `Study.ask` would have computed: the same function of the
+same events, and the study takes it only if no other event came in between.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kappasharp.app import thinking
+from kappasharp.app.crew import Crew, CrewError
+from kappasharp.app.thinking import Snapshot
+from kappasharp.study.events import Answer, Asked
+from kappasharp.study.history import Pair
+from kappasharp.study.space import Design
+
+LIKELY: tuple[Answer, ...] = ("a", "b")
+RARE: tuple[Answer, ...] = ("tie", "skip")
+# So long, in seconds, a person looks before the rarer answers are worth a worker's time.
+PATIENCE = 0.5
+LIMIT = 120.0
+MOST_VOTERS = 8
+
+Prepare = Callable[[Design, Design], None]
+
+
+class Ahead(NamedTuple):
+    """What is being computed for one voter's open pair."""
+
+    number: int
+    pair: int
+    tasks: dict[Answer, "asyncio.Task[Asked]"]
+
+
+class Speculation:
+    """The next pairs of one study, for each voter who has a pair open."""
+
+    def __init__(self, crew: Crew, prepare: Prepare) -> None:
+        self.crew, self.prepare = crew, prepare
+        self._ahead: dict[str, Ahead] = {}
+        self._later: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, at: Snapshot, pair: Pair) -> None:
+        """Look ahead from this moment, unless that is under way."""
+        now = self._ahead.get(pair.voter)
+        if now is not None and (now.number, now.pair) == (at.number, pair.number):
+            return
+        self.drop(pair.voter)
+        tasks = {answer: self._start(at, pair, answer) for answer in LIKELY}
+        self._ahead[pair.voter] = Ahead(at.number, pair.number, tasks)
+        self._later[pair.voter] = asyncio.create_task(self._rare(at, pair))
+        for voter in list(self._ahead)[:-MOST_VOTERS]:
+            self.drop(voter)
+
+    def voters(self) -> list[str]:
+        """Those whose pairs are being looked ahead from."""
+        return list(self._ahead)
+
+    async def take(self, voter: str, number: int, pair: int, answer: Answer) -> Asked | None:
+        """The pair computed for this answer, given right after event `number`; None where there is none."""
+        ahead = self._ahead.get(voter)
+        if ahead is None or (ahead.number, ahead.pair) != (number, pair) or answer not in ahead.tasks:
+            return None
+        if (later := self._later.pop(voter, None)) is not None:
+            later.cancel()
+        for other, task in ahead.tasks.items():
+            if other != answer:
+                task.cancel()
+        try:
+            return await ahead.tasks[answer]
+        except CrewError:
+            return None
+
+    async def likely(self, voter: str) -> list[Asked]:
+        """The pairs after the likely answers, as far as they could be computed."""
+        await self.settled(voter)
+        ahead = self._ahead.get(voter)
+        tasks = [] if ahead is None else [ahead.tasks[answer] for answer in LIKELY]
+        return [one.result() for one in tasks if one.done() and not one.cancelled() and one.exception() is None]
+
+    async def settled(self, voter: str) -> None:
+        """Wait until the likely answers are looked ahead for: nothing else should take the workers before."""
+        ahead = self._ahead.get(voter)
+        if ahead is not None:
+            await asyncio.wait([ahead.tasks[answer] for answer in LIKELY])
+
+    def drop(self, voter: str) -> None:
+        """Give up what was begun for this voter."""
+        later, ahead = self._later.pop(voter, None), self._ahead.pop(voter, None)
+        if later is not None:
+            later.cancel()
+        if ahead is not None:
+            for task in ahead.tasks.values():
+                task.cancel()
+
+    def _start(self, at: Snapshot, pair: Pair, answer: Answer) -> "asyncio.Task[Asked]":
+        task = asyncio.create_task(self._think(at, pair, answer))
+        # A result that nobody fetches is no error.
+        task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        return task
+
+    async def _think(self, at: Snapshot, pair: Pair, answer: Answer) -> Asked:
+        future = self.crew.submit(thinking.next_pair_after, at, pair.voter, pair.number, answer)
+        try:
+            asked: Asked = await self.crew.result(future, LIMIT)
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+        self.prepare(asked.a, asked.b)
+        return asked
+
+    async def _rare(self, at: Snapshot, pair: Pair) -> None:
+        await asyncio.sleep(PATIENCE)
+        await self.settled(pair.voter)
+        ahead = self._ahead[pair.voter]
+        for answer in RARE:
+            ahead.tasks[answer] = self._start(at, pair, answer)

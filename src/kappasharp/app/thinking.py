@@ -1,0 +1,147 @@
+"""What the page's worker processes compute: the next pair for an answer, how things stand, and what each view shows.
+
+Every job takes a study as it stands (its definition and its history) and gives plain data. It writes nothing, so that
+the same events and seed give the same pair, whether it was computed before the answer or after it.
+"""
+
+import math
+import pickle
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kappasharp.app import rehearsal
+from kappasharp.core.activation import Rule
+from kappasharp.errors import InvalidValueError
+from kappasharp.problems import oracle
+from kappasharp.study import agreement, certainty, conditioning, diagnosis, questions
+from kappasharp.study.certainty import groups
+from kappasharp.study.definition import Definition
+from kappasharp.study.events import Answer, Answered, Asked, Stored
+from kappasharp.study.history import History
+from kappasharp.study.questions import Model
+from kappasharp.study.slices import slices
+from kappasharp.study.study import Study
+
+Plain = dict[str, Any]
+MOST_REHEARSED = 60
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A study at one moment, as bytes that go to another process; `number` is its last event."""
+
+    number: int
+    content: bytes
+
+    def opened(self) -> tuple[Definition, History]:
+        """Definition and history."""
+        found: tuple[Definition, History] = pickle.loads(self.content)
+        return found
+
+
+def snapshot(study: Study) -> Snapshot:
+    """The study now."""
+    return Snapshot(*study.packed())
+
+
+def next_pair(at: Snapshot) -> Asked:
+    """The pair to ask now."""
+    return questions.next_pair(*at.opened())
+
+
+def next_pair_after(at: Snapshot, voter: str, pair: int, answer: Answer) -> Asked:
+    """The pair to ask once this answer is in."""
+    definition, history = at.opened()
+    history.apply(Stored(history.number + 1, voter, "", Answered(pair, answer)))
+    return questions.next_pair(definition, history)
+
+
+def standing(at: Snapshot) -> Plain:
+    """The best design, how sure that is, what surprised the model, how far the voters agree."""
+    definition, history = at.opened()
+    model = _model(definition, history)
+    if model is None:
+        return {"best": None, "surprises": [], "voters": _voters(history, None), "couples": _couples(history)}
+    best = asdict(certainty.best(definition, history, model))
+    return {
+        "best": best,
+        "surprises": diagnosis.surprises(history, model),
+        "voters": _voters(history, model),
+        "couples": _couples(history),
+    }
+
+
+def _model(definition: Definition, history: History) -> Model | None:
+    return questions.learn(definition, history) if history.counted() else None
+
+
+def _voters(history: History, model: Model | None) -> list[Plain]:
+    return [one._asdict() for one in agreement.voters(history, model)]
+
+
+def _couples(history: History) -> list[Plain]:
+    return [one._asdict() for one in agreement.couples(history)]
+
+
+def best_view(at: Snapshot) -> Plain:
+    """The best design and the slices through it."""
+    definition, history = at.opened()
+    model = _model(definition, history)
+    if model is None:
+        return {"best": None, "slices": []}
+    best = certainty.best(definition, history, model)
+    found = [one._asdict() for one in slices(definition, model, best.params)]
+    return {"best": asdict(best), "slices": found}
+
+
+def model_view(at: Snapshot) -> Plain:
+    """The graph of answers, what they determine, and κ over time with and without the correction."""
+    definition, history = at.opened()
+    model = _model(definition, history)
+    if model is None:
+        return {"nodes": [], "edges": [], "moments": [], "noted": [], "sentences": []}
+    past = conditioning.moments(definition, history)
+    now = past[-1]
+    heights = dict(zip(now.options, zip(now.utility, now.corrected_utility, strict=True), strict=True))
+    label = groups(model)
+    order = {name: i for i, name in enumerate(dict.fromkeys(label))}
+    found = diagnosis.diagnose(definition, history, model)
+    nodes = [
+        {"option": option, "group": order[label[i]], "plain": heights[option][0], "corrected": heights[option][1]}
+        for i, option in enumerate(model.options)
+    ]
+    edges = [
+        {"event": one.event, "winner": one.ordered[0], "loser": one.ordered[1], "tie": one.answer == "tie"}
+        for one in history.counted()
+    ]
+    numbers = {name: _finite(value) for name, value in asdict(found).items()}
+    return {
+        "nodes": nodes,
+        "edges": edges,
+        "best": model.options[int(model.surrogate.utility.argmax())],
+        "diagnosis": numbers,
+        "sentences": diagnosis.sentences(found),
+        "moments": [_number_row(one) for one in past],
+        "noted": [
+            {name: _finite(value) for name, value in one._asdict().items()} for one in conditioning.noted(history)
+        ],
+        "has_correction": definition.method.gate.rule is not Rule.NEVER,
+    }
+
+
+def rehearsed(definition: Definition, person: str, questions: int) -> Plain:
+    """How a simulated person fares with a study like this: in memory, the real one never hears of it."""
+    if not 1 <= questions <= MOST_REHEARSED:
+        raise InvalidValueError(f"`questions` must be from 1 to {MOST_REHEARSED}, but got {questions}.")
+    rows = rehearsal.rehearse(definition, questions, oracle.person(person), definition.seed)
+    return {"rows": [row._asdict() for row in rows]}
+
+
+def _number_row(one: conditioning.Moment) -> Plain:
+    left_out = ("options", "utility", "corrected_utility")
+    return {name: _finite(value) for name, value in one._asdict().items() if name not in left_out}
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,109 @@
+"""A real browser and a real server for tests, benches and screenshots: Playwright on Chromium, `kappasharp serve`."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def executable():
+    """Chromium, as `make browser` installs it; KAPPASHARP_CHROMIUM names another."""
+    found = os.environ.get("KAPPASHARP_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        raise RuntimeError("There is no Chromium on this machine: `make browser` installs one, or KAPPASHARP_CHROMIUM.")
+    return found
+
+
+@contextmanager
+def launched():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable(), args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Server:
+    """`kappasharp serve` in a process of its own."""
+
+    def __init__(self, folder, *words, port=0):
+        self.folder = folder
+        script = Path(sys.executable).parent / "kappasharp"
+        command = [str(script), "serve", "--no-browser", "--port", str(port), *words]
+        environment = os.environ | {"KAPPASHARP_STORAGE": "sqlite:///page.db", "OMP_NUM_THREADS": "1"}
+        environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+        self.errors = (folder / "errors.txt").open("a")
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=folder, env=environment
+        )
+        self.link = self.process.stdout.readline().strip()
+        if not self.link:
+            raise RuntimeError(f"`serve` did not start: {(folder / 'errors.txt').read_text()}")
+
+    @property
+    def port(self):
+        return int(self.link.split("/")[2].rpartition(":")[2])
+
+    def kill(self):
+        """No good-bye: as when the power fails."""
+        self.process.send_signal(signal.SIGKILL)
+        self.close()
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(20)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(20)
+        self.process.stdout.close()
+        self.errors.close()
+
+
+@contextmanager
+def serving(folder, *words, **more):
+    server = Server(Path(folder), *words, **more)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def settle(page):
+    """Wait until both cards of a pair are there."""
+    page.locator(".card.b").wait_for()
+    page.locator(".drawing").first.wait_for(state="detached")
+
+
+def number(page):
+    return int(page.locator(".pair").get_attribute("data-pair"))
+
+
+def turn(page, act):
+    """Do something that answers, and wait for the next pair; its number."""
+    before = number(page)
+    act()
+    page.locator(f".pair[data-pair]:not([data-pair='{before}'])").wait_for()
+    return number(page)
+
+
+def wait_until(condition, seconds=60):
+    """For what no locator can see."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("it did not come about in time")
+        time.sleep(0.05)

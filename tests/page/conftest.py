@@ -1,0 +1,29 @@
+"""Clients of the page, closed when the test ends."""
+
+import pytest
+
+from tests.page.doubles import Browser, place
+
+
+@pytest.fixture
+def opened():
+    """Makes clients: of a new place unless they are given one."""
+    made = []
+
+    def make(of=None, **more):
+        made.append(Browser(of or place(), **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def browser(opened):
+    return opened()
+
+
+@pytest.fixture
+def stranger(opened):
+    return opened(signed_in=False)

@@ -1,0 +1,91 @@
+"""A page over studies in memory, for tests: real server, real safety, workers that are threads of this process."""
+
+import asyncio
+import tempfile
+from concurrent.futures import Future
+
+import httpx
+
+from kappasharp.app import server
+from kappasharp.app.crew import Crew
+from kappasharp.app.place import Place
+from kappasharp.study import studies
+from kappasharp.study.storage import Storage
+
+TOKEN = "0123456789abcdef" * 3
+HOST = "http://127.0.0.1:8642"
+WRITE = {"x-kappasharp": "1", "content-type": "application/json"}
+SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+
+
+class AtOnce(Crew):
+    """A crew whose jobs are done when they are submitted."""
+
+    is_warm = True
+
+    def submit(self, job, *given):
+        done = Future()
+        try:
+            done.set_result(job(*given))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+def place(*, space=None, name="taste", renderer=None):
+    """A place over a database of its own, which goes when the client is closed."""
+    folder = tempfile.TemporaryDirectory()
+    made = Place(Storage(f"sqlite:///{folder.name}/page.db"), renderer=renderer)
+    made.folder = folder
+    made.thinkers, made.painters = AtOnce(1), AtOnce(1)
+    made.gallery.crew = made.painters
+    study = studies.create_study(space or SPACE, storage=made.storage, study_name=name, load_if_exists=True)
+    made.show(study, renderer)
+    return made
+
+
+def events(of):
+    """How many events all studies of a place hold: what a request that was refused must not change."""
+    return [(record.name, len(of.storage.read(record))) for record in of.storage.studies()]
+
+
+class Browser:
+    """A client of the page that speaks to it in process; it has the cookie unless it is told otherwise."""
+
+    def __init__(self, of, *, hosts=("localhost", "127.0.0.1", "::1"), signed_in=True, raising=False):
+        self.place = of
+        self.app = server.application(of, token=TOKEN, hosts=hosts)
+        self.cookies = {f"kappasharp_{TOKEN[:6]}": TOKEN} if signed_in else {}
+        self.study = of.current
+        self._runner = asyncio.Runner()
+        transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=raising)
+        self.client = httpx.AsyncClient(transport=transport, base_url=HOST, cookies=self.cookies)
+
+    def run(self, coroutine):
+        return self._runner.run(coroutine)
+
+    def request(self, method, path, **more):
+        return self.run(self.client.request(method, path, **more))
+
+    def get(self, path, **more):
+        return self.request("GET", path, **more)
+
+    def post(self, path, data, **more):
+        return self.request("POST", path, json=data, headers=WRITE | more.pop("headers", {}), **more)
+
+    def at(self, rest):
+        return f"/api/studies/{self.study}/{rest}"
+
+    def pair(self, voter="me"):
+        return self.get(self.at("pair"), params={"voter": voter}).json()["pair"]
+
+    def answer(self, pair, answer, voter="me", **more):
+        data = {"pair": pair["number"], "answer": answer, "seconds": 1.5, "voter": voter} | more
+        return self.post(self.at("answer"), data)
+
+    def close(self):
+        self.run(self.client.aclose())
+        self.place.close()
+        self._runner.close()
+        self.place.storage.close()
+        self.place.folder.cleanup()

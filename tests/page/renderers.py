@@ -1,0 +1,71 @@
+"""Renderers for tests: each kind of thing that a card can show, and each way to fail."""
+
+import os
+import time
+import wave
+from io import BytesIO
+from pathlib import Path
+
+from kappasharp.app.examples import image_filter, pid
+
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 4 3"><rect width="4" height="3" fill="teal"/></svg>'
+HTML = "<!doctype html><p id=hi>hello</p><script>document.title = 'ran'</script>"
+FILTER = {"exposure": 0.0, "contrast": 1.0, "saturation": 1.0, "warmth": 0.0, "sharpness": 0.0, "vignette": 0.0}
+
+
+def svg(params):
+    return SVG
+
+
+def png(params):
+    return image_filter.render(FILTER)
+
+
+def html(params):
+    return HTML
+
+
+def sound(params):
+    target = BytesIO()
+    with wave.open(target, "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", "not compressed"))
+        file.writeframes(b"\x00\x10" * 800)
+    return target.getvalue()
+
+
+def film(params):
+    return b"\x1aE\xdf\xa3" + b"\x00" * 64
+
+
+def path(params):
+    target = Path(os.environ["KAPPASHARP_TEST_FOLDER"]) / "card.svg"
+    target.write_text(SVG)
+    return target
+
+
+def nothing(params):
+    return None
+
+
+def fails(params):
+    raise RuntimeError("the simulator has no licence")
+
+
+def wrong(params):
+    return 42
+
+
+def garbage(params):
+    return b"not a picture"
+
+
+def hangs(params):
+    time.sleep(600)
+
+
+def dies(params):
+    os._exit(3)
+
+
+def step(params):
+    return pid.render({"proportional": 6.0, "integral": 2.0, "derivative": 2.0})

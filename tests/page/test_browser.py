@@ -1,0 +1,347 @@
+"""The page in a real browser: studies by keyboard, mouse and touch, voters, crashes, every view, accessibility."""
+
+import json
+import re
+from urllib.parse import urlencode
+
+import pytest
+
+from kappasharp.study.studies import load_study, storage_of
+from tests.page import chromium
+from tests.page.chromium import AXE, Server, number, serving, settle, turn, wait_until
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
+WIDE = {"viewport": {"width": 1280, "height": 820}}
+VIEWS = ("compare", "best", "history", "model", "export", "start")
+PID = "PID controller"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium.launched() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("page"), "--example", "pid") as found:
+        yield found
+
+
+@pytest.fixture
+def context(browser):
+    """Contexts that hear of every request and every error, and complain of either at the end."""
+    made, complaints = [], []
+
+    def make(**options):
+        new = browser.new_context(**(WIDE | options))
+        new.set_default_timeout(60_000)
+        new.on(
+            "request",
+            lambda r: None if re.match(r"(http://127\.0\.0\.1:|data:|blob:)", r.url) else complaints.append(r.url),
+        )
+        new.on("weberror", lambda error: complaints.append(str(error.error)))
+        made.append(new)
+        return new
+
+    yield make
+    for one in made:
+        one.close()
+    assert complaints == []
+
+
+def study_of(server, name=PID):
+    return load_study(name, storage=storage_of(f"sqlite:///{server.folder / 'page.db'}"))
+
+
+def answers(server, voter, name=PID):
+    study = study_of(server, name)
+    found = [(row["pair"], row["answer"]) for row in study.rows("comparisons") if row["voter"] == voter]
+    study.storage.close()
+    return found
+
+
+def opened(context, server, voter, hash="", **options):
+    page = context(**options).new_page()
+    page.goto(f"{server.link}&{urlencode({'voter': voter})}{hash}")
+    if hash in ("", "#compare"):
+        settle(page)
+    return page
+
+
+def says(page, words):
+    page.locator("#status", has_text=words).wait_for()
+
+
+def test_a_whole_study_by_keyboard(context, server):
+    page = opened(context, server, "keys")
+    assert "token" not in page.url and "voter=keys" in page.url
+    expected = []
+    for key, answer in [
+        ("ArrowLeft", "a"),
+        ("ArrowRight", "b"),
+        ("ArrowDown", "tie"),
+        ("s", "skip"),
+        ("ArrowLeft", "a"),
+    ] * 2:
+        expected.append((number(page), answer))
+        turn(page, lambda key=key: page.keyboard.press(key))
+        says(page, "Saved: ")
+    assert answers(server, "keys") == expected
+    stored = study_of(server)
+    seconds = [row["seconds"] for row in stored.rows("comparisons") if row["voter"] == "keys"]
+    assert all(value > 0 for value in seconds)
+    stored.storage.close()
+    page.locator(".progress", has_text="room left").wait_for()
+
+
+def test_by_mouse(context, server):
+    page = opened(context, server, "mouse")
+    expected = []
+    for name, answer in [("A is better", "a"), ("B is better", "b"), ("Can’t tell", "tie"), ("Skip", "skip")]:
+        expected.append((number(page), answer))
+        turn(page, page.get_by_role("button", name=name).click)
+    assert answers(server, "mouse") == expected
+
+
+def test_on_a_phone(context, server):
+    page = opened(context, server, "phone", **PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    expected = []
+    for name, answer in [("A is better", "a"), ("B is better", "b"), ("Can’t tell", "tie")]:
+        button = page.get_by_role("button", name=name)
+        assert button.bounding_box()["height"] >= 44 and button.is_visible()
+        expected.append((number(page), answer))
+        turn(page, button.tap)
+    assert answers(server, "phone") == expected
+    for view in VIEWS[1:]:
+        page.goto(f"{page.url.split('#')[0]}#{view}")
+        page.locator("h1").wait_for()
+        page.locator("main .quiet:not([hidden])", has_text="…").first.wait_for(state="detached")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
+
+
+def test_undo_gives_back_the_same_pair(context, server):
+    page = opened(context, server, "undo")
+    first = number(page)
+    turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    assert turn(page, lambda: page.keyboard.press("Backspace")) == first
+    says(page, "Taken back")
+    assert answers(server, "undo") == []
+    page.keyboard.press("Backspace")  # nothing left to undo: nothing happens
+    assert number(page) == first
+
+
+def test_flip_zoom_blind_and_the_list_of_keys(context, server):
+    page = opened(context, server, "looks")
+    pair = page.locator(".pair")
+    page.keyboard.press(" ")
+    assert pair.get_attribute("data-layout") == "flip" and page.locator(".card.b").is_hidden()
+    boxes = [page.locator(".card.a .media").bounding_box()]
+    page.keyboard.press(" ")
+    assert page.locator(".card.a").is_hidden() and page.locator(".card.b").is_visible()
+    boxes.append(page.locator(".card.b .media").bounding_box())
+    assert boxes[0] == boxes[1]  # in place: blinking between the two shows what differs
+    page.keyboard.press("1")
+    large = page.locator(".card.a .media").bounding_box()
+    assert (
+        pair.get_attribute("data-layout") == "zoom"
+        and large["width"] * large["height"] > boxes[0]["width"] * boxes[0]["height"]
+    )
+    page.keyboard.press("Escape")
+    assert page.locator(".card.a").is_visible() and page.locator(".card.b").is_visible()
+    page.keyboard.press("p")
+    assert page.locator(".card.a .values").is_hidden()
+    page.reload()
+    settle(page)
+    assert page.locator(".card.a .values").is_hidden()  # remembered
+    page.keyboard.press("p")
+    assert page.locator(".card.a .differs").count() > 0
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keys").wait_for()
+    before = number(page)
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Escape")
+    assert number(page) == before  # keys behind the dialog do not vote
+
+
+def test_a_reload_loses_nothing(context, server):
+    page = opened(context, server, "reload")
+    shown = number(page)
+    names = page.locator(".card").all_inner_texts()
+    page.reload()
+    settle(page)
+    assert number(page) == shown and page.locator(".card").all_inner_texts() == names
+    following = turn(page, lambda: page.keyboard.press("ArrowRight"))
+    page.reload()
+    settle(page)
+    assert number(page) == following and answers(server, "reload") == [(shown, "b")]
+
+
+def test_two_voters_have_their_own_pairs_and_see_how_far_they_agree(context, server):
+    ann, ben = (opened(context, server, name) for name in ("ann", "ben"))
+    assert number(ann) != number(ben)
+    ann.get_by_text("Voting as ann").wait_for()
+    turn(ann, lambda: ann.keyboard.press("ArrowLeft"))
+    turn(ben, lambda: ben.keyboard.press("ArrowRight"))
+    ann.goto(f"{ann.url.split('#')[0]}#best")
+    table = ann.get_by_role("region", name="Agreement")
+    table.get_by_role("row", name="ann 1").wait_for()
+    assert table.get_by_role("row", name="ben 1").is_visible()
+
+
+def test_the_second_answer_to_a_pair_is_told_and_shown_the_current_one(context, server):
+    one, other = (opened(context, server, "twice") for _ in range(2))
+    shown = number(one)
+    assert number(other) == shown
+    following = turn(one, lambda: one.keyboard.press("ArrowLeft"))
+    assert turn(other, lambda: other.keyboard.press("ArrowRight")) == following
+    says(other, "Not saved: this pair was already answered")
+    assert answers(server, "twice") == [(shown, "a")]
+
+
+def test_a_killed_server_loses_nothing(context, tmp_path):
+    server = Server(tmp_path, "--example", "cabin")
+    page = opened(context, server, "me")
+    shown = turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    port = server.port
+    server.kill()
+    page.keyboard.press("ArrowRight")
+    says(page, "Not saved. The server does not answer.")
+    assert number(page) == shown
+    server = Server(tmp_path, "--example", "cabin", port=port)
+    try:
+        page.keyboard.press("ArrowRight")
+        says(page, "Not saved. This page needs the link")  # the key is new
+        page.goto(server.link)
+        settle(page)
+        assert number(page) == shown and len(answers(server, "me", "Wooden cabin")) == 1
+        turn(page, lambda: page.keyboard.press("ArrowRight"))
+        assert [answer for _, answer in answers(server, "me", "Wooden cabin")] == ["a", "b"]
+    finally:
+        server.close()
+
+
+def test_history_flips_deletes_and_asks_again(context, server):
+    page = opened(context, server, "past")
+    asked = number(page)
+    turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    page.goto(f"{page.url.split('#')[0]}#history")
+    row = page.get_by_role("row", name=re.compile("past")).first
+    row.locator("img").first.wait_for()
+    row.get_by_role("button", name="Flip").click()
+    says(page, "turned round")
+    assert answers(server, "past") == [(asked, "b")]
+    page.get_by_role("row", name=re.compile("past")).get_by_text("changed later").wait_for()
+    page.get_by_role("row", name=re.compile("past")).first.get_by_role("button", name="Ask").click()
+    says(page, "asked again")
+    page.get_by_role("row", name=re.compile("past")).first.get_by_role("button", name="Delete").click()
+    says(page, "counts no more")
+    assert answers(server, "past") == []
+
+
+def test_best_copies_and_challenges(context, server):
+    page = opened(context, server, "best")
+    page.goto(f"{page.url.split('#')[0]}#best")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy as JSON").click()
+    says(page, "Copied.")
+    copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
+    assert set(copied) == {"proportional", "integral", "derivative"}
+    assert page.locator(".slice").count() == 3 and page.locator(".figure").count() >= 2
+    page.get_by_role("spinbutton", name="proportional").fill("3")
+    page.get_by_role("spinbutton", name="integral").fill("1")
+    page.get_by_role("button", name="Challenge").click()
+    says(page, "The duel with your settings comes after")
+    settle(page)
+    turn(page, lambda: page.keyboard.press("s"))
+    values = page.locator(".card .number").all_inner_texts()
+    assert any(value.startswith("3") for value in values)
+
+
+def test_the_model_view_switches_the_correction(context, server):
+    page = opened(context, server, "model", "#model")
+    page.get_by_role("img", name=re.compile("Comparison graph without")).wait_for()
+    page.get_by_role("button", name="With correction", exact=True).click()
+    page.get_by_role("img", name=re.compile("Comparison graph with the")).wait_for()
+    assert page.locator(".node.best").count() == 1 and page.locator(".edge").count() > 3
+    page.get_by_role("img", name=re.compile("condition number")).wait_for()
+
+
+def test_export_downloads_and_shows_the_python(context, server):
+    page = opened(context, server, "files", "#export")
+    page.locator("pre", has_text="ks.create_study").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download JSON").click()
+    assert json.loads(download.value.path().read_text())["name"] == PID
+
+
+def test_start_makes_a_study_and_rehearses(context, server):
+    page = opened(context, server, "me", "#start")
+    page.get_by_label("Name", exact=True).fill("<b>mine</b>")
+    page.get_by_label("Name of the parameter").first.fill("<img src=x onerror=alert(1)>")
+    page.get_by_label("Answers").fill("6")
+    page.get_by_role("button", name="Rehearse").click()
+    page.get_by_role("region", name="Rehearsal").wait_for()
+    page.get_by_role("button", name="Begin").click()
+    settle(page)
+    assert page.locator("#study-name").inner_text() == "<b>mine</b>"
+    assert page.locator(".parameters dt").first.inner_text() == "<img src=x onerror=alert(1)>"
+    assert page.locator("main img").count() == 0
+    turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    page.goto(f"{page.url.split('#')[0]}#start")
+    page.get_by_role("button", name="As TOML").click()
+    page.get_by_role("button", name="Begin").click()
+    page.locator("#study-name", has_text="my study").wait_for()
+
+
+def test_a_users_html_lives_in_a_sandbox(context, tmp_path):
+    (tmp_path / "mine.toml").write_text("[parameters]\nx = {low = 0, high = 1}\n")
+    with serving(tmp_path, "mine.toml", "--render", "tests.page.renderers:html") as server:
+        page = opened(context, server, "me")
+        frame = page.frame_locator(".card.a iframe")
+        frame.locator("#hi").wait_for()
+        assert page.locator(".card.a iframe").get_attribute("sandbox") == "allow-scripts"
+        inside = page.frames[1]
+        # Its own script ran; our page, its cookie and its storage are out of reach.
+        assert inside.title() == "ran" and inside.evaluate("origin") == "null"
+        assert (
+            inside.evaluate("(() => { try { return parent.document.title } catch (error) { return error.name } })()")
+            == "SecurityError"
+        )
+        turn(page, page.get_by_role("button", name="A is better").click)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("device", ["wide", "phone"])
+def test_axe_finds_nothing(context, server, scheme, device):
+    options = (PHONE if device == "phone" else WIDE) | {"color_scheme": scheme, "bypass_csp": True}
+    page = opened(context, server, "axe", reduced_motion="reduce", **options)
+    while number(page) < 40 and page.locator(".progress", has_text="more before").count():
+        turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    for view in VIEWS:
+        page.goto(f"{page.url.split('#')[0]}#{view}")
+        page.locator("h1").first.wait_for()
+        page.locator("main .quiet:not([hidden])", has_text="…").first.wait_for(state="detached")
+        if view == "compare":
+            settle(page)
+        page.add_script_tag(path=AXE)
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+        assert [(one["id"], [node["html"][:160] for node in one["nodes"]]) for one in found] == [], view
+
+
+def test_every_control_is_reached_by_tab_and_has_a_name(context, server):
+    page = opened(context, server, "tab")
+    reached = []
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.textContent.trim()"))
+    for wanted in ("Compare", "Enlarge A1", "A is better←", "Can’t tell↓", "B is better→", "Undo⌫", "Keys?"):
+        assert wanted in reached or wanted == "Undo⌫", reached
+    page.get_by_role("article", name="Option A").wait_for()
+    page.get_by_role("img", name="Option B").wait_for()
+    page.get_by_role("meter", name="Way to the best design").wait_for()
+    before = number(page)
+    page.get_by_role("button", name="Can’t tell").focus()
+    page.keyboard.press("Enter")
+    wait_until(lambda: number(page) != before)

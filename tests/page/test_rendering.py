@@ -1,0 +1,171 @@
+"""Cards: every kind of thing that a renderer may return, and every way in which it may fail without stopping a vote."""
+
+import asyncio
+import struct
+import zlib
+
+import pytest
+
+from kappasharp.app import rendering
+from kappasharp.app.crew import Crew
+from kappasharp.app.examples import cabin, image_filter, pid
+from kappasharp.app.examples.registry import EXAMPLES
+from kappasharp.app.gallery import Gallery
+from kappasharp.errors import InvalidValueError
+from kappasharp.study.space import space
+from tests.page import renderers
+from tests.page.doubles import place
+
+HERE = "tests.page.renderers"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "type"),
+    [
+        ("svg", "image", "image/svg+xml"),
+        ("png", "image", "image/png"),
+        ("html", "html", "text/html; charset=utf-8"),
+        ("sound", "audio", "audio/wav"),
+        ("film", "video", "video/webm"),
+        ("path", "image", "image/svg+xml"),
+        ("nothing", "none", ""),
+    ],
+)
+def test_kinds(name, kind, type, tmp_path, monkeypatch):
+    monkeypatch.setenv("KAPPASHARP_TEST_FOLDER", str(tmp_path))
+    card = rendering.draw(f"{HERE}:{name}", {"x": 1.0})
+    assert (card.kind, card.type, card.sentence) == (kind, type, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("fails", "RuntimeError: the simulator has no licence"),
+        ("wrong", "it returned int"),
+        ("garbage", "not a p"),
+        ("missing", "cannot be loaded"),
+    ],
+)
+def test_failures_are_sentences(name, words):
+    card = rendering.draw(f"{HERE}:{name}", {"x": 1.0})
+    assert card.kind == "failed" and words in card.sentence and card.body == b""
+
+
+def test_a_matplotlib_figure_becomes_svg_and_is_closed():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    figure, axes = pyplot.subplots()
+    axes.plot([0, 1], [1, 0])
+    card = rendering.card(figure)
+    assert card.type == "image/svg+xml" and not pyplot.fignum_exists(figure.number)
+
+
+@pytest.mark.parametrize("name", ["", "x", "x:", ":y", "no.such.module:f", f"{HERE}:SVG"])
+def test_a_renderer_that_cannot_be_loaded_is_a_sentence(name):
+    with pytest.raises(InvalidValueError, match="--render"):
+        rendering.load(name)
+
+
+def test_a_renderer_that_hangs_or_dies_is_a_sentence_and_the_next_card_is_drawn():
+    """With real processes: the one that hangs is ended, and another takes its place."""
+
+    async def cards():
+        crew = Crew(1)
+        gallery = Gallery(crew, limit=60.0)
+        try:
+            await gallery.card(f"{HERE}:svg", {"x": 0.0})
+            gallery.limit = 1.0
+            hung = await gallery.card(f"{HERE}:hangs", {"x": 0.0})
+            gallery.limit = 60.0
+            died = await gallery.card(f"{HERE}:dies", {"x": 0.0})
+            return hung, died, await gallery.card(f"{HERE}:svg", {"x": 1.0})
+        finally:
+            crew.close()
+
+    hung, died, drawn = asyncio.run(cards())
+    assert hung.kind == died.kind == "failed"
+    assert "longer than 1 seconds" in hung.sentence and "ended unexpectedly" in died.sentence
+    assert drawn.kind == "image"
+
+
+def test_a_failing_renderer_never_stops_a_vote(opened):
+    browser = opened(place(renderer=f"{HERE}:fails"))
+    pair = browser.pair()
+    told = browser.answer(pair, "a")
+    assert told.status_code == 200
+    card = browser.get(browser.at(f"card/{pair['a']['option']}")).json()
+    assert card["kind"] == "failed" and "no licence" in card["sentence"]
+    assert browser.get(browser.at(f"picture/{card['key']}")).status_code == 404
+
+
+def test_user_html_is_served_for_a_sandbox_alone(opened):
+    browser = opened(place(renderer=f"{HERE}:html"))
+    key = browser.pair()["a"]["card"]["key"]
+    answer = browser.get(browser.at(f"frame/{key}"))
+    policy = answer.headers["content-security-policy"]
+    assert answer.text == renderers.HTML
+    # An opaque origin even where somebody opens the address by itself: no cookie, no study, nothing from outside.
+    assert policy.startswith("sandbox allow-scripts;") and "allow-same-origin" not in policy
+    assert "default-src 'none'" in policy and "connect-src" not in policy and "frame-ancestors 'self'" in policy
+
+
+def test_a_picture_can_run_no_script_and_a_player_gets_the_range_it_asks_for(opened):
+    browser = opened(place(renderer=f"{HERE}:sound"))
+    address = browser.at(f"picture/{browser.pair()['a']['card']['key']}")
+    whole = browser.get(address)
+    assert whole.headers["content-type"] == "audio/wav" and "sandbox" in whole.headers["content-security-policy"]
+    part = browser.get(address, headers={"range": "bytes=4-7"})
+    assert part.status_code == 206 and part.content == whole.content[4:8]
+    assert part.headers["content-range"] == f"bytes 4-7/{len(whole.content)}"
+    tail = browser.get(address, headers={"range": "bytes=-3"})
+    assert tail.content == whole.content[-3:]
+    assert browser.get(address, headers={"range": "bytes=99999999-"}).status_code == 416
+    assert browser.get(address, headers={"range": "bytes=-"}).content == whole.content
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_draw_every_corner_of_their_space(name):
+    example = EXAMPLES[name]
+    whole = space(example.space)
+    low, high = whole.draw([0.0] * len(whole.tuned)), whole.draw([0.999] * len(whole.tuned))
+    cards = [rendering.draw(example.renderer, design) for design in (low, high)]
+    assert all(card.kind == "image" for card in cards) and cards[0].body != cards[1].body
+
+
+def test_the_png_is_one():
+    """Signature, chunks with right checksums, and the pixels that went in."""
+    picture = image_filter.landscape()
+    data = image_filter.png(picture)
+    at, chunks = 8, {}
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at : at + 8])
+        content = data[at + 8 : at + 8 + size]
+        assert struct.unpack(">I", data[at + 8 + size : at + 12 + size])[0] == zlib.crc32(kind + content)
+        chunks[kind], at = content, at + 12 + size
+    assert list(chunks) == [b"IHDR", b"IDAT", b"IEND"]
+    rows = zlib.decompress(chunks[b"IDAT"])
+    assert len(rows) == image_filter.HEIGHT * (1 + 3 * image_filter.WIDTH)
+    assert rows[1] == round(float(picture[0, 0, 0]) * 255)
+
+
+def test_the_pid_example_measures_what_it_draws():
+    positions, _ = pid.simulate(2.0, 1.0, 1.0)
+    assert pid.measures([1.0] * pid.STEPS) == {"overshoot": "0%", "90 % after": "0.0 s", "settled": "0.0 s"}
+    assert abs(positions[-1] - 1.0) < 0.3 and len(positions) == pid.STEPS
+    assert "5.5 m" in cabin.render(cabin_design())
+
+
+def cabin_design():
+    return {"width": 5.5, "wall height": 2.8, "roof pitch": 35.0, "porch": 1.6, "windows": 2, "cladding": "falu red"}
+
+
+def test_the_pictures_that_may_come_next_are_told_once_they_are_drawn(opened):
+    browser = opened(place(renderer=f"{HERE}:svg"))
+    pair = browser.pair()
+    keys = browser.get(browser.at("ahead")).json()["pictures"]
+    assert len(keys) == 4
+    following = browser.answer(pair, "b").json()["pair"]
+    assert {following[side]["card"]["key"] for side in "ab"} <= set(keys)
+    assert following["a"]["card"]["kind"] == "image"
+    assert browser.get(browser.at(f"picture/{keys[0]}")).headers["content-type"] == "image/svg+xml"
+    assert browser.get(browser.at(f"picture/{'0' * 32}")).status_code == 404

@@ -1,0 +1,117 @@
+"""`kappasharp serve`: what it opens, what it prints, what it refuses; and what it leaves behind when it ends."""
+
+import os
+import socket
+import subprocess
+import time
+
+import pytest
+import uvicorn
+from click.testing import CliRunner
+
+from kappasharp.app import serve as serving
+from kappasharp.app.cli import main
+from kappasharp.study.studies import create_study, load_study
+from tests.page.chromium import Server
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs the command up to where it would serve; its result, and the place it would serve."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAPPASHARP_STORAGE", f"sqlite:///{tmp_path / 'page.db'}")
+    served = []
+
+    def note(server, sockets):
+        served.append(server.config.app.state.place)
+        for one in sockets:
+            one.close()
+
+    monkeypatch.setattr(uvicorn.Server, "run", note)
+
+    def command(*words):
+        served.clear()
+        result = CliRunner().invoke(main, ["serve", "--no-browser", "--port", "0", *words])
+        for place in served:
+            place.storage.close()
+        return result, (served[0] if served else None)
+
+    return command
+
+
+def test_it_prints_the_link_alone_on_stdout(run):
+    result, place = run("--example", "pid")
+    assert result.exit_code == 0 and result.stdout.startswith("http://127.0.0.1:") and "token=" in result.stdout
+    assert len(result.stdout.splitlines()) == 1 and "voter=NAME" in result.stderr and "Warning" not in result.stderr
+    assert len(place.listed()) == 1 and place.listed()[0]["name"] == "PID controller"
+
+
+def test_a_study_by_name_by_file_and_none(run, tmp_path):
+    storage = f"sqlite:///{tmp_path / 'page.db'}"
+    create_study({"x": (0.0, 1.0)}, storage=storage, study_name="mine").storage.close()
+    _, place = run("mine")
+    assert place.desk(place.current).study.name == "mine" and place.desk(place.current).renderer is None
+    (tmp_path / "pictures.py").write_text("def render(params):\n    return None\n")
+    (tmp_path / "file.toml").write_text(
+        'name = "typed"\nrender = "pictures:render"\n[parameters]\nx = {low = 0, high = 1}\n'
+    )
+    _, place = run("file.toml")
+    assert place.desk(place.current).study.name == "typed" and place.desk(place.current).renderer == "pictures:render"
+    _, place = run()
+    assert place.current is None and [one["name"] for one in place.listed()] == ["mine", "typed"]
+    _, place = run("mine", "--render", "pictures:render")
+    assert place.desk(place.current).renderer == "pictures:render"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("nobody",), "No study"),
+        (("x", "--example", "pid"), "not both"),
+        (("--example", "sid"), "is not one of"),
+        (("--render", "nothing"), "module:function"),
+        (("--render", "no_such_module:draw"), "cannot be loaded"),
+        (("missing.toml",), "could not be read"),
+        (("--storage", "sqlite://"), "outlives the page"),
+    ],
+)
+def test_what_it_refuses_it_says_in_a_sentence(run, words, sentence):
+    result, place = run(*words)
+    assert result.exit_code in (1, 2) and place is None
+    assert sentence in result.stderr and "Traceback" not in result.stderr
+
+
+def test_other_machines_are_let_in_with_a_warning_and_with_the_key(run):
+    result, _ = run("--example", "pid", "--host", "0.0.0.0")
+    assert "Warning: other machines can reach this page" in result.stderr and "token=" in result.stdout
+
+
+def test_a_busy_port_is_a_sentence_and_the_default_moves_on():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
+            serving.listen("127.0.0.1", port)
+    with serving.listen("127.0.0.1", None) as first, serving.listen("127.0.0.1", None) as second:
+        assert first.getsockname()[1] != second.getsockname()[1]
+        assert first.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")  # noqa: PTH110
+def test_a_killed_server_leaves_no_workers_behind(tmp_path):
+    server = Server(tmp_path, "--example", "pid")
+    group = server.process.pid
+
+    def children():
+        listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+        return [line for line in listed.splitlines() if line.split()[1] == str(group)]
+
+    end = time.monotonic() + 60
+    while len(children()) < 2 and time.monotonic() < end:
+        time.sleep(0.2)
+    workers = [int(line.split()[0]) for line in children()]
+    assert workers
+    server.kill()
+    while any(os.path.exists(f"/proc/{pid}") for pid in workers) and time.monotonic() < end + 60:  # noqa: PTH110
+        time.sleep(0.2)
+    assert [pid for pid in workers if os.path.exists(f"/proc/{pid}")] == []  # noqa: PTH110
+    load_study("PID controller", storage=f"sqlite:///{tmp_path / 'page.db'}").storage.close()

@@ -1,0 +1,206 @@
+"""What the page's server says: pairs, answers, voters, changes, views and files, over a study in memory."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from kappasharp.study import studies
+from tests.page.doubles import SPACE, place
+
+
+def wish(params):
+    return -((params["x"] - 0.7) ** 2) - (params["y"] - 0.2) ** 2
+
+
+def better(pair):
+    return "a" if wish(pair["a"]["params"]) > wish(pair["b"]["params"]) else "b"
+
+
+def answered(browser, count, voter="me"):
+    pair = browser.pair(voter)
+    for _ in range(count):
+        pair = browser.answer(pair, better(pair), voter).json()["pair"]
+    return pair
+
+
+def test_a_pair_stays_until_it_is_answered_and_an_answer_is_stored_with_its_seconds(browser):
+    pair = browser.pair()
+    assert browser.pair() == pair and pair["can_undo"] is False
+    told = browser.answer(pair, "b", seconds=3.25).json()
+    assert told["saved"]["answer"] == "b" and told["pair"]["number"] != pair["number"]
+    stored = browser.place.desk(browser.study).study.rows("comparisons")
+    assert [(row["pair"], row["answer"], row["seconds"], row["voter"]) for row in stored] == [(1, "b", 3.25, "me")]
+
+
+def test_nothing_about_the_models_expectation_comes_with_a_pair(browser):
+    pair = answered(browser, 7)
+    assert set(pair) == {"number", "voter", "origin", "a", "b", "answers", "own_answers", "can_undo"}
+    assert set(pair["a"]) == {"option", "params", "card"} and pair["origin"] == "model"
+
+
+def test_a_second_answer_to_a_taken_pair_gets_409_and_the_current_pair(browser):
+    pair = browser.pair()
+    following = browser.answer(pair, "a").json()["pair"]
+    refused = browser.answer(pair, "b")
+    assert refused.status_code == 409 and "answered" in refused.json()["error"]
+    assert refused.json()["pair"]["number"] == following["number"]
+    assert len(browser.place.desk(browser.study).study.rows("comparisons")) == 1
+
+
+def test_each_voter_has_a_pair_of_their_own_and_nobody_answers_for_another(browser):
+    mine, theirs = browser.pair(), browser.pair("bench-2")
+    assert mine["number"] != theirs["number"] and mine["a"]["params"] != theirs["a"]["params"]
+    refused = browser.answer(theirs, "a", voter="me")
+    assert refused.status_code == 409 and refused.json()["pair"]["number"] == mine["number"]
+    assert browser.answer(theirs, "a", voter="bench-2").status_code == 200
+    assert browser.pair()["number"] == mine["number"]
+
+
+def test_undo_opens_the_same_pair_again(browser):
+    pair = browser.pair()
+    browser.answer(pair, "skip")
+    back = browser.post(browser.at("undo"), {"voter": "me"}).json()["pair"]
+    assert back["number"] == pair["number"] and back["answers"] == 0
+    nothing = browser.post(browser.at("undo"), {"voter": "me"})
+    assert nothing.status_code == 400 and "nothing to undo" in nothing.json()["error"]
+
+
+def test_history_flags_contradictions_and_takes_changes_as_events(browser):
+    pair = browser.pair()
+    browser.answer(pair, "a")
+    assert browser.post(browser.at("again"), {"pair": pair["number"], "voter": "me"}).status_code == 200
+    assert browser.get(browser.at("history")).json()["queue"] == 1
+    browser.answer(browser.pair(), "tie")
+    again = browser.pair()
+    assert again["origin"] == "again"
+    same_side = again["a"]["option"] == pair["a"]["option"]
+    browser.answer(again, "b" if same_side else "a")
+    latest, middle, first = browser.get(browser.at("history")).json()["rows"]
+    assert latest["contradicts"] == [first["event"]] and first["contradicts"] == [latest["event"]]
+    before = browser.place.desk(browser.study).study.history.number
+    turned = {"event": first["event"], "answer": "b", "voter": "me"}
+    assert browser.post(browser.at("amend"), turned).status_code == 200
+    assert (
+        browser.post(browser.at("amend"), {"event": middle["event"], "answer": None, "voter": "me"}).status_code == 200
+    )
+    rows = browser.get(browser.at("history")).json()["rows"]
+    assert [(row["answer"], row["amended"], row["contradicts"]) for row in rows][-1] == ("b", True, [])
+    assert len(rows) == 2 and browser.place.desk(browser.study).study.history.number == before + 2
+
+
+def test_best_has_two_figures_a_sentence_and_slices(browser):
+    assert browser.get(browser.at("best")).json() == {"best": None, "slices": []}
+    answered(browser, 8)
+    found = browser.get(browser.at("best")).json()
+    study = browser.place.desk(browser.study).study
+    assert found["best"]["params"] == study.best_params
+    assert found["best"]["beats_random"] == pytest.approx(study.best.beats_random, abs=1e-9)
+    assert found["best"]["advice"]["sentence"] and [one["name"] for one in found["slices"]] == ["x", "y"]
+
+
+def test_a_duel_is_asked_after_the_open_pair(browser):
+    open_pair = answered(browser, 4)
+    told = browser.post(browser.at("challenge"), {"params": {"x": 0.5, "y": 0.5}, "voter": "me"})
+    assert told.status_code == 200
+    duel = browser.answer(open_pair, "a").json()["pair"]
+    assert duel["origin"] == "queue" and {"x": 0.5, "y": 0.5} in (duel["a"]["params"], duel["b"]["params"])
+    outside = browser.post(browser.at("challenge"), {"params": {"x": 5, "y": 0.5}, "voter": "me"})
+    assert outside.status_code == 400 and "from 0 to 1" in outside.json()["error"]
+
+
+def test_the_model_view_shows_groups_rank_and_kappa_with_and_without(browser):
+    answered(browser, 9)
+    found = browser.get(browser.at("model")).json()
+    study = browser.place.desk(browser.study).study
+    diagnosis = study.diagnostics()
+    assert found["diagnosis"]["rank"] == diagnosis.rank and len(found["edges"]) == 9
+    assert len({node["group"] for node in found["nodes"]}) == len(diagnosis.groups)
+    last = found["moments"][-1]
+    assert last["answers"] == 9 and last["condition"] == pytest.approx(diagnosis.condition_number, rel=0.05)
+    # The calibration's whole purpose: κ(H + R) ≤ κ(H)^0.9.
+    assert all(row["corrected"] <= row["condition"] ** 0.9 * 1.001 for row in found["moments"] if row["strength"])
+    assert found["has_correction"] is False and found["sentences"]
+
+
+def test_the_model_view_says_where_the_correction_was_active(opened):
+    of = place(name="plain")
+    made = studies.create_study(SPACE, storage=of.storage, study_name="corrected", method="static", first_pairs=2)
+    of.show(made, None)
+    browser = opened(of)
+    answered(browser, 12)
+    found = browser.get(browser.at("model")).json()
+    assert found["has_correction"] is True
+    active = [row["step"] for row in found["noted"] if row["active"]]
+    assert active and min(active) == 8 and len(active) < len(found["noted"])
+
+
+def test_agreement_of_voters(browser):
+    pair = browser.pair("ann")
+    browser.answer(pair, "a", "ann")
+    browser.post(browser.at("again"), {"pair": pair["number"], "voter": "ann"})
+    again = browser.pair("ben")
+    browser.answer(again, "b" if again["a"]["option"] == pair["a"]["option"] else "a", "ben")
+    found = browser.get(browser.at("standing")).json()
+    assert found["couples"] == [{"first": "ann", "second": "ben", "met": 1, "agreed": 0}]
+    assert [(one["name"], one["answers"], one["seconds"]) for one in found["voters"]] == [
+        ("ann", 1, 1.5),
+        ("ben", 1, 1.5),
+    ]
+
+
+def test_studies_are_made_of_a_table_or_of_toml(browser):
+    table = {"name": "new", "parameters": {"k": {"low": 0.1, "high": 2, "log": True}, "mode": ["soft", "hard"]}}
+    made = browser.post("/api/studies", table)
+    assert made.status_code == 201
+    found = browser.get(f"/api/studies/{made.json()['id']}").json()
+    assert [(one["name"], one["type"]) for one in found["parameters"]] == [("k", "float"), ("mode", "categorical")]
+    twice = browser.post("/api/studies", table)
+    assert twice.status_code == 409 and "already" in twice.json()["error"]
+    text = 'name = "typed"\nfirst_pairs = 3\n[parameters]\nn = {type = "int", low = 1, high = 8}\n'
+    assert browser.post("/api/studies", {"toml": text}).status_code == 201
+    assert [one["name"] for one in browser.get("/api/studies").json()["studies"]] == ["taste", "new", "typed"]
+
+
+def test_the_page_runs_no_code_that_the_command_line_did_not_name(browser):
+    text = 'render = "os:abort"\n[parameters]\nx = {low = 0, high = 1}\n'
+    for data in ({"toml": text}, {"name": "n", "parameters": {"x": {"low": 0, "high": 1}}, "renderer": "os:abort"}):
+        refused = browser.post("/api/studies", data)
+        assert refused.status_code == 400 and "--render os:abort" in refused.json()["error"]
+
+
+def test_a_rehearsal_leaves_the_study_alone(browser):
+    before = browser.place.desk(browser.study).study.history.number
+    found = browser.post("/api/rehearsal", {"study": browser.study, "person": "exact", "questions": 12}).json()
+    assert [row["answers"] for row in found["rows"]] == [5, 10, 12]
+    assert found["rows"][-1]["truly_preferred"] > 0.8
+    assert browser.place.desk(browser.study).study.history.number == before
+    assert [one["name"] for one in browser.get("/api/studies").json()["studies"]] == ["taste"]
+
+
+def test_exports(browser):
+    answered(browser, 6)
+    files = {kind: browser.get(browser.at(f"export/{kind}")) for kind in ("json", "csv", "options", "parquet", "html")}
+    assert all(one.status_code == 200 and "attachment" in one.headers["content-disposition"] for one in files.values())
+    assert json.loads(files["json"].text)["name"] == "taste"
+    assert len(list(csv.DictReader(io.StringIO(files["csv"].text)))) == 6
+    assert len(list(csv.DictReader(io.StringIO(files["options"].text)))) == 14
+    assert files["parquet"].content[:4] == b"PAR1" and "<svg" in files["html"].text
+    assert browser.get(browser.at("export/pdf")).status_code == 404
+
+
+def test_the_exported_python_makes_the_same_study(browser):
+    answered(browser, 8)
+    code = browser.get(browser.at("export/python")).text
+    namespace = {}
+    exec(code.replace("print(", "result = ("), namespace)
+    real = browser.place.desk(browser.study).study.best
+    assert namespace["result"].params == real.params
+    assert namespace["result"].beats_random == pytest.approx(real.beats_random, abs=1e-3)
+
+
+def test_an_unknown_study_is_a_sentence(browser):
+    for uid in ("f" * 32, "nothing", "taste"):
+        answer = browser.get(f"/api/studies/{uid}/pair")
+        assert answer.status_code == 404 and "no such study" in answer.json()["error"]

@@ -1,0 +1,118 @@
+"""Looking ahead changes nothing: the pair after an answer is the same whether somebody computed it before or not."""
+
+import asyncio
+
+import pytest
+
+from kappasharp.app import thinking
+from kappasharp.app.crew import Crew
+from kappasharp.app.desk import Desk
+from kappasharp.app.gallery import Gallery
+from kappasharp.study import studies
+from kappasharp.study.events import ANSWERS
+from tests.page.doubles import AtOnce
+
+SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0), "mode": ["soft", "hard", "wild"]}
+SCRIPT = ["a", "b", "a", "tie", "a", "b", "skip", "b", "a", "a"]
+
+
+def told(study, answers):
+    for answer in answers:
+        study.tell(study.ask(), answer)
+    return study
+
+
+def asked(study):
+    """Every pair that was asked, as it is stored."""
+    return [event for _, event in study.history.asked.values()]
+
+
+@pytest.mark.parametrize("method", ["baseline", "adaptive", "connected"])
+def test_the_pair_computed_ahead_is_the_pair_asked(method):
+    study = told(studies.create_study(SPACE, storage="sqlite://", method=method, first_pairs=3), SCRIPT[:6])
+    pair = study.ask()
+    at = thinking.snapshot(study)
+    ahead = {answer: thinking.next_pair_after(at, "me", pair.number, answer) for answer in ANSWERS}
+    for answer in ANSWERS:
+        study.tell(pair, answer, seconds=2.0)
+        assert study.propose() == ahead[answer]
+        study.undo()
+        pair = study.ask()
+        assert pair.number == at.opened()[1].open["me"]
+        # An undo is an event too; what rests on fewer events is looked at again.
+        at = thinking.snapshot(study)
+        ahead = {answer: thinking.next_pair_after(at, "me", pair.number, answer) for answer in ANSWERS}
+
+
+def test_a_study_with_real_workers_asks_what_a_study_without_them_asks():
+    """Two processes with a thread each, and every event stored just as `ask` and `tell` store it."""
+    plain = told(studies.create_study(SPACE, storage="sqlite://", study_name="s", first_pairs=3), SCRIPT)
+    plain.ask()
+    ahead = studies.create_study(SPACE, storage="sqlite://", study_name="s", first_pairs=3)
+    taken = []
+
+    async def whole_study():
+        crew = Crew(2)
+        desk = Desk(ahead, None, crew, Gallery(crew))
+        take = desk.speculation.take
+
+        async def noted(*given):
+            found = await take(*given)
+            taken.append(found)
+            return found
+
+        desk.speculation.take = noted
+        try:
+            pair = await desk.pair("me")
+            for answer in SCRIPT:
+                await asyncio.gather(*desk._tasks)
+                _, pair = await desk.answer("me", pair.number, answer, 1.0)
+        finally:
+            desk.close()
+            crew.close()
+
+    asyncio.run(whole_study())
+    assert asked(ahead) == asked(plain)
+    # Ties and skips are looked ahead for only after a while; the likely answers always.
+    assert len(taken) == len(SCRIPT)
+    assert all(found is not None for found, answer in zip(taken, SCRIPT, strict=True) if answer in ("a", "b"))
+
+
+def test_an_answer_of_another_voter_makes_what_was_computed_stale():
+    study = told(studies.create_study(SPACE, storage="sqlite://", first_pairs=3), SCRIPT[:5])
+    mine, theirs = study.ask("me"), study.ask("you")
+    at = thinking.snapshot(study)
+    ahead = thinking.next_pair_after(at, "me", mine.number, "a")
+    study.tell(theirs, "b")
+    study.tell(mine, "a")
+    again = study.propose()
+    pair = study.ask("me", proposed=ahead)
+    stored = study.history.asked[pair.number][1]
+    assert stored == again and stored.after != ahead.after
+
+
+def test_a_pair_in_the_queue_comes_first_whatever_was_computed():
+    study = told(studies.create_study(SPACE, storage="sqlite://", first_pairs=3), SCRIPT[:5])
+    mine = study.ask()
+    ahead = thinking.next_pair_after(thinking.snapshot(study), "me", mine.number, "a")
+    study.tell(mine, "a")
+    study.enqueue(mine.a | {"x": 0.25}, mine.b | {"x": 0.75})
+    assert study.ask(proposed=ahead).origin == "queue"
+
+
+def test_voters_are_looked_ahead_for_together():
+    async def two():
+        study = studies.create_study(SPACE, storage="sqlite://", first_pairs=50)
+        crew = AtOnce(1)
+        desk = Desk(study, None, crew, Gallery(crew))
+        pairs = {voter: await desk.pair(voter) for voter in ("ann", "ben")}
+        for _ in range(4):
+            for voter, pair in list(pairs.items()):
+                _, pairs[voter] = await desk.answer(voter, pair.number, "a", None)
+                await asyncio.gather(*desk._tasks)
+        numbers = {voter: desk.speculation._ahead[voter].number for voter in pairs}
+        desk.close()
+        return numbers, study.history.number
+
+    numbers, last = asyncio.run(two())
+    assert numbers == {"ann": last, "ben": last}
