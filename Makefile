@@ -38,12 +38,13 @@ $(VENV)/.node: tests/page/package.json tests/page/package-lock.json | $(VENV)/.d
 CHROMIUM = $(or $(KAPPASHARP_CHROMIUM),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ROOT = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
+APT = $(ROOT) apt-get install -y --no-install-recommends \
+	$$([ -n "$(CHROMIUM)" ] || echo chromium) $$(command -v npm >/dev/null || echo npm)
+
 browser:
 	@if [ -n "$(CHROMIUM)" ] && command -v npm >/dev/null; then :; \
 	elif command -v apt-get >/dev/null; then \
-	  $(ROOT) apt-get install -y --no-install-recommends \
-	    $$([ -n "$(CHROMIUM)" ] || echo chromium) $$(command -v npm >/dev/null || echo npm) \
-	    || { echo "Chromium and npm could not be installed; 'apt-get update' may help."; exit 1; }; \
+	  $(APT) || { $(ROOT) apt-get update && $(APT); } || { echo "Chromium and npm could not be installed."; exit 1; }; \
 	else echo "The page's tests need Chromium and npm. Install both, or name a Chromium in KAPPASHARP_CHROMIUM."; exit 1; fi
 
 demo: $(VENV)/.run
