@@ -1,6 +1,7 @@
 """The pictures of the documentation, from one command: `make figures`. Each is stamped with what made it."""
 
 import sys
+import tempfile
 from pathlib import Path
 
 import matplotlib
@@ -18,50 +19,48 @@ INK, WINNER, LOSER, PALE = "#1f2933", "#0b7a75", "#d1495b", "#9aa5b1"
 QUESTIONS, SEED = 30, 1
 
 
-def tuned():
-    state = demo.start(SEED, "adaptive", "modern")
-    best = [float(demo.score(state.points[0]).max())]
-    for after, step in demo.tune(state, QUESTIONS):
-        state = after
-        best.append(step.best_score)
-    return state, best
+def tuned(folder):
+    """The demonstration's study, and the best hidden score after each answer."""
+    study = demo.start(Path(folder), SEED)
+    return study, [step.best_score for step in demo.tune(study, QUESTIONS)]
 
 
-def landscape(axis, state):
+def landscape(axis, study):
     """What the answers taught: the posterior mean over two gains, the third at the best design's."""
-    model = ks.fit(state.points[0], state.comparisons[0], method=state.method, preset=state.preset)
-    points = state.points[0]
-    centre = points[model.utility.argmax()]
+    model, space = study.model(), study.space
+    points = model.state.points[0]
+    centre = points[model.surrogate.utility.argmax()]
     grid = torch.linspace(0, 1, 60, dtype=torch.float64)
     first, third = torch.meshgrid(grid, grid, indexing="xy")
     where = torch.stack([first, centre[1].expand_as(first), third], -1).reshape(-1, 3)
-    mean = torch.cat([model.posterior(part).mean for part in where.split(600)])
-    gains = demo.gains_of(where).reshape(60, 60, 3)
+    mean = torch.cat([model.surrogate.posterior(part).mean for part in where.split(600)])
+    gains = torch.stack([demo.gains_of(space.decode(point.tolist())) for point in where]).reshape(60, 60, 3)
     axis.contourf(gains[..., 0], gains[..., 2], mean.reshape(60, 60), levels=14, cmap="YlGnBu")
-    for winner, loser in state.comparisons[0].tolist():
-        ends = demo.gains_of(points[[loser, winner]])
+    for one in study.history.counted():
+        winner, loser = (demo.gains_of(study.history.options[number]) for number in one.ordered)
+        ends = torch.stack([loser, winner])
         axis.plot(ends[:, 0], ends[:, 2], color=INK, lw=0.7, alpha=0.5)
         axis.plot(*ends[0, [0, 2]], "o", ms=4, mfc="white", mec=LOSER, mew=1.1)
         axis.plot(*ends[1, [0, 2]], "o", ms=4, color=WINNER)
-    best = demo.gains_of(centre)
+    best = demo.gains_of(study.best_params)
     axis.plot(best[0], best[2], "*", ms=16, color="#f2b134", mec=INK, mew=0.8)
     axis.set(xscale="log", yscale="log", xlabel="proportional gain", ylabel="derivative gain")
     axis.set_title("Every answer links two designs", loc="left", fontsize=11)
 
 
-def responses(axis, state):
+def responses(axis, study):
     """The step response of the first designs and of the one found."""
     time = torch.linspace(0, demo.SECONDS, demo.STEPS)
-    for point in state.points[0][: demo.FIRST_POINTS]:
-        axis.plot(time, demo.step_response(point)[0], color=PALE, lw=1)
-    axis.plot(time, demo.conclude(state).response, color=WINNER, lw=2.4)
+    for design in study.history.options[: 2 * study.definition.first_pairs]:
+        axis.plot(time, demo.step_response(demo.gains_of(design))[0], color=PALE, lw=1)
+    axis.plot(time, demo.step_response(demo.gains_of(study.best_params))[0], color=WINNER, lw=2.4)
     axis.axhline(1, color=INK, lw=0.6, ls=":")
     axis.set(xlabel="seconds", ylabel="position", ylim=(0, 2))
-    axis.set_title("Random controllers, and the one found", loc="left", fontsize=11)
+    axis.set_title("The first controllers, and the one found", loc="left", fontsize=11)
 
 
 def progress(axis, best):
-    axis.step(range(len(best)), best, where="post", color=WINNER, lw=2)
+    axis.step(range(1, len(best) + 1), best, where="post", color=WINNER, lw=2)
     axis.set(xlabel="questions answered", ylabel="best hidden score so far")
     axis.set_title("Nobody ever said a number", loc="left", fontsize=11)
 
@@ -113,12 +112,17 @@ def main():
     OUT.mkdir(exist_ok=True)
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": INK})
     treatments()
-    state, best = tuned()
+    with tempfile.TemporaryDirectory() as folder:
+        tuning(*tuned(folder))
+
+
+def tuning(study, best):
+    """The picture of the front page."""
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.7), width_ratios=[1.15, 1, 0.85])
-    landscape(axes[0], state)
-    responses(axes[1], state)
+    landscape(axes[0], study)
+    responses(axes[1], study)
     progress(axes[2], best)
-    stamp = f"kappasharp {ks.__version__}, {QUESTIONS} questions, adaptive, modern, seed {SEED}: make figures"
+    stamp = f"kappasharp {ks.__version__}, {QUESTIONS} questions, baseline, modern, seed {SEED}: make figures"
     save(figure, "tuning.png", stamp)
 
 

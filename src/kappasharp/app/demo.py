@@ -8,17 +8,16 @@ import torch
 from torch import Tensor
 
 from kappasharp.app import charts, report
+from kappasharp.app.examples import pid
 from kappasharp.errors import StorageError
 from kappasharp.streams import stream
 from kappasharp.study import studies
 from kappasharp.study.events import Answer
 from kappasharp.study.history import Pair
-from kappasharp.study.parameters import Float
 from kappasharp.study.study import Study
 
-# The controller's gains and their ranges, on a logarithmic scale.
-GAINS = {"proportional": (0.5, 12.0), "integral": (0.1, 4.0), "derivative": (0.1, 6.0)}
-SECONDS, STEPS = 12.0, 600
+GAINS = pid.SPACE
+SECONDS, STEPS = pid.SECONDS, pid.STEPS
 SETTLING_TIME = 3.0
 # The person cannot tell responses apart whose scores differ by much less than this.
 PERSON_NOISE = 0.05
@@ -39,21 +38,10 @@ def gains_of(design: Mapping[str, Any]) -> Tensor:
 
 
 def step_response(gains: Tensor) -> tuple[Tensor, Tensor]:
-    """Position and actuator force (…, STEPS) after a unit step: a mass on a spring behind an actuator with lag."""
-    kp, ki, kd = gains.unbind(-1)
-    dt = SECONDS / STEPS
-    position, speed, force, integral = (torch.zeros_like(kp) for _ in range(4))
-    track = []
-    for _ in range(STEPS):
-        error = 1.0 - position
-        integral = (integral + error * dt).clamp(-5.0, 5.0)
-        command = (kp * error + ki * integral - kd * speed).clamp(-8.0, 8.0)
-        force = force + dt / 0.15 * (command - force)
-        speed = speed + dt * (force - 0.6 * speed - 1.0 * position)
-        position = position + dt * speed
-        track.append(torch.stack([position, force]))
-    position, force = torch.stack(track, -1)
-    return position, force
+    """Position and actuator force (…, STEPS) after a unit step."""
+    tracks = [pid.simulate(*row) for row in gains.reshape(-1, len(GAINS)).tolist()]
+    position, force = torch.tensor(tracks, dtype=gains.dtype).unbind(1)
+    return position.reshape(*gains.shape[:-1], STEPS), force.reshape(*gains.shape[:-1], STEPS)
 
 
 def score(gains: Tensor) -> Tensor:
@@ -83,8 +71,7 @@ def start(folder: Path, seed: int, **options: Any) -> Study:
     storage = studies.storage_of(f"sqlite:///{folder / DATABASE}")
     if NAME in {record.name for record in storage.studies()}:
         studies.delete_study(NAME, storage=storage)
-    space = {name: Float(low, high, log=True) for name, (low, high) in GAINS.items()}
-    return studies.create_study(space, storage=storage, study_name=NAME, seed=seed, **options)
+    return studies.create_study(GAINS, storage=storage, study_name=NAME, seed=seed, **options)
 
 
 def tune(study: Study, questions: int) -> Iterator[Progress]:

@@ -9,7 +9,7 @@ SPACE = {
 }
 SECONDS, STEPS = 12.0, 600
 SETTLED = 0.05
-WIDTH, TOP, MIDDLE, BOTTOM = 560.0, 16.0, 250.0, 340.0
+WIDTH, TOP, MIDDLE, BOTTOM = 560.0, 48.0, 262.0, 352.0
 LEFT, RIGHT = 46.0, 14.0
 HIGHEST, STRONGEST = 1.8, 8.0
 
@@ -68,7 +68,7 @@ def render(params: dict[str, Any]) -> str:
         return MIDDLE - min(max(value, 0.0), HIGHEST) / HIGHEST * (MIDDLE - TOP)
 
     def pushed(value: float) -> float:
-        return BOTTOM - 18 - value / STRONGEST * 56
+        return BOTTOM - 38 - value / STRONGEST * 34
 
     path = " ".join(f"{across(i):.1f},{up(v):.1f}" for i, v in enumerate(positions) if i % 2 == 0)
     force = " ".join(f"{across(i):.1f},{pushed(v):.1f}" for i, v in enumerate(forces) if i % 2 == 0)
@@ -82,8 +82,8 @@ def render(params: dict[str, Any]) -> str:
         for i in range(0, STEPS + 1, STEPS // 4)
     )
     words = "".join(
-        f'<text x="{x}" y="{MIDDLE - 34}" text-anchor="end">{name}</text>'
-        f'<text x="{x}" y="{MIDDLE - 17}" text-anchor="end" class="value">{value}</text>'
+        f'<text x="{x}" y="14" text-anchor="end">{name}</text>'
+        f'<text x="{x}" y="31" text-anchor="end" class="value">{value}</text>'
         for x, (name, value) in zip((256, 396, 536), measures(positions).items(), strict=True)
     )
     band = up(1 + SETTLED)
