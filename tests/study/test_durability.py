@@ -82,6 +82,23 @@ def test_two_processes_that_ask_for_one_voter_get_one_pair(shared, url):
     assert len({study.ask("me").number for study in (shared, *others)}) == 1
 
 
+def test_threads_share_a_database_in_memory():
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+    storage = Storage("sqlite://")
+    studies = [
+        ks.create_study({"x": (0.0, 1.0)}, storage=storage, study_name=f"s{i}", first_pairs=99) for i in range(4)
+    ]
+
+    def vote(study):
+        for _ in range(20):
+            study.tell(study.ask(), "a")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(vote, studies))
+    assert [len(study.history.counted()) for study in studies] == [20] * 4
+
+
 def test_threads_share_a_study(shared):
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 

@@ -8,9 +8,10 @@ import hashlib
 import json
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -43,10 +44,13 @@ class Storage:
 
     def __init__(self, url: str, *, busy_seconds: float = BUSY_SECONDS) -> None:
         self.url = _readable(url)
+        self._alone: AbstractContextManager[Any] = nullcontext()
         with self._in_words():
             self._engine = _engine(url, busy_seconds)
             # Connections go back when nobody holds the storage any more.
             weakref.finalize(self, self._engine.dispose)
+            if isinstance(self._engine.pool, StaticPool):
+                self._alone = RLock()
             self._writing = self._engine.execution_options(writing=True)
             with self._engine.begin() as connection:
                 ready = schema.version(connection) == schema.VERSION
@@ -132,9 +136,10 @@ class Storage:
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
-        """The database's own errors as sentences."""
+        """The database's own errors as sentences; in memory, where there is one connection, one thread at a time."""
         try:
-            yield
+            with self._alone:
+                yield
         except IntegrityError:
             raise
         except ModuleNotFoundError as error:
