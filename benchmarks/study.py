@@ -71,7 +71,12 @@ def long_study(folder):
     opened = time.perf_counter() - start
     start = time.perf_counter()
     again.ask()
-    return opened, time.perf_counter() - start
+    asked = time.perf_counter() - start
+    pair = again.ask()
+    start = time.perf_counter()
+    again.tell(pair, "a")
+    again.ask()
+    return opened, asked, time.perf_counter() - start
 
 
 def study():
@@ -83,12 +88,12 @@ def study():
             found = turns(folder, kind, space)
             for part, value in zip((median, longest, best), found, strict=True):
                 part[kind] = round(1e3 * value, 1)
-        opened, asked = long_study(folder)
+        long = dict(zip(("open", "ask", "turn"), long_study(folder), strict=True))
     return {
         "study_turn_ms": median,
         "study_turn_longest_ms": longest,
         "study_best_ms": best,
-        "study_500_s": {"open": round(opened, 3), "ask": round(asked, 3)},
+        "study_500_s": {name: round(value, 3) for name, value in long.items()},
     }
 
 
