@@ -46,6 +46,9 @@ class Desk:
         """Store an answer; when this returns it is durable, and the next pair is open."""
         await self._check_voter(voter, number)
         done = await off_loop(lambda: self.study.tell(number, answer, seconds=seconds))
+        if not self.thinkers.is_warm:
+            # Workers take seconds to start; a first pair is computed sooner than they would.
+            self.speculation.drop(voter)
         proposed = await self.speculation.take(voter, done.event - 1, number, answer)
         pair = await self._ask(voter, proposed)
         self._look_ahead(pair)

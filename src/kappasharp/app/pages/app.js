@@ -139,4 +139,8 @@ addEventListener("hashchange", () => {
   void show().then(() => main.focus({ preventScroll: true }));
 });
 addEventListener("keydown", key);
+addEventListener("blur", () => {
+  // A click inside a user's page takes the keys with it.
+  if (document.activeElement?.tagName === "IFRAME") page.say("The keys are in the picture now. Click beside it to answer by key.");
+});
 void begin();

@@ -195,7 +195,7 @@ async function challenge(page, whom, params, option) {
   try {
     await post(at(study.id, "challenge"), { params, option, voter: page.voter });
     page.go("compare");
-    setTimeout(() => page.say(`The duel with ${whom} comes after the pair that is open now.`, "good"), 300);
+    setTimeout(() => page.say(`The duel with ${whom} comes after the pair that is open now, for whoever is asked next.`, "good"), 300);
   } catch (error) {
     page.say(sentence(error), "bad");
   }

@@ -79,21 +79,16 @@ class Compare {
   }
 
   async begin() {
-    try {
+    await this.attempt(async () => {
       const found = await get(at(this.study.id, `pair?voter=${encodeURIComponent(this.page.voter)}`));
       await this.show(found.pair);
-    } catch (error) {
-      this.page.say(sentence(error), "bad");
-    }
+    }, "No pair.");
   }
 
   /** @param {Pair} pair */
   async show(pair) {
-    const slow = setTimeout(() => (this.waiting.hidden = false), 400);
     const cards = await Promise.all(SIDES.map((side) => this.card(pair, side)));
-    clearTimeout(slow);
     if (this.gone) return;
-    this.waiting.hidden = true;
     this.pair = pair;
     this.table.replaceChildren(...cards);
     this.table.dataset.pair = String(pair.number);
@@ -106,7 +101,6 @@ class Compare {
     // Pictures of what may come, then the figures: both while the person looks.
     void prefetch(this.page).finally(() => this.showStanding(pair));
   }
-
 
   /**
    * @param {Pair} pair
@@ -199,6 +193,7 @@ class Compare {
    * @param {string} failure
    */
   async attempt(action, failure) {
+    const slow = setTimeout(() => (this.waiting.hidden = false), 400);
     try {
       await action();
     } catch (error) {
@@ -209,6 +204,8 @@ class Compare {
         this.page.say(`${failure} ${sentence(error)}`, "bad");
       }
     } finally {
+      clearTimeout(slow);
+      this.waiting.hidden = true;
       this.busy = false;
       delete this.table.dataset.chosen;
     }

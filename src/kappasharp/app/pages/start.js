@@ -74,6 +74,11 @@ class Form {
       this.asText = text;
       this.table.hidden = text;
       this.text.hidden = !text;
+      // The text has its own.
+      for (const one of [this.name, this.method]) {
+        one.hidden = text;
+        for (const label of one.labels ?? []) label.hidden = text;
+      }
       choose.replaceChildren(
         button("As a table", () => turn(false), { pressed: !text }),
         button("As TOML", () => turn(true), { pressed: text }));
@@ -141,10 +146,12 @@ class Form {
     for (const row of this.rows.rows) {
       const value = (/** @type {string} */ one) => /** @type {HTMLInputElement} */ (row.querySelector(`.${one}`)).value;
       const kind = value("kind");
+      if (value("name") in parameters) throw new Error(`Two parameters are called “${value("name")}”; give one of them another name.`);
       const words = value("choices").split(",").map((one) => plain(one.trim())).filter((one) => one !== "");
       if (kind === "categorical") parameters[value("name")] = { choices: words };
       else if (kind === "fixed") parameters[value("name")] = { value: words[0] ?? "" };
       else {
+        if (value("low") === "" || value("high") === "") throw new Error(`“${value("name")}” needs a number in From and in To.`);
         const log = /** @type {HTMLInputElement} */ (row.querySelector(".log")).checked;
         parameters[value("name")] = { type: kind, low: Number(value("low")), high: Number(value("high")), log };
       }
