@@ -30,6 +30,9 @@ from kappasharp.study.space import Design
 
 # Where the first choice will not do: so many promising designs are paired with one another, out of so many drawn.
 SHORTLIST, POOL = 40, 128
+# The fit starts from the last one's end, and at every second answer from the prior's mode too: that takes as long
+# again, and ended more than 1e-3 nats higher in 2 of 222 fits of six problems.
+COLD_EVERY = 2
 # A start pair that cannot be told apart is drawn again, so often.
 DRAWS = 64
 
@@ -97,6 +100,7 @@ def _state(definition: Definition, history: History, found: Data) -> State:
     memo = history.memo(pairs.shape[1])
     theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
     preset = with_threshold(definition.preset, found.answers, theta)
+    preset = replace(preset, cold_fit=preset.cold_fit and pairs.shape[1] % COLD_EVERY == 0)
     state = loop.init(X, pairs, method=definition.method, preset=preset, seeds=definition.seed, ties=ties)
     state = replace(
         state, step=max(pairs.shape[1] - definition.first_pairs, 0), lattice=definition.space.lattice, theta=theta
