@@ -269,6 +269,7 @@ BARS = {
     "drop_in_disagreement": ("≤ 1e-4", lambda v: v <= 1e-4),
     "map_unconverged": ("0 / < 0.001", lambda v: v["float64"] == 0 and v["float32"] < 1e-3),
     "study_turn_ms": ("≤ 100", lambda v: v["float"] <= 100),
+    "study_fit_not_worse": ("≥ 0.98", lambda v: v >= 0.98),
     "study_500_s": ("≤ 2 each", lambda v: max(v.values()) <= 2),
     "page_turn_ms": ("≤ 100", lambda v: v <= 100),
     "page_quick_turn_ms": ("≤ 400", lambda v: v <= 400),

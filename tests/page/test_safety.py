@@ -153,12 +153,16 @@ MALFORMED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", POSTS)
-@pytest.mark.parametrize("body", MALFORMED, ids=range(len(MALFORMED)))
+def _right_for(path, body):
+    """To ask again takes a pair and a voter; what is wrong with an answer beside them is nothing to it."""
+    return path.endswith("/again") and b'{"pair": 1, ' in body and b'"me"' in body
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [(path, body) for path in POSTS for body in MALFORMED if not _right_for(path, body)]
+)
 def test_a_malformed_body_is_a_sentence_and_changes_nothing(browser, path, body):
     browser.pair()
-    if path.endswith("/again") and b'{"pair": 1, ' in body and b'"me"' in body:
-        pytest.skip("right for this address")
     before = events(browser.place)
     answer = browser.request("POST", filled(browser, path), content=body, headers=WRITE)
     assert 400 <= answer.status_code < 500, answer.text

@@ -14,6 +14,7 @@ from kappasharp.study import certainty, questions
 from kappasharp.study.certainty import Best, groups
 from kappasharp.study.events import Asked, Queued
 from kappasharp.study.history import History
+from kappasharp.study.history import moments as spread
 from kappasharp.study.slices import slices
 from kappasharp.study.study import Study
 
@@ -102,8 +103,7 @@ def _best(best: Best) -> str:
 def past(study: Study) -> list[Moment]:
     """The certainty at up to CHECKPOINTS moments, from the study's own events: each as it was then."""
     stored = study.storage.read(study.record, 0, study.through)
-    total = len(study.history.counted())
-    wanted = {round(1 + i * (total - 1) / (CHECKPOINTS - 1)) for i in range(CHECKPOINTS)} if total > 1 else {total}
+    wanted = spread(len(study.history.counted()), CHECKPOINTS)
     # What was undone or amended counts as it reads now: the last event that left so many answers.
     last, history = {}, History(study.record.uid)
     for one in stored:

@@ -12,6 +12,7 @@ from kappasharp.methods.threshold import with_threshold
 from kappasharp.study import questions
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
+from kappasharp.study.history import moments as spread
 
 # A fit each: no more moments of the past than this are looked at.
 MOMENTS = 24
@@ -46,10 +47,7 @@ class Noted(NamedTuple):
 
 def moments(definition: Definition, history: History) -> list[Moment]:
     """The past in steps, from the answers as they stand now; the last is the present."""
-    total = len(history.counted())
-    if not total:
-        return []
-    wanted = sorted({round(1 + i * (total - 1) / (MOMENTS - 1)) for i in range(MOMENTS)} if total > 1 else {1})
+    wanted = spread(len(history.counted()), MOMENTS)
     return [_moment(definition, history, count) for count in wanted]
 
 

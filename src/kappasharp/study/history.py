@@ -160,6 +160,13 @@ class History:
         one.answer, one.amended = event.answer, True
 
 
+def moments(total: int, most: int) -> list[int]:
+    """Numbers of answers from 1 to `total`, all of them or `most` spread evenly, the last among them."""
+    if total <= 1:
+        return list(range(1, total + 1))
+    return sorted({round(1 + i * (total - 1) / (most - 1)) for i in range(most)})
+
+
 def design_key(design: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
     """What tells designs apart."""
     # 1, 1.0 and True are one key to Python; a design of a study has one type for each parameter, but choices may mix.
