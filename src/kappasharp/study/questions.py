@@ -31,7 +31,7 @@ from kappasharp.study.space import Design
 # Where the first choice will not do: so many promising designs are paired with one another, out of so many drawn.
 SHORTLIST, POOL = 40, 128
 # The fit starts from the last one's end, and at every second answer from the prior's mode too, which takes as long
-# again and seldom ends higher: `study_fit_not_worse` of benchmarks/study.py counts how seldom.
+# again and seldom ends higher: `make bench` counts how seldom (`study_fit_not_worse`).
 COLD_EVERY = 2
 # A start pair that cannot be told apart is drawn again, so often.
 DRAWS = 64
