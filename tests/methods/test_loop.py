@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.core import activation, posterior
+from kappasharp.acquisition import eubo, region
+from kappasharp.core import activation, comparisons, posterior, spectral
 from kappasharp.core.activation import Gate, Rule
-from kappasharp.methods import surrogate
+from kappasharp.methods import loop, shaping, surrogate
 
 
 def utility(points):
@@ -44,9 +45,10 @@ def test_every_method_of_the_registry_runs_certified(method):
     assert all(set(info.status) == {"ok"} for info in infos)
     assert all(bool(info.map_converged.all()) for info in infos)
     corrected = ks.METHODS[method].gate.rule is Rule.ALWAYS and ks.METHODS[method].gate.first_step <= 10
-    assert bool(infos[-1].active.all()) is corrected
-    assert bool((infos[-1].strength > 0).all()) is corrected
-    fresh = 1 if method in ("connected", "ep_ei", "gibbs_ei") else 2
+    if ks.METHODS[method].gate.rule is not Rule.VALIDATED:
+        assert bool(infos[-1].active.all()) is corrected
+        assert bool((infos[-1].strength > 0).all()) is corrected
+    fresh = 1 if method in ("connected", "incumbent", "ep_ei", "gibbs_ei") else 2
     assert state.points.shape[1] == 6 + 10 * fresh
 
 
@@ -113,8 +115,8 @@ def test_an_open_gate_shifts_the_map_only_and_a_closed_one_nothing():
     answers = surrogate.Answers(state.points, state.comparisons)
     plain = surrogate.fit(model, answers)
     choice = state.method.correction
-    closed = surrogate.correct(model, plain, choice, torch.tensor([False, False]))
-    half_open = surrogate.correct(model, plain, choice, torch.tensor([True, False]))
+    closed = shaping.correct(model, plain, choice, torch.tensor([False, False]))
+    half_open = shaping.correct(model, plain, choice, torch.tensor([True, False]))
     assert torch.equal(closed.posterior.beta, plain.posterior.beta)
     assert torch.equal(half_open.posterior.beta[1], plain.posterior.beta[1])
     shift = (half_open.map.f - plain.map.f).abs().amax(-1)
@@ -127,7 +129,7 @@ def test_metric_only_ends_at_the_plain_map():
     state = start(2, "metric_only", "paper")
     model, choice = state.preset.model, state.method.correction
     plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons))
-    found = surrogate.correct(model, plain, choice, torch.tensor([True, True]))
+    found = shaping.correct(model, plain, choice, torch.tensor([True, True]))
     assert bool(found.map.dual.converged.all())
     assert torch.allclose(found.map.f, plain.map.f, atol=1e-5)
 
@@ -136,7 +138,7 @@ def test_cov_only_keeps_the_map_and_tightens_every_contrast():
     state = start(1, "cov_only", "paper")
     model, choice = state.preset.model, state.method.correction
     plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons))
-    found = surrogate.correct(model, plain, choice, torch.tensor([True]))
+    found = shaping.correct(model, plain, choice, torch.tensor([True]))
     assert torch.equal(found.posterior.beta, plain.posterior.beta)
     X, Y = torch.rand(1, 40, 2), torch.rand(1, 40, 2)
     tight, wide = (posterior.contrast(p, X, Y).variance for p in (found.posterior, plain.posterior))
@@ -150,7 +152,7 @@ def test_jitter_and_diagonal_spread_the_calibrated_strength_evenly():
     for name in ("static", "diagonal", "jitter"):
         model = state.preset.model
         plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons))
-        corrections[name] = surrogate.correct(model, plain, ks.METHODS[name].correction, torch.tensor([True]))
+        corrections[name] = shaping.correct(model, plain, ks.METHODS[name].correction, torch.tensor([True]))
     r = corrections["static"].correction
     assert torch.allclose(corrections["jitter"].correction, r.mean().expand_as(r))
     eta = corrections["static"].calibration.eta
@@ -201,3 +203,49 @@ def test_the_loop_finds_a_better_design_than_it_started_with():
     state, _ = drive(start(2, "adaptive"), 12)
     best = utility(state.points).amax(-1)
     assert bool((best > -0.01).all())
+
+
+def test_a_validated_gate_opens_exactly_where_the_correction_predicts_answers_left_out_better():
+    state, _ = drive(start(6, "auto", "paper"), 9)
+    model, choice = state.preset.model, state.method.correction
+    everywhere = torch.ones(6, dtype=torch.bool)
+    with torch.inference_mode():
+        plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons))
+        always = shaping.correct(model, plain, choice, everywhere)
+        found = shaping.correct(model, plain, choice, everywhere, validated=True)
+        A = comparisons.congruence(plain.C, plain.K) / model.likelihood.scale**2
+        divisor = (1.0 + always.calibration.eta)[:, None, None]
+        gain = spectral.left_out(A / divisor, always.map.dual, 0.0) - spectral.left_out(A, plain.map.dual, 0.0)
+    assert found.active.tolist() == (gain.sum(-1) > 0).tolist()
+    for run in range(6):
+        used = always if found.active[run] else plain
+        assert torch.equal(found.map.f[run], used.map.f[run])
+        assert torch.equal(found.posterior.beta[run], used.posterior.beta[run])
+
+
+def test_questions_within_reach_lie_in_the_box_around_the_best_design_seen():
+    preset = replace(ks.PRESETS["modern"], reach=0.1)
+    state, _ = drive(start(3, "baseline", preset), 2)
+    question, _, _ = ks.ask(state)
+    learnt = loop.learn(state)
+    low, high = region.around_best(learnt.corrected.posterior, 0.1)
+    assert bool(((question.points >= low.unsqueeze(1)) & (question.points <= high.unsqueeze(1))).all())
+    assert bool(((high - low).log().mean(-1).exp() <= 0.2 + 1e-12).all())
+    assert region.around_best(learnt.corrected.posterior, 0.0) is None
+
+
+def test_exploration_multiplies_the_deviation_that_eubo_sees():
+    state = start(1, "baseline")
+    learnt = loop.learn(state)
+    fitted = learnt.corrected.posterior
+    pair = torch.tensor([[0.1, 0.2, 0.8, 0.7]], dtype=torch.float64)
+    objective = eubo.NegativeEubo(eubo.explored(eubo.prepare(fitted), 1.7), 1, "improvement")
+    contrast = posterior.contrast(fitted, pair[:, :2].unsqueeze(0), pair[:, 2:].unsqueeze(0))
+    expected = eubo.closed_form(contrast.mean, 1.7 * contrast.variance.sqrt())
+    value, gradient = objective(pair)
+    assert float(-value) == pytest.approx(float(expected), rel=1e-9)
+    for j in range(4):
+        step = torch.zeros_like(pair)
+        step[:, j] = 1e-6
+        slope = (objective(pair + step)[0] - objective(pair - step)[0]) / 2e-6
+        assert float(gradient[0, j]) == pytest.approx(float(slope), rel=1e-5, abs=1e-7)

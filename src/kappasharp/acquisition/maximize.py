@@ -34,6 +34,7 @@ class Maximizer:
 MAXIMIZERS = {
     "paper": Maximizer(raw=32, starts=4, finalists=4, from_pool=False),
     "default": Maximizer(raw=128, starts=12, finalists=4, from_pool=True),
+    "thorough": Maximizer(raw=512, starts=32, finalists=16, from_pool=True, sorting_rounds=24),
 }
 # Points around the best designs seen: so many designs, so many copies of each, at these distances.
 INCUMBENTS, COPIES = 6, 24
@@ -61,6 +62,9 @@ class Request(NamedTuple):
     anchor: Tensor | None = None
     hints: Tensor | None = None
     lattice: Lattice | None = None
+    # The posterior deviation is taken so many times; and where the search is confined to, (runs, d) each.
+    exploration: float = 1.0
+    box: tuple[Tensor, Tensor] | None = None
 
 
 def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Proposal:
@@ -69,6 +73,8 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     # In units of each run's prior deviation, so that one tolerance means the same in every run.
     unit = whole.outputscale.sqrt()
     prepared = whole._replace(outputscale=torch.ones_like(unit), weights=whole.weights / unit.unsqueeze(-1))
+    if request.exploration != 1.0:
+        prepared = eubo.explored(prepared, request.exploration)
     anchor = request.anchor
     choose = _from_pool if maximizer.from_pool else _from_pairs
     x = choose(fitted, prepared, maximizer, request)
@@ -117,20 +123,37 @@ def _ascend(
     tolerances = descent.Tolerances(
         gradient=1e-2 * GAIN_LEFT, decrease=GAIN_LEFT, max_rounds=max_rounds, longest_step=0.25, group=starts
     )
-    low, high = (torch.zeros_like(x), torch.ones_like(x)) if box is None else box
+    low, high = _cube(x, request) if box is None else box
     return descent.minimize(objective, flat, low.reshape(-1, p), high.reshape(-1, p), tolerances)
 
 
+def _cube(x: Tensor, request: Request) -> tuple[Tensor, Tensor]:
+    """Where the starts (runs, starts, p) may go: the unit cube, or the request's box for every design of a row."""
+    if request.box is None:
+        return torch.zeros_like(x), torch.ones_like(x)
+    low, high = (end.repeat(1, x.shape[-1] // end.shape[-1]).unsqueeze(1).expand_as(x) for end in request.box)
+    return low, high
+
+
 def _draw(request: Request, shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """Uniform numbers, every run's from its own generator."""
-    return torch.stack([uniform(shape, generator, like) for generator in request.generators])
+    """Uniform numbers, every run's from its own generator; one transfer for all."""
+    on_host = torch.empty(0, dtype=torch.float64)
+    return torch.stack([uniform(shape, generator, on_host) for generator in request.generators]).to(like)
+
+
+def _placed(request: Request, points: Tensor) -> Tensor:
+    """Points (runs, k, p) of the unit cube, moved into the request's box; p holds one design or two."""
+    if request.box is None:
+        return points
+    low, high = (end.repeat(1, points.shape[-1] // end.shape[-1]).unsqueeze(1) for end in request.box)
+    return low + (high - low) * points
 
 
 def _from_pairs(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, request: Request) -> Tensor:
     """Starts out of uniform pairs: the best one, and others with odds that grow with their EUBO (Boltzmann)."""
     d = fitted.X.shape[-1]
     width = d if request.anchor is not None else 2 * d
-    raw = _draw(request, (maximizer.raw, width), fitted.X)
+    raw = _placed(request, _draw(request, (maximizer.raw, width), fitted.X))
     objective = NegativeEubo(prepared, maximizer.raw, request.variant, request.anchor)
     value = -objective(raw.reshape(-1, width))[0].reshape(raw.shape[:2])
     standard = (value - value.mean(-1, keepdim=True)) / value.std(-1, keepdim=True).clamp(min=1e-12)
@@ -175,10 +198,11 @@ def _pool(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, request: 
     sizes = torch.logspace(0, 1, COPIES, base=high / low, dtype=torch.float64).to(fitted.X) * low
     offsets = normal_quantile(numbers[:, maximizer.raw : maximizer.raw + count * COPIES])
     around = incumbents.unsqueeze(2) + offsets.reshape(runs, count, COPIES, d) * sizes.unsqueeze(-1)
-    parts = [numbers[:, : maximizer.raw], incumbents, around.reshape(runs, -1, d).clamp(0.0, 1.0)]
+    parts = [_placed(request, numbers[:, : maximizer.raw]), incumbents, around.reshape(runs, -1, d).clamp(0.0, 1.0)]
     if request.hints is not None:
         parts.append(request.hints)
-    return torch.cat(parts, 1)
+    pool = torch.cat(parts, 1)
+    return pool if request.box is None else torch.clamp(pool, *(end.unsqueeze(1) for end in request.box))
 
 
 def normal_quantile(u: Tensor) -> Tensor:

@@ -76,6 +76,8 @@ def _gate(gate: Gate) -> str:
             return f"always, from step {gate.first_step}"
         case Rule.DECISIVE:
             return f"s̄ ≥ {gate.threshold:g}, from step {gate.first_step}"
+        case Rule.VALIDATED:
+            return f"predicts better, step {gate.first_step}"
 
 
 def _box(row: Problem) -> str:

@@ -23,11 +23,12 @@ NEVER_STEP = 2**31
 
 
 class Rule(Enum):
-    """The three ways of deciding whether the correction acts."""
+    """The ways of deciding whether the correction acts; VALIDATED: where it predicts the answers left out better."""
 
     NEVER = "never"
     ALWAYS = "always"
     DECISIVE = "decisive"
+    VALIDATED = "validated"
 
 
 @dataclass(frozen=True)

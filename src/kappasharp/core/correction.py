@@ -31,12 +31,14 @@ ACCURACY = 3e-8
 
 
 class Weights(Enum):
-    """How the correction is spread over the points."""
+    """How the correction is spread: over the points, or in the prior's own metric (see `spectral`)."""
 
     NONE = "none"
     PRIOR_WEIGHTED = "prior_weighted"
     UNIFORM = "uniform"
     TRACE_MATCHED = "trace_matched"
+    SPECTRAL = "spectral"
+    ALIGNED = "aligned"
 
 
 class Placement(Enum):

@@ -63,15 +63,19 @@ def path_weights(z_0: PerComparison, z_1: PerComparison, margin: float, ties: Te
     return torch.where(small, 0.5 * (start.omega + end.omega), quotient)
 
 
-def relative_size(H: PointMatrix, r: Utilities) -> PerRun:
-    """The largest eigenvalue of H^−½ R H^−½: how large the correction is beside the Hessian."""
-    half = torch.linalg.solve_triangular(torch.linalg.cholesky(H), torch.diag_embed(r.sqrt()), upper=False)
-    return torch.linalg.matrix_norm(half, 2).square()
+def relative_size(H: PointMatrix, R: Utilities | PointMatrix) -> PerRun:
+    """The largest eigenvalue of H^−½ R H^−½: how large the correction is beside the Hessian. R may be its diagonal."""
+    L = torch.linalg.cholesky(H)
+    if R.dim() < H.dim():
+        half = torch.linalg.solve_triangular(L, torch.diag_embed(R.sqrt()), upper=False)
+        return torch.linalg.matrix_norm(half, 2).square()
+    left = torch.linalg.solve_triangular(L, R, upper=False)
+    return torch.linalg.eigvalsh(torch.linalg.solve_triangular(L, left.mT, upper=False))[..., -1].clamp(min=0.0)
 
 
-def map_shift(H_bar: PointMatrix, f_0: Utilities, f_1: Utilities, r: Utilities) -> tuple[PerRun, PerRun]:
+def map_shift(H_bar: PointMatrix, f_0: Utilities, f_1: Utilities, R: Utilities | PointMatrix) -> tuple[PerRun, PerRun]:
     """‖f̂_η − f̂₀‖ and its bound μ/(1 + μ) ‖f̂₀‖, both in the norm of the path-averaged Hessian. [prop:bias_bound]"""
-    mu = relative_size(H_bar, r)
+    mu = relative_size(H_bar, R)
     return _norm(H_bar, f_1 - f_0), mu / (1.0 + mu) * _norm(H_bar, f_0)
 
 

@@ -115,13 +115,17 @@ class DimensionScaledLogNormal:
 class Priors:
     """What is believed of the hyperparameters before any answer.
 
-    The output scale is uniform in a box. (BoTorch's SmoothedBoxPrior with σ = 0.01 differs by a wall of that width:
+    The output scale is uniform in a box, or log-normal in it.
+    (BoTorch's SmoothedBoxPrior with σ = 0.01 differs by a wall of that width:
     Departure 2.)
     """
 
     lengthscale: Gamma | DimensionScaledLogNormal
     outputscale: tuple[float, float]
     lengthscale_bounds: tuple[float, float] = (1e-4, 1e3)
+    # Median and log-deviation of a log-normal output scale inside its box; without them it is uniform there.
+    outputscale_median: float = 1.0
+    outputscale_spread: float = math.inf
 
     def bounds(self, like: Parameters) -> tuple[Parameters, Parameters]:
         """Lower and upper ends of theta."""
@@ -138,16 +142,34 @@ class Priors:
 
     def log_density(self, theta: Parameters) -> PerRun:
         """Log prior density at theta, constants left out."""
-        return self.lengthscale.log_density(theta[..., :-1], theta.shape[-1] - 1).sum(-1)
+        log_density = self.lengthscale.log_density(theta[..., :-1], theta.shape[-1] - 1).sum(-1)
+        if math.isinf(self.outputscale_spread):
+            return log_density
+        return log_density - theta[..., -1] - 0.5 * self._standard(theta).square()
 
     def slope(self, theta: Parameters) -> Parameters:
         """Gradient of the log prior density in theta."""
         slope = self.lengthscale.slope(theta[..., :-1], theta.shape[-1] - 1)
-        return torch.nn.functional.pad(slope, (0, 1))
+        if math.isinf(self.outputscale_spread):
+            return torch.nn.functional.pad(slope, (0, 1))
+        last = -1.0 - self._standard(theta) / self.outputscale_spread
+        return torch.cat([slope, last.unsqueeze(-1)], -1)
+
+    def _standard(self, theta: Parameters) -> PerRun:
+        return (theta[..., -1] - math.log(self.outputscale_median)) / self.outputscale_spread
 
 
 PRIORS = {
     "botorch_0_6": Priors(Gamma(1.2, 0.5), (1.0, 4.0)),
     "botorch_0_18": Priors(Gamma(2.4, 2.7), (1e-2, 1e2)),
     "dimension_scaled": Priors(DimensionScaledLogNormal(), (1e-2, 1e2)),
+    # Candidates of docs/results/what-wins.md: a smaller or softer box for the output scale, other length scales.
+    "outputscale_to_4": Priors(Gamma(2.4, 2.7), (1e-2, 4.0)),
+    "outputscale_to_10": Priors(Gamma(2.4, 2.7), (1e-2, 10.0)),
+    "outputscale_to_30": Priors(Gamma(2.4, 2.7), (1e-2, 30.0)),
+    "outputscale_to_1000": Priors(Gamma(2.4, 2.7), (1e-2, 1e3)),
+    "outputscale_near_3": Priors(Gamma(2.4, 2.7), (1e-2, 1e3), outputscale_median=10.0, outputscale_spread=1.0),
+    "short_lengthscale": Priors(Gamma(3.0, 6.0), (1e-2, 1e2)),
+    "firm_lengthscale": Priors(Gamma(6.0, 6.0), (1e-2, 1e2)),
+    "long_lengthscale": Priors(Gamma(3.0, 1.5), (1e-2, 1e2)),
 }

@@ -12,7 +12,7 @@ from enum import Enum
 from itertools import product
 from typing import Any
 
-from kappasharp.core.activation import Gate
+from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.correction import Weights
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab.experiment import Experiment
@@ -121,7 +121,8 @@ def _shape(block: Block) -> str:
         return block.key
     # What corrects nothing may run beside the plain correction: it is that with a gate that never opens.
     correction = KAPPASHARP if method.correction.weights is Weights.NONE else method.correction
-    alike = replace(method, correction=correction, gate=Gate())
+    gate = method.gate if method.gate.rule is Rule.VALIDATED else Gate()
+    alike = replace(method, correction=correction, gate=gate)
     plan = INITIALIZATIONS[block.initialization]
     sizes = (problem_named(block.problem).dimensions, plan.n_points, plan.n_comparisons, block.queries)
     return digest([sizes, plain(alike), plain(block.preset_values), plain(block.person)])

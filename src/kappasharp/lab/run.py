@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.core import activation
+from kappasharp.core.activation import Rule
 from kappasharp.core.correction import Weights
 from kappasharp.lab import peers, provenance
 from kappasharp.lab.grid import Block, plain
@@ -110,7 +111,7 @@ def _begin(blocks: Sequence[Block], start: initial.Start, device: str) -> State:
         seeds=seeds,
         ties=ties,
     )
-    if len(blocks) > 1:
+    if len(blocks) > 1 and method.gate.rule is not Rule.VALIDATED:
         gates = [row.gate for row, block in zip(methods, blocks, strict=True) for _ in block.seeds]
         method = replace(method, gate=activation.side_by_side(gates, state.points))
     return replace(state, method=method)

@@ -157,6 +157,8 @@ def preset(value: Preset) -> Preset:
     _number("noise", value.noise, 0.0, math.inf)
     _number("threshold", value.threshold, 0.0, math.inf, closed=True)
     _number("nugget", value.nugget, 0.0, math.inf, closed=True)
+    _number("exploration", value.exploration, 0.0, math.inf)
+    _number("reach", value.reach, 0.0, math.inf, closed=True)
     return value
 
 

@@ -16,12 +16,13 @@ from kappasharp.core.evidence import Hyperfit, Model
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.posterior import Posterior
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import doors, loop, surrogate
+from kappasharp.methods import doors, loop, shaping, surrogate
 from kappasharp.methods.inference import Inferred, infer
 from kappasharp.methods.method import Acquisition, Method, Preset
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
-from kappasharp.methods.surrogate import Corrected, Fit
+from kappasharp.methods.shaping import Corrected
+from kappasharp.methods.surrogate import Fit
 from kappasharp.streams import stream
 
 
@@ -119,7 +120,7 @@ class Surrogate:
     @torch.no_grad()
     def diagnostics(self) -> Diagnostics:
         """What the answers determine, how well conditioned the fit is and what the correction did."""
-        found = surrogate.diagnose(self._model, self._fit, self._corrected)
+        found = shaping.diagnose(self._model, self._fit, self._corrected)
         return Diagnostics(*(self._shaped(part) for part in found))
 
     def _points(self, value: Any) -> Tensor:
@@ -184,7 +185,7 @@ def hold(X: Tensor, theta: Tensor, known: Conditioned, method: Method, preset: P
 
 def _surrogate(method: Method, preset: Preset, batch: torch.Size, parts: tuple[Fit, Inferred, Corrected]) -> Surrogate:
     plain, inferred, corrected = parts
-    status = surrogate.status(plain, corrected, inferred.converged)
+    status = shaping.status(plain, corrected, inferred.converged)
     return Surrogate(method, preset, batch, status, preset.model, plain, inferred, corrected)
 
 
@@ -201,4 +202,8 @@ def _complete(method: Method, model: Model, plain: Fit, seeds: Sequence[int]) ->
     inferred = infer(method.inference, model, plain, seeds, 1)
     plain = plain._replace(posterior=inferred.posterior)
     active = activation.is_open(gate, gate.first_step, loop.decisiveness(model, plain))
-    return plain, inferred, surrogate.correct(model, plain, method.correction, active)
+    return (
+        plain,
+        inferred,
+        shaping.correct(model, plain, method.correction, active, validated=gate.rule is activation.Rule.VALIDATED),
+    )

@@ -10,18 +10,20 @@ from typing import Any, NamedTuple, TypeVar, cast
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import improvement
+from kappasharp.acquisition import improvement, region
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request, propose
 from kappasharp.core import activation, comparisons, posterior
+from kappasharp.core.activation import Rule
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import doors, surrogate
+from kappasharp.methods import doors, shaping, surrogate
 from kappasharp.methods.inference import Inferred, infer
 from kappasharp.methods.method import Acquisition, Method, Preset, Query
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
-from kappasharp.methods.surrogate import Answers, Corrected, Fit
+from kappasharp.methods.shaping import Corrected
+from kappasharp.methods.surrogate import Answers, Fit
 from kappasharp.streams import stream
 
 FIRST, SECOND, TIE = 0, 1, 2
@@ -152,8 +154,9 @@ def learn(state: State) -> Learnt:
     # line 6
     active = activation.is_open(method.gate, t, s_bar)
     # lines 7 to 13
-    corrected = surrogate.correct(model, fit, method.correction, active)
-    return Learnt(fit, inferred, s_exp, s_bar, active, corrected)
+    validated = method.gate.rule is Rule.VALIDATED
+    corrected = shaping.correct(model, fit, method.correction, active, validated=validated)
+    return Learnt(fit, inferred, s_exp, s_bar, corrected.active, corrected)
 
 
 @torch.inference_mode()
@@ -245,6 +248,8 @@ def _known(state: State, corrected: Corrected) -> Tensor | None:
     """The index of the design that a question must hold in every run; None where both are new."""
     if state.method.acquisition is Acquisition.EXPECTED_IMPROVEMENT:
         return improvement.incumbent(corrected.posterior)
+    if state.method.query is Query.INCUMBENT:
+        return improvement.incumbent(corrected.posterior)
     return state.anchor if state.method.query is Query.ANCHORED else None
 
 
@@ -254,7 +259,8 @@ def _propose(state: State, t: int, corrected: Corrected, known: Tensor | None) -
     rows = torch.arange(len(state.points), device=state.points.device)
     anchor = None if known is None else state.points[rows, known]
     eubo = "improvement" if state.method.acquisition is Acquisition.EXPECTED_IMPROVEMENT else state.preset.eubo
-    request = Request(generators, eubo, anchor, state.hints, state.lattice)
+    box = region.around_best(corrected.posterior, state.preset.reach)
+    request = Request(generators, eubo, anchor, state.hints, state.lattice, state.preset.exploration, box)
     return propose(corrected.posterior, MAXIMIZERS[state.preset.maximizer], request)
 
 
@@ -294,5 +300,5 @@ def _info(state: State, learnt: Learnt, proposal: Proposal) -> Info:
         acquisition_converged=proposal.converged,
         acquisition_rounds=proposal.rounds,
         calibration_fallbacks=calibration.fallbacks,
-        status=surrogate.status(fit, corrected, inferred.converged, proposal.converged),
+        status=shaping.status(fit, corrected, inferred.converged, proposal.converged),
     )

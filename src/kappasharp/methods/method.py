@@ -20,13 +20,14 @@ class Inference(Enum):
 
 
 class Query(Enum):
-    """What a question may consist of: two fresh designs, or one fresh design against the previous one.
+    """What a question may consist of: two fresh designs, or one against the last question's or the best one seen.
 
     Expected improvement has a partner of its own, the best design seen.
     """
 
     FRESH_PAIR = "fresh_pair"
     ANCHORED = "anchored"
+    INCUMBENT = "incumbent"
 
 
 class Acquisition(Enum):
@@ -54,6 +55,8 @@ class Preset:
     `nugget` is relative to the output scale. `noise` is the model's own σ; `threshold` the half-width of a tie in
     the same units (0: ties are not part of the model). `cold_fit` starts every fit from the prior's mode as well as
     from the last one. `curvature` says where the posterior covariance takes the likelihood's: at the MAP, or averaged.
+    EUBO sees the posterior deviation `exploration` times. `reach` confines a question to a box around the best design
+    seen, of so many length scales' proportions (0: the whole cube).
     """
 
     priors: str = "botorch_0_18"
@@ -65,6 +68,8 @@ class Preset:
     maximizer: str = "default"
     cold_fit: bool = True
     curvature: Curvature = "mode"
+    exploration: float = 1.0
+    reach: float = 0.0
 
     @property
     def model(self) -> Model:

@@ -22,6 +22,11 @@ METHODS: dict[str, Method] = {
     "metric_only": Method(correction=replace(KAPPASHARP, placement=Placement.NEWTON_STEP), gate=ALWAYS),
     "cov_only": Method(correction=replace(KAPPASHARP, placement=Placement.COVARIANCE), gate=ALWAYS),
     "full_augmentation": Method(correction=replace(KAPPASHARP, placement=Placement.BOTH), gate=ALWAYS),
+    "spectral": Method(correction=replace(KAPPASHARP, weights=Weights.SPECTRAL), gate=ALWAYS),
+    "aligned": Method(correction=replace(KAPPASHARP, weights=Weights.ALIGNED), gate=ALWAYS),
+    "auto": Method(correction=replace(KAPPASHARP, weights=Weights.SPECTRAL), gate=Gate(Rule.VALIDATED)),
+    "incumbent": Method(query=Query.INCUMBENT),
+    "ep": Method(Inference.EP),
     "ep_ei": Method(Inference.EP, acquisition=Acquisition.EXPECTED_IMPROVEMENT),
     "gibbs_ei": Method(Inference.GIBBS, acquisition=Acquisition.EXPECTED_IMPROVEMENT),
 }

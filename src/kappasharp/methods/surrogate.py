@@ -1,4 +1,4 @@
-"""The fitted model of one batch of runs: hyperparameters, plain MAP, correction, posterior, certificates."""
+"""The fitted model of one batch of runs: hyperparameters, plain MAP, posterior, certificates."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,6 @@ from torch import Tensor
 from kappasharp.core import (
     comparisons,
     correction,
-    diagnostics,
     evidence,
     kernel,
     laplace,
@@ -16,14 +15,9 @@ from kappasharp.core import (
     posterior,
 )
 from kappasharp.core.comparisons import Incidence
-from kappasharp.core.correction import Calibration, Correction, Placement, Weights
-from kappasharp.core.diagnostics import Diagnostics
 from kappasharp.core.evidence import Hyperfit, Model
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.posterior import Posterior
-
-WITH_COVARIANCE = (Placement.COVARIANCE, Placement.BOTH)
-WITH_MAP = (Placement.MAP, Placement.BOTH)
 
 
 class Answers(NamedTuple):
@@ -44,16 +38,6 @@ class Fit(NamedTuple):
     K: Tensor
     map: MapFit
     posterior: Posterior
-
-
-class Corrected(NamedTuple):
-    """The posterior with the correction where the gate is open, and what it took."""
-
-    posterior: Posterior
-    map: MapFit
-    calibration: Calibration
-    correction: Tensor
-    positive_definite: Tensor
 
 
 def fit_hyperparameters(model: Model, data: evidence.Data, starts: list[Tensor], z: Tensor) -> Hyperfit:
@@ -110,120 +94,15 @@ def posterior_weights(model: Model, K: Tensor, C: Incidence, found: MapFit, ties
 
 def hessian(model: Model, fit: Fit) -> tuple[Tensor, Tensor, Tensor]:
     """H and a = diag K⁻¹ at the plain MAP, and whether K was positive definite. [eq:precision]"""
-    return _precision(model, fit, weights(model, fit.map, fit.ties))
+    return precision(model, fit, weights(model, fit.map, fit.ties))
 
 
-def _precision(model: Model, fit: Fit, omega: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def precision(model: Model, fit: Fit, omega: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """K⁻¹ + Cᵀ diag(ω) C, always in double precision: single precision cannot hold a nugget below 1e-6."""
     K = fit.K
     if K.dtype != torch.float64:
         K = kernel.covariance(model.family, fit.X.double(), fit.hyper.theta.double(), model.nugget)
     return correction.precision(K, comparisons.laplacian(fit.C, omega.double()))
-
-
-def correct(model: Model, fit: Fit, choice: Correction, active: Tensor) -> Corrected:
-    """Lines 7 to 10 of Algorithm 1 for the active runs; the others keep the standard posterior (line 12)."""
-    runs, n = fit.X.shape[:2]
-    nan = fit.X.new_full((runs,), torch.nan)
-    calibration = Calibration(nan, nan, nan, torch.ones_like(active), torch.zeros_like(active, dtype=torch.long))
-    base, everything = fit.posterior, torch.ones_like(active)
-    if choice.placement in WITH_COVARIANCE:
-        # Room for the n further sites that R is; zero columns while it does not act.
-        base = base._replace(root=torch.cat([base.root, base.root.new_zeros(runs, n, n)], -1))
-    rows = active.nonzero().squeeze(-1)
-    r_all = torch.zeros_like(fit.map.f)
-    if choice.weights is Weights.NONE or not len(rows):
-        return Corrected(base, fit.map, calibration, r_all, everything)
-    part = take(fit, rows)
-    H, a, usable = hessian(model, part)
-    found = correction.calibrate(H, a, choice.target_exponent)
-    # No η* means no correction in that run; `found` and the status word say so.
-    eta = torch.where(found.found & usable, found.eta, 0.0)
-    r = correction.spread(choice.weights, eta, a).to(fit.K)
-    shifted, corrected = _apply(model, part, choice, r)
-    posterior_out = Posterior(
-        model.family,
-        fit.X,
-        fit.hyper.theta,
-        _put(base.beta, corrected.beta, rows),
-        _put(base.root, corrected.root, rows),
-    )
-    return Corrected(
-        posterior_out,
-        _merge(fit.map, shifted, rows),
-        Calibration(*(_put(*parts, rows) for parts in zip(calibration, found, strict=True))),
-        _put(r_all, r, rows),
-        _put(everything, usable, rows),
-    )
-
-
-def status(fit: Fit, corrected: Corrected, inferred: Tensor, proposed: Tensor | None = None) -> tuple[str, ...]:
-    """One word per run: the gravest thing that happened in the fit and, where there was one, the search for a pair.
-
-    `inferred` and `proposed` are the certificates of the method's inference and of the search.
-    """
-    words = ["ok"] * len(fit.X)
-    graver = (
-        ("acquisition_not_converged", torch.zeros_like(fit.hyper.converged) if proposed is None else ~proposed),
-        ("fit_not_converged", ~fit.hyper.converged),
-        ("calibration_not_found", ~corrected.calibration.found),
-        ("not_positive_definite", ~corrected.positive_definite),
-        ("inference_not_converged", ~inferred),
-        ("map_not_converged", ~(corrected.map.dual.converged & fit.map.dual.converged)),
-    )
-    for word, where in graver:
-        for run in where.nonzero().squeeze(-1).tolist():
-            words[run] = word
-    return tuple(words)
-
-
-def diagnose(model: Model, fit: Fit, corrected: Corrected) -> Diagnostics:
-    """Every diagnostic of a fit and its correction."""
-    r, found = corrected.correction.double(), corrected.map
-    H, _, usable = _precision(model, fit, weights(model, found, fit.ties))
-    H_plain, _, _ = hessian(model, fit)
-    averaged = diagnostics.path_weights(fit.map.dual.z, found.dual.z, model.likelihood.margin, fit.ties)
-    H_bar, _, _ = _precision(model, fit, averaged / model.likelihood.scale**2)
-    shift, bound = diagnostics.map_shift(H_bar, fit.map.f.double(), found.f.double(), r)
-    lambda_1 = diagnostics.relative_size(H, r)
-    low, high, before = diagnostics.condition_number(H_plain)
-    _, _, after = diagnostics.condition_number(H_plain + torch.diag_embed(r))
-    lengthscale, outputscale = kernel.split(fit.hyper.theta)
-    n_components = comparisons.count_components(fit.C.pairs, fit.C.n_points)
-    # Where K is singular H does not exist, and no number that needs it does either.
-    low, high, before, after, shift, bound, lambda_1 = (
-        part.masked_fill(~usable, torch.nan) for part in (low, high, before, after, shift, bound, lambda_1)
-    )
-    return Diagnostics(
-        n_components=n_components,
-        rank=fit.C.n_points - n_components,
-        effective_dof=diagnostics.effective_dof(fit.K, fit.C, weights(model, found, fit.ties)),
-        eigenvalue_low=low,
-        eigenvalue_high=high,
-        condition_before=before,
-        condition_after=after,
-        strength=corrected.calibration.eta.nan_to_num(nan=0.0),
-        map_shift=shift,
-        map_shift_bound=bound,
-        relative_correction=lambda_1,
-        acquisition_gap_bound=diagnostics.acquisition_gap_bound(lambda_1, outputscale),
-        saturated_share=diagnostics.saturated_share(found.dual.z),
-        near_duplicates=diagnostics.near_duplicates(fit.X, lengthscale),
-    )
-
-
-def _apply(model: Model, fit: Fit, choice: Correction, r: Tensor) -> tuple[MapFit, Posterior]:
-    """The MAP and posterior of a correction r that sits where the method puts it."""
-    found = fit.map
-    if choice.placement in WITH_MAP:
-        found = laplace.find_map(fit.K, fit.C, model.likelihood, r=r, start=fit.map.dual.z, ties=fit.ties)
-    elif choice.placement is Placement.NEWTON_STEP:
-        found = laplace.find_map_by_metric(fit.K, fit.C, model.likelihood, metric_r=r, ties=fit.ties)
-    # The covariance is that of J₀ at the MAP in use; R enters it only where the method says so.
-    in_covariance = r if choice.placement in WITH_COVARIANCE else None
-    omega = posterior_weights(model, fit.K, fit.C, found, fit.ties)
-    root = posterior.information_root(fit.K, fit.C, omega, in_covariance)
-    return found, fit.posterior._replace(beta=found.beta, root=root)
 
 
 def take(fit: Fit, rows: Tensor) -> Fit:
@@ -235,14 +114,3 @@ def take(fit: Fit, rows: Tensor) -> Fit:
     hyper = Hyperfit(*(part[rows] for part in fit.hyper))
     ties = None if fit.ties is None else fit.ties[rows]
     return Fit(fit.X[rows], C, ties, hyper, fit.K[rows], found, fitted)
-
-
-def _merge(whole: MapFit, part: MapFit, rows: Tensor) -> MapFit:
-    dual = laplace.DualFit(*(_put(*parts, rows) for parts in zip(whole.dual, part.dual, strict=True)))
-    return MapFit(_put(whole.f, part.f, rows), _put(whole.beta, part.beta, rows), dual)
-
-
-def _put(whole: Tensor, part: Tensor, rows: Tensor) -> Tensor:
-    out = whole.clone()
-    out[rows] = part.to(out.dtype)
-    return out

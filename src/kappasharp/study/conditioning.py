@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 
 from kappasharp.core.correction import Weights
-from kappasharp.methods import surrogate
+from kappasharp.methods import shaping, surrogate
 from kappasharp.methods.registry import KAPPASHARP
 from kappasharp.methods.surrogate import Answers
 from kappasharp.methods.threshold import with_threshold
@@ -86,8 +86,8 @@ def _moment(definition: Definition, history: History, count: int) -> Moment:
     fit = surrogate.fit(model, answers, theta=theta, cold=theta is None)
     own = definition.method.correction
     choice = KAPPASHARP if own.weights is Weights.NONE else own
-    corrected = surrogate.correct(model, fit, choice, torch.ones(1, dtype=torch.bool))
-    numbers = surrogate.diagnose(model, fit, corrected)
+    corrected = shaping.correct(model, fit, choice, torch.ones(1, dtype=torch.bool))
+    numbers = shaping.diagnose(model, fit, corrected)
     return Moment(
         count,
         [found.options[i] for i in kept],
@@ -98,5 +98,5 @@ def _moment(definition: Definition, history: History, count: int) -> Moment:
         int(numbers.n_components),
         fit.map.f[0].tolist(),
         corrected.map.f[0].tolist(),
-        surrogate.status(fit, corrected, torch.ones(1, dtype=torch.bool))[0],
+        shaping.status(fit, corrected, torch.ones(1, dtype=torch.bool))[0],
     )
