@@ -1,16 +1,18 @@
 """docs/problems.md says what the registry says: every name, dimension, box, maximum and provenance."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
 
 from kappasharp.problems.initial import INITIALIZATIONS
 from kappasharp.problems.oracle import PERSONS
-from kappasharp.problems.registry import PROBLEMS, VARIANTS
+from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "problems.md").read_text("utf-8")
-ALL = PROBLEMS | VARIANTS
+ALL = PROBLEMS | VARIANTS | DEVELOPMENT
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| `")]
 OVERVIEW = {cells[0].strip("`"): cells for cells in ROWS if len(cells) == 6 and cells[0].strip("`") in ALL}
 
@@ -40,6 +42,31 @@ def test_a_row_says_what_the_registry_says(name):
     else:
         text = section(re.fullmatch(r"\[mixed\]\(#([\w-]+)\)", box)[1])
         assert [side for side in sides if "[{:g}, {:g}]".format(*side) not in text] == []
+
+
+SPREADS = {cells[0].strip("`"): cells for cells in ROWS if len(cells) == 5 and cells[0].strip("`") in DEVELOPMENT}
+
+
+def test_the_development_set_has_its_spreads():
+    assert list(SPREADS) == list(DEVELOPMENT)
+
+
+@pytest.mark.parametrize("name", DEVELOPMENT)
+def test_a_spread_is_what_uniform_points_give(name):
+    row = DEVELOPMENT[name]
+    _, median, spread, stake, noise = SPREADS[name]
+    generator = torch.Generator().manual_seed(0)
+    found = row.unit_utility(torch.rand(40_000, row.dimensions, generator=generator, dtype=torch.float64))
+    assert float(spread) == pytest.approx(float(found.std()), rel=0.03)
+    assert float(median) == pytest.approx(float(found.median()), abs=0.03 * float(found.std()))
+    assert float(stake) == pytest.approx(row.maximum.value - float(found.median()), rel=0.03)
+    assert float(noise.removesuffix(" %")) == pytest.approx(10.0 / float(stake), rel=0.05)
+
+
+def test_noise_is_neither_nothing_nor_everything_on_the_development_set():
+    shares = sorted(float(cells[4].removesuffix(" %")) for cells in SPREADS.values())
+    assert 0.05 < shares[0] < 0.15 and 4.0 < shares[-1] < 6.0
+    assert all(after <= 3.0 * before for before, after in pairwise(shares))
 
 
 def test_every_parameter_of_plasma_has_its_range():

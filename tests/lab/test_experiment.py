@@ -12,7 +12,7 @@ from kappasharp.lab import grid
 from kappasharp.lab.experiment import parse, read
 from kappasharp.methods.registry import METHODS, PRESETS
 from kappasharp.problems.initial import INITIALIZATIONS
-from kappasharp.problems.registry import PROBLEMS
+from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS
 from tests.lab.tiny import TABLE, TOML
 
 FOLDER = Path(__file__).parents[2] / "experiments"
@@ -28,6 +28,7 @@ N_RUNS = {
     "nugget": 4 * 3 * 4 * 60,
     "wallclock": 8 * 3 * 5,
     "smoke": 2 * 2 * 4 * 4,
+    "development": 18 * 30,
 }
 
 
@@ -59,6 +60,22 @@ def test_a_variant_that_is_a_registered_method_is_found_in_other_experiments():
 def test_all_means_the_papers():
     experiment = parse("x", TABLE | {"problems": "all", "initializations": "all"})
     assert experiment.problems == tuple(PROBLEMS) and experiment.initializations == tuple(INITIALIZATIONS)
+
+
+def test_development_means_the_problems_that_the_paper_does_not_have():
+    assert parse("x", TABLE | {"problems": "development"}).problems == tuple(DEVELOPMENT)
+    assert parse("x", TABLE | {"problems": ["shekel-4d", "levy-10d"]}).problems == ("shekel-4d", "levy-10d")
+    with pytest.raises(InvalidValueError, match="`problems` must be a list of names, but got 'developmnt'"):
+        parse("x", TABLE | {"problems": "developmnt"})
+    with pytest.raises(InvalidValueError, match="`initializations` must be a list of names, but got 'development'"):
+        parse("x", TABLE | {"initializations": "development"})
+
+
+def test_the_development_experiment_shares_no_start_with_the_papers():
+    development, main = (read(FOLDER / f"{name}.toml") for name in ("development", "main"))
+    assert not set(development.problems) & set(main.problems)
+    assert not set(development.seeds) & set(main.seeds)
+    assert (len(development.seeds), development.queries, development.person) == (30, 50, "paper")
 
 
 def test_what_is_left_out_is_the_papers_protocol():

@@ -13,14 +13,17 @@ from hypothesis import strategies as st
 import kappasharp as ks
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.problems.problem import Provenance
-from kappasharp.problems.registry import PROBLEMS, VARIANTS, problem
+from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, problem
 from tests.reference.search import ascend, wander
 
-ALL = PROBLEMS | VARIANTS
+ALL = PROBLEMS | VARIANTS | DEVELOPMENT
 # Those that run a simulation: no gradient, and milliseconds per point. Every other one must be differentiable.
 SIMULATED = {"plasma-16d", "robotpush-14d", "robotpush-14d-noisy"}
 # Those in which every design has a noise of its own: a search always finds a luckier one beside the best.
 NOISY = {"robotpush-14d-noisy"}
+# Those on whose many hills ascents get lost. They are sums of functions of one coordinate each, and `test_development`
+# searches one coordinate at a time instead.
+RUGGED = {"michalewicz-5d", "rastrigin-6d"}
 ANALYTIC = [name for name in ALL if name not in SIMULATED]
 NAMES = (
     "dtlz2-8d dtlz2-16d dtlz2-20d plasma-16d ackley-8d hartmann-6d levy-10d levy-20d vehicle-5d carcab-7d robotpush-14d"
@@ -47,7 +50,7 @@ def slack(row):
 def test_the_papers_eleven_and_their_variants():
     assert list(PROBLEMS) == NAMES.split()
     assert list(ks.PROBLEMS) == NAMES.split()
-    assert not set(PROBLEMS) & set(VARIANTS)
+    assert len(ALL) == len(PROBLEMS) + len(VARIANTS) + len(DEVELOPMENT)
     assert set(ALL) >= SIMULATED >= NOISY
 
 
@@ -137,7 +140,8 @@ def test_its_maximum_is_not_exceeded_by_a_short_search(row):
 def test_the_search_bites(row):
     """Without a hint it comes near every maximum, so a larger one would not have escaped it so easily."""
     ordinary = float(row.unit_utility(cube(row, 1000)).median())
-    assert row.maximum.value - found_without_a_hint(row.name) < 0.1 * (row.maximum.value - ordinary)
+    near = 0.2 if row.name in RUGGED else 0.1
+    assert row.maximum.value - found_without_a_hint(row.name) < near * (row.maximum.value - ordinary)
     centre = row.to_native(cube(row, 1, seed=7)[0])
     assert wander(row.utility, *row.bounds, centre, steps(row, 200)) > float(row.utility(centre))
 
@@ -224,6 +228,15 @@ def test_corners_survive_single_precision(row):
     for corner in row.bounds.float():
         assert math.isfinite(float(row.utility(corner)))
     assert bool(row.unit_utility(torch.tensor([[0.0], [1.0]]).expand(2, row.dimensions).float()).isfinite().all())
+
+
+@every_analytic_problem
+def test_it_stays_on_the_device_of_its_points(row):
+    """No constant is left behind on another: the device "meta" refuses every mixture, as a GPU does."""
+    found = row.evaluate(torch.empty(3, row.dimensions, dtype=torch.float64, device="meta"))
+    assert (found.shape, found.device.type, found.dtype) == ((3,), "meta", torch.float64)
+    with pytest.raises(RuntimeError):
+        _ = torch.empty(3, device="meta") + torch.ones(3)
 
 
 @every_analytic_problem

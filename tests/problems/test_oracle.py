@@ -37,8 +37,9 @@ def share(found, what, probability):
 
 
 def test_the_people():
-    assert list(PERSONS) == ["paper", "exact", "careless", "hesitant", "biased"]
+    assert list(PERSONS) == ["paper", "exact", "careless", "hesitant", "biased", "human"]
     assert PERSONS["paper"] == Person(noise=0.1, lapse=0.0, just_noticeable=0.0, position_bias=0.0)
+    assert PERSONS["human"] == Person(noise=0.1, lapse=0.03, just_noticeable=0.0, position_bias=0.02)
     assert oracle.person("careless") is PERSONS["careless"]
     assert oracle.person(PERSONS["paper"]) is PERSONS["paper"]
     with pytest.raises(UnknownNameError, match=r"No simulated person is called 'papr'\. Did you mean 'paper'\?"):
@@ -219,3 +220,10 @@ def test_draws_are_pinned():
 def test_nobody_is_like_that(values, words):
     with pytest.raises(InvalidValueError, match=words):
         Person(**values)
+
+
+@pytest.mark.parametrize("difference", [-0.2, 0.0, 0.1])
+def test_a_human_errs_in_three_ways_at_once(difference):
+    """Noise, a lean to the first design, and now and then an answer about nothing."""
+    attentive = phi((difference + 0.02) / (0.1 * math.sqrt(2.0)))
+    share(answers(PERSONS["human"], difference), FIRST, 0.03 * 0.5 + 0.97 * attentive)

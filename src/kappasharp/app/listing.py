@@ -8,20 +8,24 @@ from kappasharp.errors import UnknownNameError
 from kappasharp.lab.peers import PEERS
 from kappasharp.methods.registry import METHODS
 from kappasharp.problems.problem import Problem
-from kappasharp.problems.registry import PROBLEMS, VARIANTS, problem
+from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, problem
 
 
 @click.group(invoke_without_command=True)
 @click.option("--all", "everything", is_flag=True, help="The variants too, which are not in the paper's grid.")
 @click.pass_context
 def problems(context: click.Context, everything: bool) -> None:
-    """The paper's eleven problems: dimension, bounds, maximum, provenance."""
+    """The paper's eleven problems and the development set: dimension, bounds, maximum, provenance."""
     if context.invoked_subcommand is not None:
         return
-    rows = PROBLEMS | VARIANTS if everything else PROBLEMS
+    tables = {"The paper's eleven": PROBLEMS, "The development set, to choose methods on": DEVELOPMENT}
+    if everything:
+        tables["Variants of the paper's"] = VARIANTS
     click.echo(f"{'name':<20} {'d':>3}  {'bounds':<14} {'maximum':>13}  provenance")
-    for row in rows.values():
-        click.echo(f"{row.name:<20} {row.dimensions:>3}  {_box(row):<14} {_maximum(row):>13}  {row.provenance.value}")
+    for heading, rows in tables.items():
+        click.echo(f"\n{heading}:")
+        for row in rows.values():
+            click.echo(_line(row))
     click.echo("\n≥: the best found so far, nothing proves that there is no better.")
     click.echo("`kappasharp problems show NAME` prints a definition.")
 
@@ -78,6 +82,10 @@ def _gate(gate: Gate) -> str:
             return f"s̄ ≥ {gate.threshold:g}, from step {gate.first_step}"
         case Rule.VALIDATED:
             return f"predicts better, step {gate.first_step}"
+
+
+def _line(row: Problem) -> str:
+    return f"{row.name:<20} {row.dimensions:>3}  {_box(row):<14} {_maximum(row):>13}  {row.provenance.value}"
 
 
 def _box(row: Problem) -> str:

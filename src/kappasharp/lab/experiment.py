@@ -2,7 +2,7 @@
 
 ```toml
 title = "How the gate's threshold matters"
-problems = ["ackley-8d", "levy-10d"]      # or "all": the paper's eleven
+problems = ["ackley-8d", "levy-10d"]      # or "all": the paper's eleven; or "development"
 initializations = ["pool_n6_k15"]         # or "all": the paper's five
 methods = ["baseline"]
 presets = ["paper"]
@@ -36,9 +36,11 @@ from kappasharp.methods.registry import METHODS, PRESETS
 from kappasharp.problems import oracle
 from kappasharp.problems.initial import INITIALIZATIONS
 from kappasharp.problems.oracle import Person
-from kappasharp.problems.registry import PROBLEMS, VARIANTS
+from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS
 
 ALL = "all"
+# Problems that one word chooses.
+PROBLEM_SETS = {ALL: PROBLEMS, "development": DEVELOPMENT}
 DEFAULTS = {
     "title": "", "seeds": 60, "queries": 50, "person": "paper", "block_size": 60, "variants": {}, "preset_variants": {},
     "methods": [], "presets": [],
@@ -105,9 +107,9 @@ def parse(name: str, given: Mapping[str, Any]) -> Experiment:
     experiment = Experiment(
         name=name,
         title=str(table["title"]),
-        problems=_chosen("problem", "problems", table["problems"], PROBLEMS, PROBLEMS | VARIANTS),
+        problems=_chosen("problem", "problems", table["problems"], PROBLEM_SETS, PROBLEMS | VARIANTS | DEVELOPMENT),
         initializations=_chosen(
-            "initialization", "initializations", table["initializations"], INITIALIZATIONS, INITIALIZATIONS
+            "initialization", "initializations", table["initializations"], {ALL: INITIALIZATIONS}, INITIALIZATIONS
         ),
         methods=methods,
         presets=presets,
@@ -181,9 +183,9 @@ def _table(key: str, given: Any) -> Mapping[str, Any]:
 
 
 def _chosen(
-    kind: str, key: str, given: Any, everything: Mapping[str, Any], known: Mapping[str, Any]
+    kind: str, key: str, given: Any, sets: Mapping[str, Mapping[str, Any]], known: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    names = tuple(everything) if given == ALL else _distinct(key, given)
+    names = tuple(sets[given]) if isinstance(given, str) and given in sets else _distinct(key, given)
     for name in names:
         named(kind, name, known)
     if not names:

@@ -47,6 +47,7 @@ PERSONS = {
     "careless": Person(lapse=0.1),
     "hesitant": Person(just_noticeable=0.1),
     "biased": Person(position_bias=0.1),
+    "human": Person(lapse=0.03, position_bias=0.02),
 }
 
 

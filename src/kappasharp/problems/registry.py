@@ -1,7 +1,19 @@
-"""The eleven problems of the paper by name, and the variants beside them."""
+"""The eleven problems of the paper by name, the variants beside them, and the development set."""
 
 from kappasharp.errors import named
-from kappasharp.problems import carcab, dtlz2, plasma, robot_push, synthetic, vehicle
+from kappasharp.problems import (
+    carcab,
+    dtlz2,
+    embedded,
+    engineering,
+    plasma,
+    robot_push,
+    samples,
+    synthetic,
+    textbook,
+    vehicle,
+    zdt2,
+)
 from kappasharp.problems.problem import Problem
 
 PROBLEMS: dict[str, Problem] = {
@@ -33,7 +45,32 @@ VARIANTS: dict[str, Problem] = {
     )
 }
 
+# Where new methods are chosen, so that the paper's problems are left to confirm the choice.
+DEVELOPMENT: dict[str, Problem] = {
+    row.name: row
+    for row in (
+        embedded.HARTMANN_3D,
+        textbook.ROSENBROCK_4D,
+        textbook.SHEKEL_4D,
+        engineering.WELDED_BEAM_4D,
+        textbook.MICHALEWICZ_5D,
+        textbook.RASTRIGIN_6D,
+        samples.GP_6D_SMOOTH,
+        engineering.SPEED_REDUCER_7D,
+        textbook.COSINE_8D,
+        textbook.POWELL_8D,
+        textbook.GRIEWANK_10D,
+        textbook.STYBLINSKI_TANG_10D,
+        samples.GP_10D_ROUGH,
+        textbook.DIXON_PRICE_12D,
+        embedded.BRANIN_12D_EMBEDDED,
+        embedded.HARTMANN_15D_ROTATED,
+        samples.BUMPS_16D,
+        zdt2.ZDT2_20D,
+    )
+}
+
 
 def problem(name: str) -> Problem:
     """The problem of that name."""
-    return named("problem", name, PROBLEMS | VARIANTS)
+    return named("problem", name, PROBLEMS | VARIANTS | DEVELOPMENT)
