@@ -22,7 +22,7 @@ WHEN_USED = {
 METHODS = [
     "baseline", "static", "fixed20", "adaptive", "connected",
     "jitter", "diagonal", "metric_only", "cov_only", "full_augmentation",
-    "ep_ei", "gibbs_ei",
+    "spectral", "aligned", "auto", "incumbent", "ep", "ep_ei", "gibbs_ei",
 ]  # fmt: skip
 PRESETS = ["paper", "modern", "dimension_scaled"]
 OPTIONAL = [

@@ -21,6 +21,7 @@ from kappasharp.methods.inference import Inferred, infer
 from kappasharp.methods.method import Acquisition, Method, Preset
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
+from kappasharp.methods.released import released
 from kappasharp.methods.shaping import Corrected
 from kappasharp.methods.surrogate import Fit
 from kappasharp.streams import stream
@@ -159,12 +160,12 @@ def fit(
     chosen_method, chosen_preset = method_named(method), preset_named(preset)
     X = doors.points(points)
     state = loop.init(points, comparisons, method=chosen_method, preset=chosen_preset, ties=ties)
-    return _surrogate(state.method, state.preset, X.shape[:-2], loop.released(_fit(state)))
+    return _surrogate(state.method, state.preset, X.shape[:-2], released(_fit(state)))
 
 
 def surrogate_of(state: loop.State, learnt: loop.Learnt) -> Surrogate:
     """The model of a run's step, whose gate knows the whole run; for a run alone without its leading dimension."""
-    learnt = loop.released(learnt)
+    learnt = released(learnt)
     batch = state.points.shape[:1] if len(state.points) > 1 else torch.Size()
     return _surrogate(state.method, state.preset, batch, (learnt.fit, learnt.inferred, learnt.corrected))
 
