@@ -21,6 +21,9 @@ from torch import Tensor
 from kappasharp.core import descent, kernel, laplace, likelihood
 from kappasharp.core.kernel import Family, Priors
 from kappasharp.core.likelihood import Probit
+from kappasharp.kernels import evidence as kernels
+from kappasharp.kernels import launch
+from kappasharp.kernels.launch import Execute
 from kappasharp.shapes import (
     ComparisonMatrix,
     Indices,
@@ -196,8 +199,36 @@ def tolerances(dtype: torch.dtype) -> descent.Tolerances:
 
 
 def maximize(model: Model, data: Data, theta: Parameters, z: PerComparison) -> Hyperfit:
-    """The hyperparameters that maximise evidence plus log prior, from theta, for one flat batch of runs."""
-    low, high = model.priors.bounds(theta)
-    objective = _NegativeLogPosterior(model, data, z)
-    found = descent.minimize(objective, theta, low, high, tolerances(theta.dtype))
+    """The hyperparameters that maximise evidence plus log prior, from theta, for one flat batch of runs.
+
+    One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
+    """
+    found = fused_search(model, data, theta, z)
+    if found is None:
+        low, high = model.priors.bounds(theta)
+        objective = _NegativeLogPosterior(model, data, z)
+        found = descent.minimize(objective, theta, low, high, tolerances(theta.dtype))
     return Hyperfit(found.x, -found.value, -found.gradient, found.converged, found.rounds)
+
+
+def fused_search(
+    model: Model, data: Data, theta: Parameters, z: PerComparison, execute: Execute | None = None
+) -> descent.Descent | None:
+    """The same search as one launch, of `execute` if given; None where the kernel does not take these runs."""
+    probit, limits = model.likelihood, tolerances(theta.dtype)
+    constants = kernels.Constants(
+        matern=model.family == "matern52",
+        nugget=model.nugget,
+        scale=probit.scale,
+        margin=probit.margin,
+        prior=model.priors.lengthscale.terms(theta.shape[-1] - 1),
+        newton=(laplace.tolerance(theta.dtype), laplace.PLAIN_ITERATIONS, laplace.DAMPED_ITERATIONS),
+        limits=descent.numbers(limits),
+        max_rounds=limits.max_rounds,
+    )
+    rows = kernels.Rows(data.E, data.gram, theta, z)
+    if execute is None and kernels.refusal(rows, constants, data.ties is not None) is not None:
+        return None
+    low, high = (end[0] for end in model.priors.bounds(theta))
+    found = kernels.minimize(rows, (low, high), constants, execute or launch.execute)
+    return descent.Descent(*found[:5])
