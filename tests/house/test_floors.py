@@ -8,7 +8,7 @@ from pathlib import Path
 SRC = Path(__file__).parents[2] / "src"
 FRONT_DOOR = "kappasharp"
 FLOORS = {
-    "errors": 1, "shapes": 1, "streams": 1,
+    "errors": 1, "shapes": 1, "streams": 1, "kernels": 1,
     "core": 2, "problems": 2,
     "acquisition": 3,
     "methods": 4,
@@ -17,7 +17,7 @@ FLOORS = {
 }  # fmt: skip
 # What a room may import from outside, beside the standard library.
 LIBRARIES = {
-    FRONT_DOOR: (), "errors": (), "shapes": ("torch", "jaxtyping"), "streams": ("torch",),
+    FRONT_DOOR: (), "errors": (), "shapes": ("torch", "jaxtyping"), "streams": ("torch",), "kernels": ("torch",),
     "problems": ("torch", "numpy"), "core": ("torch",), "acquisition": ("torch",), "methods": ("torch",),
     "lab": ("torch", "numpy", "scipy", "pyarrow", "matplotlib"), "study": ("torch", "sqlalchemy"),
     "drop_in": ("torch", "botorch", "gpytorch", "linear_operator"),

@@ -13,9 +13,12 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.core import kernel, normal, posterior
+from kappasharp.core import descent, kernel, normal, posterior
 from kappasharp.core.kernel import Family
 from kappasharp.core.posterior import Posterior
+from kappasharp.kernels import eubo as kernels
+from kappasharp.kernels import launch
+from kappasharp.kernels.launch import Execute
 from kappasharp.shapes import AnyFloat
 
 Variant = Literal["expected_max", "improvement"]
@@ -140,3 +143,26 @@ class NegativeEubo:
         apart = pull * (p.outputscale * own_slope).unsqueeze(-1) * step
         both = torch.stack([gradient[:, :k] + apart, gradient[:, k:] - apart], -2)
         return value, (both / p.lengthscale.unsqueeze(-2)).flatten(-2)
+
+
+def fused_ascent(
+    objective: NegativeEubo,
+    x: Tensor,
+    box: tuple[Tensor, Tensor] | None,
+    tolerances: descent.Tolerances,
+    execute: Execute | None = None,
+) -> descent.Descent | None:
+    """The ascent of every start (runs, starts, p) as one launch, of `execute` if given; None where no kernel can."""
+    p, anchor = objective.prepared, objective.anchor
+    runs = kernels.Runs(p.lengthscale, p.outputscale, p.X, p.weights, anchor)
+    constants = kernels.Constants(
+        matern=p.family == "matern52",
+        improvement=objective.variant == "improvement",
+        least_variance=VARIANCE_FLOOR[x.dtype],
+        limits=descent.numbers(tolerances),
+        max_rounds=tolerances.max_rounds,
+    )
+    if execute is None and kernels.refusal(runs, constants, x) is not None:
+        return None
+    ends = (x.new_zeros(x.shape[-1]), x.new_ones(x.shape[-1])) if box is None else box
+    return descent.Descent(*kernels.minimize(runs, x, ends, constants, execute or launch.execute)[:5])

@@ -116,15 +116,21 @@ def _climb(prepared: Prepared, x: Tensor, request: Request, max_rounds: int) -> 
 def _ascend(
     prepared: Prepared, x: Tensor, request: Request, max_rounds: int, box: tuple[Tensor, Tensor] | None = None
 ) -> descent.Descent:
-    """Quasi-Newton ascent of every start (runs, starts, p) in a box, by default the unit cube."""
+    """Quasi-Newton ascent of every start (runs, starts, p) in a box, by default the unit cube.
+
+    One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
+    """
     _, starts, p = x.shape
-    objective = NegativeEubo(prepared, starts, request.variant, request.anchor)
-    flat = x.reshape(-1, p)
     tolerances = descent.Tolerances(
         gradient=1e-2 * GAIN_LEFT, decrease=GAIN_LEFT, max_rounds=max_rounds, longest_step=0.25, group=starts
     )
+    objective = NegativeEubo(prepared, starts, request.variant, request.anchor)
+    confined = _cube(x, request) if box is None and request.box is not None else box
+    found = eubo.fused_ascent(objective, x, confined, tolerances)
+    if found is not None:
+        return found
     low, high = _cube(x, request) if box is None else box
-    return descent.minimize(objective, flat, low.reshape(-1, p), high.reshape(-1, p), tolerances)
+    return descent.minimize(objective, x.reshape(-1, p), low.reshape(-1, p), high.reshape(-1, p), tolerances)
 
 
 def _cube(x: Tensor, request: Request) -> tuple[Tensor, Tensor]:

@@ -58,6 +58,11 @@ class Tolerances(NamedTuple):
     group: int = 1
 
 
+def numbers(tolerances: Tolerances) -> tuple[float, float, float, float, float]:
+    """What decides a row's way, for a kernel that goes it: tolerances and this module's own constants."""
+    return tolerances.gradient, tolerances.decrease, tolerances.longest_step, SUFFICIENT, SHORTEST_STEP
+
+
 class _Rows(NamedTuple):
     x: Tensor
     f: Tensor

@@ -13,6 +13,7 @@ log Z ≈ Σ log p(z) − ½ αᵀ z − ½ log|B|. Its gradient has an explicit
 nothing is gathered or scattered while the hyperparameters move.
 """
 
+import math
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -21,6 +22,9 @@ from torch import Tensor
 from kappasharp.core import descent, kernel, laplace, likelihood
 from kappasharp.core.kernel import Family, Priors
 from kappasharp.core.likelihood import Probit
+from kappasharp.kernels import evidence as kernels
+from kappasharp.kernels import launch
+from kappasharp.kernels.launch import Execute
 from kappasharp.shapes import (
     ComparisonMatrix,
     Indices,
@@ -196,8 +200,39 @@ def tolerances(dtype: torch.dtype) -> descent.Tolerances:
 
 
 def maximize(model: Model, data: Data, theta: Parameters, z: PerComparison) -> Hyperfit:
-    """The hyperparameters that maximise evidence plus log prior, from theta, for one flat batch of runs."""
-    low, high = model.priors.bounds(theta)
-    objective = _NegativeLogPosterior(model, data, z)
-    found = descent.minimize(objective, theta, low, high, tolerances(theta.dtype))
+    """The hyperparameters that maximise evidence plus log prior, from theta, for one flat batch of runs.
+
+    One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
+    """
+    found = fused_search(model, data, theta, z)
+    if found is None:
+        low, high = model.priors.bounds(theta)
+        objective = _NegativeLogPosterior(model, data, z)
+        found = descent.minimize(objective, theta, low, high, tolerances(theta.dtype))
     return Hyperfit(found.x, -found.value, -found.gradient, found.converged, found.rounds)
+
+
+def fused_search(
+    model: Model, data: Data, theta: Parameters, z: PerComparison, execute: Execute | None = None
+) -> descent.Descent | None:
+    """The same search as one launch, of `execute` if given; None where the kernel does not take these runs."""
+    probit, limits = model.likelihood, tolerances(theta.dtype)
+    constants = kernels.Constants(
+        matern=model.family == "matern52",
+        nugget=model.nugget,
+        scale=probit.scale,
+        margin=probit.margin,
+        prior=model.priors.lengthscale.terms(theta.shape[-1] - 1),
+        newton=(laplace.tolerance(theta.dtype), laplace.PLAIN_ITERATIONS, laplace.DAMPED_ITERATIONS),
+        limits=descent.numbers(limits),
+        max_rounds=limits.max_rounds,
+    )
+    rows = kernels.Rows(data.E, data.gram, theta, z)
+    other = "an answer is a tie" if data.ties is not None else None
+    if math.isfinite(model.priors.outputscale_spread):
+        other = "the output scale has a prior of its own"
+    if execute is None and kernels.refusal(rows, constants, other) is not None:
+        return None
+    low, high = (end[0] for end in model.priors.bounds(theta))
+    found = kernels.minimize(rows, (low, high), constants, execute or launch.execute)
+    return descent.Descent(*found[:5])

@@ -86,6 +86,11 @@ class Gamma:
         del dimension
         return (self.concentration - 1.0) / self.rate
 
+    def terms(self, dimension: int) -> tuple[float, float, float, float]:
+        """a, b, c and t₀ such that the log density is a t + b exp t + c (t − t₀)² at t = log_x: for a kernel."""
+        del dimension
+        return self.concentration - 1.0, -self.rate, 0.0, 0.0
+
 
 @dataclass(frozen=True)
 class DimensionScaledLogNormal:
@@ -109,6 +114,10 @@ class DimensionScaledLogNormal:
     def mode(self, dimension: int) -> float:
         """Where the density is highest; the fit starts there."""
         return math.exp(self._centre(dimension) - self.scale**2)
+
+    def terms(self, dimension: int) -> tuple[float, float, float, float]:
+        """a, b, c and t₀ such that the log density is a t + b exp t + c (t − t₀)² at t = log_x: for a kernel."""
+        return -1.0, 0.0, -0.5 / self.scale**2, self._centre(dimension)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,17 @@
+// What the kernels need of CUDA. tests/reference/twin.hpp defines the same names for an ordinary C++ compiler, so the
+// kernels themselves hold no CUDA word and no #ifdef.
+#define DEVICE static __device__ __forceinline__
+#define METHOD __device__ __forceinline__
+#define KERNEL extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+#define UNROLL _Pragma("unroll")
+#define UNROLL_2 _Pragma("unroll 2")
+#define SHARED(name) extern __shared__ double name[]
+#define INFINITE __longlong_as_double(0x7ff0000000000000LL)
+constexpr int WARP = 32;
+
+DEVICE int thread_index() { return threadIdx.x; }
+DEVICE int thread_count() { return blockDim.x; }
+DEVICE int block_index() { return blockIdx.x; }
+DEVICE void sync_block() { __syncthreads(); }
+DEVICE void sync_warp() { __syncwarp(); }
+DEVICE double from_lane_xor(double value, int offset) { return __shfl_xor_sync(0xffffffffu, value, offset); }

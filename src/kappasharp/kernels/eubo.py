@@ -1,0 +1,101 @@
+"""The ascent of EUBO as one launch: one warp a start, the starts of a run side by side in a thread block."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.kernels import launch
+from kappasharp.kernels.evidence import Found
+from kappasharp.kernels.launch import Execute, Launch
+
+# As many warps as a block may have; the registers of a multiprocessor then hold two such blocks.
+MOST_WARPS = 12
+
+
+class Runs(NamedTuple):
+    """A posterior arranged for EUBO: length scales, output scale, scaled points, weights; and the anchor or None."""
+
+    lengthscale: Tensor
+    outputscale: Tensor
+    X: Tensor
+    weights: Tensor
+    anchor: Tensor | None
+
+
+class Constants(NamedTuple):
+    """The numbers that all starts share; `limits` are descent's, in the order of evidence.Constants."""
+
+    matern: bool
+    improvement: bool
+    least_variance: float
+    limits: tuple[float, float, float, float, float]
+    max_rounds: int
+
+
+def refusal(runs: Runs, constants: Constants, start: Tensor) -> str | None:
+    """Why the kernel cannot do this; None where it can."""
+    return launch.refusal("eubo", _defines(runs, constants), _shared_bytes(runs, constants.matern, 1), start)
+
+
+def minimize(
+    runs: Runs, start: Tensor, box: tuple[Tensor, Tensor], constants: Constants, execute: Execute = launch.execute
+) -> Found:
+    """The minimum of −EUBO from every start (runs, starts, p) in a box, (p,) or like the starts."""
+    count, starts, p = start.shape
+    n, columns = runs.weights.shape[-2:]
+    x = start.new_empty(count * starts, p)
+    value, gradient = x.new_empty(len(x)), torch.empty_like(x)
+    ended = x.new_empty((len(x), 3), dtype=torch.int32)
+    anchor = start if runs.anchor is None else runs.anchor
+    tensors = [part.contiguous() for part in (*runs[:4], anchor, start, *box)]
+    warps = _warps(runs, constants.matern, starts)
+    shares = -(-starts // warps)
+    sizes = (n, columns, starts, shares, 0 if box[0].ndim == 1 else p)
+    execute(
+        Launch(
+            kernel="eubo",
+            defines=_defines(runs, constants),
+            blocks=count * shares,
+            threads=launch.WARP * warps,
+            shared_bytes=_shared_bytes(runs, constants.matern, warps),
+            arguments=(
+                *tensors, x, value, gradient, ended,
+                *sizes, constants.least_variance, *constants.limits, constants.max_rounds,
+            ),
+        )
+    )  # fmt: skip
+    converged, rounds, steps = ended.long().unbind(-1)
+    return Found(x, value, gradient, converged == 1, rounds, steps)
+
+
+def _warps(runs: Runs, matern: bool, starts: int) -> int:
+    """The starts in as few equal shares as fit into shared memory and a block."""
+    shares = 1
+    while (warps := -(-starts // shares)) > 1:
+        if warps <= MOST_WARPS and _shared_bytes(runs, matern, warps) <= launch.SHARED_BYTES:
+            break
+        shares += 1
+    return warps
+
+
+def _defines(runs: Runs, constants: Constants) -> tuple[tuple[str, int], ...]:
+    return (
+        ("DIMENSION", runs.X.shape[-1]),
+        ("MATERN", int(constants.matern)),
+        ("ANCHORED", int(runs.anchor is not None)),
+        ("IMPROVEMENT", int(constants.improvement)),
+        ("THREADS", launch.WARP * MOST_WARPS),
+        ("BLOCKS", 1),
+    )
+
+
+def _shared_bytes(runs: Runs, matern: bool, warps: int) -> int:
+    """What the kernel's run and each of its warps ask for."""
+    n, columns = runs.weights.shape[-2:]
+    d = runs.X.shape[-1]
+    p = 2 * d if runs.anchor is None else d
+    shared = d * (n | 1) + n * (columns | 1) + 2 * d
+    # The Matérn kernel's slope is not its value: two more vectors.
+    own = 2 * d + (4 if matern else 2) * n + columns + 10 * p + p * p
+    return 8 * (shared + warps * own)

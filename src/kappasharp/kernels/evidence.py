@@ -1,0 +1,103 @@
+"""The search for hyperparameters as one launch: one thread block a row, each at its own pace."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.kernels import launch
+from kappasharp.kernels.launch import Execute, Launch
+
+PANEL, CORNER = 8, 36
+# Below this many comparisons a block of two warps does; above it, of four.
+SMALL = 32
+
+
+class Rows(NamedTuple):
+    """What each row's evidence is made of: end points (rows, 2m, d), C Cᵀ (rows, m, m), starts of θ and of z."""
+
+    E: Tensor
+    gram: Tensor
+    theta: Tensor
+    z: Tensor
+
+
+class Constants(NamedTuple):
+    """The numbers that all rows share.
+
+    `prior` are a, b, c and t₀ of the length scales' log density a t + b exp t + c (t − t₀)² at t = log ℓ; `limits` are
+    descent's: gradient, decrease, longest step, sufficient decrease, shortest step; `newton` are the MAP's: tolerance,
+    plain and damped iterations.
+    """
+
+    matern: bool
+    nugget: float
+    scale: float
+    margin: float
+    prior: tuple[float, float, float, float]
+    newton: tuple[float, int, int]
+    limits: tuple[float, float, float, float, float]
+    max_rounds: int
+
+
+class Found(NamedTuple):
+    """Where each row ended, and its work: rounds of descent, Newton steps."""
+
+    x: Tensor
+    value: Tensor
+    gradient: Tensor
+    converged: Tensor
+    rounds: Tensor
+    steps: Tensor
+
+
+def refusal(rows: Rows, constants: Constants, other: str | None) -> str | None:
+    """Why the kernel cannot do this, `other` for a reason that the caller knows; None where it can."""
+    m, d = rows.z.shape[-1], rows.E.shape[-1]
+    return launch.refusal("evidence", _defines(constants.matern, m, d), _shared_bytes(m, d), rows.theta, other)
+
+
+def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: Constants, execute: Execute = launch.execute) -> Found:
+    """The minimum of every row's negative log posterior in a box (d + 1) that all rows share."""
+    count, m = rows.z.shape
+    x = torch.empty_like(rows.theta, memory_format=torch.contiguous_format)
+    value, gradient = x.new_empty(count), torch.empty_like(x)
+    ended = x.new_empty((count, 3), dtype=torch.int32)
+    tensors = [part.contiguous() for part in (*rows, *box)]
+    tolerance, plain, damped = constants.newton
+    model = (m, constants.nugget, 1.0 / constants.scale**2, constants.margin, tolerance, plain, damped)
+    d = rows.E.shape[-1]
+    execute(
+        Launch(
+            kernel="evidence",
+            defines=_defines(constants.matern, m, d),
+            blocks=count,
+            threads=_threads(m),
+            shared_bytes=_shared_bytes(m, d),
+            arguments=(
+                *tensors, x, value, gradient, ended,
+                *model, *constants.prior, *constants.limits, constants.max_rounds,
+            ),
+        )
+    )  # fmt: skip
+    converged, rounds, steps = ended.long().unbind(-1)
+    return Found(x, value, gradient, converged == 1, rounds, steps)
+
+
+def _threads(m: int) -> int:
+    return 64 if m <= SMALL else 128
+
+
+def _defines(matern: bool, m: int, d: int) -> tuple[tuple[str, int], ...]:
+    """As many blocks a multiprocessor as leaves a thread 128 registers."""
+    threads = _threads(m)
+    return ("DIMENSION", d), ("MATERN", int(matern)), ("THREADS", threads), ("BLOCKS", 512 // threads)
+
+
+def _shared_bytes(m: int, d: int) -> int:
+    """What Evidence::place and Row::place ask for."""
+    p = d + 1
+    square = m * ((m + 2) | 1)
+    area = max(2 * m * d, 2 * PANEL * m + CORNER, -(-m // PANEL) * CORNER)
+    vectors = 9 * m + p + _threads(m) // launch.WARP * p
+    return 8 * (square + area + vectors + 10 * p + p * p)

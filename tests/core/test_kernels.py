@@ -1,0 +1,176 @@
+"""The CUDA kernels, compiled by an ordinary C++ compiler, against the torch code: the same algorithm, row by row."""
+
+import pytest
+import torch
+
+from kappasharp.acquisition import eubo, maximize
+from kappasharp.core import descent, evidence, kernel, laplace
+from kappasharp.core.evidence import Model
+from kappasharp.core.likelihood import Probit
+from kappasharp.kernels import launch
+from kappasharp.methods import surrogate
+from tests.reference import twin
+from tests.reference.data import answered
+
+compiled = pytest.mark.skipif(twin.COMPILER is None, reason="no C++ compiler")
+on_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+TOLERANCES = descent.Tolerances(
+    gradient=1e-2 * maximize.GAIN_LEFT, decrease=maximize.GAIN_LEFT, max_rounds=200, longest_step=0.25
+)
+# A trial point so near the edge of acceptance that rounding decides: rare, and then the paths part.
+MAY_PART = 1
+
+
+def data(runs, n, m, d):
+    parts = [answered(seed, n, m, d) for seed in range(runs)]
+    X, pairs = (
+        torch.stack([torch.as_tensor(p.X) for p in parts]),
+        torch.stack([torch.as_tensor(p.pairs) for p in parts]),
+    )
+    return X, pairs
+
+
+def search_task(runs, m, d, model, n=None):
+    X, pairs = data(runs, max(n or 2 * m, 2), m, d)
+    theta = model.priors.start(d).repeat(runs, 1)
+    theta[1::2] += torch.linspace(-0.7, 0.7, d + 1)
+    return model, evidence.gather(X, pairs), theta, torch.zeros(runs, m)
+
+
+def each_alone(model, gathered, theta, z):
+    """Torch's search, every row in a batch of its own: in company its MAPs take as many steps as the slowest needs."""
+    rows = [torch.tensor([i]) for i in range(len(z))]
+    found = [evidence.maximize(model, evidence.take(gathered, i), theta[i], z[i]) for i in rows]
+    best = evidence.Hyperfit(*(torch.cat(part) for part in zip(*found, strict=True)))
+    return descent.Descent(best.theta, -best.value, -best.gradient, best.converged, best.rounds)
+
+
+def assert_same(got, expected, tolerance):
+    together = got.rounds == expected.rounds
+    assert int((~together).sum()) <= MAY_PART
+    assert torch.equal(got.converged[together], expected.converged[together])
+    for ours, theirs in zip(got[:3], expected[:3], strict=True):
+        assert float((ours - theirs)[together].abs().max()) < tolerance
+
+
+def posterior_task(runs, starts, m, d, family="rbf", anchored=False):
+    model = Model(family, 1e-6, Probit(), kernel.PRIORS["botorch_0_18"])
+    X, pairs = data(runs, 2 * m, m, d)
+    prepared = eubo.prepare(surrogate.fit(model, surrogate.Answers(X, pairs)).posterior)
+    start = torch.rand(runs, starts, d if anchored else 2 * d, generator=torch.Generator().manual_seed(m))
+    return prepared, start, X[:, 0].contiguous() if anchored else None
+
+
+def ascend(prepared, start, variant, anchor, box=None):
+    objective = eubo.NegativeEubo(prepared, start.shape[1], variant, anchor)
+    low, high = (torch.zeros_like(start), torch.ones_like(start)) if box is None else box
+    flat = [part.flatten(0, 1) for part in (start, low, high)]
+    return descent.minimize(objective, *flat, TOLERANCES._replace(group=start.shape[1]))
+
+
+@compiled
+@pytest.mark.parametrize("d", [1, 3, 20])
+@pytest.mark.parametrize("m", [1, 8, 33, 65])
+@pytest.mark.parametrize(("prior", "nugget"), [("botorch_0_18", 1e-6), ("dimension_scaled", 1e-4)])
+def test_search(m, d, prior, nugget):
+    task = search_task(4, m, d, Model("rbf", nugget, Probit(), kernel.PRIORS[prior]))
+    got = evidence.fused_search(*task, execute=twin.Twin(warps=1))
+    assert_same(got, each_alone(*task), 1e-8)
+
+
+@compiled
+def test_search_with_shared_points_margin_and_matern():
+    model = Model("matern52", 1e-6, Probit(noise=0.5, threshold=0.1), kernel.PRIORS["botorch_0_6"])
+    task = search_task(4, 20, 3, model, n=7)
+    got = evidence.fused_search(*task, execute=twin.Twin(warps=1))
+    assert_same(got, each_alone(*task), 1e-8)
+
+
+@compiled
+def test_search_where_plain_steps_do_not_settle(monkeypatch):
+    monkeypatch.setattr(laplace, "PLAIN_ITERATIONS", 2)
+    task = search_task(4, 20, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
+    got = evidence.fused_search(*task, execute=twin.Twin(warps=1))
+    assert_same(got, each_alone(*task), 1e-8)
+
+
+@compiled
+def test_search_without_a_certificate_says_so(monkeypatch):
+    monkeypatch.setattr(laplace, "PLAIN_ITERATIONS", 1)
+    monkeypatch.setattr(laplace, "DAMPED_ITERATIONS", 1)
+    task = search_task(2, 8, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
+    got, expected = evidence.fused_search(*task, execute=twin.Twin(warps=1)), each_alone(*task)
+    assert torch.equal(got.rounds, expected.rounds) and torch.allclose(got.x, expected.x)
+    assert bool(got.value.isposinf().all()) and not got.converged.any()
+
+
+@compiled
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_search_by_several_threads(lanes):
+    """Missing barriers show as other numbers; a block of four warps, and one of two."""
+    for m in (10, 35):
+        task = search_task(2, m, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
+        got = evidence.fused_search(*task, execute=twin.Twin(lanes))
+        assert_same(got, each_alone(*task), 1e-8)
+
+
+@compiled
+@pytest.mark.parametrize("anchored", [False, True])
+@pytest.mark.parametrize("variant", ["expected_max", "improvement"])
+@pytest.mark.parametrize("d", [1, 10])
+def test_ascent(d, variant, anchored):
+    for m in (1, 20, 60):
+        prepared, start, anchor = posterior_task(3, 4, m, d, anchored=anchored)
+        objective = eubo.NegativeEubo(prepared, 4, variant, anchor)
+        got = eubo.fused_ascent(objective, start, None, TOLERANCES, twin.Twin())
+        assert_same(got, ascend(prepared, start, variant, anchor), 1e-7)
+
+
+@compiled
+def test_ascent_by_several_threads_in_a_box_with_matern():
+    prepared, start, _ = posterior_task(2, 5, 9, 3, "matern52")
+    box = (start - 0.1).clamp(min=0.0), (start + 0.2).clamp(max=1.0)
+    box[0][:, 0, 1] = box[1][:, 0, 1] = start[:, 0, 1]
+    objective = eubo.NegativeEubo(prepared, 5, "expected_max", None)
+    for lanes in (1, 4):
+        got = eubo.fused_ascent(objective, start, box, TOLERANCES, twin.Twin(lanes))
+        assert_same(got, ascend(prepared, start, "expected_max", None, box), 1e-7)
+        assert torch.equal(got.x.reshape(start.shape)[:, 0, 1], start[:, 0, 1])
+
+
+@compiled
+def test_ascent_in_shares():
+    """More starts than a block has room for are shared out among several."""
+    prepared, start, _ = posterior_task(2, 26, 5, 2)
+    objective = eubo.NegativeEubo(prepared, 26, "expected_max", None)
+    got = eubo.fused_ascent(objective, start, None, TOLERANCES, twin.Twin())
+    assert_same(got, ascend(prepared, start, "expected_max", None), 1e-7)
+
+
+def test_why_torch_does_the_work(monkeypatch):
+    task = search_task(2, 3, 1, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
+    monkeypatch.setattr(launch, "taken", launch.Counter())
+    assert evidence.fused_search(*task) is None
+    assert launch.taken == {("evidence", "not on a CUDA device"): 1}
+
+
+@on_device
+def test_on_a_device(monkeypatch):
+    """The contract there: one launch finds what torch finds on the device, and the switch turns it off."""
+    model, gathered, theta, z = search_task(8, 40, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
+    task = (model, evidence.Data(*(part.cuda() for part in gathered[:3]), None), theta.cuda(), z.cuda())
+    monkeypatch.setattr(launch, "taken", launch.Counter())
+    got = evidence.fused_search(*task)
+    assert got is not None and launch.taken == {("evidence", "kernel"): 1}
+    assert_same(descent.Descent(*(part.cpu() for part in got)), each_alone(model, gathered, theta, z), 1e-7)
+    monkeypatch.setenv(launch.SWITCH, "0")
+    assert evidence.fused_search(*task) is None
+
+
+@on_device
+def test_ascent_on_a_device():
+    prepared, start, _ = posterior_task(3, 4, 20, 3)
+    there = eubo.Prepared(prepared.family, *(part.cuda() for part in prepared[1:]))
+    got = eubo.fused_ascent(eubo.NegativeEubo(there, 4, "expected_max", None), start.cuda(), None, TOLERANCES)
+    assert got is not None
+    assert_same(descent.Descent(*(part.cpu() for part in got)), ascend(prepared, start, "expected_max", None), 1e-7)

@@ -1,0 +1,62 @@
+"""The kernels compiled by an ordinary C++ compiler: the same files, a block's threads played by this machine's."""
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from kappasharp.kernels import launch
+from kappasharp.kernels.launch import Launch
+
+COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
+HEAD = Path(__file__).with_name("twin.hpp").read_text("utf-8")
+
+
+class Twin:
+    """Executes launches with `lanes` threads in a warp and, where told, another number of warps in a block."""
+
+    def __init__(self, lanes: int = 1, warps: int | None = None) -> None:
+        self.lanes, self.warps = lanes, warps
+
+    def __call__(self, request: Launch) -> None:
+        warps = request.threads // launch.WARP if self.warps is None else self.warps
+        # How many threads and blocks share a multiprocessor is the device compiler's business.
+        defines = tuple(pair for pair in request.defines if pair[0] not in ("THREADS", "BLOCKS"))
+        run = library(request.kernel, defines, self.lanes)
+        values = [argument(part) for part in request.arguments]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        assert run(request.blocks, warps * self.lanes, request.shared_bytes, pointers), "wrote past its shared memory"
+
+
+def argument(part: torch.Tensor | int | float) -> ctypes._SimpleCData:
+    if isinstance(part, torch.Tensor):
+        assert part.is_contiguous()
+        return ctypes.c_void_p(part.data_ptr())
+    return ctypes.c_int(part) if isinstance(part, int) else ctypes.c_double(part)
+
+
+@cache
+def folder() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix="kappasharp-twin-")
+
+
+@cache
+def library(kernel: str, defines: tuple[tuple[str, int], ...], lanes: int) -> ctypes._CFuncPtr:
+    """The kernel's entry, compiled once."""
+    assert COMPILER is not None
+    entry = f'extern "C" bool run_it(int b, int t, int s, void** a) {{ return run({kernel}, b, t, s, a); }}\n'
+    name = "-".join([kernel, *(str(value) for _, value in defines), str(lanes)])
+    path = Path(folder().name) / f"{name}.so"
+    text = launch.source(kernel, (*defines, ("LANES", lanes)), HEAD) + entry
+    flags = ["-std=c++20", "-O1", "-ffp-contract=off", "-pthread", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]
+    done = subprocess.run(
+        [COMPILER, *flags, "-x", "c++", "-", "-o", str(path)], input=text, text=True, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    run = ctypes.CDLL(str(path)).run_it
+    run.argtypes, run.restype = [ctypes.c_int] * 3 + [ctypes.c_void_p], ctypes.c_bool
+    return run
