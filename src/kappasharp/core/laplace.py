@@ -87,20 +87,29 @@ def solve(
     if start.shape[-1] == 0:
         none = start.new_zeros(start.shape[:-1])
         return DualFit(start, start, none == 0, none.long(), none)
+    fit, settled = _plain(A, margin, start, ties)
+    return fit if settled else _damp(fit, A, margin, ties)
+
+
+def _plain(A: Tensor, margin: float, start: Tensor, ties: Tensor | None) -> tuple[DualFit, bool]:
+    """Full Newton steps; a run that has settled stays where it is, so that its result does not depend on company."""
     limit = tolerance(A.dtype)
     sites, z = likelihood.sites(start, margin, ties), start
-    iterations = 0
-    while iterations < PLAIN_ITERATIONS:
-        iterations += 1
-        alpha = newton_target(A, z, sites)
-        z = _apply(A, alpha)
+    alpha = torch.zeros_like(z)
+    iterations = torch.zeros(z.shape[:-1], dtype=torch.long, device=z.device)
+    moving = iterations == 0
+    gradient = z.new_zeros(z.shape[:-1])
+    for count in range(PLAIN_ITERATIONS):
+        target = newton_target(A, z, sites)
+        alpha = torch.where(moving.unsqueeze(-1), target, alpha) if count else target
+        z = torch.where(moving.unsqueeze(-1), _apply(A, alpha), z) if count else _apply(A, alpha)
         sites = likelihood.sites(z, margin, ties)
-        off = (alpha - sites.slope).abs_()
-        if float(off.max()) <= limit:
-            break
-    gradient = off.amax(-1)
-    fit = DualFit(alpha, z, gradient <= limit, torch.full_like(gradient, iterations, dtype=torch.long), gradient)
-    return fit if iterations < PLAIN_ITERATIONS else _damp(fit, A, margin, ties)
+        gradient = (alpha - sites.slope).abs_().amax(-1)
+        iterations = iterations + moving
+        moving = ~(gradient <= limit)
+        if not bool(moving.any()):
+            return DualFit(alpha, z, ~moving, iterations, gradient), True
+    return DualFit(alpha, z, ~moving, iterations, gradient), False
 
 
 def _damp(fit: DualFit, A: ComparisonMatrix, margin: float, ties: PerComparisonMask | None) -> DualFit:

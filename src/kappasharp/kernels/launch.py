@@ -5,6 +5,7 @@ is a value, so the tests hand the same one to a twin that an ordinary compiler m
 """
 
 import ctypes
+import hashlib
 import os
 import warnings
 from collections import Counter
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +21,7 @@ from torch import Tensor
 from torch.cuda import _utils as torch_cuda
 
 SWITCH = "KAPPASHARP_KERNELS"
+CACHE = "KAPPASHARP_CACHE"
 # The most shared memory that a block may ask for on the devices that this was written for (Hopper).
 SHARED_BYTES = 232_448
 WARP = 32
@@ -94,13 +97,38 @@ def _compiled(kernel: str, defines: tuple[tuple[str, int], ...], device: int) ->
     head = resources.files("kappasharp.kernels").joinpath("cuda.cuh").read_text("utf-8")
     major, minor = torch.cuda.get_device_capability(device)
     try:
-        binary = _compile(source(kernel, defines, head), f"sm_{major}{minor}")
+        binary = _kept(source(kernel, defines, head), f"sm_{major}{minor}")
         loaded: Any = torch_cuda._cuda_load_module(binary, [kernel])
         return loaded[kernel], None
     except (OSError, RuntimeError) as error:
         reason = f"{kernel} could not be compiled: {error}"
         warnings.warn(f"{reason}. torch does its work instead, more slowly.", stacklevel=2)
         return None, reason
+
+
+def _kept(text: str, architecture: str) -> bytes:
+    """The machine code, compiled once per machine: seconds, which every worker process would spend again."""
+    words = "\x1f".join((text, architecture, str(torch.version.cuda), torch.__version__))
+    path = _cache_folder() / f"{hashlib.sha256(words.encode()).hexdigest()[:32]}.cubin"
+    if path.exists():
+        return path.read_bytes()
+    binary = _compile(text, architecture)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(binary)
+        Path(file.name).replace(path)
+    except OSError as error:
+        warnings.warn(f"The compiled kernel cannot be kept in {path.parent}: {error}.", stacklevel=2)
+    return binary
+
+
+def _cache_folder() -> Path:
+    """KAPPASHARP_CACHE, or the user's folder for caches."""
+    given = os.environ.get(CACHE)
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kappasharp" / "kernels"
 
 
 def _compile(text: str, architecture: str) -> bytes:

@@ -1,0 +1,102 @@
+"""One GPU against the same machine's cores: python -m benchmarks.gpu [--workers 12] [--cpu-seconds 40].
+
+The analytic part of the paper's grid (9 problems, 5 initializations, 5 methods, 60 seeds: 13,500 runs) on the GPU, a
+sample of the same blocks on all cores by our own CPU engine, and for scale the time of one batched factorization.
+Needs nothing but torch, NumPy, SciPy and PyArrow. Writes benchmarks/gpu.json.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from kappasharp.lab import conduct, engines, experiment, grid
+from kappasharp.lab.store import Store
+
+HERE = Path(__file__).parent
+SIMULATED = ("plasma-16d", "robotpush-14d")
+
+
+def analytic():
+    """The paper's grid without the two problems that are simulated."""
+    whole = experiment.read(HERE.parent / "experiments" / "main.toml")
+    return replace(whole, problems=tuple(name for name in whole.problems if name not in SIMULATED))
+
+
+def timed_runs(blocks, engine, most, seconds=float("inf")):
+    """Runs finished and the seconds they took, stored as in any experiment."""
+    with tempfile.TemporaryDirectory() as folder:
+        todo = conduct.Plan(analytic(), Store(Path(folder)).open(), blocks, blocks)
+        begin, finished, errors = time.perf_counter(), 0, []
+        for step in conduct.conduct(todo, engine, most):
+            finished += step.runs
+            errors += [step.error] if step.error else []
+            if time.perf_counter() - begin > seconds:
+                break
+        return finished, time.perf_counter() - begin, errors
+
+
+def floor_ms(m=65, count=4096):
+    """Milliseconds of one batched Cholesky factorization of a 65 × 65 matrix in double precision."""
+    M = torch.randn(count, m, m, dtype=torch.float64, device="cuda")
+    M = M @ M.mT + m * torch.eye(m, dtype=torch.float64, device="cuda")
+    torch.linalg.cholesky_ex(M)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(20):
+        torch.linalg.cholesky_ex(M)
+    torch.cuda.synchronize()
+    return (time.perf_counter() - begin) / 20 / count * 1e3
+
+
+def start_mps():
+    """NVIDIA's multi-process service, so that several workers share the GPU; without it they take turns."""
+    os.environ.setdefault("CUDA_MPS_PIPE_DIRECTORY", "/tmp/kappasharp-mps")
+    os.environ.setdefault("CUDA_MPS_LOG_DIRECTORY", "/tmp/kappasharp-mps-log")
+    try:
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"no multi-process service: {error}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, default=12, help="processes that feed the GPU")
+    parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument("--cpu-seconds", type=float, default=40.0)
+    options = parser.parse_args()
+    start_mps()
+    blocks = grid.blocks(analytic())
+    gpu = engines.engine("processes", "cuda", options.workers)
+    runs, seconds, errors = timed_runs(blocks, gpu, options.batch)
+    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "workers": options.workers}
+    result |= {"runs": runs, "minutes": seconds / 60, "gpu_runs_per_second": runs / seconds, "errors": len(errors)}
+    print(
+        f"GPU: {runs} runs in {seconds:.0f} s, {runs / seconds:.1f} a second, {len(errors)} errors {errors[:1]}",
+        flush=True,
+    )
+    random.Random(0).shuffle(blocks)
+    cores = engines.engine("processes", "cpu", None)
+    done, spent, _ = timed_runs(blocks, cores, 1, options.cpu_seconds)
+    result |= {"cores": os.cpu_count(), "cpu_runs": done, "cpu_runs_per_second": done / spent}
+    result["ratio"] = result["gpu_runs_per_second"] / result["cpu_runs_per_second"]
+    result["cholesky_us"] = floor_ms() * 1e3
+    print(f"{os.cpu_count()} cores: {done} runs in {spent:.0f} s, {done / spent:.1f} a second", flush=True)
+    bars = {"minutes": ("≤ 10", result["minutes"] <= 10), "ratio": ("≥ 20", result["ratio"] >= 20)}
+    for key, (bar, holds) in bars.items():
+        print(f"{key:24}{result[key]:>12.3g}{bar:>10}  {'' if holds else 'MISSED'}")
+    print(f"{'one Cholesky, µs':24}{result['cholesky_us']:>12.3g}")
+    (HERE / "gpu.json").write_text(json.dumps(result, indent=2) + "\n")
+    return 0 if all(holds for _, holds in bars.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
