@@ -80,7 +80,7 @@ def test_search(m, d, prior, nugget):
 
 @compiled
 def test_search_with_shared_points_margin_and_matern():
-    model = Model("matern52", 1e-6, Probit(noise=0.5, threshold=0.1), kernel.PRIORS["botorch_0_6"])
+    model = Model("matern52", 1e-4, Probit(noise=0.5, threshold=0.1), kernel.PRIORS["botorch_0_6"])
     task = search_task(4, 20, 3, model, n=7)
     got = evidence.fused_search(*task, execute=twin.Twin(warps=1))
     assert_same(got, each_alone(*task), 1e-8)

@@ -52,6 +52,7 @@ def minimize(
     warps = _warps(runs, constants.matern, starts)
     shares = -(-starts // warps)
     sizes = (n, columns, starts, shares, 0 if box[0].ndim == 1 else p)
+    reals = [float(value) for value in (constants.least_variance, *constants.limits)]
     execute(
         Launch(
             kernel="eubo",
@@ -61,7 +62,7 @@ def minimize(
             shared_bytes=_shared_bytes(runs, constants.matern, warps),
             arguments=(
                 *tensors, x, value, gradient, ended,
-                *sizes, constants.least_variance, *constants.limits, constants.max_rounds,
+                *sizes, *reals, constants.max_rounds,
             ),
         )
     )  # fmt: skip

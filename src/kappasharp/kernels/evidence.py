@@ -65,7 +65,9 @@ def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: Constants, execu
     ended = x.new_empty((count, 3), dtype=torch.int32)
     tensors = [part.contiguous() for part in (*rows, *box)]
     tolerance, plain, damped = constants.newton
-    model = (m, constants.nugget, 1.0 / constants.scale**2, constants.margin, tolerance, plain, damped)
+    # An int among the doubles would be passed as one.
+    reals = [float(value) for value in (constants.nugget, 1.0 / constants.scale**2, constants.margin, tolerance)]
+    rules = [float(value) for value in (*constants.prior, *constants.limits)]
     d = rows.E.shape[-1]
     execute(
         Launch(
@@ -76,7 +78,7 @@ def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: Constants, execu
             shared_bytes=_shared_bytes(m, d),
             arguments=(
                 *tensors, x, value, gradient, ended,
-                *model, *constants.prior, *constants.limits, constants.max_rounds,
+                m, *reals, plain, damped, *rules, constants.max_rounds,
             ),
         )
     )  # fmt: skip

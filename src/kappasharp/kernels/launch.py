@@ -96,6 +96,8 @@ def _compiled(kernel: str, defines: tuple[tuple[str, int], ...], device: int) ->
     """The kernel, compiled once per process and device; or None and why not."""
     head = resources.files("kappasharp.kernels").joinpath("cuda.cuh").read_text("utf-8")
     major, minor = torch.cuda.get_device_capability(device)
+    # Binds the device's context to this thread, which the driver asks for.
+    torch.cuda.synchronize(device)
     try:
         binary = _kept(source(kernel, defines, head), f"sm_{major}{minor}")
         loaded: Any = torch_cuda._cuda_load_module(binary, [kernel])
