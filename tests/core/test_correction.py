@@ -199,7 +199,7 @@ def test_prior_weighted_is_the_formula():
     assert torch.allclose(correction.prior_weighted(eta, a), torch.tensor(expected), rtol=1e-14, atol=0.0)
 
 
-@pytest.mark.parametrize("weights", list(Weights))
+@pytest.mark.parametrize("weights", [row for row in Weights if row not in (Weights.SPECTRAL, Weights.ALIGNED)])
 def test_each_spread_is_its_formula(weights):
     eta, a = torch.tensor([0.5, 2.0]), torch.tensor([[1.0, 3.0, 0.0], [1.0, 10.0, 1e6]])
     paper = correction.prior_weighted(eta, a)

@@ -24,7 +24,7 @@ METHODS = [
     "jitter", "diagonal", "metric_only", "cov_only", "full_augmentation",
     "spectral", "aligned", "auto", "incumbent", "ep", "ep_ei", "gibbs_ei",
 ]  # fmt: skip
-PRESETS = ["paper", "modern", "dimension_scaled"]
+PRESETS = ["paper", "modern", "local", "dimension_scaled"]
 OPTIONAL = [
     "ax",
     "beartype",
