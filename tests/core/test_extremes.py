@@ -164,3 +164,25 @@ def test_adding_a_diagonal_leaves_the_original():
         extremes.plus(M, torch.tensor([[1.0, 2.0, 3.0]])), torch.diag(torch.tensor([2.0, 3.0, 4.0])).unsqueeze(0)
     )
     assert torch.equal(M[0], torch.eye(3))
+
+
+def test_a_solver_that_gives_up_or_a_row_that_is_not_finite_costs_nobody_else_the_answer(monkeypatch):
+    generator = torch.Generator().manual_seed(4)
+    half = torch.randn(3, 12, 12, generator=generator, dtype=torch.float64)
+    M = half @ half.mT + torch.eye(12, dtype=torch.float64)
+    usual = extremes.find_high(M)
+    eigh, calls = torch.linalg.eigh, []
+
+    def refuse_first(matrix):
+        calls.append(matrix)
+        if len(calls) % 2:
+            raise torch.linalg.LinAlgError
+        return eigh(matrix)
+
+    monkeypatch.setattr(torch.linalg, "eigh", refuse_first)
+    assert torch.allclose(extremes.find_high(M).value, usual.value, rtol=1e-12)
+    monkeypatch.setattr(torch.linalg, "eigh", eigh)
+    M[1] = torch.nan
+    found = extremes.find_high(M)
+    assert not bool(found.certified[1])
+    assert torch.allclose(found.value[[0, 2]], usual.value[[0, 2]], rtol=1e-9)

@@ -168,5 +168,13 @@ def _lanczos(M: Tensor) -> Tensor:
 
 def _best_high(M: Tensor, V: Tensor) -> Tensor:
     """The unit vector with the largest Rayleigh quotient in the span of the orthonormal columns V."""
-    y = torch.linalg.eigh(torch.bmm(V.mT, torch.bmm(M, V)))[1][..., -1:]
-    return _unit(torch.bmm(V, y).squeeze(-1))
+    small = torch.bmm(V.mT, torch.bmm(M, V))
+    # A row that is not finite gets a vector that no certificate will pass, and the others theirs.
+    broken = ~small.isfinite().all(-1).all(-1)
+    small = torch.where(broken[:, None, None], torch.eye(V.shape[-1], dtype=V.dtype, device=V.device), small)
+    try:
+        y = torch.linalg.eigh(small)[1]
+    except torch.linalg.LinAlgError:
+        # The device's solver gives up on a batch that LAPACK has no trouble with.
+        y = torch.linalg.eigh(small.cpu())[1].to(V)
+    return _unit(torch.bmm(V, y[..., -1:]).squeeze(-1))
