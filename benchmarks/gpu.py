@@ -43,7 +43,7 @@ def timed_runs(blocks, engine, most):
         todo = conduct.Plan(analytic(), Store(Path(folder)).open(), blocks, blocks)
         begin, finished, errors = time.perf_counter(), 0, []
         for step in conduct.conduct(todo, engine, most):
-            finished += step.runs
+            finished += 0 if step.error else step.runs
             errors += [step.error] if step.error else []
         return finished, time.perf_counter() - begin, errors
 
