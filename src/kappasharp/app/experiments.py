@@ -1,7 +1,10 @@
 """The lab's commands: run an experiment, and report what came out."""
 
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +42,8 @@ def run(experiment: Path, out: Path, engine: str, workers: int | None, device: s
     click.echo(f"{todo.experiment.name}: {total} runs, {total - todo.n_left} stored, {todo.n_left} to do.", err=True)
     begin, finished, failed = time.monotonic(), 0, []
     try:
-        with click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr) as bar, in_words():
+        bar = click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr)
+        with _stoppable(), bar, in_words():
             for step in conduct.conduct(todo, chosen, limit):
                 finished += step.runs
                 failed += [step] if step.error else []
@@ -49,6 +53,16 @@ def run(experiment: Path, out: Path, engine: str, workers: int | None, device: s
         click.echo(f"\nStopped. {finished} runs were stored; the same command goes on from there.", err=True)
         sys.exit(130)
     _conclude(todo, finished, failed)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """A cluster that wants its node back says so by SIGTERM: claims are then given back as after Ctrl-C."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _limit(device: str, batch: int | None, memory: str | None) -> Limit:
