@@ -1,7 +1,7 @@
 """`make bench`: our speed as a ratio against BoTorch in the same run, and the quality that it was not bought with.
 
-Prints a table and writes benchmarks/latest.json. `--only turn,block,overhead,memory,solves,drop_in,study,page` runs a
-part.
+Prints a table and writes benchmarks/latest.json. `--only dask,primary` runs a part; all of them: turn, block, overhead,
+memory, solves, drop_in, study, page, dask, primary.
 """
 
 import argparse
@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 import kappasharp as ks
+from benchmarks import cluster, peers, primary
 from benchmarks import drop_in as drop_in_bench
 from benchmarks import page as pages
-from benchmarks import peers
 from benchmarks.study import study
 from kappasharp.acquisition import maximize
 from kappasharp.core import evidence, kernel, laplace
@@ -275,10 +275,14 @@ BARS = {
     "page_quick_turn_ms": ("≤ 400", lambda v: v <= 400),
     "page_first_ms": ("< 1000", lambda v: v < 1000),
     "page_requests_outside": ("0", lambda v: v == 0),
+    "dask_speedup": ("≥ 1.8", lambda v: v >= 1.8),
+    "dask_overhead": ("≤ 0.02", lambda v: v <= 0.02),
+    "primary_minutes": ("< 60", lambda v: v < 60),
 }
 PARTS = {
     "turn": turn, "block": block, "overhead": overhead, "memory": memory, "solves": solves,
     "drop_in": drop_in, "study": study, "page": pages.page,
+    "dask": cluster.measure, "primary": primary.measure,
 }  # fmt: skip
 
 

@@ -72,7 +72,9 @@ def test_a_run_shows_its_progress_and_then_there_is_nothing_to_do(toml, tmp_path
     assert {path: path.stat().st_mtime_ns for path in (out / "blocks").iterdir()} == before
 
 
-@pytest.mark.parametrize(("signal_sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+@pytest.mark.parametrize(
+    ("signal_sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)]
+)
 def test_a_runner_that_is_stopped_leaves_whole_files_and_the_next_one_goes_on(
     tmp_path, uninterrupted, signal_sent, code
 ):
@@ -82,11 +84,11 @@ def test_a_runner_that_is_stopped_leaves_whole_files_and_the_next_one_goes_on(
     while not list((out / "blocks").glob("*.parquet")) and runner.poll() is None:
         time.sleep(0.01)
     # A terminal's Ctrl-C reaches the workers too.
-    os.killpg(runner.pid, signal_sent) if signal_sent == signal.SIGINT else runner.kill()
+    os.killpg(runner.pid, signal_sent) if signal_sent == signal.SIGINT else runner.send_signal(signal_sent)
     # Its output ends with the last process that holds it: the workers end too.
     _, words = runner.communicate(timeout=120)
     assert runner.returncode == code, words
-    if signal_sent == signal.SIGINT:
+    if signal_sent != signal.SIGKILL:
         assert "Stopped." in words and "the same command goes on from there." in words
         assert "Traceback" not in words
         assert list((out / "claims").iterdir()) == []
@@ -98,6 +100,16 @@ def test_a_runner_that_is_stopped_leaves_whole_files_and_the_next_one_goes_on(
     assert f"{len(kept)} stored, {8 - len(kept)} to do." in again.stderr
     assert list((out / "claims").iterdir()) == []
     assert results(out) == uninterrupted and len(uninterrupted) == 8
+
+
+def test_a_budget_of_memory_cuts_blocks_and_one_without_room_is_refused(toml, tmp_path):
+    out = tmp_path / "results"
+    refused = run(toml, out, "--memory", "100MB")
+    assert refused.exit_code != 0 and "`memory` must hold a worker with one run" in refused.stderr
+    assert "`memory` must be a number with a unit" in run(toml, out, "--memory", "much").stderr
+    result = run(toml, out, "--batch", "1", "--memory", "4GB")
+    assert result.exit_code == 0, result.output
+    assert len(results(out)) == len(list((out / "blocks").iterdir())) == 8
 
 
 def test_two_runners_share_a_folder(tmp_path, uninterrupted):

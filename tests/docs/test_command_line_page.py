@@ -13,7 +13,7 @@ from kappasharp.app.cli import main
 from kappasharp.app.studies import COMMANDS
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [DOCS / "command-line.md", DOCS.parent / "README.md"]
+PAGES = [DOCS / "command-line.md", DOCS / "lab.md", DOCS / "scale.md", DOCS.parent / "README.md"]
 
 
 def lines(page):

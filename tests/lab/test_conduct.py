@@ -8,6 +8,7 @@ import pytest
 
 from kappasharp.lab.conduct import conduct, plan
 from kappasharp.lab.engines import Outcome
+from kappasharp.lab.jobs import Limit
 from kappasharp.lab.run import error_rows
 from kappasharp.lab.store import StoreError
 from tests.lab import tiny
@@ -61,7 +62,7 @@ def test_blocks_may_go_in_batches(make):
             taken.append(len(outcome.job))
             yield outcome
 
-    steps = list(conduct(make(), watched, most=100))
+    steps = list(conduct(make(), watched, limit=Limit(100)))
     assert taken == [2, 2] and [step.runs for step in steps] == [2, 2, 2, 2]
     assert make().n_left == 0 and len(list(make().store.blocks.glob("*.parquet"))) == 4
 

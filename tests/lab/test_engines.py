@@ -2,8 +2,12 @@
 
 import logging
 import multiprocessing
+import subprocess
 import sys
+import threading
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 
 import dask
 import pytest
@@ -18,6 +22,7 @@ from tests.lab import tiny
 JOBS = [
     (block,) for block in tiny.blocks(problems=["vehicle-5d", "hartmann-6d"], seeds=[4, 2], queries=1, block_size=1)
 ]
+ROOT = Path(__file__).parents[2]
 # How many jobs an engine may have taken beyond those that came back.
 ROOM = {"serial": 1, "processes": 2, "dask": 4}
 
@@ -26,7 +31,7 @@ ROOM = {"serial": 1, "processes": 2, "dask": 4}
 def cluster():
     """A real one: two worker processes of one thread each."""
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=logging.CRITICAL
     ) as running:
         yield running
 
@@ -79,6 +84,56 @@ def test_every_job_comes_back_once_also_when_some_fail(name, engine, expected):
 def test_a_worker_killed_in_the_middle_costs_nothing(engine, expected, tmp_path):
     outcomes = list(engine(JOBS, work=partial(tiny.dies_once, tmp_path)))
     assert (tmp_path / "died").exists()
+    assert rows_by_key(outcomes) == expected
+
+
+@contextmanager
+def workers_of(address, count):
+    """Workers as a user starts them, without a nanny that would start them again."""
+    command = [sys.executable, "-m", "dask", "worker", address, "--no-nanny", "--nthreads", "1", "--no-dashboard"]
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)) for _ in range(count)
+        ]
+        try:
+            yield started
+        finally:
+            for process in started:
+                process.terminate()
+
+
+@pytest.fixture
+def scheduler():
+    """The address of a scheduler that has no worker yet."""
+    with LocalCluster(n_workers=0, processes=True, dashboard_address=":0", silence_logs=logging.CRITICAL) as running:
+        yield running.scheduler_address
+
+
+def test_workers_join_and_leave_during_a_run(scheduler, expected, tmp_path, monkeypatch):
+    """One is there; two join while it is busy, and get work; one is killed for good, and the others do its job."""
+    monkeypatch.setattr(engines, "MIN_UNDER_WAY", 1)
+    with ExitStack() as stack:
+        workers = stack.enter_context(workers_of(scheduler, 1))
+
+        def supply():
+            for at, job in enumerate(JOBS):
+                workers.extend(stack.enter_context(workers_of(scheduler, 2)) if at == 1 else [])
+                yield job
+
+        work = partial(tiny.meets_and_loses_one, tmp_path, 3)
+        outcomes = list(engines.engine(f"dask://{scheduler.removeprefix('tcp://')}")(supply(), work=work))
+        assert len(list(tmp_path.glob("worker-*"))) == 3
+        assert sorted(worker.poll() is None for worker in workers) == [False, True, True]
+    assert rows_by_key(outcomes) == expected
+
+
+def test_workers_may_come_late(scheduler, expected):
+    """A queue lets a job wait: nothing runs until the first worker is there, and nothing is lost."""
+    with ExitStack() as stack:
+        late = threading.Timer(1.0, lambda: stack.enter_context(workers_of(scheduler, 1)))
+        late.start()
+        outcomes = list(engines.engine(f"dask://{scheduler.removeprefix('tcp://')}")(JOBS))
+        late.join()
     assert rows_by_key(outcomes) == expected
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 from kappasharp.lab import grid, run
@@ -65,3 +66,15 @@ def kills(folder: Path, problem: str, job: tuple[grid.Block, ...], device: str) 
         (folder / str(os.getpid())).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return run.run_together(job, device)
+
+
+def meets_and_loses_one(folder: Path, count: int, job: tuple[grid.Block, ...], device: str) -> list[list[run.Row]]:
+    """Work that goes on only when so many workers are at it; one of them is then killed, with its runs done."""
+    (folder / f"worker-{os.getpid()}").touch()
+    patience = time.monotonic() + 120
+    while len(present := sorted(folder.glob("worker-*"))) < count and time.monotonic() < patience:
+        time.sleep(0.05)
+    rows = run.run_together(job, device)
+    if present[0].name == f"worker-{os.getpid()}":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rows

@@ -1,14 +1,20 @@
 """The lab's commands: run an experiment, and report what came out."""
 
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
 from kappasharp.app.words import in_words
 from kappasharp.lab import conduct, engines
+from kappasharp.lab import memory as budgets
 from kappasharp.lab import report as reports
+from kappasharp.lab.jobs import Limit
 
 # A GPU is not busy with fewer.
 GPU_BATCH = 4096
@@ -23,10 +29,12 @@ GPU_BATCH = 4096
 @click.option(
     "--batch", type=click.IntRange(1), help="Most runs in lockstep; by default a block's on cpu, 4096 on cuda."
 )
-def run(experiment: Path, out: Path, engine: str, workers: int | None, device: str, batch: int | None) -> None:
+@click.option("--memory", help="Most memory of one worker, as 4GB: cuts batches that would need more.")
+def run(experiment: Path, out: Path, engine: str, workers: int | None, device: str, **most: Any) -> None:
     """Run what is missing of an EXPERIMENT (a TOML file). Stop it at any time; run it again to go on."""
     with in_words():
         chosen = engines.engine(engine, device, workers)
+        limit = _limit(device, **most)
         todo = conduct.plan(experiment, out)
     total = todo.n_runs
     for path in todo.store.broken:
@@ -34,8 +42,9 @@ def run(experiment: Path, out: Path, engine: str, workers: int | None, device: s
     click.echo(f"{todo.experiment.name}: {total} runs, {total - todo.n_left} stored, {todo.n_left} to do.", err=True)
     begin, finished, failed = time.monotonic(), 0, []
     try:
-        with click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr) as bar, in_words():
-            for step in conduct.conduct(todo, chosen, batch or (1 if device == "cpu" else GPU_BATCH)):
+        bar = click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr)
+        with _stoppable(), bar, in_words():
+            for step in conduct.conduct(todo, chosen, limit):
                 finished += step.runs
                 failed += [step] if step.error else []
                 bar.label = f"{finished / (time.monotonic() - begin):.1f} runs/s"
@@ -44,6 +53,21 @@ def run(experiment: Path, out: Path, engine: str, workers: int | None, device: s
         click.echo(f"\nStopped. {finished} runs were stored; the same command goes on from there.", err=True)
         sys.exit(130)
     _conclude(todo, finished, failed)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """A cluster that wants its node back says so by SIGTERM: claims are then given back as after Ctrl-C."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _limit(device: str, batch: int | None, memory: str | None) -> Limit:
+    runs = batch or (None if device == "cpu" else GPU_BATCH)
+    return Limit(runs, None if memory is None else budgets.read(memory))
 
 
 def _conclude(todo: conduct.Plan, finished: int, failed: list[conduct.Progress]) -> None:

@@ -8,6 +8,7 @@ from kappasharp.lab import grid
 from kappasharp.lab.engines import Engine, Job
 from kappasharp.lab.experiment import Experiment, read
 from kappasharp.lab.grid import Block
+from kappasharp.lab.jobs import AS_THEY_ARE, Limit, jobs
 from kappasharp.lab.run import error_rows
 from kappasharp.lab.store import Store
 
@@ -48,14 +49,10 @@ def plan(path: Path, out: Path) -> Plan:
     return Plan(experiment, store, wanted, grid.missing(wanted, store.done()))
 
 
-def conduct(todo: Plan, engine: Engine, most: int = 1) -> Iterator[Progress]:
-    """Run what is left, storing every block as soon as it is finished; another runner's blocks are left to it.
-
-    Up to `most` runs go together in one batch, where their shapes allow it.
-    """
-    jobs = grid.together(todo.left, most)
+def conduct(todo: Plan, engine: Engine, limit: Limit = AS_THEY_ARE) -> Iterator[Progress]:
+    """Run what is left, storing every block as soon as it is finished; another runner's blocks are left to it."""
     with Claims(todo.store) as claims:
-        for job, rows, error in engine(claims.over(jobs)):
+        for job, rows, error in engine(claims.over(jobs(todo.left, limit))):
             for at, block in enumerate(job):
                 todo.store.write(block.key, error_rows(block, str(error)) if rows is None else rows[at])
                 claims.release(block)

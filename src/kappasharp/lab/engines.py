@@ -27,6 +27,8 @@ from kappasharp.lab.run import Row, run_together
 MOST_DEATHS = 3
 DASK = "dask://"
 MIN_UNDER_WAY = 4
+# How often to look for workers that have joined, in seconds.
+LOOK_AGAIN = 2.0
 
 
 Job = tuple[Block, ...]  # blocks that run as one batch
@@ -132,24 +134,30 @@ def distributed(jobs: Iterable[Job], address: str, device: str = "cpu", work: Wo
     """Jobs on the workers of a Dask scheduler; Dask itself runs again what a lost worker held."""
     dask = needed("dask.distributed", f"The engine {DASK}{address}", "lab")
     with _client(dask, address) as client:
-        source, finished = iter(jobs), dask.as_completed(loop=client.loop)
-        pending: dict[str, tuple[Any, Job]] = {}
+        source, pending = iter(jobs), dict[Any, Job]()
         try:
             while True:
                 # Workers come and go: twice as many jobs as threads are under way, so that none waits for work.
                 room = max(MIN_UNDER_WAY, 2 * sum(client.nthreads().values())) - len(pending)
                 for job in islice(source, max(room, 0)):
                     name = f"job-{digest([block.key for block in job])}"
-                    future = client.submit(_attempt, job, device, work, key=name, pure=False)
-                    pending[future.key] = (future, job)
-                    finished.add(future)
+                    pending[client.submit(_attempt, job, device, work, key=name, pure=False)] = job
                 if not pending:
                     return
-                done = next(finished)
-                _, job = pending.pop(done.key)
-                yield done.result() if done.status == "finished" else Outcome(job, None, _words(done.exception()))
+                for done in _finished(dask, client, list(pending)):
+                    job = pending.pop(done)
+                    yield done.result() if done.status == "finished" else Outcome(job, None, _words(done.exception()))
         finally:
-            client.cancel([future for future, _ in pending.values()])
+            client.cancel(list(pending))
+
+
+def _finished(dask: Any, client: Any, futures: list[Any]) -> list[Any]:
+    """Those that are done, as soon as one is; none if that takes long, since there may be new workers by then."""
+    try:
+        with client.as_current():
+            return list(dask.wait(futures, timeout=LOOK_AGAIN, return_when="FIRST_COMPLETED").done)
+    except TimeoutError:
+        return []
 
 
 def _client(dask: Any, address: str) -> Any:

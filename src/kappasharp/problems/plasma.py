@@ -280,4 +280,5 @@ PLASMA_16D = Problem(
     ),
     parameters=tuple(name for name, _, _ in PARAMETERS),
     version=2,
+    is_simulated=True,
 )

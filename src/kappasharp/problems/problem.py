@@ -46,6 +46,8 @@ class Problem:
     parameters: tuple[str, ...] = field(default=(), repr=False)
     # Counts up whenever a utility changes: results of different versions are never mixed.
     version: int = 1
+    # Runs a simulation for every design: it has no gradient, and it is slow.
+    is_simulated: bool = False
 
     @property
     def dimensions(self) -> int:

@@ -147,6 +147,7 @@ ROBOTPUSH_14D = Problem(
     formula="how much nearer to (4, 3.5) and (−4, 3.5) two objects end than they began, pushed by two hands in Box2D",
     origin="Wang et al. (2018), Ensemble Bayesian optimisation; without its velocity noise (sd 0.01), so deterministic",
     parameters=tuple(name for name, _, _ in PARAMETERS),
+    is_simulated=True,
 )
 
 ROBOTPUSH_14D_NOISY = replace(
