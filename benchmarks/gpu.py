@@ -1,4 +1,4 @@
-"""One GPU against the same machine's cores: python -m benchmarks.gpu [--workers 14] [--cpu-blocks 64].
+"""One GPU against the same machine's cores: python -m benchmarks.gpu [--workers 14] [--cpu-blocks 32].
 
 The analytic part of the paper's grid (9 problems, 5 initializations, 5 methods, 60 seeds: 13,500 runs) on the GPU, a
 sample of the same blocks on all cores by our own CPU engine, and for scale the time of one batched factorization.
@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 
 from kappasharp.lab import conduct, engines, experiment, grid
+from kappasharp.lab.jobs import AS_THEY_ARE, Limit
 from kappasharp.lab.store import Store
 
 HERE = Path(__file__).parent
@@ -32,17 +33,16 @@ def analytic():
 
 
 def sample(blocks, count):
-    """Some blocks of the same grid, a quarter as large, so that no core waits long for the last one."""
-    chosen = random.Random(0).sample(blocks, count)
-    return [replace(block, seeds=block.seeds[:15], keys=block.keys[:15]) for block in chosen]
+    """Some blocks of the same grid, as large as they are: smaller ones would cost a core more per run."""
+    return random.Random(0).sample(blocks, count)
 
 
-def timed_runs(blocks, engine, most):
+def timed_runs(blocks, engine, limit=AS_THEY_ARE):
     """Runs finished and the seconds they took, stored as in any experiment."""
     with tempfile.TemporaryDirectory() as folder:
         todo = conduct.Plan(analytic(), Store(Path(folder)).open(), blocks, blocks)
         begin, finished, errors = time.perf_counter(), 0, []
-        for step in conduct.conduct(todo, engine, most):
+        for step in conduct.conduct(todo, engine, limit):
             finished += 0 if step.error else step.runs
             errors += [step.error] if step.error else []
         return finished, time.perf_counter() - begin, errors
@@ -75,16 +75,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=14, help="processes that feed the GPU")
     parser.add_argument("--batch", type=int, default=4096)
-    parser.add_argument("--cpu-blocks", type=int, default=64, help="blocks of 15 runs in the sample for the cores")
+    parser.add_argument("--cpu-blocks", type=int, default=32, help="blocks of 60 runs in the sample for the cores")
     options = parser.parse_args()
     start_mps()
     blocks = grid.blocks(analytic())
     gpu = engines.engine("processes", "cuda", options.workers)
     # The kernels are compiled once per machine and number of dimensions, and kept: that is not part of a run's cost.
     small = grid.blocks(replace(analytic(), initializations=("pool_n6_k15",), seeds=(0,)))
-    startup = timed_runs(small, gpu, options.batch)[1]
+    startup = timed_runs(small, gpu, Limit(options.batch))[1]
     print(f"compiling the kernels, one run of every problem and method: {startup:.0f} s", flush=True)
-    runs, seconds, errors = timed_runs(blocks, gpu, options.batch)
+    runs, seconds, errors = timed_runs(blocks, gpu, Limit(options.batch))
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "workers": options.workers}
     result |= {
         "runs": runs,
@@ -98,7 +98,7 @@ def main():
         flush=True,
     )
     cores = engines.engine("processes", "cpu", None)
-    done, spent, _ = timed_runs(sample(blocks, options.cpu_blocks), cores, 1)
+    done, spent, _ = timed_runs(sample(blocks, options.cpu_blocks), cores)
     result |= {"cores": os.cpu_count(), "cpu_runs": done, "cpu_runs_per_second": done / spent}
     result["ratio"] = result["gpu_runs_per_second"] / result["cpu_runs_per_second"]
     result["cholesky_us"] = floor_ms() * 1e3

@@ -1,5 +1,6 @@
-"""Scores of the candidates in a folder of results: python -m benchmarks.what_wins FOLDER [--problems] [--at 20].
+"""Scores of the candidates in folders of results, or in a packed file: python -m benchmarks.what_wins FOLDER...
 
+`--problems` shows every problem, `--at 25` an earlier question, `--pack FILE.parquet` keeps what the scores need.
 A candidate's gain on a problem is its paired gain in best utility over the baseline, in units of the baseline's
 standard deviation there; its score is the mean over problems, and the error that of the mean.
 """
@@ -9,25 +10,41 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import stats
 
 BASELINE = ("baseline", "modern")
 
 
-def read(folders, at):
+def rows_of(source):
+    """The runs of a folder of results or of a packed file."""
+    if Path(source).suffix == ".parquet":
+        yield from pq.read_table(source).to_pylist()
+        return
+    for path in sorted(Path(source).glob("blocks/**/*.parquet")):
+        yield from (row for row in pq.read_table(path).to_pylist() if row["status"] != "error")
+
+
+def read(sources, at):
     """Best utility after `at` questions (the last by default), and seconds, by candidate, problem, and seed."""
     best, seconds = defaultdict(lambda: defaultdict(dict)), defaultdict(list)
-    for folder in folders:
-        for path in sorted(Path(folder).glob("blocks/**/*.parquet")):
-            for row in pq.read_table(path).to_pylist():
-                if row["status"] == "error":
-                    continue
-                name = (row["method"], row["preset"])
-                cell = (row["problem"], row["initialization"])
-                best[name][cell][row["seed"]] = row["best_utility"][-1 if at is None else at]
-                seconds[name].append(row["seconds"])
+    for source in sources:
+        for row in rows_of(source):
+            name, cell = (row["method"], row["preset"]), (row["problem"], row["initialization"])
+            best[name][cell][row["seed"]] = row["best_utility"][-1 if at is None else at]
+            seconds[name].append(row["seconds"])
     return best, {name: float(np.mean(values)) for name, values in seconds.items()}
+
+
+def pack(sources, target):
+    """What the scores need of every run, in one small file: names, seed, and best utility in single precision."""
+    kept = ("problem", "initialization", "method", "preset", "seed", "seconds", "commit")
+    rows = [{name: row.get(name) for name in (*kept, "best_utility")} for source in sources for row in rows_of(source)]
+    table = pa.Table.from_pylist(rows)
+    at = table.schema.get_field_index("best_utility")
+    table = table.set_column(at, "best_utility", table["best_utility"].cast(pa.list_(pa.float32())))
+    pq.write_table(table, target, compression="zstd", compression_level=19)
 
 
 def gains(candidate, baseline):
@@ -50,7 +67,11 @@ def main():
     parser.add_argument("--at", type=int)
     parser.add_argument("--problems", action="store_true", help="the gain on every problem too")
     parser.add_argument("--baseline", nargs=2, default=BASELINE)
+    parser.add_argument("--pack", type=Path)
     options = parser.parse_args()
+    if options.pack:
+        pack(options.folders, options.pack)
+        return
     best, seconds = read(options.folders, options.at)
     baseline = best[tuple(options.baseline)]
     rows = []
