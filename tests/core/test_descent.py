@@ -223,3 +223,33 @@ def test_single_precision_ends_at_the_same_place():
     found = descent.minimize(Each([single]), x, *box(x), Tolerances(1e-4, 0.0, 200, 1.0))
     assert bool(found.converged)
     assert torch.allclose(found.x[0].double(), centre, rtol=0.0, atol=1e-3)
+
+
+def test_a_wall_without_a_gradient_is_backed_away_from_too():
+    function, _, centre = quadratic(3, spread=10.0)
+
+    def walled(x):
+        value, gradient = function(x)
+        beyond = x[0] > centre[0] + 0.01
+        return (torch.tensor(torch.inf), torch.full_like(x, torch.nan)) if beyond else (value, gradient)
+
+    x = (centre + torch.tensor([-3.0, 2.0, 1.0, -1.0, 1.0]))[None]
+    found = descent.minimize(Each([walled]), x, *box(x), TIGHT)
+    assert bool(found.converged)
+    assert torch.allclose(found.x[0], centre, rtol=0.0, atol=1e-7)
+
+
+def test_a_stalled_row_that_waits_for_its_group_is_evaluated_no_further():
+    function, _, _ = quadratic(1)
+    calls = []
+
+    def lying(x):
+        """A gradient that points uphill: no step is ever accepted, so the row stalls."""
+        calls.append(x.clone())
+        return (x * x).sum(), -2.0 * x
+
+    x = torch.ones(2, 5)
+    found = descent.minimize(Each([lying, function]), x, *box(x), TIGHT._replace(group=2))
+    assert found.converged.tolist() == [False, True]
+    alone = descent.minimize(Each([lying]), x[:1], *box(x[:1]), TIGHT)
+    assert torch.equal(found.x[0], alone.x[0]) and int(found.rounds[0]) == int(alone.rounds[0])

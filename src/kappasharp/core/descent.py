@@ -100,7 +100,9 @@ def minimize(objective: Objective, x: Tensor, low: Tensor, high: Tensor, toleran
             objective = objective.take(keep)
         # A finished row that waits for its neighbours stays where it is: its result must not depend on company.
         direction.masked_fill_(still.unsqueeze(-1), 0.0)
+        before = rows.step
         rows = _advance(objective, rows._replace(rounds=rows.rounds + ~still), direction, free)
+        rows = rows._replace(step=torch.where(still, before, rows.step))
     return out
 
 
@@ -143,7 +145,9 @@ def _advance(objective: Objective, rows: _Rows, direction: Tensor, free: Tensor)
     # The promise along the clamped step; at most the promise along the direction, so bounds never force a rejection.
     promise = (rows.g * s).sum(-1)
     accepted = f <= torch.add(rows.f, promise, alpha=SUFFICIENT)
-    H, learnt = _update(rows, s, (g - rows.g) * free, accepted)
+    # A rejected trial may have any gradient, NaN too: it must not reach H.
+    y = torch.where(accepted.unsqueeze(-1), (g - rows.g) * free, 0.0)
+    H, learnt = _update(rows, s, y, accepted)
     updates = rows.updates + learnt
     if bool(accepted.all()):
         return rows._replace(x=trial, f=f, g=g, H=H, step=rows.one, updates=updates)
