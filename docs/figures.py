@@ -12,7 +12,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.app import demo
-from kappasharp.problems import plasma
+from kappasharp.problems import jet, plasma
 
 OUT = Path(__file__).parent / "figures"
 INK, WINNER, LOSER, PALE = "#1f2933", "#0b7a75", "#d1495b", "#9aa5b1"
@@ -74,18 +74,18 @@ def treatments():
     controllers = {"bad": BAD_CONTROLLER, "hand-tuned": plasma.HAND_TUNED, "best found": plasma.BEST_KNOWN}
     figure, axes = plt.subplots(4, 3, figsize=(12, 8), sharex=True, sharey="row")
     for column, (name, parameters) in enumerate(controllers.items()):
-        treatment = plasma.treat(parameters)
-        costs = plasma.score(treatment)
+        treatment = jet.treat(parameters)
+        costs = jet.score(treatment)
         top, power, flow, dose = axes[:, column]
         top.plot(treatment.seconds, treatment.temperature, color=INK, lw=1.1, label="measured")
         top.plot(treatment.seconds[1:], treatment.reference, color=WINNER, lw=1.1, ls="--", label="reference")
-        top.axhline(plasma.LIMIT, color=LOSER, lw=0.9, label="limit")
+        top.axhline(jet.LIMIT, color=LOSER, lw=0.9, label="limit")
         power.step(treatment.seconds[:-1], treatment.power, where="post", color=INK, lw=1.1)
         flow.step(treatment.seconds[:-1], treatment.flow, where="post", color=INK, lw=1.1)
         dose.plot(treatment.seconds, treatment.dose, color=WINNER, lw=1.8)
-        dose.axhline(plasma.DOSE_TARGET, color=LOSER, lw=0.9)
+        dose.axhline(jet.DOSE_TARGET, color=LOSER, lw=0.9)
         dose.set_xlabel("seconds")
-        top.set_title(f"{name}: utility −{-costs.utility:.1f}", loc="left", fontsize=11)
+        top.set_title(f"{name}: utility −{-plasma.weighed(*costs):.1f}", loc="left", fontsize=11)
         words = f"dose {costs.dose_tracking:.0f} · heat {costs.violation:.1f} · {costs.minutes:.2f} min"
         words += f" · chatter {costs.chatter:.0f}"
         dose.text(0.99, 0.06, words, transform=dose.transAxes, ha="right", fontsize=7.5, color=INK)

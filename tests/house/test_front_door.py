@@ -25,6 +25,7 @@ METHODS = [
     "spectral", "aligned", "auto", "incumbent", "ep", "ep_ei", "gibbs_ei",
 ]  # fmt: skip
 PRESETS = ["paper", "modern", "local", "dimension_scaled"]
+LIBRARIES = ["numpy", "scipy", "pyarrow", "sqlalchemy", "starlette", "uvicorn", "dask"]
 OPTIONAL = [
     "ax",
     "beartype",
@@ -88,3 +89,16 @@ question, state, info = ks.ask(state)
 print(len(ks.tell(state, question, 0).points[0]), *info.status)
 """
     assert python(code).split() == ["4", "ok"]
+
+
+def test_a_block_of_the_lab_needs_nothing_but_torch():
+    """The block runner works on a bare GPU machine: NumPy, too, is only a simulation's."""
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys({[*OPTIONAL, *LIBRARIES]}))
+from kappasharp.lab import experiment, grid, run
+table = {{"problems": ["hartmann-6d"], "initializations": ["pure_k3"], "methods": ["static"], "presets": ["paper"]}}
+blocks = grid.blocks(experiment.parse("bare", table | {{"seeds": 2, "queries": 9}}))
+print(*(row["status"] for row in run.run_together(blocks)[0]))
+"""
+    assert python(code).split() == ["ok", "ok"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kappasharp.errors import InvalidValueError, KappaSharpError, MissingLibraryError, needed
-from kappasharp.problems import plasma, robot_push, simulation
+from kappasharp.problems import jet, robot_push, simulation
 from kappasharp.problems.registry import problem
 
 
@@ -29,7 +29,7 @@ def test_two_processes_give_what_one_gives_in_the_same_order(monkeypatch):
     shared = {name: problem(name).unit_utility(points(name, 9)) for name in names}
     # Nothing is left to do in this process.
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(plasma, "treat", None)
+        elsewhere.setattr(jet, "treat", None)
         assert torch.equal(problem("plasma-16d").unit_utility(points("plasma-16d", 9)), shared["plasma-16d"])
     monkeypatch.setenv("KAPPASHARP_WORKERS", "1")
     for name in names:

@@ -174,7 +174,7 @@ def _best_high(M: Tensor, V: Tensor) -> Tensor:
     small = torch.where(broken[:, None, None], torch.eye(V.shape[-1], dtype=V.dtype, device=V.device), small)
     try:
         y = torch.linalg.eigh(small)[1]
-    except torch.linalg.LinAlgError:
+    except RuntimeError:
         # The device's solver gives up on a batch that LAPACK has no trouble with.
         y = torch.linalg.eigh(small.cpu())[1].to(V)
     return _unit(torch.bmm(V, y[..., -1:]).squeeze(-1))
