@@ -26,7 +26,7 @@ from kappasharp.acquisition import maximize
 from kappasharp.core import evidence, kernel, laplace
 from kappasharp.core.likelihood import Probit
 from kappasharp.methods import surrogate
-from kappasharp.methods.loop import released
+from kappasharp.methods.release import released
 from kappasharp.streams import stream
 
 HERE = Path(__file__).parent

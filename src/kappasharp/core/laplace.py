@@ -13,6 +13,7 @@ Nothing here inverts K. The gradient of the objective in f is Cᵀ(α − slope)
 """
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -39,6 +40,9 @@ DAMPED_ITERATIONS = 200
 METRIC_ITERATIONS = 2000
 # Nodes and rounds of the averaged curvature: within a few per cent of its fixed point.
 HERMITE_NODES, AVERAGING_ROUNDS = 24, 6
+# Up to so many answers the averaged curvature's variances come from a triangular solve, beyond from an inverse, unless
+# an answer informs its own difference by less than FAINT of its prior variance.
+SMALL, FAINT = 512, 1e-2
 
 
 class DualFit(NamedTuple):
@@ -100,10 +104,10 @@ def solve(
             break
     gradient = off.amax(-1)
     fit = DualFit(alpha, z, gradient <= limit, torch.full_like(gradient, iterations, dtype=torch.long), gradient)
-    return fit if iterations < PLAIN_ITERATIONS else _damp(fit, A, margin, ties)
+    return fit if iterations < PLAIN_ITERATIONS else damp(fit, A, margin, ties)
 
 
-def _damp(fit: DualFit, A: ComparisonMatrix, margin: float, ties: PerComparisonMask | None) -> DualFit:
+def damp(fit: DualFit, A: ComparisonMatrix, margin: float, ties: PerComparisonMask | None) -> DualFit:
     """Start the runs without certificate again from zero, with steps halved until the objective falls."""
     rows = (~fit.converged.reshape(-1)).nonzero().squeeze(-1)
     if not len(rows):
@@ -168,22 +172,52 @@ def averaged_omega(
 
     At a MAP far from indifference ω vanishes, and with it all that the answer taught, although the posterior may still
     reach across. The average is what the covariance of a variational Gaussian uses (Opper and Archambeau 2009), here
-    with the mean held at the MAP. The first round averages over the prior, each further one is a geometric half-step
-    to the fixed point.
+    with the mean held at the MAP.
+    """
+    return average(A.diagonal(dim1=-2, dim2=-1), lambda omega: _variance(A, omega), z, margin, ties)
+
+
+def average(
+    prior: PerComparison,
+    variance: Callable[[PerComparison], PerComparison],
+    z: PerComparison,
+    margin: float,
+    ties: PerComparisonMask | None = None,
+) -> PerComparison:
+    """ω averaged over differences of mean z, given their prior variance and the posterior's as a function of ω.
+
+    The first round averages over the prior, each further one is a geometric half-step to the fixed point.
     """
     if z.shape[-1] == 0:
         return z
-    omega = torch.zeros_like(z)
     nodes, shares = _hermite(z.dtype, z.device)
     all_ties = None if ties is None else ties.unsqueeze(-1).expand(*ties.shape, HERMITE_NODES)
+    omega = z
     for count in range(AVERAGING_ROUNDS):
-        root = omega.sqrt()
-        half = torch.linalg.solve_triangular(factor(A, root), root.unsqueeze(-1) * A, upper=False)
-        variance = (A.diagonal(dim1=-2, dim2=-1) - half.square().sum(-2)).clamp(min=0.0)
-        around = torch.addcmul(z.unsqueeze(-1), variance.sqrt().unsqueeze(-1), nodes)
+        spread = (variance(omega) if count else prior).clamp(min=0.0).sqrt()
+        around = torch.addcmul(z.unsqueeze(-1), spread.unsqueeze(-1), nodes)
         mean = likelihood.sites(around, margin, all_ties).omega @ shares
         omega = (omega * mean).sqrt() if count else mean
     return omega
+
+
+def _variance(A: ComparisonMatrix, omega: PerComparison) -> PerComparison:
+    """The diagonal of (A⁻¹ + diag ω)⁻¹."""
+    prior = A.diagonal(dim1=-2, dim2=-1)
+    if A.shape[-1] <= SMALL:
+        return prior - _explained(A, A, omega.sqrt())[0]
+    # ω times the variance is 1 − (B⁻¹)_pp: half the work, and single precision is finer than what is left of the way
+    # to the fixed point. But where ω is faint so are the digits of the difference.
+    single, faint = A.float(), (omega * prior < FAINT).flatten(0, -2).any(0).nonzero().squeeze(-1)
+    known, L = _explained(single, single[..., faint], omega.float().sqrt())
+    share = 1.0 - torch.cholesky_inverse(L).diagonal(dim1=-2, dim2=-1).to(omega)
+    return (share / omega).index_copy(-1, faint, prior[..., faint] - known.to(omega))
+
+
+def _explained(A: Tensor, columns: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
+    """How much of the prior variance of these columns of A the answers explain, and the factor of B."""
+    L = factor(A, root)
+    return torch.linalg.solve_triangular(L, root.unsqueeze(-1) * columns, upper=False).square().sum(-2), L
 
 
 @cache

@@ -20,9 +20,10 @@ from kappasharp.core.kernel import Family
 from kappasharp.drop_in import kernel as given
 from kappasharp.drop_in.data import Choices
 from kappasharp.drop_in.kernel import Shape
-from kappasharp.methods import fitted, loop, surrogate
+from kappasharp.methods import fitted, surrogate
 from kappasharp.methods.fitted import Surrogate
 from kappasharp.methods.method import Inference, Method
+from kappasharp.methods.release import released
 
 # A joint sample of coinciding points needs a factor of their covariance: each new point's variance carries this share
 # of the prior's, far below what an answer can teach and above the rounding of the results' precision.
@@ -105,7 +106,7 @@ def extend(held: Held, X: Tensor, pairs: Tensor, choices: Choices) -> Held:
 
     batch' is the model's batch or one that it broadcasts to; `pairs` count from the first of the further points.
     """
-    prior, X_all, known = loop.released(_extend(held, X, pairs, choices))
+    prior, X_all, known = released(_extend(held, X, pairs, choices))
     return _finish(prior, X_all, known, choices)
 
 
@@ -149,7 +150,7 @@ def search(prior: Prior, X: Tensor, pairs: Tensor, choices: Choices, thorough: b
     with torch.inference_mode():
         z = flat.new_zeros(flat_pairs.shape[:-1])
         found = surrogate.fit_hyperparameters(model, evidence.gather(flat, flat_pairs), starts, z)
-    found = loop.released(found)
+    found = released(found)
     return found.theta.reshape(*batch, d + 1), found.converged.reshape(batch)
 
 

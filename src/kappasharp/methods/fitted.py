@@ -21,6 +21,7 @@ from kappasharp.methods.inference import Inferred, infer
 from kappasharp.methods.method import Acquisition, Method, Preset
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
+from kappasharp.methods.release import released
 from kappasharp.methods.surrogate import Corrected, Fit
 from kappasharp.streams import stream
 
@@ -158,12 +159,12 @@ def fit(
     chosen_method, chosen_preset = method_named(method), preset_named(preset)
     X = doors.points(points)
     state = loop.init(points, comparisons, method=chosen_method, preset=chosen_preset, ties=ties)
-    return _surrogate(state.method, state.preset, X.shape[:-2], loop.released(_fit(state)))
+    return _surrogate(state.method, state.preset, X.shape[:-2], released(_fit(state)))
 
 
 def surrogate_of(state: loop.State, learnt: loop.Learnt) -> Surrogate:
     """The model of a run's step, whose gate knows the whole run; for a run alone without its leading dimension."""
-    learnt = loop.released(learnt)
+    learnt = released(learnt)
     batch = state.points.shape[:1] if len(state.points) > 1 else torch.Size()
     return _surrogate(state.method, state.preset, batch, (learnt.fit, learnt.inferred, learnt.corrected))
 
@@ -174,7 +175,7 @@ def hold(X: Tensor, theta: Tensor, known: Conditioned, method: Method, preset: P
     For those who bring their own search for hyperparameters; its certificate is theirs to give.
     """
     flat = X.new_zeros(len(X))
-    hyper = Hyperfit(theta, flat * torch.nan, torch.zeros_like(theta), flat == 0, flat.long())
+    hyper = Hyperfit(theta, flat * torch.nan, torch.zeros_like(theta), flat == 0, flat.long(), flat.long())
     f = (known.K @ known.beta.unsqueeze(-1)).squeeze(-1)
     fitted = Posterior(preset.kernel, X, theta, known.beta, known.root)
     plain = Fit(X, known.C, None, hyper, known.K, MapFit(f, known.beta, known.dual), fitted)

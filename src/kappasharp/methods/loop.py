@@ -4,8 +4,8 @@ A person's study is a batch of one; the lab drives many. All runs of a batch hav
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, NamedTuple, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from kappasharp.methods.inference import Inferred, infer
 from kappasharp.methods.method import Acquisition, Method, Preset, Query
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
+from kappasharp.methods.release import released
 from kappasharp.methods.surrogate import Answers, Corrected, Fit
 from kappasharp.streams import stream
 
@@ -73,6 +74,7 @@ class Info(NamedTuple):
     evidence: Tensor
     fit_converged: Tensor
     fit_rounds: Tensor
+    fit_searched_on: Tensor
     map_converged: Tensor
     map_iterations: Tensor
     map_gradient: Tensor
@@ -172,22 +174,6 @@ def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
     return _question(proposal, known), after, _info(state, learnt, proposal)
 
 
-T = TypeVar("T")
-
-
-def released(value: T) -> T:
-    """The same value with ordinary tensors: those made in inference mode cannot be changed or differentiated later."""
-    if isinstance(value, Tensor):
-        return cast(T, value.clone() if value.is_inference() else value)
-    if is_dataclass(value) and not isinstance(value, type):
-        changed = {part.name: released(getattr(value, part.name)) for part in fields(value)}
-        return replace(value, **changed)
-    if isinstance(value, tuple):
-        parts = [released(part) for part in value]
-        return cast(T, type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts))
-    return value
-
-
 def tell(state: State, question: Question, winner: Any) -> State:
     """The state with the answers in it: line 15. `winner` is 0 or 1 for the better design, 2 for a tie."""
     if not state.asked:
@@ -285,6 +271,7 @@ def _info(state: State, learnt: Learnt, proposal: Proposal) -> Info:
         evidence=fit.hyper.value,
         fit_converged=fit.hyper.converged,
         fit_rounds=fit.hyper.rounds,
+        fit_searched_on=fit.hyper.searched_on,
         map_converged=found.converged & fit.map.dual.converged,
         map_iterations=found.iterations,
         map_gradient=found.gradient_norm,
