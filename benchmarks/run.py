@@ -1,7 +1,7 @@
 """`make bench`: our speed as a ratio against BoTorch in the same run, and the quality that it was not bought with.
 
-Prints a table and writes benchmarks/latest.json. `--only turn,block,overhead,memory,solves,drop_in,study,page` runs a
-part.
+Prints a table and writes benchmarks/latest.json. `--only turn,block,overhead,memory,solves,drop_in,study,page,scale`
+runs a part.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import kappasharp as ks
 from benchmarks import drop_in as drop_in_bench
 from benchmarks import page as pages
 from benchmarks import peers
+from benchmarks.scale import scale
 from benchmarks.study import study
 from kappasharp.acquisition import maximize
 from kappasharp.core import evidence, kernel, laplace
@@ -275,10 +276,14 @@ BARS = {
     "page_quick_turn_ms": ("≤ 400", lambda v: v <= 400),
     "page_first_ms": ("< 1000", lambda v: v < 1000),
     "page_requests_outside": ("0", lambda v: v == 0),
+    "long_study_s": ("≤ 10 each", lambda v: max(v.values()) <= 10),
+    "long_study_mb": ("≤ 1000", lambda v: max(v.values()) <= 1000),
+    "long_study_evidence_loss": ("≤ 1e-3", lambda v: max(v.values()) <= 1e-3),
+    "cost_exponent": ("≤ 3", lambda v: v <= 3),
 }
 PARTS = {
     "turn": turn, "block": block, "overhead": overhead, "memory": memory, "solves": solves,
-    "drop_in": drop_in, "study": study, "page": pages.page,
+    "drop_in": drop_in, "study": study, "page": pages.page, "scale": scale,
 }  # fmt: skip
 
 

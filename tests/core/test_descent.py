@@ -223,3 +223,18 @@ def test_single_precision_ends_at_the_same_place():
     found = descent.minimize(Each([single]), x, *box(x), Tolerances(1e-4, 0.0, 200, 1.0))
     assert bool(found.converged)
     assert torch.allclose(found.x[0].double(), centre, rtol=0.0, atol=1e-3)
+
+
+def test_a_known_inverse_hessian_ends_a_quadratic_in_one_round():
+    function, Q, centre = quadratic(3)
+    x = torch.zeros(1, 5)
+    known = descent.minimize(Each([function]), x, *box(x), TIGHT._replace(longest_step=9.0), Q.inverse().unsqueeze(0))
+    assert bool(known.converged) and int(known.rounds) == 1
+    assert torch.allclose(known.x[0], centre, atol=1e-8)
+
+
+def test_the_inverse_hessian_that_was_learnt_comes_back():
+    function, Q, _ = quadratic(3)
+    x = torch.zeros(1, 5)
+    found = descent.minimize(Each([function]), x, *box(x), TIGHT)
+    assert torch.allclose(found.H[0] @ Q, torch.eye(5), atol=0.2)

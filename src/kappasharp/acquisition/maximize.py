@@ -35,7 +35,8 @@ MAXIMIZERS = {
     "paper": Maximizer(raw=32, starts=4, finalists=4, from_pool=False),
     "default": Maximizer(raw=128, starts=12, finalists=4, from_pool=True),
 }
-# Points around the best designs seen: so many designs, so many copies of each, at these distances; looked for in blocks.
+# Points around the best designs seen: so many designs, so many copies of each, at these distances; and
+# of how many designs seen the utility is predicted at a time.
 INCUMBENTS, COPIES, BLOCK = 6, 24, 1024
 DISTANCES = (0.02, 0.2)
 # How many promising pool points are paired with one another, and with how many unknown ones.

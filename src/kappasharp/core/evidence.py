@@ -203,6 +203,7 @@ class NegativeLogPosterior:
         self.model, self.data, self.z = model, data, z
 
     def __call__(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """Value (rows,) and gradient (rows, d + 1)."""
         evidence = self.data.evaluate(self.model, theta, self.z)
         priors = self.model.priors
         value = evidence.value + priors.log_density(theta)
@@ -212,6 +213,7 @@ class NegativeLogPosterior:
         return torch.where(usable, -value, torch.inf), -(evidence.gradient + priors.slope(theta))
 
     def take(self, rows: Tensor) -> "NegativeLogPosterior":
+        """The same for these rows."""
         return NegativeLogPosterior(self.model, self.data.take(rows), self.z.index_select(0, rows))
 
 

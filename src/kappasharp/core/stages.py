@@ -15,20 +15,24 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.core import comparisons, descent, evidence, reduced
+from kappasharp.core import comparisons, descent, evidence, likelihood, posterior, reduced
 from kappasharp.core.evidence import Evaluable, Hyperfit, Model, NegativeLogPosterior
+from kappasharp.core.posterior import Posterior
 from kappasharp.shapes import Pairs, Parameters, PerComparison, PerComparisonMask, Points
 
 # Up to this size one search sees all answers: it takes a second, and the published numbers come from it.
 ALL_AT_ONCE = 600
 # The first stage has at least so many answers; each further one twice those of the stage before.
 FEWEST = 200
-# A stage ends when it promises less: nats for a share, nats per answer for all. A person's answer tells up to 0.7.
-GAIN_LEFT, GAIN_LEFT_PER_ANSWER = 0.05, 1e-4
+# A stage ends when it promises less, in nats: a fixed gain for a share and in point space; for all answers in
+# comparison space, where a round takes a second, a tenth of what the hyperparameters' own posterior spreads over.
+GAIN_LEFT, GAIN_LEFT_PER_PARAMETER = 0.02, 0.05
 # After the first stage the end is near, and H not always what it is for all answers.
-LONGEST_STEP = 0.5
-# The last fit's hyperparameters are kept as the start unless the prior's mode leads to more than this above them, nats.
-CLEARLY_BETTER = 0.1
+LONGEST_STEP = 1.0
+# The last fit's hyperparameters are the last stage's start unless another start led to more than this above, in nats.
+CLEARLY_BETTER = 1.0
+# Points whose utilities are predicted at a time.
+BLOCK = 1024
 
 
 class Answered(NamedTuple):
@@ -58,35 +62,70 @@ def sizes(model: Model, X: Points, answers: int) -> list[int]:
 
 
 def search(model: Model, answered: Answered, starts: list[Parameters], z: PerComparison, *, warm: bool) -> Found:
-    """The hyperparameters that maximise evidence plus log prior. `warm`: the first start is a fit of nearly all this."""
+    """The hyperparameters that maximise evidence plus log prior, from differences z, zero where none are known.
+
+    `warm` says that the first start is the end of a search over nearly all these answers.
+    """
+    answers = z.shape[-1]
+    stages = sizes(model, answered.X, answers)
+    theta, H, reached, keep = _first(model, answered, starts, z, stages[0])
+    for size, before in zip(stages[1:], stages, strict=False):
+        found, reached = _descend(
+            model, _share(answered, size), theta, _known(z, size), (GAIN_LEFT, H * (before / size))
+        )
+        theta, H = found.x, found.H
+    last = z if bool(z.any()) else _predicted(model, answered, theta, reached).to(z)
+    theta = torch.where(keep.unsqueeze(-1), starts[0], theta) if warm else theta
+    return _polish(model, answered, theta, last, (H * (stages[-1] / answers), stages[0]))
+
+
+def _first(
+    model: Model, answered: Answered, starts: list[Parameters], z: PerComparison, size: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The first stage from every start: θ, H and differences of the best end, and whether the first start holds.
+
+    It holds where its end is not clearly worse than the best one, and it lies itself no further below than the optimum
+    of all answers does on a share of them: half a nat for each hyperparameter is expected.
+    """
+    runs, data = len(z), _share(answered, size)
+    many = torch.arange(runs, device=z.device).repeat(len(starts))
+    found, reached = _descend(
+        model, data.take(many), torch.cat(starts).float(), _known(z, size)[many], (GAIN_LEFT, None)
+    )
+    value = found.value.reshape(len(starts), runs).nan_to_num(nan=torch.inf)
+    lowest, best = value.min(0)
+    begin = NegativeLogPosterior(model, data, reached[:runs])(starts[0].float())[0]
+    keep = (value[0] <= lowest + CLEARLY_BETTER) & (begin <= lowest + starts[0].shape[-1])
+    at = best * runs + many[:runs]
+    return found.x[at], found.H[at], reached[at], keep
+
+
+def _known(z: PerComparison, size: int) -> Tensor:
+    return z[:, _rows(z, size)].float()
+
+
+def _rows(z: Tensor, size: int) -> Tensor:
+    """Which answers a stage of that size sees: evenly spread, so early and late ones alike."""
+    return torch.arange(size, device=z.device) * z.shape[-1] // size
+
+
+def _share(answered: Answered, size: int) -> evidence.Data:
+    """The data of one stage, in single precision."""
     X, pairs, ties = answered
-    runs, answers = len(z), z.shape[-1]
-    stages = sizes(model, X, answers)
-    many = torch.arange(runs, device=X.device).repeat(len(starts))
-    theta, H = torch.cat(starts).float(), None
-    for stage, size in enumerate(stages):
-        rows = torch.arange(size, device=X.device) * answers // size
-        data: Evaluable = evidence.gather(X.float(), pairs[:, rows], None if ties is None else ties[:, rows])
-        kept = z[:, rows].float()
-        if stage == 0:
-            data, kept = data.take(many), kept[many]
-        found = _descend(model, data, theta, kept, GAIN_LEFT, H)
-        theta, H = found.x, found.H * (size / (stages[1:] + [answers])[stage])
-        if stage == 0:
-            best = _best(found.value.reshape(len(starts), runs), warm=warm)
-            at = best * runs + torch.arange(runs, device=X.device)
-            theta, H = theta[at], H[at]
-    assert H is not None
-    theta = torch.where((best == 0).unsqueeze(-1), starts[0], theta) if warm else theta
-    return _polish(model, answered, theta, z, (H, stages[0]))
+    rows = _rows(pairs[..., 0], size)
+    return evidence.gather(X.float(), pairs[:, rows], None if ties is None else ties[:, rows])
 
 
-def _best(value: Tensor, *, warm: bool) -> Tensor:
-    """Which start (starts, runs) came lowest; the first one where no other is clearly better."""
-    value = value.nan_to_num(nan=torch.inf)
-    if warm:
-        value = torch.cat([value[:1] - CLEARLY_BETTER, value[1:]])
-    return value.argmin(0)
+def _predicted(model: Model, answered: Answered, theta: Parameters, reached: Tensor) -> PerComparison:
+    """All differences, as the last stage's MAP predicts them: there the dual weights are the slopes."""
+    X, pairs, ties = answered
+    rows = _rows(pairs[..., 0], reached.shape[-1])
+    alpha = likelihood.sites(reached, model.likelihood.margin, None if ties is None else ties[:, rows]).slope
+    C = comparisons.incidence(pairs[:, rows], X.shape[-2])
+    beta = comparisons.transpose(C, alpha) / model.likelihood.scale
+    fitted = Posterior(model.family, X.float(), theta, beta, beta.unsqueeze(-1))
+    f = torch.cat([posterior.mean(fitted, block) for block in X.float().split(BLOCK, -2)], -1)
+    return comparisons.differences(comparisons.incidence(pairs, X.shape[-2]), f) / model.likelihood.scale
 
 
 def _polish(model: Model, answered: Answered, theta: Parameters, z: PerComparison, before: tuple[Tensor, int]) -> Found:
@@ -95,14 +134,14 @@ def _polish(model: Model, answered: Answered, theta: Parameters, z: PerCompariso
     H, first = before
     if reduced.applies(model, X, z.shape[-1]):
         data: Evaluable = reduced.Data(X, comparisons.incidence(pairs, X.shape[-2]), ties)
+        gain = GAIN_LEFT
     else:
         X = X.float()
-        data = evidence.gather(X, pairs, ties)
-    kept = z.to(X).clone()
-    found = _descend(model, data, theta.to(X), kept, GAIN_LEFT_PER_ANSWER * z.shape[-1], H.to(X))
+        data, gain = evidence.gather(X, pairs, ties), GAIN_LEFT_PER_PARAMETER * theta.shape[-1]
+    found, reached = _descend(model, data, theta.to(X), z.to(X), (gain, H.to(X)))
     searched = torch.full_like(found.rounds, first)
-    parts = (part.to(z) for part in (found.x, -found.value, -found.gradient))
-    return Found(Hyperfit(*parts, found.converged, found.rounds, searched), kept.to(z))
+    theta, value, gradient = (part.to(z) for part in (found.x, -found.value, -found.gradient))
+    return Found(Hyperfit(theta, value, gradient, found.converged, found.rounds, searched), reached.to(z))
 
 
 class _Kept(NegativeLogPosterior):
@@ -122,12 +161,13 @@ class _Kept(NegativeLogPosterior):
 
 
 def _descend(
-    model: Model, data: Evaluable, theta: Parameters, kept: PerComparison, gain: float, H: Tensor | None
-) -> descent.Descent:
-    """One stage from theta; `kept` holds the start of the MAP's search, and afterwards its end."""
+    model: Model, data: Evaluable, theta: Parameters, z: PerComparison, how: tuple[float, Tensor | None]
+) -> tuple[descent.Descent, PerComparison]:
+    """One stage from theta and z, to a gain left and with an H; where it ended, and the differences there."""
+    gain, H = how
     low, high = model.priors.bounds(theta)
     usual = evidence.tolerances(theta.dtype)
     tolerances = usual._replace(decrease=gain, longest_step=usual.longest_step if H is None else LONGEST_STEP)
-    place = torch.arange(len(theta), device=theta.device)
-    objective = _Kept(NegativeLogPosterior(model, data, kept), kept, place)
-    return descent.minimize(objective, theta, low, high, tolerances, H)
+    kept, place = z.clone(), torch.arange(len(theta), device=theta.device)
+    objective = _Kept(NegativeLogPosterior(model, data, z), kept, place)
+    return descent.minimize(objective, theta, low, high, tolerances, H), kept

@@ -25,6 +25,9 @@ from kappasharp.methods.release import released
 from kappasharp.methods.surrogate import Corrected, Fit
 from kappasharp.streams import stream
 
+# Contrasts taken at a time: their covariance with thousands of designs is large.
+BLOCK = 2048
+
 
 class Prediction(NamedTuple):
     """Mean (…, k) and covariance (…, k, k) of the utility at k points."""
@@ -95,7 +98,9 @@ class Surrogate:
     def contrast(self, first: Any, second: Any) -> ContrastPrediction:
         """f(first) − f(second), row by row; the likelihood's common shift cancels in it."""
         X, Y = self._pairs(first, second)
-        found = posterior.contrast(self._corrected.posterior, X, Y)
+        blocks = zip(X.split(BLOCK, -2), Y.split(BLOCK, -2), strict=True)
+        parts = [posterior.contrast(self._corrected.posterior, *block) for block in blocks]
+        found = posterior.Contrast(*(torch.cat(part, -1) for part in zip(*parts, strict=True)))
         spread = (found.variance + 2.0 * self.preset.noise**2).sqrt()
         preferred = torch.special.ndtr(found.mean / spread)
         return ContrastPrediction(*(self._shaped(part) for part in (found.mean, found.variance, preferred)))

@@ -184,6 +184,7 @@ def _memo(model: Model, after: State, info: loop.Info) -> dict[str, Any]:
         words
         | {name: _finite(float(value)) for name, value in numbers.items()}
         | {"active": bool(info.active), "components": int(info.n_components), "threshold": model.state.preset.threshold}
+        | {"searched_on": int(info.fit_searched_on)}
         | {"theta": after.theta[0].tolist(), "hints": after.hints[0].tolist()}
     )
 
