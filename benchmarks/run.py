@@ -1,7 +1,7 @@
 """`make bench`: our speed as a ratio against BoTorch in the same run, and the quality that it was not bought with.
 
 Prints a table and writes benchmarks/latest.json. `--only dask,primary` runs a part; all of them: turn, block, overhead,
-memory, solves, drop_in, study, page, dask, primary.
+memory, solves, drop_in, study, page, dask, primary, scale.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import kappasharp as ks
 from benchmarks import cluster, peers, primary
 from benchmarks import drop_in as drop_in_bench
 from benchmarks import page as pages
+from benchmarks.scale import scale
 from benchmarks.study import study
 from kappasharp.acquisition import maximize
 from kappasharp.core import evidence, kernel, laplace
@@ -277,12 +278,16 @@ BARS = {
     "page_requests_outside": ("0", lambda v: v == 0),
     "dask_speedup": ("≥ 1.8", lambda v: v >= 1.8),
     "dask_overhead": ("≤ 0.02", lambda v: v <= 0.02),
+    "long_study_s": ("≤ 10 each", lambda v: max(v.values()) <= 10),
+    "long_study_mb": ("≤ 1000", lambda v: max(v.values()) <= 1000),
+    "long_study_evidence_loss": ("≤ 1e-3", lambda v: max(v.values()) <= 1e-3),
+    "cost_exponent": ("≤ 3", lambda v: v <= 3),
     "primary_minutes": ("< 60", lambda v: v < 60),
 }
 PARTS = {
     "turn": turn, "block": block, "overhead": overhead, "memory": memory, "solves": solves,
     "drop_in": drop_in, "study": study, "page": pages.page,
-    "dask": cluster.measure, "primary": primary.measure,
+    "dask": cluster.measure, "primary": primary.measure, "scale": scale,
 }  # fmt: skip
 
 

@@ -104,6 +104,17 @@ def test_the_fast_objective_is_minus_the_plain_one(family, variant, anchored):
     assert torch.allclose(objective(x)[0], expected, rtol=0.0, atol=1e-11)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_with_many_answers_the_difference_is_taken_first_and_all_is_the_same(monkeypatch, variant):
+    X_a, X_b = pairs_of_points(2, 4)
+    x = torch.cat([X_a, X_b], -1).reshape(8, -1)
+    objective = NegativeEubo(eubo.prepare(fitted(runs=2)), 4, variant)
+    value, gradient = objective(x)
+    monkeypatch.setattr(eubo, "LARGE", 0)
+    assert torch.allclose(objective(x)[0], value, rtol=0.0, atol=1e-12)
+    assert torch.allclose(objective(x)[1], gradient, rtol=0.0, atol=1e-11)
+
+
 def test_some_runs_of_the_objective_are_those_runs():
     post = fitted(runs=3)
     X_a, X_b = pairs_of_points(3, 2)

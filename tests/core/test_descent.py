@@ -253,3 +253,18 @@ def test_a_stalled_row_that_waits_for_its_group_is_evaluated_no_further():
     assert found.converged.tolist() == [False, True]
     alone = descent.minimize(Each([lying]), x[:1], *box(x[:1]), TIGHT)
     assert torch.equal(found.x[0], alone.x[0]) and int(found.rounds[0]) == int(alone.rounds[0])
+
+
+def test_a_known_inverse_hessian_ends_a_quadratic_in_one_round():
+    function, Q, centre = quadratic(3)
+    x = torch.zeros(1, 5)
+    known = descent.minimize(Each([function]), x, *box(x), TIGHT._replace(longest_step=9.0), Q.inverse().unsqueeze(0))
+    assert bool(known.converged) and int(known.rounds) == 1
+    assert torch.allclose(known.x[0], centre, atol=1e-8)
+
+
+def test_the_inverse_hessian_that_was_learnt_comes_back():
+    function, Q, _ = quadratic(3)
+    x = torch.zeros(1, 5)
+    found = descent.minimize(Each([function]), x, *box(x), TIGHT)
+    assert torch.allclose(found.H[0] @ Q, torch.eye(5), atol=0.2)

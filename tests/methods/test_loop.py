@@ -10,6 +10,7 @@ from kappasharp.acquisition import eubo, region
 from kappasharp.core import activation, comparisons, posterior, spectral
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.methods import loop, shaping, surrogate
+from kappasharp.methods.released import released
 
 
 def utility(points):
@@ -190,6 +191,13 @@ def test_what_comes_out_can_be_changed_and_differentiated():
     info.evidence.add_(1.0)
     (state.theta.requires_grad_() ** 2).sum().backward()
     assert state.theta.grad is not None
+
+
+def test_a_tensor_that_stands_in_two_places_is_released_once():
+    learnt = loop.learn(start(1, "baseline"))
+    out = released(learnt)
+    assert not out.fit.K.is_inference()
+    assert out.fit.posterior.root is out.inferred.posterior.root is out.corrected.posterior.root
 
 
 def test_a_gate_from_a_later_step_stays_shut_before_it():

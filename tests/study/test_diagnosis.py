@@ -5,6 +5,7 @@ import math
 import pytest
 
 import kappasharp as ks
+from kappasharp.core import stages
 from kappasharp.study.diagnosis import cycle, opposite
 from kappasharp.study.history import Comparison
 
@@ -93,3 +94,17 @@ def test_ties_skips_and_voters_are_counted():
     assert (found.n_comparisons, found.n_ties, found.n_skips) == (3, 1, 1)
     assert found.voters == {"me": 2, "you": 1} and found.tie_threshold > 0.0
     assert "3 answers (1 of them ties, 1 more skipped) by 2 voters" in str(found)
+
+
+def test_a_long_study_says_how_its_hyperparameters_were_searched_for(monkeypatch):
+    short = run(12).diagnostics()
+    assert short.searched_on == 12 and "The study is long" not in str(short)
+    monkeypatch.setattr(stages, "ALL_AT_ONCE", 8)
+    monkeypatch.setattr(stages, "FEWEST", 3)
+    study = run(12)
+    found = study.diagnostics()
+    assert found.searched_on == 3 and found.status == "ok"
+    assert "searched for on 3 answers first, then on twice as many, and so on to all 12" in str(found)
+    asked = [event.memo for _, event in study.history.asked.values() if event.memo is not None]
+    # The last pair rests on eleven answers: stages of 2 are too few, so 5 and then all.
+    assert asked[-1]["searched_on"] == 5

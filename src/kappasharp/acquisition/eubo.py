@@ -25,6 +25,8 @@ Variant = Literal["expected_max", "improvement"]
 # The smallest variance of a contrast, in units of the output scale, that EUBO tells from zero: two points that
 # coincide have spread 0, where EUBO is max(f̂_a, f̂_b); the floor changes its value by less than 1e-7 of √s.
 VARIANCE_FLOOR = {torch.float64: 1e-14, torch.float32: 1e-7}
+# Answers beyond which the difference is taken before it is multiplied.
+LARGE = 512
 
 
 def closed_form(delta: AnyFloat, spread: AnyFloat) -> AnyFloat:
@@ -115,13 +117,21 @@ class NegativeEubo:
         gradient = gradient if self.anchor is None else gradient[..., :d]
         return -value.reshape(-1), -gradient.reshape(x.shape)
 
+    def _known(self, near: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean and the known part of f(x_a) − f(x_b), end to end, and the mean of f(x_b)."""
+        k, weights = self.starts, self.prepared.weights
+        if weights.shape[-1] > LARGE:
+            # Half the products; below, one call is faster than two.
+            return torch.bmm(near[:, :k] - near[:, k:], weights), torch.bmm(near[:, k:], weights[..., :1]).squeeze(-1)
+        known = torch.bmm(near, weights)
+        return known[:, :k] - known[:, k:], known[:, k:, 0]
+
     def _pairs(self, X_a: Tensor, X_b: Tensor) -> tuple[Tensor, Tensor]:
         """EUBO (runs, starts) and its gradient in both points (runs, starts, 2d)."""
         p, k = self.prepared, self.starts
         Z = torch.cat([X_a, X_b], -2).sub_(0.5).div_(p.lengthscale)
         near, slope = kernel.profile(p.family, kernel.half_distances(Z, p.X))
-        known = torch.bmm(near, p.weights)
-        difference = known[:, :k] - known[:, k:]
+        difference, mean_b = self._known(near)
         delta, du = difference[..., 0], difference[..., 1:]
         step = Z[:, :k] - Z[:, k:]
         own, own_slope = kernel.profile(p.family, step.square().sum(-1).mul_(-0.5))
@@ -135,7 +145,7 @@ class NegativeEubo:
         beta, root = p.weights[..., 0].unsqueeze(-2), p.weights[..., 1:]
         T_a = torch.addcmul(cdf.unsqueeze(-1) * beta, pull, torch.bmm(du, root.mT), value=-1.0)
         if self.variant == "expected_max":
-            value, T_b = value + known[:, k:, 0], beta - T_a
+            value, T_b = value + mean_b, beta - T_a
         else:
             T_b = -T_a
         product = torch.bmm(torch.cat([T_a, T_b], -2).mul_(slope), p.X_one)
@@ -165,4 +175,4 @@ def fused_ascent(
     if execute is None and kernels.refusal(runs, constants, x) is not None:
         return None
     ends = (x.new_zeros(x.shape[-1]), x.new_ones(x.shape[-1])) if box is None else box
-    return descent.Descent(*kernels.minimize(runs, x, ends, constants, execute or launch.execute)[:5])
+    return descent.of_kernel(*kernels.minimize(runs, x, ends, constants, execute or launch.execute)[:5])

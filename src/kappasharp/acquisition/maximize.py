@@ -14,7 +14,7 @@ from torch import Tensor
 from kappasharp.acquisition import eubo, lattice
 from kappasharp.acquisition.eubo import NegativeEubo, Prepared, Variant
 from kappasharp.acquisition.lattice import Lattice
-from kappasharp.core import descent, kernel
+from kappasharp.core import descent, kernel, posterior
 from kappasharp.core.posterior import Posterior
 from kappasharp.streams import uniform
 
@@ -36,8 +36,9 @@ MAXIMIZERS = {
     "default": Maximizer(raw=128, starts=12, finalists=4, from_pool=True),
     "thorough": Maximizer(raw=512, starts=32, finalists=16, from_pool=True, sorting_rounds=24),
 }
-# Points around the best designs seen: so many designs, so many copies of each, at these distances.
-INCUMBENTS, COPIES = 6, 24
+# Points around the best designs seen: so many designs, so many copies of each, at these distances; and
+# of how many designs seen the utility is predicted at a time.
+INCUMBENTS, COPIES, BLOCK = 6, 24, 1024
 DISTANCES = (0.02, 0.2)
 # How many promising pool points are paired with one another, and with how many unknown ones.
 SHORTLIST, UNKNOWN = 48, 8
@@ -197,7 +198,8 @@ def _pool(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, request: 
     runs, n, d = fitted.X.shape
     count = min(INCUMBENTS, n)
     numbers = _draw(request, (maximizer.raw + INCUMBENTS * COPIES, d), fitted.X)
-    mean, _ = _predict(prepared, fitted.X)
+    # In blocks: the covariance of thousands of designs with each other is large.
+    mean = torch.cat([posterior.mean(fitted, part) for part in fitted.X.split(BLOCK, -2)], -1)
     best = mean.topk(count, -1).indices
     incumbents = fitted.X.gather(1, best.unsqueeze(-1).expand(-1, -1, d))
     low, high = DISTANCES

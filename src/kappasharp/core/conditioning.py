@@ -20,7 +20,7 @@ from kappasharp.core import comparisons, laplace, likelihood
 from kappasharp.core.comparisons import Incidence
 from kappasharp.core.evidence import Model
 from kappasharp.core.laplace import DualFit
-from kappasharp.shapes import ComparisonMatrix, PerComparison, PointMatrix, Points, Utilities
+from kappasharp.shapes import ComparisonMatrix, PerComparison, PerComparisonMask, PointMatrix, Points, Utilities
 
 
 class Conditioned(NamedTuple):
@@ -35,11 +35,17 @@ class Conditioned(NamedTuple):
     root: Points
 
 
-def condition(model: Model, K: PointMatrix, C: Incidence, start: PerComparison | None = None) -> Conditioned:
+def condition(
+    model: Model,
+    K: PointMatrix,
+    C: Incidence,
+    start: PerComparison | None = None,
+    ties: PerComparisonMask | None = None,
+) -> Conditioned:
     """The posterior given K, whatever kernel it came from; `start` is a guess at the differences."""
     A = comparisons.congruence(C, K) / model.likelihood.scale**2
     start = A.new_zeros(A.shape[:-1]) if start is None else start
-    return _finish(model, K, C, A, laplace.solve(A, model.likelihood.margin, start))
+    return _finish(model, K, C, A, laplace.solve(A, model.likelihood.margin, start, ties), ties)
 
 
 def extend(model: Model, known: Conditioned, K_side: Tensor, K_corner: Tensor, pairs: Tensor) -> Conditioned:
@@ -75,13 +81,15 @@ def bordered_factor(L: Tensor, side: Tensor, corner: Tensor) -> Tensor:
     return torch.cat([torch.nn.functional.pad(L, (0, corner.shape[-1])), torch.cat([low, last], -1)], -2)
 
 
-def _finish(model: Model, K: Tensor, C: Incidence, A: Tensor, dual: DualFit) -> Conditioned:
+def _finish(
+    model: Model, K: Tensor, C: Incidence, A: Tensor, dual: DualFit, ties: PerComparisonMask | None = None
+) -> Conditioned:
     margin, scale = model.likelihood.margin, model.likelihood.scale
-    omega = likelihood.curvature(dual.z, margin).omega
+    omega = likelihood.curvature(dual.z, margin, ties).omega
     L = laplace.factor(A, omega.sqrt())
     weights, L_weights = omega, L
     if model.curvature == "averaged":
-        weights = laplace.averaged_omega(A, dual.z, margin)
+        weights = laplace.averaged_omega(A, dual.z, margin, ties)
         L_weights = laplace.factor(A, weights.sqrt())
     half = torch.linalg.solve_triangular(L_weights, torch.diag_embed(weights.sqrt()), upper=False)
     root = comparisons.transpose_rows(C, half.mT) / scale

@@ -18,6 +18,8 @@ from torch import Tensor
 
 SUFFICIENT = 1e-4
 SHORTEST_STEP = 1e-10
+# After so many updates H's promises are believed.
+LEARNT = 2
 # Rows are dropped once this share of the batch has finished: dropping copies the data, so not after each one.
 DROP_SHARE = 0.2
 
@@ -36,13 +38,21 @@ class Objective(Protocol):
 
 
 class Descent(NamedTuple):
-    """Where each row ended, and why: converged, or out of rounds, or stalled (neither)."""
+    """Where each row ended, and why: converged, or out of rounds, or stalled (neither); H as it was learnt by then."""
 
     x: Tensor
     value: Tensor
     gradient: Tensor
     converged: Tensor
     rounds: Tensor
+    H: Tensor
+
+
+def of_kernel(x: Tensor, value: Tensor, gradient: Tensor, converged: Tensor, rounds: Tensor) -> Descent:
+    """What a kernel found; it keeps its H to itself, and the identity stands in."""
+    p = x.shape[-1]
+    H = torch.eye(p, dtype=x.dtype, device=x.device).expand(len(x), p, p)
+    return Descent(x, value, gradient, converged, rounds, H)
 
 
 class Tolerances(NamedTuple):
@@ -77,10 +87,14 @@ class _Rows(NamedTuple):
     rounds: Tensor
 
 
-def minimize(objective: Objective, x: Tensor, low: Tensor, high: Tensor, tolerances: Tolerances) -> Descent:
-    """Minimise every row of x inside [low, high]."""
+def minimize(
+    objective: Objective, x: Tensor, low: Tensor, high: Tensor, tolerances: Tolerances, H: Tensor | None = None
+) -> Descent:
+    """Minimise every row of x inside [low, high]; H is what is known of the inverse Hessian, if anything is."""
     rows = _begin(objective, x.clamp(low, high), low, high)
-    out = Descent(rows.x.clone(), rows.f.clone(), rows.g.clone(), rows.f.isnan(), rows.rounds.clone())
+    if H is not None:
+        rows = rows._replace(H=H, updates=rows.updates + LEARNT)
+    out = Descent(rows.x.clone(), rows.f.clone(), rows.g.clone(), rows.f.isnan(), rows.rounds.clone(), rows.H.clone())
     for done in range(tolerances.max_rounds + 1):
         free = torch.where(rows.g > 0, rows.x - rows.low, rows.high - rows.x) > 0
         projected = rows.g * free
@@ -126,7 +140,7 @@ def _whole_groups(finished: Tensor, group: int) -> Tensor:
 def _converged(rows: _Rows, projected: Tensor, slope: Tensor, tolerances: Tolerances) -> Tensor:
     """A small gradient; or, once H has learnt something, a small promised decrease ½ gᵀHg."""
     small = projected.abs().amax(-1) <= tolerances.gradient
-    promised = (slope * -0.5 <= tolerances.decrease) & (rows.updates >= 2)  # noqa: PLR2004
+    promised = (slope * -0.5 <= tolerances.decrease) & (rows.updates >= LEARNT)
     return small | promised
 
 
@@ -191,4 +205,4 @@ def _store(out: Descent, rows: _Rows, leaving: Tensor, converged: Tensor) -> Non
     where = rows.place[leaving]
     out.x[where], out.value[where], out.gradient[where] = rows.x[leaving], rows.f[leaving], rows.g[leaving]
     out.converged[where] = converged[leaving] & rows.f[leaving].isfinite()
-    out.rounds[where] = rows.rounds[leaving]
+    out.rounds[where], out.H[where] = rows.rounds[leaving], rows.H[leaving]

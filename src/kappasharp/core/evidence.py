@@ -14,7 +14,7 @@ nothing is gathered or scattered while the hyperparameters move.
 """
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -68,15 +68,37 @@ class Data(NamedTuple):
     gram: ComparisonMatrix
     ties: PerComparisonMask | None
 
+    def take(self, rows: Tensor) -> "Data":
+        """The data of some runs of a flat batch, any of them more than once."""
+        return take(self, rows)
+
+    def evaluate(self, model: Model, theta: Parameters, start: PerComparison) -> Evidence:
+        """log Z and its gradient at theta."""
+        return evaluate(model, self, theta, start)
+
+
+@runtime_checkable
+class Evaluable(Protocol):
+    """Answers whose evidence can be evaluated, on m × m matrices (`Data`) or on n × n ones (`reduced.Data`)."""
+
+    def take(self, rows: Tensor, /) -> "Evaluable":
+        """The same for some runs."""
+        ...
+
+    def evaluate(self, model: Model, theta: Parameters, start: PerComparison, /) -> Evidence:
+        """log Z and its gradient at theta, the MAP's search started from the standardised differences `start`."""
+        ...
+
 
 class Hyperfit(NamedTuple):
-    """The best hyperparameters found, and how the search ended."""
+    """The best hyperparameters found, and how the search ended; `searched_on` answers it began (stages.py)."""
 
     theta: Parameters
     value: PerRun
     gradient: Parameters
     converged: PerRunMask
     rounds: Indices
+    searched_on: Indices
 
 
 def gather(X: Points, pairs: Pairs, ties: PerComparisonMask | None = None) -> Data:
@@ -150,6 +172,12 @@ def _value_and_slope(
     return value, G.sub_(R, alpha=2.0).mul_(0.25)
 
 
+def value_at(probit: Probit, dual: laplace.DualFit, L: Tensor, ties: PerComparisonMask | None) -> PerRun:
+    """log Z at a MAP, given a Cholesky factor L of B, or of any matrix with its determinant."""
+    fit = torch.addcmul(likelihood.log_probability(dual.z, probit.margin, ties), dual.alpha, dual.z, value=-0.5)
+    return fit.sum(-1) - L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
 class _AtMap(torch.autograd.Function):
     """log Z as a function of A, with G as its derivative: the MAP's own dependence on A is in G."""
 
@@ -172,14 +200,15 @@ def log_evidence(
     return _AtMap.apply(A, probit, dual, ties)  # type: ignore[no-untyped-call]
 
 
-class _NegativeLogPosterior:
+class NegativeLogPosterior:
     """Minus evidence plus priors, as descent wants it; keeps each row's last MAP as the next one's start."""
 
-    def __init__(self, model: Model, data: Data, z: PerComparison) -> None:
+    def __init__(self, model: Model, data: Evaluable, z: PerComparison) -> None:
         self.model, self.data, self.z = model, data, z
 
     def __call__(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        evidence = evaluate(self.model, self.data, theta, self.z)
+        """Value (rows,) and gradient (rows, d + 1)."""
+        evidence = self.data.evaluate(self.model, theta, self.z)
         priors = self.model.priors
         value = evidence.value + priors.log_density(theta)
         # A MAP without certificate has no evidence: the search must not move there.
@@ -187,8 +216,9 @@ class _NegativeLogPosterior:
         self.z = torch.where(usable.unsqueeze(-1), evidence.z, self.z)
         return torch.where(usable, -value, torch.inf), -(evidence.gradient + priors.slope(theta))
 
-    def take(self, rows: Tensor) -> "_NegativeLogPosterior":
-        return _NegativeLogPosterior(self.model, take(self.data, rows), self.z.index_select(0, rows))
+    def take(self, rows: Tensor) -> "NegativeLogPosterior":
+        """The same for these rows."""
+        return NegativeLogPosterior(self.model, self.data.take(rows), self.z.index_select(0, rows))
 
 
 def tolerances(dtype: torch.dtype) -> descent.Tolerances:
@@ -199,17 +229,18 @@ def tolerances(dtype: torch.dtype) -> descent.Tolerances:
     )
 
 
-def maximize(model: Model, data: Data, theta: Parameters, z: PerComparison) -> Hyperfit:
+def maximize(model: Model, data: Evaluable, theta: Parameters, z: PerComparison) -> Hyperfit:
     """The hyperparameters that maximise evidence plus log prior, from theta, for one flat batch of runs.
 
     One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
     """
-    found = fused_search(model, data, theta, z)
+    found = fused_search(model, data, theta, z) if isinstance(data, Data) else None
     if found is None:
         low, high = model.priors.bounds(theta)
-        objective = _NegativeLogPosterior(model, data, z)
+        objective = NegativeLogPosterior(model, data, z)
         found = descent.minimize(objective, theta, low, high, tolerances(theta.dtype))
-    return Hyperfit(found.x, -found.value, -found.gradient, found.converged, found.rounds)
+    searched_on = torch.full_like(found.rounds, z.shape[-1])
+    return Hyperfit(found.x, -found.value, -found.gradient, found.converged, found.rounds, searched_on)
 
 
 def fused_search(
@@ -235,4 +266,4 @@ def fused_search(
         return None
     low, high = (end[0] for end in model.priors.bounds(theta))
     found = kernels.minimize(rows, (low, high), constants, execute or launch.execute)
-    return descent.Descent(*found[:5])
+    return descent.of_kernel(*found[:5])

@@ -13,6 +13,7 @@ Nothing here inverts K. The gradient of the objective in f is Cᵀ(α − slope)
 """
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -36,9 +37,11 @@ from kappasharp.shapes import (
 # Plain Newton steps settle within six or so; what has not settled after PLAIN of them is damped.
 PLAIN_ITERATIONS = 15
 DAMPED_ITERATIONS = 200
-METRIC_ITERATIONS = 2000
 # Nodes and rounds of the averaged curvature: within a few per cent of its fixed point.
 HERMITE_NODES, AVERAGING_ROUNDS = 24, 6
+# Up to so many answers the averaged curvature's variances come from a triangular solve, beyond from an inverse, unless
+# an answer informs its own difference by less than FAINT of its prior variance.
+SMALL, FAINT = 512, 1e-2
 
 
 class DualFit(NamedTuple):
@@ -88,7 +91,7 @@ def solve(
         none = start.new_zeros(start.shape[:-1])
         return DualFit(start, start, none == 0, none.long(), none)
     fit, settled = _plain(A, margin, start, ties)
-    return fit if settled else _damp(fit, A, margin, ties)
+    return fit if settled else damp(fit, A, margin, ties)
 
 
 def _plain(A: Tensor, margin: float, start: Tensor, ties: Tensor | None) -> tuple[DualFit, bool]:
@@ -112,7 +115,7 @@ def _plain(A: Tensor, margin: float, start: Tensor, ties: Tensor | None) -> tupl
     return DualFit(alpha, z, ~moving, iterations, gradient), False
 
 
-def _damp(fit: DualFit, A: ComparisonMatrix, margin: float, ties: PerComparisonMask | None) -> DualFit:
+def damp(fit: DualFit, A: ComparisonMatrix, margin: float, ties: PerComparisonMask | None) -> DualFit:
     """Start the runs without certificate again from zero, with steps halved until the objective falls."""
     rows = (~fit.converged.reshape(-1)).nonzero().squeeze(-1)
     if not len(rows):
@@ -177,22 +180,52 @@ def averaged_omega(
 
     At a MAP far from indifference ω vanishes, and with it all that the answer taught, although the posterior may still
     reach across. The average is what the covariance of a variational Gaussian uses (Opper and Archambeau 2009), here
-    with the mean held at the MAP. The first round averages over the prior, each further one is a geometric half-step
-    to the fixed point.
+    with the mean held at the MAP.
+    """
+    return average(A.diagonal(dim1=-2, dim2=-1), lambda omega: _variance(A, omega), z, margin, ties)
+
+
+def average(
+    prior: PerComparison,
+    variance: Callable[[PerComparison], PerComparison],
+    z: PerComparison,
+    margin: float,
+    ties: PerComparisonMask | None = None,
+) -> PerComparison:
+    """ω averaged over differences of mean z, given their prior variance and the posterior's as a function of ω.
+
+    The first round averages over the prior, each further one is a geometric half-step to the fixed point.
     """
     if z.shape[-1] == 0:
         return z
-    omega = torch.zeros_like(z)
     nodes, shares = _hermite(z.dtype, z.device)
     all_ties = None if ties is None else ties.unsqueeze(-1).expand(*ties.shape, HERMITE_NODES)
+    omega = z
     for count in range(AVERAGING_ROUNDS):
-        root = omega.sqrt()
-        half = torch.linalg.solve_triangular(factor(A, root), root.unsqueeze(-1) * A, upper=False)
-        variance = (A.diagonal(dim1=-2, dim2=-1) - half.square().sum(-2)).clamp(min=0.0)
-        around = torch.addcmul(z.unsqueeze(-1), variance.sqrt().unsqueeze(-1), nodes)
+        spread = (variance(omega) if count else prior).clamp(min=0.0).sqrt()
+        around = torch.addcmul(z.unsqueeze(-1), spread.unsqueeze(-1), nodes)
         mean = likelihood.sites(around, margin, all_ties).omega @ shares
         omega = (omega * mean).sqrt() if count else mean
     return omega
+
+
+def _variance(A: ComparisonMatrix, omega: PerComparison) -> PerComparison:
+    """The diagonal of (A⁻¹ + diag ω)⁻¹."""
+    prior = A.diagonal(dim1=-2, dim2=-1)
+    if A.shape[-1] <= SMALL:
+        return prior - _explained(A, A, omega.sqrt())[0]
+    # ω times the variance is 1 − (B⁻¹)_pp: half the work, and single precision is finer than what is left of the way
+    # to the fixed point. But where ω is faint so are the digits of the difference.
+    single, faint = A.float(), (omega * prior < FAINT).flatten(0, -2).any(0).nonzero().squeeze(-1)
+    known, L = _explained(single, single[..., faint], omega.float().sqrt())
+    share = 1.0 - torch.cholesky_inverse(L).diagonal(dim1=-2, dim2=-1).to(omega)
+    return (share / omega).index_copy(-1, faint, prior[..., faint] - known.to(omega))
+
+
+def _explained(A: Tensor, columns: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
+    """How much of the prior variance of these columns of A the answers explain, and the factor of B."""
+    L = factor(A, root)
+    return torch.linalg.solve_triangular(L, root.unsqueeze(-1) * columns, upper=False).square().sum(-2), L
 
 
 @cache
@@ -232,44 +265,3 @@ def find_map(
     # β = K⁻¹ f = (I − Q K) Cᵀα/(σ√2): the inverse of K cancels.
     beta = pull if Q is None else pull - _apply(Q, _apply(K, pull))
     return MapFit(_apply(K_r, pull), beta, dual)
-
-
-def find_map_by_metric(
-    K: PointMatrix,
-    C: Incidence,
-    model: Probit,
-    *,
-    metric_r: Utilities,
-    ties: PerComparisonMask | None = None,
-) -> MapFit:
-    """The MAP of J₀ itself, reached with steps (H + R)⁻¹ ∇J₀: R bends the path, not the goal.
-
-    The iteration contracts only as far as R is small beside H, so it is slow where R dominates; it ends at the plain
-    MAP or says that it did not.
-    """
-    K_r, Q = shrink(K, metric_r)
-    A_r = comparisons.congruence(C, K_r)
-    beta = torch.zeros_like(metric_r)
-    limit = tolerance(K.dtype)
-    iterations = torch.zeros(beta.shape[:-1], dtype=torch.long, device=K.device)
-    for count in range(METRIC_ITERATIONS + 1):
-        f = _apply(K, beta)
-        z = comparisons.differences(C, f) / model.scale
-        sites = likelihood.sites(z, model.margin, ties)
-        gradient = beta - comparisons.transpose(C, sites.slope) / model.scale
-        size = gradient.abs().amax(-1) * model.scale
-        moving = ~(size <= limit)
-        if count == METRIC_ITERATIONS or not bool(moving.any()):
-            break
-        iterations = iterations + moving
-        v = _metric_step(A_r, K_r, C, sites.omega.sqrt() / model.scale, gradient)
-        # The step in f is K_r v, so in β = K⁻¹ f it is K⁻¹ K_r v = (I − Q K) v.
-        beta = beta - (v - _apply(Q, _apply(K, v))) * moving.unsqueeze(-1)
-    return MapFit(f, beta, DualFit(sites.slope, z, size <= limit, iterations, size))
-
-
-def _metric_step(A_r: Tensor, K_r: Tensor, C: Incidence, root: Tensor, gradient: Tensor) -> Tensor:
-    """v with K_r v = (H + R)⁻¹ gradient, by Woodbury in comparison space; A_r is C K_r Cᵀ, root is W^½."""
-    inner = root * comparisons.differences(C, _apply(K_r, gradient))
-    weights = root * torch.cholesky_solve(inner.unsqueeze(-1), factor(A_r, root)).squeeze(-1)
-    return gradient - comparisons.transpose(C, weights)

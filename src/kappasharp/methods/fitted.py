@@ -26,6 +26,9 @@ from kappasharp.methods.shaping import Corrected
 from kappasharp.methods.surrogate import Fit
 from kappasharp.streams import stream
 
+# Contrasts taken at a time: their covariance with thousands of designs is large.
+BLOCK = 2048
+
 
 class Prediction(NamedTuple):
     """Mean (…, k) and covariance (…, k, k) of the utility at k points."""
@@ -96,7 +99,9 @@ class Surrogate:
     def contrast(self, first: Any, second: Any) -> ContrastPrediction:
         """f(first) − f(second), row by row; the likelihood's common shift cancels in it."""
         X, Y = self._pairs(first, second)
-        found = posterior.contrast(self._corrected.posterior, X, Y)
+        blocks = zip(X.split(BLOCK, -2), Y.split(BLOCK, -2), strict=True)
+        parts = [posterior.contrast(self._corrected.posterior, *block) for block in blocks]
+        found = posterior.Contrast(*(torch.cat(part, -1) for part in zip(*parts, strict=True)))
         spread = (found.variance + 2.0 * self.preset.noise**2).sqrt()
         preferred = torch.special.ndtr(found.mean / spread)
         return ContrastPrediction(*(self._shaped(part) for part in (found.mean, found.variance, preferred)))
@@ -176,7 +181,7 @@ def hold(X: Tensor, theta: Tensor, known: Conditioned, method: Method, preset: P
     For those who bring their own search for hyperparameters; its certificate is theirs to give.
     """
     flat = X.new_zeros(len(X))
-    hyper = Hyperfit(theta, flat * torch.nan, torch.zeros_like(theta), flat == 0, flat.long())
+    hyper = Hyperfit(theta, flat * torch.nan, torch.zeros_like(theta), flat == 0, flat.long(), flat.long())
     f = (known.K @ known.beta.unsqueeze(-1)).squeeze(-1)
     fitted = Posterior(preset.kernel, X, theta, known.beta, known.root)
     plain = Fit(X, known.C, None, hyper, known.K, MapFit(f, known.beta, known.dual), fitted)

@@ -76,6 +76,7 @@ class Info(NamedTuple):
     evidence: Tensor
     fit_converged: Tensor
     fit_rounds: Tensor
+    fit_searched_on: Tensor
     map_converged: Tensor
     map_iterations: Tensor
     map_gradient: Tensor
@@ -276,6 +277,7 @@ def _info(state: State, learnt: Learnt, proposal: Proposal) -> Info:
         evidence=fit.hyper.value,
         fit_converged=fit.hyper.converged,
         fit_rounds=fit.hyper.rounds,
+        fit_searched_on=fit.hyper.searched_on,
         map_converged=found.converged & fit.map.dual.converged,
         map_iterations=found.iterations,
         map_gradient=found.gradient_norm,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.core import comparisons, correction, diagnostics, kernel, laplace, posterior, spectral
+from kappasharp.core import comparisons, correction, diagnostics, kernel, laplace, metric, posterior, spectral
 from kappasharp.core.correction import Calibration, Correction, Placement, Weights
 from kappasharp.core.diagnostics import Diagnostics
 from kappasharp.core.evidence import Model
@@ -196,7 +196,7 @@ def _apply(model: Model, fit: Fit, choice: Correction, r: Tensor) -> tuple[MapFi
     if choice.placement in WITH_MAP:
         found = laplace.find_map(fit.K, fit.C, model.likelihood, r=r, start=fit.map.dual.z, ties=fit.ties)
     elif choice.placement is Placement.NEWTON_STEP:
-        found = laplace.find_map_by_metric(fit.K, fit.C, model.likelihood, metric_r=r, ties=fit.ties)
+        found = metric.find_map(fit.K, fit.C, model.likelihood, metric_r=r, ties=fit.ties)
     # The covariance is that of J₀ at the MAP in use; R enters it only where the method says so.
     in_covariance = r if choice.placement in WITH_COVARIANCE else None
     omega = posterior_weights(model, fit.K, fit.C, found, fit.ties)

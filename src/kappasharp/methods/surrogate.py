@@ -7,15 +7,18 @@ from torch import Tensor
 
 from kappasharp.core import (
     comparisons,
+    conditioning,
     correction,
     evidence,
     kernel,
     laplace,
     likelihood,
     posterior,
+    reduced,
+    stages,
 )
 from kappasharp.core.comparisons import Incidence
-from kappasharp.core.evidence import Hyperfit, Model
+from kappasharp.core.evidence import Evaluable, Hyperfit, Model
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.posterior import Posterior
 
@@ -40,16 +43,16 @@ class Fit(NamedTuple):
     posterior: Posterior
 
 
-def fit_hyperparameters(model: Model, data: evidence.Data, starts: list[Tensor], z: Tensor) -> Hyperfit:
+def fit_hyperparameters(model: Model, data: Evaluable, starts: list[Tensor], z: Tensor) -> Hyperfit:
     """The best hyperparameters over all starts; the runs of every start go through one batch."""
     runs = len(z)
     if z.shape[-1] == 0:
         # Without answers the evidence is flat: the prior's own mode stands.
         theta, flat = starts[0], z.new_zeros(runs)
-        return Hyperfit(theta, flat, torch.zeros_like(theta), flat == 0, flat.long())
+        return Hyperfit(theta, flat, torch.zeros_like(theta), flat == 0, flat.long(), flat.long())
     copies = len(starts)
     many = torch.arange(runs, device=z.device).repeat(copies)
-    found = evidence.maximize(model, evidence.take(data, many), torch.cat(starts), z[many])
+    found = evidence.maximize(model, data.take(many), torch.cat(starts), z[many])
     best = found.value.reshape(copies, runs).nan_to_num(nan=-torch.inf).argmax(0)
     rows = best * runs + torch.arange(runs, device=z.device)
     return Hyperfit(*(part[rows] for part in found))
@@ -69,12 +72,34 @@ def fit(
     if cold or theta is None:
         starts.append(model.priors.start(d).to(X).expand(runs, -1))
     z = X.new_zeros(pairs.shape[:-1]) if z is None else z
-    hyper = fit_hyperparameters(model, evidence.gather(X, pairs, ties), starts, z)
+    if stages.sizes(model, X, z.shape[-1]):
+        hyper, z = stages.search(model, stages.Answered(*answers), starts, z, warm=theta is not None)
+    elif reduced.applies(model, X, z.shape[-1]):
+        hyper = fit_hyperparameters(model, reduced.Data(X, C, ties), starts, z)
+    else:
+        hyper = fit_hyperparameters(model, evidence.gather(X, pairs, ties), starts, z)
     K = kernel.covariance(model.family, X, hyper.theta, model.nugget)
-    found = laplace.find_map(K, C, model.likelihood, start=z, ties=ties)
-    root = posterior.information_root(K, C, posterior_weights(model, K, C, found, ties))
+    found, root, value = _condition(model, K, C, z, ties)
+    if value is not None:
+        # The search may have been in single precision: the evidence that is reported is not.
+        hyper = hyper._replace(value=value + model.priors.log_density(hyper.theta))
     fitted = Posterior(model.family, X, hyper.theta, found.beta, root)
     return Fit(X, C, ties, hyper, K, found, fitted)
+
+
+def _condition(
+    model: Model, K: Tensor, C: Incidence, z: Tensor, ties: Tensor | None
+) -> tuple[MapFit, Tensor, Tensor | None]:
+    """MAP and root of the posterior given K, in the space that is cheaper, and log Z for a long study."""
+    if reduced.applies(model, K, z.shape[-1]):
+        return reduced.condition(model, K, C, z, ties)
+    if stages.sizes(model, K, z.shape[-1]):
+        known = conditioning.condition(model, K, C, z, ties)
+        f = (K @ known.beta.unsqueeze(-1)).squeeze(-1)
+        value = evidence.value_at(model.likelihood, known.dual, known.L, ties)
+        return MapFit(f, known.beta, known.dual), known.root, value
+    found = laplace.find_map(K, C, model.likelihood, start=z, ties=ties)
+    return found, posterior.information_root(K, C, posterior_weights(model, K, C, found, ties)), None
 
 
 def weights(model: Model, found: MapFit, ties: Tensor | None) -> Tensor:

@@ -38,6 +38,7 @@ class Diagnosis:
     cycle: list[int]
     surprises: list[int]
     tie_threshold: float
+    searched_on: int
     status: str
 
     def __str__(self) -> str:
@@ -70,6 +71,7 @@ def diagnose(definition: Definition, history: History, model: Model) -> Diagnosi
         cycle=cycle(counted),
         surprises=surprises(history, model),
         tie_threshold=model.state.preset.threshold,
+        searched_on=int(model.learnt.fit.hyper.searched_on),
         status=model.surrogate.status[0],
     )
 
@@ -131,7 +133,12 @@ def surprises(history: History, model: Model) -> list[int]:
 
 def sentences(found: Diagnosis) -> list[str]:
     """The diagnosis in words."""
-    return [*_about_answers(found), *_about_correction(found), *_about_contradictions(found)]
+    return [
+        *_about_answers(found),
+        *_about_search(found),
+        *_about_correction(found),
+        *_about_contradictions(found),
+    ]
 
 
 def _about_answers(found: Diagnosis) -> list[str]:
@@ -148,6 +155,13 @@ def _about_answers(found: Diagnosis) -> list[str]:
         linked if len(found.groups) == 1 else apart,
         informed,
     ]
+
+
+def _about_search(found: Diagnosis) -> list[str]:
+    if found.searched_on >= found.n_comparisons:
+        return []
+    began = f"its hyperparameters were searched for on {found.searched_on} answers first"
+    return [f"The study is long: {began}, then on twice as many, and so on to all {found.n_comparisons}."]
 
 
 def _about_correction(found: Diagnosis) -> list[str]:

@@ -116,9 +116,13 @@ class _Number(_Lattice):
     def _scaled(self, value: Any) -> float:
         return math.log(value) if self.log else float(value)
 
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        return self._scaled(self.low), self._scaled(self._top)
+
     def encode(self, value: Any) -> list[float]:
         """The coordinate of a value in the unit cube."""
-        low, high = self._scaled(self.low), self._scaled(self._top)
+        low, high = self._ends
         return [min(max((self._scaled(value) - low) / (high - low), 0.0), 1.0)]
 
     def decode(self, coordinates: Sequence[float]) -> Value:

@@ -19,6 +19,7 @@ from torch.quasirandom import SobolEngine
 from kappasharp.methods import loop
 from kappasharp.methods.fitted import Surrogate, surrogate_of
 from kappasharp.methods.loop import Learnt, State
+from kappasharp.methods.released import released
 from kappasharp.methods.surrogate import Answers
 from kappasharp.methods.threshold import with_threshold
 from kappasharp.streams import stream, uniform
@@ -91,7 +92,13 @@ def learn(definition: Definition, history: History) -> Model:
     """The model of all answers so far."""
     found = data(definition, history)
     state = _state(definition, history, found)
-    return Model(found.options, state, learnt := loop.learn(state), surrogate_of(state, learnt))
+    return _model(found.options, state)
+
+
+def _model(options: list[int], state: State) -> Model:
+    # Released once, so that what was learnt and its surrogate hold the same tensors.
+    learnt = released(loop.learn(state))
+    return Model(options, state, learnt, surrogate_of(state, learnt))
 
 
 def _state(definition: Definition, history: History, found: Data) -> State:
@@ -157,7 +164,7 @@ def _with_open_pairs(definition: Definition, history: History, model: Model) -> 
         ties = torch.cat([ties, torch.zeros(1, len(believed), dtype=torch.bool)], 1)
     pairs = torch.cat([old[state.comparisons], torch.tensor([believed])], 1)
     state = replace(state, points=X, comparisons=pairs, ties=ties, anchor=old[state.anchor])
-    return Model(options, state, learnt := loop.learn(state), surrogate_of(state, learnt))
+    return _model(options, state)
 
 
 def _memo(model: Model, after: State, info: loop.Info) -> dict[str, Any]:
@@ -177,6 +184,7 @@ def _memo(model: Model, after: State, info: loop.Info) -> dict[str, Any]:
         words
         | {name: _finite(float(value)) for name, value in numbers.items()}
         | {"active": bool(info.active), "components": int(info.n_components), "threshold": model.state.preset.threshold}
+        | {"searched_on": int(info.fit_searched_on)}
         | {"theta": after.theta[0].tolist(), "hints": after.hints[0].tolist()}
     )
 

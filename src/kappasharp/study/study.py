@@ -204,6 +204,7 @@ class Study:
             memo = self._history.memo(len(counted))
             key = (tuple((one.event, one.answer) for one in counted), id(memo))
             if self._learnt is None or self._learnt[0] != key:
+                self._learnt = None  # a long study's model is large: not two at once
                 self._learnt = (key, questions.learn(self.definition, self._history))
             return self._learnt[1]
 

@@ -1,0 +1,179 @@
+"""The Laplace fit on n × n matrices instead of m × m: the same numbers, where designs are far fewer than answers.
+
+Notation
+    K      (*batch, n, n)  prior covariance of the utilities, F its Cholesky factor: K = F Fᵀ
+    Lambda (*batch, n, n)  Cᵀ diag(ω) C/(2σ²), the weighted graph Laplacian                [prop:graph_laplacian]
+    B      (*batch, n, n)  I + Fᵀ Λ F, with the determinant and the eigenvalues (but for ones) of the B of laplace.py
+    Sigma  (*batch, n, n)  F B⁻¹ Fᵀ = (K⁻¹ + Λ)⁻¹, the posterior covariance
+
+A long study asks about some designs again and again: 2,000 answers about 400 designs cost 400³ here and 2,000³ there.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood
+from kappasharp.core.comparisons import Incidence
+from kappasharp.core.evidence import Evidence, Model
+from kappasharp.core.laplace import DualFit, MapFit
+from kappasharp.core.likelihood import Probit
+from kappasharp.shapes import Parameters, PerComparison, PerComparisonMask, PerRun, PointMatrix, Points
+
+# From this many answers on, and where a design has at least four of them: a Newton step is 7/3 n³ here, m³/3 there.
+FEWEST_ANSWERS, ANSWERS_PER_POINT = 256, 2.0
+# K needs a Cholesky factor: a smaller nugget, or single precision, does not promise one.
+LEAST_NUGGET = 1e-8
+
+
+def applies(model: Model, X: Points, answers: int) -> bool:
+    """Whether this is the cheaper way to the same numbers."""
+    few = X.shape[-2] * ANSWERS_PER_POINT <= answers and answers >= FEWEST_ANSWERS
+    return few and model.nugget >= LEAST_NUGGET and X.dtype == torch.float64
+
+
+class Data(NamedTuple):
+    """What the evidence needs of every run's answers."""
+
+    X: Points
+    C: Incidence
+    ties: PerComparisonMask | None
+
+    def take(self, rows: Tensor) -> "Data":
+        """The data of some runs of a flat batch, any of them more than once."""
+        C = comparisons.incidence(self.C.pairs.index_select(0, rows), self.C.n_points)
+        return Data(self.X.index_select(0, rows), C, None if self.ties is None else self.ties.index_select(0, rows))
+
+    def evaluate(self, model: Model, theta: Parameters, start: PerComparison) -> Evidence:
+        """log Z and its gradient at theta; the twin of `evidence.evaluate`."""
+        lengthscale, outputscale = kernel.split(theta)
+        X = self.X - 0.5
+        scaled = X / lengthscale.unsqueeze(-2)
+        slope = kernel.profile(model.family, kernel.half_distances(scaled, scaled)).slope
+        K = kernel.covariance(model.family, self.X, theta, model.nugget)
+        F, failed = torch.linalg.cholesky_ex(K)
+        dual = solve(F, self.C, model.likelihood, start, self.ties)
+        value, G = _value_and_slope(model.likelihood, F, self.C, dual, self.ties)
+        T = G * slope
+        moments = (X * (X * T.sum(-1, keepdim=True) - T @ X)).sum(-2)
+        by_lengthscale = moments * (2.0 * outputscale).unsqueeze(-1) / lengthscale.square()
+        # ∂K/∂log s = K.
+        gradient = torch.cat([by_lengthscale, (G * K).sum((-2, -1)).unsqueeze(-1)], -1)
+        return Evidence(value, gradient, dual.z, dual.converged & (failed == 0))
+
+
+def factor(F: PointMatrix, C: Incidence, weights: PerComparison) -> PointMatrix:
+    """Cholesky factor of B, for weights ω/(2σ²)."""
+    B = F.mT @ comparisons.transpose_rows(C, weights.unsqueeze(-1) * comparisons.rows(C, F))
+    B.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    return torch.linalg.cholesky_ex(B)[0]
+
+
+def solve(
+    F: PointMatrix, C: Incidence, probit: Probit, start: PerComparison, ties: PerComparisonMask | None = None
+) -> DualFit:
+    """The MAP by Newton steps f = Σ Cᵀ b, from the differences z = `start`; the twin of `laplace.solve`."""
+    limit, margin, scale = laplace.tolerance(F.dtype), probit.margin, probit.scale
+    sites, z = likelihood.sites(start, margin, ties), start
+    iterations = 0
+    while iterations < laplace.PLAIN_ITERATIONS:
+        iterations += 1
+        b = torch.addcmul(sites.slope, sites.omega, z)
+        pull = comparisons.transpose(C, b).unsqueeze(-1) / scale
+        f = F @ torch.cholesky_solve(F.mT @ pull, factor(F, C, sites.omega / scale**2))
+        z = comparisons.differences(C, f.squeeze(-1)) / scale
+        alpha = torch.addcmul(b, sites.omega, z, value=-1.0)
+        sites = likelihood.sites(z, margin, ties)
+        off = (alpha - sites.slope).abs_()
+        if float(off.max()) <= limit:
+            break
+    gradient = off.amax(-1)
+    fit = DualFit(alpha, z, gradient <= limit, torch.full_like(gradient, iterations, dtype=torch.long), gradient)
+    if iterations < laplace.PLAIN_ITERATIONS:
+        return fit
+    half = comparisons.rows(C, F) / scale
+    return laplace.damp(fit, half @ half.mT, margin, ties)
+
+
+def _covariance(F: PointMatrix, L: PointMatrix) -> PointMatrix:
+    half = torch.linalg.solve_triangular(L, F.mT, upper=False)
+    return half.mT @ half
+
+
+def _variances(C: Incidence, Sigma: PointMatrix) -> PerComparison:
+    """The diagonal of C Σ Cᵀ."""
+    winner, loser = C.pairs[..., 0], C.pairs[..., 1]
+    own = Sigma.diagonal(dim1=-2, dim2=-1)
+    both = Sigma.flatten(-2).gather(-1, winner * C.n_points + loser)
+    return (own.gather(-1, winner) + own.gather(-1, loser) - 2.0 * both).clamp(min=0.0)
+
+
+def _value_and_slope(
+    probit: Probit, F: PointMatrix, C: Incidence, dual: DualFit, ties: PerComparisonMask | None
+) -> tuple[PerRun, PointMatrix]:
+    """log Z and ∂ log Z/∂K at the MAP."""
+    alpha, z, scale = dual.alpha, dual.z, probit.scale
+    curvature = likelihood.curvature(z, probit.margin, ties)
+    weights = curvature.omega / scale**2
+    L = factor(F, C, weights)
+    value = evidence.value_at(probit, dual, L, ties)
+    Sigma = _covariance(F, L)
+    pull = -weights * _variances(C, Sigma) * curvature.log_slope
+    # u = 2 (I + ωA)⁻¹ of the pull on z, as in evidence.py, and (I + ωA)⁻¹ = I − ω C Σ Cᵀ/(2σ²).
+    moved = (Sigma @ comparisons.transpose(C, pull).unsqueeze(-1)).squeeze(-1)
+    u = pull - weights * comparisons.differences(C, moved)
+    a, v = (comparisons.transpose(C, part).unsqueeze(-1) / scale for part in (alpha, u))
+    Lambda = comparisons.laplacian(C, weights)
+    outer = (a + v) @ a.mT
+    return value, 0.25 * (outer + outer.mT) - 0.5 * (Lambda - Lambda @ Sigma @ Lambda)
+
+
+class Conditioned(NamedTuple):
+    """The MAP, a root for predictions as in posterior.py, and log Z."""
+
+    map: MapFit
+    root: PointMatrix
+    value: PerRun
+
+
+def condition(
+    model: Model, K: PointMatrix, C: Incidence, start: PerComparison, ties: PerComparisonMask | None = None
+) -> Conditioned:
+    """The posterior given K; the twin of `conditioning.condition`."""
+    probit = model.likelihood
+    F, failed = torch.linalg.cholesky_ex(K)
+    dual = solve(F, C, probit, start, ties)
+    dual = dual._replace(converged=dual.converged & (failed == 0))
+    beta = comparisons.transpose(C, dual.alpha) / probit.scale
+    omega = likelihood.curvature(dual.z, probit.margin, ties).omega
+    value = evidence.value_at(probit, dual, factor(F, C, omega / probit.scale**2), ties)
+    if model.curvature == "averaged":
+        omega = averaged_omega(F, C, probit, dual.z, ties)
+    found = MapFit((K @ beta.unsqueeze(-1)).squeeze(-1), beta, dual)
+    return Conditioned(found, information_root(K, C, omega / probit.scale**2), value)
+
+
+def averaged_omega(
+    F: PointMatrix, C: Incidence, probit: Probit, z: PerComparison, ties: PerComparisonMask | None = None
+) -> PerComparison:
+    """ω averaged over the posterior of every difference; the twin of `laplace.averaged_omega`."""
+
+    def variance(omega: PerComparison) -> PerComparison:
+        return _variances(C, _covariance(F, factor(F, C, omega / probit.scale**2))) / probit.scale**2
+
+    prior = _variances(C, F @ F.mT) / probit.scale**2
+    return laplace.average(prior, variance, z, probit.margin, ties)
+
+
+def information_root(K: PointMatrix, C: Incidence, weights: PerComparison) -> PointMatrix:
+    """An n × n root of K⁻¹ − K⁻¹ Σ K⁻¹; the twin of `posterior.information_root`.
+
+    With S Sᵀ = CᵀWC, from the triangular factor of W^½ C, it is S (I + Sᵀ K S)⁻¹ Sᵀ: nothing cancels.
+    """
+    root = weights.sqrt().unsqueeze(-1)
+    eye = torch.eye(C.n_points, dtype=K.dtype, device=K.device).expand(*K.shape[:-2], C.n_points, C.n_points)
+    S = torch.linalg.qr(root * comparisons.rows(C, eye), mode="r").R.mT
+    B = S.mT @ K @ S
+    B.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    return torch.linalg.solve_triangular(torch.linalg.cholesky_ex(B)[0], S.mT, upper=False).mT
