@@ -69,7 +69,7 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     whole = eubo.prepare(fitted)
     # In units of each run's prior deviation, so that one tolerance means the same in every run.
     unit = whole.outputscale.sqrt()
-    prepared = whole._replace(outputscale=torch.ones_like(unit), weights=whole.weights / unit.unsqueeze(-1))
+    prepared = whole._replace(outputscale=torch.ones_like(unit), weights=whole.weights.div_(unit.unsqueeze(-1)))
     anchor = request.anchor
     choose = _from_pool if maximizer.from_pool else _from_pairs
     x = choose(fitted, prepared, maximizer, request)

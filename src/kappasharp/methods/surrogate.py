@@ -171,7 +171,7 @@ def correct(model: Model, fit: Fit, choice: Correction, active: Tensor) -> Corre
         fit.X,
         fit.hyper.theta,
         _put(base.beta, corrected.beta, rows),
-        _put(base.root, corrected.root, rows),
+        _put(_padded(base.root, corrected.root), _padded(corrected.root, base.root), rows),
     )
     return Corrected(
         posterior_out,
@@ -265,6 +265,11 @@ def take(fit: Fit, rows: Tensor) -> Fit:
 def _merge(whole: MapFit, part: MapFit, rows: Tensor) -> MapFit:
     dual = laplace.DualFit(*(_put(*parts, rows) for parts in zip(whole.dual, part.dual, strict=True)))
     return MapFit(_put(whole.f, part.f, rows), _put(whole.beta, part.beta, rows), dual)
+
+
+def _padded(root: Tensor, other: Tensor) -> Tensor:
+    """A root with zero columns up to another's width: the plain fit's may be from point space (`reduced`)."""
+    return torch.nn.functional.pad(root, (0, max(other.shape[-1] - root.shape[-1], 0)))
 
 
 def _put(whole: Tensor, part: Tensor, rows: Tensor) -> Tensor:
