@@ -42,7 +42,7 @@ def each_alone(model, gathered, theta, z):
     rows = [torch.tensor([i]) for i in range(len(z))]
     found = [evidence.maximize(model, evidence.take(gathered, i), theta[i], z[i]) for i in rows]
     best = evidence.Hyperfit(*(torch.cat(part) for part in zip(*found, strict=True)))
-    return descent.Descent(best.theta, -best.value, -best.gradient, best.converged, best.rounds)
+    return descent.of_kernel(best.theta, -best.value, -best.gradient, best.converged, best.rounds)
 
 
 def assert_same(got, expected, tolerance):

@@ -78,7 +78,7 @@ def prepare(fitted: Posterior) -> Prepared:
     """Scale the training points once, and put β beside the root."""
     lengthscale, outputscale = kernel.split(fitted.theta)
     X = (fitted.X - 0.5) / lengthscale.unsqueeze(-2)
-    weights = torch.cat([fitted.beta.unsqueeze(-1), fitted.root], -1) * outputscale[..., None, None]
+    weights = torch.cat([fitted.beta.unsqueeze(-1), fitted.root], -1).mul_(outputscale[..., None, None])
     X_one = torch.cat([X, torch.ones_like(X[..., :1])], -1)
     return Prepared(fitted.family, lengthscale.unsqueeze(-2), outputscale.unsqueeze(-1), X, X_one, weights)
 

@@ -73,7 +73,7 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     whole = eubo.prepare(fitted)
     # In units of each run's prior deviation, so that one tolerance means the same in every run.
     unit = whole.outputscale.sqrt()
-    prepared = whole._replace(outputscale=torch.ones_like(unit), weights=whole.weights / unit.unsqueeze(-1))
+    prepared = whole._replace(outputscale=torch.ones_like(unit), weights=whole.weights.div_(unit.unsqueeze(-1)))
     if request.exploration != 1.0:
         prepared = eubo.explored(prepared, request.exploration)
     anchor = request.anchor

@@ -96,23 +96,21 @@ def solve(
 
 def _plain(A: Tensor, margin: float, start: Tensor, ties: Tensor | None) -> tuple[DualFit, bool]:
     """Full Newton steps; a run that has settled stays where it is, so that its result does not depend on company."""
-    limit = tolerance(A.dtype)
+    limit, alone = tolerance(A.dtype), start.shape[:-1].numel() == 1
     sites, z = likelihood.sites(start, margin, ties), start
-    alpha = torch.zeros_like(z)
-    iterations = torch.zeros(z.shape[:-1], dtype=torch.long, device=z.device)
-    moving = iterations == 0
-    gradient = z.new_zeros(z.shape[:-1])
+    alpha = gradient = settled = torch.empty(0)
+    iterations = torch.zeros(start.shape[:-1], dtype=torch.long, device=start.device)
     for count in range(PLAIN_ITERATIONS):
         target = newton_target(A, z, sites)
-        alpha = torch.where(moving.unsqueeze(-1), target, alpha) if count else target
-        z = torch.where(moving.unsqueeze(-1), _apply(A, alpha), z) if count else _apply(A, alpha)
+        alpha = target if alone or not count else torch.where(settled, alpha, target)
+        z = _apply(A, alpha)
         sites = likelihood.sites(z, margin, ties)
         gradient = (alpha - sites.slope).abs_().amax(-1)
-        iterations = iterations + moving
-        moving = ~(gradient <= limit)
-        if not bool(moving.any()):
-            return DualFit(alpha, z, ~moving, iterations, gradient), True
-    return DualFit(alpha, z, ~moving, iterations, gradient), False
+        iterations = iterations + 1 if alone or not count else iterations + ~settled.squeeze(-1)
+        if float(gradient.max()) <= limit:
+            return DualFit(alpha, z, gradient <= limit, iterations, gradient), True
+        settled = (gradient <= limit).unsqueeze(-1)
+    return DualFit(alpha, z, gradient <= limit, iterations, gradient), False
 
 
 def damp(fit: DualFit, A: ComparisonMatrix, margin: float, ties: PerComparisonMask | None) -> DualFit:

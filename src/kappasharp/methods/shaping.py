@@ -64,7 +64,8 @@ def correct(model: Model, fit: Fit, choice: Correction, active: Tensor, *, valid
         rows = rows[better]
         active = torch.zeros_like(active).index_fill_(0, rows, value=True)
     new = moved.posterior
-    posterior_out = base._replace(beta=_put(base.beta, new.beta, rows), root=_put(base.root, new.root, rows))
+    root = _put(_padded(base.root, new.root), _padded(new.root, base.root), rows)
+    posterior_out = base._replace(beta=_put(base.beta, new.beta, rows), root=root)
     return Corrected(
         posterior_out,
         _merge(fit.map, moved.map, rows),
@@ -207,6 +208,11 @@ def _apply(model: Model, fit: Fit, choice: Correction, r: Tensor) -> tuple[MapFi
 def _merge(whole: MapFit, part: MapFit, rows: Tensor) -> MapFit:
     dual = laplace.DualFit(*(_put(*parts, rows) for parts in zip(whole.dual, part.dual, strict=True)))
     return MapFit(_put(whole.f, part.f, rows), _put(whole.beta, part.beta, rows), dual)
+
+
+def _padded(root: Tensor, other: Tensor) -> Tensor:
+    """A root with zero columns up to another's width: the plain fit's may be from point space (`reduced`)."""
+    return torch.nn.functional.pad(root, (0, max(other.shape[-1] - root.shape[-1], 0)))
 
 
 def _put(whole: Tensor, part: Tensor, rows: Tensor) -> Tensor:
