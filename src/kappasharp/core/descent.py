@@ -116,7 +116,8 @@ def minimize(
         direction.masked_fill_(still.unsqueeze(-1), 0.0)
         before = rows.step
         rows = _advance(objective, rows._replace(rounds=rows.rounds + ~still), direction, free)
-        rows = rows._replace(step=torch.where(still, before, rows.step))
+        if ended or tolerances.group > 1:
+            rows = rows._replace(step=torch.where(still, before, rows.step))
     return out
 
 
@@ -159,11 +160,13 @@ def _advance(objective: Objective, rows: _Rows, direction: Tensor, free: Tensor)
     # The promise along the clamped step; at most the promise along the direction, so bounds never force a rejection.
     promise = (rows.g * s).sum(-1)
     accepted = f <= torch.add(rows.f, promise, alpha=SUFFICIENT)
-    # A rejected trial may have any gradient, NaN too: it must not reach H.
-    y = torch.where(accepted.unsqueeze(-1), (g - rows.g) * free, 0.0)
+    y, all_accepted = (g - rows.g) * free, bool(accepted.all())
+    if not all_accepted:
+        # A rejected trial may have any gradient, NaN too: it must not reach H.
+        y = torch.where(accepted.unsqueeze(-1), y, 0.0)
     H, learnt = _update(rows, s, y, accepted)
     updates = rows.updates + learnt
-    if bool(accepted.all()):
+    if all_accepted:
         return rows._replace(x=trial, f=f, g=g, H=H, step=rows.one, updates=updates)
     moved = accepted.unsqueeze(-1)
     return rows._replace(

@@ -247,6 +247,8 @@ def fused_search(
     model: Model, data: Data, theta: Parameters, z: PerComparison, execute: Execute | None = None
 ) -> descent.Descent | None:
     """The same search as one launch, of `execute` if given; None where the kernel does not take these runs."""
+    if execute is None and launch.elsewhere("evidence", theta):
+        return None
     probit, limits = model.likelihood, tolerances(theta.dtype)
     constants = kernels.Constants(
         matern=model.family == "matern52",

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.cuda import _utils as torch_cuda
 
 SWITCH = "KAPPASHARP_KERNELS"
+NOT_ON_CUDA = "not on a CUDA device"
 CACHE = "KAPPASHARP_CACHE"
 # The most shared memory that a block may ask for on the devices that this was written for (Hopper).
 SHARED_BYTES = 232_448
@@ -51,6 +52,14 @@ def source(kernel: str, defines: tuple[tuple[str, int], ...], head: str) -> str:
     return constants + head + "".join(here.joinpath(name).read_text("utf-8") for name in (*PARTS, f"{kernel}.cu"))
 
 
+def elsewhere(kernel: str, like: Tensor) -> bool:
+    """Whether the tensors are on no CUDA device, so that there is nothing to prepare; counted in `taken`."""
+    if like.device.type == "cuda":
+        return False
+    taken[kernel, NOT_ON_CUDA] += 1
+    return True
+
+
 def refusal(
     kernel: str, defines: tuple[tuple[str, int], ...], shared_bytes: int, like: Tensor, other: str | None = None
 ) -> str | None:
@@ -68,7 +77,7 @@ def refusal(
 
 def _refusal(like: Tensor, shared_bytes: int) -> str | None:
     if like.device.type != "cuda":
-        return "not on a CUDA device"
+        return NOT_ON_CUDA
     if os.environ.get(SWITCH, "1") == "0":
         return f"{SWITCH}=0"
     if like.dtype != torch.float64:
