@@ -42,7 +42,7 @@ MACHINES = (
     Machine("laptop, 2 cores", "laptop", 1, 2),
     Machine("one machine, 16 cores", "cores_16", 1, 16),
     # Analytic problems on the GPU, stacked; then the simulators on its machine's cores.
-    Machine("one H200, 15 processes", "h200", 1, 15, runs_per_job=240, one_kind_at_a_time=True),
+    Machine("one H200, 14 processes", "h200", 1, 14, runs_per_job=240, one_kind_at_a_time=True),
     Machine("10 nodes of 16 cores", "cores_16", 10, 16, may_be_stopped=True),
     Machine("100 nodes of 16 cores", "cores_16", 100, 16, may_be_stopped=True),
 )

@@ -257,7 +257,7 @@ def drop_in():
 
 BARS = {
     "turn_ratio": ("≥ 15", lambda v: v >= 15),
-    "block_ratio": ("≥ 50", lambda v: v >= 50),
+    "block_ratio": ("≥ 60", lambda v: v >= 60),
     "evidence_not_worse": ("≥ 0.98", lambda v: v >= 0.98),
     "eubo_not_worse": ("≥ 0.98", lambda v: v >= 0.98),
     "eubo_gap_to_best": ("≤ 0.01", lambda v: v <= 0.01),
