@@ -123,17 +123,23 @@ def hours(machine, rates, runs, seed):
     return sum(makespan(jobs, machine, rates, runs, rng) for jobs in durations(machine, rates, runs, rng)) / 3600
 
 
+def table(runs, seeds):
+    """Median hours and the middle nine tenths of the simulations, as the lines of a table."""
+    rates = json.loads(RATES.read_text("utf-8"))
+    lines = [f"| {runs:,} runs on | hours | 5 % | 95 % |", "| --- | ---: | ---: | ---: |"]
+    for machine in MACHINES:
+        found = [hours(machine, rates, runs, seed) for seed in range(seeds)]
+        low, middle, high = np.quantile(found, (0.05, 0.5, 0.95))
+        lines.append(f"| {machine.name} | {middle:.3g} | {low:.3g} | {high:.3g} |")
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1_000_000)
     parser.add_argument("--seeds", type=int, default=20, help="simulations of every machine")
     options = parser.parse_args()
-    rates = json.loads(RATES.read_text("utf-8"))
-    print(f"| {options.runs:,} runs on | hours | 5 % | 95 % |\n| --- | ---: | ---: | ---: |")
-    for machine in MACHINES:
-        found = [hours(machine, rates, options.runs, seed) for seed in range(options.seeds)]
-        low, middle, high = np.quantile(found, (0.05, 0.5, 0.95))
-        print(f"| {machine.name} | {middle:.3g} | {low:.3g} | {high:.3g} |", flush=True)
+    print("\n".join(table(options.runs, options.seeds)))
 
 
 if __name__ == "__main__":
