@@ -7,6 +7,7 @@ from kappasharp.acquisition import eubo, maximize
 from kappasharp.core import descent, evidence, kernel, laplace
 from kappasharp.core.evidence import Model
 from kappasharp.core.likelihood import Probit
+from kappasharp.kernels import eubo as kernels_eubo
 from kappasharp.kernels import launch
 from kappasharp.methods import surrogate
 from tests.reference import twin
@@ -174,3 +175,16 @@ def test_ascent_on_a_device():
     got = eubo.fused_ascent(eubo.NegativeEubo(there, 4, "expected_max", None), start.cuda(), None, TOLERANCES)
     assert got is not None
     assert_same(descent.Descent(*(part.cpu() for part in got)), ascend(prepared, start, "expected_max", None), 1e-7)
+
+
+def test_a_device_with_less_shared_memory_gets_fewer_warps_or_a_refusal(monkeypatch):
+    """The size that is asked for and the size that is allowed are held against the same limit."""
+    X, weights = torch.zeros(1, 106, 20), torch.zeros(1, 106, 66)
+    runs = kernels_eubo.Runs(torch.ones(1, 1, 20), torch.ones(1, 1), X, weights, None)
+    monkeypatch.setattr(launch, "shared_limit", lambda device: 166_912)
+    warps = kernels_eubo._warps(runs, False, 12)
+    assert 1 < warps < 12
+    assert kernels_eubo._shared_bytes(runs, False, warps) <= 166_912
+    monkeypatch.setattr(launch, "shared_limit", lambda device: 49_152)
+    assert kernels_eubo._warps(runs, False, 12) == 1  # and `refusal` says that even one is too large
+    assert kernels_eubo._shared_bytes(runs, False, 1) > 49_152

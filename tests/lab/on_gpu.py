@@ -32,10 +32,12 @@ def trajectory(
     return torch.stack(asked, 1)
 
 
-def step_by_step(name: str, seeds: list[int], device: str = "cuda") -> float:
+def step_by_step(
+    name: str, seeds: list[int], device: str = "cuda", method: str = "baseline", preset: str = "modern"
+) -> float:
     """The largest difference of any design in the first questions: a block on the device, its runs one by one here."""
-    there = trajectory(name, seeds, device)
-    here = torch.cat([trajectory(name, [seed], "cpu") for seed in seeds])
+    there = trajectory(name, seeds, device, method, preset)
+    here = torch.cat([trajectory(name, [seed], "cpu", method, preset) for seed in seeds])
     return float((there - here).abs().max())
 
 

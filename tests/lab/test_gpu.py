@@ -18,6 +18,12 @@ def test_the_first_ten_questions_are_the_cpus(problem):
 
 
 @needs_gpu
+@pytest.mark.parametrize("method", ["adaptive", "static", "connected"])
+def test_so_are_those_of_the_papers_methods(method):
+    assert on_gpu.step_by_step("ackley-8d", list(range(8)), method=method, preset="paper") <= STEP_TOLERANCE
+
+
+@needs_gpu
 @pytest.mark.parametrize("problem", on_gpu.PROBLEMS)
 def test_sixty_runs_end_as_the_cpus_do(problem):
     assert on_gpu.in_distribution(problem).p >= LEAST_P

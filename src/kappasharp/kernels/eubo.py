@@ -74,7 +74,7 @@ def _warps(runs: Runs, matern: bool, starts: int) -> int:
     """The starts in as few equal shares as fit into shared memory and a block."""
     shares = 1
     while (warps := -(-starts // shares)) > 1:
-        if warps <= MOST_WARPS and _shared_bytes(runs, matern, warps) <= launch.SHARED_BYTES:
+        if warps <= MOST_WARPS and _shared_bytes(runs, matern, warps) <= launch.shared_limit(runs.X.device):
             break
         shares += 1
     return warps

@@ -25,6 +25,8 @@ NOT_ON_CUDA = "not on a CUDA device"
 CACHE = "KAPPASHARP_CACHE"
 # The most shared memory that a block may ask for on the devices that this was written for (Hopper).
 SHARED_BYTES = 232_448
+# What every device has, where torch does not say.
+SMALLEST_SHARED_BYTES = 49_152
 WARP = 32
 PARTS = ("normal.cuh", "descent.cuh", "factor.cuh")
 # How often each kernel ran, and how often torch ran in its place, by reason: {("evidence", "kernel"): 12, …}.
@@ -82,10 +84,18 @@ def _refusal(like: Tensor, shared_bytes: int) -> str | None:
         return f"{SWITCH}=0"
     if like.dtype != torch.float64:
         return "not in double precision"
-    if torch.version.hip or not hasattr(torch_cuda, "_cuda_load_module"):
-        return "this torch cannot load a kernel"
-    limit = getattr(torch.cuda.get_device_properties(like.device), "shared_memory_per_block_optin", SHARED_BYTES)
-    return "too large for shared memory" if shared_bytes > limit else None
+    launcher = getattr(torch_cuda, "_CudaKernel", None)
+    if torch.version.hip or not hasattr(launcher, "set_shared_memory_config"):
+        return "this torch cannot launch a kernel"
+    return "too large for shared memory" if shared_bytes > shared_limit(like.device) else None
+
+
+def shared_limit(device: torch.device) -> int:
+    """The most shared memory that a block may ask for there; a twin on the CPU is held to what it was written for."""
+    if device.type != "cuda":
+        return SHARED_BYTES
+    properties = torch.cuda.get_device_properties(device)
+    return int(getattr(properties, "shared_memory_per_block_optin", SMALLEST_SHARED_BYTES))
 
 
 def execute(launch: Launch) -> None:

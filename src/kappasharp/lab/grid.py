@@ -124,7 +124,10 @@ def _shape(block: Block) -> str:
     gate = method.gate if method.gate.rule is Rule.VALIDATED else Gate()
     alike = replace(method, correction=correction, gate=gate)
     plan = INITIALIZATIONS[block.initialization]
-    sizes = (problem_named(block.problem).dimensions, plan.n_points, plan.n_comparisons, block.queries)
+    problem = problem_named(block.problem)
+    # A simulation runs on the CPU: it must not keep a batch of others waiting.
+    simulated = block.problem if problem.is_simulated else ""
+    sizes = (problem.dimensions, plan.n_points, plan.n_comparisons, block.queries, simulated)
     return digest([sizes, plain(alike), plain(block.preset_values), plain(block.person)])
 
 

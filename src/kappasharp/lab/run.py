@@ -1,6 +1,6 @@
 """Blocks: a simulated person answers the questions of many runs in lockstep. Pure: cells in, rows out.
 
-Needs nothing but torch and NumPy, so that it runs on a bare machine; a simulated problem brings its own library.
+Needs nothing but torch, so that it runs on a bare machine; a simulated problem brings its own library.
 """
 
 import json
@@ -45,6 +45,8 @@ def run_together(blocks: Sequence[Block], device: str = "cpu") -> list[list[Row]
     """Every run of the blocks, in lockstep, as one row of plain data each; see `grid.together` for which blocks may."""
     torch.set_num_threads(1)
     begin = time.perf_counter()
+    # Most of a simulated run is its simulation, on a core: the device is left to the other workers.
+    device = "cpu" if problem_named(blocks[0].problem).is_simulated else device
     method = blocks[0].method_values
     if isinstance(method, Peer):
         records = [[_record(**peers.run(method, *_peer_cell(block, seed))) for seed in block.seeds] for block in blocks]
