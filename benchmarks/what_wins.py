@@ -37,10 +37,11 @@ def read(sources, at):
     return best, {name: float(np.mean(values)) for name, values in seconds.items()}
 
 
-def pack(sources, target):
+def pack(sources, target, only=None):
     """What the scores need of every run, in one small file: names, seed, and best utility in single precision."""
     kept = ("problem", "initialization", "method", "preset", "seed", "seconds", "commit")
-    rows = [{name: row.get(name) for name in (*kept, "best_utility")} for source in sources for row in rows_of(source)]
+    found = (row for source in sources for row in rows_of(source) if only in (None, row["method"]))
+    rows = [{name: row.get(name) for name in (*kept, "best_utility")} for row in found]
     table = pa.Table.from_pylist(rows)
     at = table.schema.get_field_index("best_utility")
     table = table.set_column(at, "best_utility", table["best_utility"].cast(pa.list_(pa.float32())))
@@ -68,9 +69,10 @@ def main():
     parser.add_argument("--problems", action="store_true", help="the gain on every problem too")
     parser.add_argument("--baseline", nargs=2, default=BASELINE)
     parser.add_argument("--pack", type=Path)
+    parser.add_argument("--only", help="the method to pack")
     options = parser.parse_args()
     if options.pack:
-        pack(options.folders, options.pack)
+        pack(options.folders, options.pack, options.only)
         return
     best, seconds = read(options.folders, options.at)
     baseline = best[tuple(options.baseline)]
