@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import stats
 
+from kappasharp.problems.registry import problem
+
 BASELINE = ("baseline", "modern")
 
 
@@ -23,7 +25,10 @@ def rows_of(source):
         yield from pq.read_table(source).to_pylist()
         return
     for path in sorted(Path(source).glob("blocks/**/*.parquet")):
-        yield from (row for row in pq.read_table(path).to_pylist() if row["status"] != "error")
+        for row in pq.read_table(path).to_pylist():
+            # Runs of an older version of a problem are runs of another problem.
+            if row["status"] != "error" and row["problem_version"] == problem(row["problem"]).version:
+                yield row
 
 
 def read(sources, at):
@@ -37,10 +42,13 @@ def read(sources, at):
     return best, {name: float(np.mean(values)) for name, values in seconds.items()}
 
 
-def pack(sources, target, only=None):
+def pack(sources, target, where=()):
     """What the scores need of every run, in one small file: names, seed, and best utility in single precision."""
     kept = ("problem", "initialization", "method", "preset", "seed", "seconds", "commit")
-    found = (row for source in sources for row in rows_of(source) if only in (None, row["method"]))
+    wanted = dict(pair.split("=", 1) for pair in where)
+    found = (
+        row for source in sources for row in rows_of(source) if all(row[key] == value for key, value in wanted.items())
+    )
     rows = [{name: row.get(name) for name in (*kept, "best_utility")} for row in found]
     table = pa.Table.from_pylist(rows)
     at = table.schema.get_field_index("best_utility")
@@ -69,10 +77,10 @@ def main():
     parser.add_argument("--problems", action="store_true", help="the gain on every problem too")
     parser.add_argument("--baseline", nargs=2, default=BASELINE)
     parser.add_argument("--pack", type=Path)
-    parser.add_argument("--only", help="the method to pack")
+    parser.add_argument("--where", nargs="*", default=(), help="pack these runs only: method=baseline …")
     options = parser.parse_args()
     if options.pack:
-        pack(options.folders, options.pack, options.only)
+        pack(options.folders, options.pack, options.where)
         return
     best, seconds = read(options.folders, options.at)
     baseline = best[tuple(options.baseline)]
