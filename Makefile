@@ -30,7 +30,7 @@ $(VENV)/.dev: $(VENV)/.box2d
 	$(PIP) --editable '.[dev,botorch,ax,optuna,peers]'
 	touch $@
 
-# What the page's tests need beside Python: TypeScript and axe-core from the npm registry, and a browser.
+# What the tests need beside Python: TypeScript and axe-core from the npm registry, a browser, a C++ compiler.
 $(VENV)/.node: tests/page/package.json tests/page/package-lock.json | $(VENV)/.dev browser
 	cd tests/page && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
@@ -39,13 +39,13 @@ CHROMIUM = $(or $(KAPPASHARP_CHROMIUM),$(shell command -v chromium || command -v
 ROOT = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 APT = $(ROOT) apt-get install -y --no-install-recommends \
-	$$([ -n "$(CHROMIUM)" ] || echo chromium) $$(command -v npm >/dev/null || echo npm)
+	$$([ -n "$(CHROMIUM)" ] || echo chromium) $$(command -v npm >/dev/null || echo npm) $$(command -v g++ >/dev/null || echo g++)
 
 browser:
-	@if [ -n "$(CHROMIUM)" ] && command -v npm >/dev/null; then :; \
+	@if [ -n "$(CHROMIUM)" ] && command -v npm >/dev/null && command -v g++ >/dev/null; then :; \
 	elif command -v apt-get >/dev/null; then \
-	  $(APT) || { $(ROOT) apt-get update && $(APT); } || { echo "Chromium and npm could not be installed."; exit 1; }; \
-	else echo "The page's tests need Chromium and npm. Install both, or name a Chromium in KAPPASHARP_CHROMIUM."; exit 1; fi
+	  $(APT) || { $(ROOT) apt-get update && $(APT); } || { echo "Chromium, npm and g++ could not be installed."; exit 1; }; \
+	else echo "The tests need Chromium, npm and g++. Install them, or name a Chromium in KAPPASHARP_CHROMIUM."; exit 1; fi
 
 demo: $(VENV)/.run
 	$(BIN)/kappasharp demo

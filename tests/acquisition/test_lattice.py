@@ -107,8 +107,8 @@ def test_a_long_range_is_tried_near_by():
 
 def test_bounds_hold_the_lattice_and_free_the_rest():
     x = torch.tensor([[0.5, 0.3, 1.0]])
-    low, high = lattice.held(SOME, x)
-    assert low.tolist() == [[0.5, 0.0, 1.0]] and high.tolist() == [[0.5, 1.0, 1.0]]
+    low, high = lattice.held(SOME, x, (torch.zeros_like(x), torch.full_like(x, 0.9)))
+    assert low.tolist() == [[0.5, 0.0, 1.0]] and high.tolist() == [[0.5, pytest.approx(0.9), 1.0]]
 
 
 def test_two_designs_end_to_end_have_the_lattice_twice():

@@ -60,7 +60,7 @@ def test_without_curvature_nothing_is_corrected():
 def test_the_tempered_map_is_stationary_and_is_plain_shrinkage_of_the_prior(shape):
     K, C, plain, _, _ = example(*shape, nugget=1e-3)
     eta = torch.tensor([0.7], dtype=torch.float64)
-    found = spectral.tempered_map(K, C, PROBIT, eta, plain.dual.z)
+    found = spectral.find_map(spectral.tempered(K, C, eta), C, PROBIT, plain.dual.z)
     pull = comparisons.transpose(C, likelihood.sites(found.dual.z).slope) / PROBIT.scale
     inverse = torch.linalg.inv(K)
     gradient = 1.7 * (inverse @ found.f.unsqueeze(-1)).squeeze(-1) - pull
@@ -82,11 +82,11 @@ def test_the_aligned_correction_is_the_dense_one_along_ker_c(shape):
         int(comparisons.count_components(C.pairs, shape[1]))
     )
     R = spectral.aligned_matrix(K, C, eta)
-    K_r, Q = spectral.align(K, C, eta)
+    shrunk = spectral.aligned(K, C, eta)
     inverse = torch.linalg.inv(K)
-    assert torch.allclose(K_r, torch.linalg.inv(inverse + R), atol=1e-8)
-    assert torch.allclose(Q, inverse - inverse @ K_r @ inverse, atol=1e-4)
-    found = spectral.aligned_map(K, C, PROBIT, eta, plain.dual.z)
+    assert torch.allclose(shrunk.K, torch.linalg.inv(inverse + R), atol=1e-8)
+    assert torch.allclose(shrunk.share, torch.eye(shape[1]) - inverse @ shrunk.K, atol=1e-6)
+    found = spectral.find_map(shrunk, C, PROBIT, plain.dual.z)
     pull = comparisons.transpose(C, likelihood.sites(found.dual.z).slope) / PROBIT.scale
     gradient = (inverse + R) @ found.f.unsqueeze(-1) - pull.unsqueeze(-1)
     assert float(gradient.abs().max()) < 1e-6

@@ -11,8 +11,11 @@ import pytest
 import torch
 
 import kappasharp as ks
+from kappasharp.core.activation import Gate, Rule
+from kappasharp.core.correction import Correction, Placement, Weights
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.methods import doors
+from kappasharp.methods.method import Method
 
 POINTS = torch.linspace(0.0, 1.0, 12, dtype=torch.float64).reshape(4, 3)
 PAIRS = torch.tensor([[0, 1], [2, 3]])
@@ -189,3 +192,11 @@ def test_lists_and_single_precision_come_in_as_they_are():
     from_list = ks.fit(POINTS.tolist(), PAIRS.tolist())
     assert torch.equal(from_list.utility, ks.fit(POINTS, PAIRS).utility)
     assert ks.fit(POINTS.float(), PAIRS).utility.dtype == torch.float32
+
+
+@pytest.mark.parametrize("weights", [Weights.SPECTRAL, Weights.ALIGNED, Weights.PRIOR_WEIGHTED])
+def test_what_is_defined_in_the_map_alone_is_refused_elsewhere(weights):
+    rule = Rule.VALIDATED if weights is Weights.PRIOR_WEIGHTED else Rule.ALWAYS
+    method = Method(correction=Correction(weights, Placement.COVARIANCE), gate=Gate(rule))
+    with pytest.raises(InvalidValueError, match=f"placement.*{weights.name} in COVARIANCE, gate {rule.name}"):
+        ks.init([[0.1], [0.9]], [[0, 1]], method=method)

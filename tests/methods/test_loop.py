@@ -7,6 +7,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.acquisition import eubo, region
+from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.core import activation, comparisons, posterior, spectral
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.methods import loop, shaping, surrogate
@@ -257,3 +258,30 @@ def test_exploration_multiplies_the_deviation_that_eubo_sees():
         step[:, j] = 1e-6
         slope = (objective(pair + step)[0] - objective(pair - step)[0]) / 2e-6
         assert float(gradient[0, j]) == pytest.approx(float(slope), rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("preset", ["local", replace(ks.PRESETS["modern"], reach=0.05)])
+def test_a_fitted_model_proposes_within_the_presets_reach_too(preset):
+    state = start(1, "baseline", preset)
+    model = ks.fit(state.points[0], state.comparisons[0], preset=preset)
+    best = state.points[0, model.utility.argmax()]
+    reach = ks.PRESETS["local"].reach if preset == "local" else preset.reach
+    scale = model.lengthscale / model.lengthscale.log().mean().exp()
+    assert bool(((model.propose() - best).abs() <= reach * scale + 1e-12).all())
+
+
+def test_a_fitted_model_proposes_against_the_best_design_where_the_method_does():
+    state = start(1, "incumbent")
+    model = ks.fit(state.points[0], state.comparisons[0], method="incumbent")
+    assert torch.equal(model.propose()[1], state.points[0, model.utility.argmax()])
+
+
+def test_free_coordinates_stay_within_reach_beside_a_lattice():
+    state = start(2, "baseline", replace(ks.PRESETS["modern"], reach=0.1))
+    levels = torch.tensor([[0.0], [0.5], [1.0]], dtype=torch.float64)
+    state = replace(state, lattice=Lattice((Group((1,), levels),)))
+    question, _, _ = ks.ask(state)
+    low, high = region.around_best(loop.learn(state).corrected.posterior, 0.1)
+    free = question.points[..., 0]
+    assert bool(((free >= low[:, :1]) & (free <= high[:, :1])).all())
+    assert bool(torch.isin(question.points[..., 1], levels.squeeze(-1)).all())

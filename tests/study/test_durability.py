@@ -47,8 +47,7 @@ def test_a_hundred_kills_lose_no_acknowledged_answer(shared, url, tmp_path):
     acknowledged = books(tmp_path)
     study = ks.load_study(NAME, storage=url)
     stored = {(one.voter, one.pair, one.event) for one in study.history.comparisons.values()}
-    # How many answers fall between the kills is the machine's business; most kills must have met somebody at work.
-    assert len(acknowledged) > KILLS // 3 and set(acknowledged) <= stored
+    assert len(acknowledged) > KILLS and set(acknowledged) <= stored
     # A kill may fall between an answer's commit and its line in the book; never more than once each.
     assert len(stored) - len(acknowledged) <= KILLS
     whole(url)

@@ -17,6 +17,7 @@ from kappasharp.streams import stream, uniform
 from kappasharp.study.studies import load_study
 
 NAME = "shared"
+PATIENCE = 60.0
 
 
 def vote(url: str, book: Path, voter: str, answers: int, ready: int) -> None:
@@ -47,12 +48,21 @@ def fork(url: str, folder: Path, index: int, answers: int) -> int:
         os._exit(code)
 
 
+def acknowledged(book: Path) -> int:
+    """How many answers a voter has written down."""
+    return len(book.read_text().splitlines()) if book.exists() else 0
+
+
 def kill(url: str, folder: Path, count: int) -> None:
-    """Each voter is killed at a moment of its own, from before its first answer to dozens of them later."""
+    """Each voter is killed at a moment of its own: so many answers later, from none to five, and a little more."""
     for index in range(count):
         child = fork(url, folder, index, 10**6)
-        wait = float(uniform((1,), stream(index, "killed after"), torch.empty(0, dtype=torch.float64)))
-        time.sleep(0.1 * wait)
+        chance = uniform((2,), stream(index, "killed after"), torch.empty(0, dtype=torch.float64))
+        answers, more = int(6 * chance[0]), 0.03 * float(chance[1])
+        deadline = time.monotonic() + PATIENCE
+        while acknowledged(folder / f"{index}.txt") < answers and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(more)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 

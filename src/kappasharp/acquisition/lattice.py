@@ -44,9 +44,9 @@ def over(lattice: Lattice, copies: int, dimensions: int) -> Lattice:
     )
 
 
-def held(lattice: Lattice, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Bounds like x that leave the free coordinates the cube and hold the others where they are."""
-    low, high = torch.zeros_like(x), torch.ones_like(x)
+def held(lattice: Lattice, x: Tensor, box: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Bounds like x that leave the free coordinates the box and hold the others where they are."""
+    low, high = (end.clone() for end in box)
     for group in lattice.groups:
         at = list(group.at)
         low[..., at], high[..., at] = x[..., at], x[..., at]

@@ -111,7 +111,7 @@ def _climb(prepared: Prepared, x: Tensor, request: Request, max_rounds: int) -> 
         return objective(points.reshape(-1, points.shape[-1]))[0].reshape(points.shape[:2])
 
     x = lattice.exchange(whole, x, negative_eubo)
-    return _ascend(prepared, x, request, max_rounds, lattice.held(whole, x))
+    return _ascend(prepared, x, request, max_rounds, lattice.held(whole, x, _cube(x, request)))
 
 
 def _ascend(

@@ -175,9 +175,8 @@ PRIORS = {
     # Candidates of docs/results/what-wins.md: a smaller or softer box for the output scale, other length scales.
     "outputscale_to_4": Priors(Gamma(2.4, 2.7), (1e-2, 4.0)),
     "outputscale_to_10": Priors(Gamma(2.4, 2.7), (1e-2, 10.0)),
-    "outputscale_to_30": Priors(Gamma(2.4, 2.7), (1e-2, 30.0)),
     "outputscale_to_1000": Priors(Gamma(2.4, 2.7), (1e-2, 1e3)),
-    "outputscale_near_3": Priors(Gamma(2.4, 2.7), (1e-2, 1e3), outputscale_median=10.0, outputscale_spread=1.0),
+    "outputscale_near_10": Priors(Gamma(2.4, 2.7), (1e-2, 1e3), outputscale_median=10.0, outputscale_spread=1.0),
     "short_lengthscale": Priors(Gamma(3.0, 6.0), (1e-2, 1e2)),
     "firm_lengthscale": Priors(Gamma(6.0, 6.0), (1e-2, 1e2)),
     "long_lengthscale": Priors(Gamma(3.0, 1.5), (1e-2, 1e2)),

@@ -67,14 +67,19 @@ def tolerance(dtype: torch.dtype) -> float:
     return math.sqrt(torch.finfo(dtype).eps)
 
 
+def information(A: ComparisonMatrix, root: PerComparison) -> ComparisonMatrix:
+    """B = I + ω^½ A ω^½, given ω^½."""
+    B = (A * root.unsqueeze(-1)).mul_(root.unsqueeze(-2))
+    B.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    return B
+
+
 def factor(A: ComparisonMatrix, root: PerComparison) -> ComparisonMatrix:
-    """Cholesky factor of B = I + ω^½ A ω^½, given ω^½.
+    """Cholesky factor of B.
 
     B's eigenvalues are at least 1, so only NaN can make it fail, and NaN never passes the certificate.
     """
-    B = (A * root.unsqueeze(-1)).mul_(root.unsqueeze(-2))
-    B.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    return torch.linalg.cholesky_ex(B)[0]
+    return torch.linalg.cholesky_ex(information(A, root))[0]
 
 
 def solve(
@@ -211,16 +216,16 @@ def _variance(A: ComparisonMatrix, omega: PerComparison) -> PerComparison:
     """The diagonal of (A⁻¹ + diag ω)⁻¹."""
     prior = A.diagonal(dim1=-2, dim2=-1)
     if A.shape[-1] <= SMALL:
-        return prior - _explained(A, A, omega.sqrt())[0]
+        return prior - explained(A, A, omega.sqrt())[0]
     # ω times the variance is 1 − (B⁻¹)_pp: half the work, and single precision is finer than what is left of the way
     # to the fixed point. But where ω is faint so are the digits of the difference.
     single, faint = A.float(), (omega * prior < FAINT).flatten(0, -2).any(0).nonzero().squeeze(-1)
-    known, L = _explained(single, single[..., faint], omega.float().sqrt())
+    known, L = explained(single, single[..., faint], omega.float().sqrt())
     share = 1.0 - torch.cholesky_inverse(L).diagonal(dim1=-2, dim2=-1).to(omega)
     return (share / omega).index_copy(-1, faint, prior[..., faint] - known.to(omega))
 
 
-def _explained(A: Tensor, columns: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
+def explained(A: Tensor, columns: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
     """How much of the prior variance of these columns of A the answers explain, and the factor of B."""
     L = factor(A, root)
     return torch.linalg.solve_triangular(L, root.unsqueeze(-1) * columns, upper=False).square().sum(-2), L

@@ -11,8 +11,9 @@ K^½ (H + ηK⁻¹) K^½ has the condition number 1 + μ/(1 + η), so κ^(1−α
 and no K⁻¹, whose size the nugget sets. R = ηK⁻¹ divides the prior covariance by 1 + η, in the MAP alone.
 """
 
+from typing import NamedTuple
+
 import torch
-from torch import Tensor
 
 from kappasharp.core import comparisons, extremes, laplace, likelihood
 from kappasharp.core.comparisons import Incidence
@@ -27,9 +28,7 @@ NOTHING = 1e-9
 
 def calibrate(A: ComparisonMatrix, omega: PerComparison, target_exponent: float) -> Calibration:
     """The η with 1 + μ/(1 + η) = (1 + μ)^(1−α), from a certified largest eigenvalue."""
-    root = omega.sqrt()
-    B = (A * root.unsqueeze(-1)).mul_(root.unsqueeze(-2))
-    B.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    B = laplace.information(A, omega.sqrt())
     high = extremes.find_high(B)
     kappa, fallbacks = high.value.clone(), torch.zeros_like(high.value, dtype=torch.long)
     failed = (~high.certified).nonzero().squeeze(-1)
@@ -42,18 +41,19 @@ def calibrate(A: ComparisonMatrix, omega: PerComparison, target_exponent: float)
     return Calibration(eta, kappa, torch.where(idle, kappa, target), kappa.isfinite(), fallbacks)
 
 
-def tempered_map(
-    K: PointMatrix,
-    C: Incidence,
-    model: Probit,
-    eta: PerRun,
-    start: PerComparison,
-    ties: PerComparisonMask | None = None,
-) -> MapFit:
-    """argmin J₀(f) + ½ η fᵀK⁻¹f: the MAP with the prior covariance divided by 1 + η; β is still K⁻¹ f."""
-    divisor = (1.0 + eta).unsqueeze(-1)
-    found = laplace.find_map(K / divisor.unsqueeze(-1), C, model, start=start, ties=ties)
-    return found._replace(beta=found.beta / divisor)
+class Shrunk(NamedTuple):
+    """The prior covariance K_r = (K⁻¹ + R)⁻¹ that a correction leaves, and I − K⁻¹ K_r, its part in β = K⁻¹ f."""
+
+    K: PointMatrix
+    share: PointMatrix
+
+
+def tempered(K: PointMatrix, C: Incidence, eta: PerRun) -> Shrunk:
+    """R = ηK⁻¹: the prior covariance divided by 1 + η."""
+    del C  # the same for every graph
+    divisor = (1.0 + eta)[..., None, None]
+    eye = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
+    return Shrunk(K / divisor, eye * (1.0 - 1.0 / divisor))
 
 
 def kernel_projector(C: Incidence) -> PointMatrix:
@@ -63,18 +63,16 @@ def kernel_projector(C: Incidence) -> PointMatrix:
     return same / same.sum(-1, keepdim=True)
 
 
-def align(K: PointMatrix, C: Incidence, eta: PerRun) -> tuple[PointMatrix, PointMatrix]:
-    """K_r = (K⁻¹ + R)⁻¹ and Q = K⁻¹ − K⁻¹ K_r K⁻¹ for R = ρP, P onto ker C and ρ = η N_cc/tr(PK).
+def aligned(K: PointMatrix, C: Incidence, eta: PerRun) -> Shrunk:
+    """R = ρP, P onto ker C and ρ = η N_cc/tr(PK): the components of the comparison graph are drawn to a mean of zero.
 
     So the prior variance along ker C is divided by about 1 + η and no other direction is touched by R.
     """
     R = aligned_matrix(K, C, eta)
-    # P is its own square, and R a multiple of it: (I + RK)⁻¹R = P (I + PRKP)⁻¹ R.
-    P = kernel_projector(C).to(K)
-    M = R @ K @ P
+    M = R @ K
     M.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    Q = P @ torch.linalg.solve(M, R)
-    return K - K @ Q @ K, Q
+    share = torch.linalg.solve(M, R @ K)
+    return Shrunk(K - K @ share, share)
 
 
 def aligned_matrix(K: PointMatrix, C: Incidence, eta: PerRun) -> PointMatrix:
@@ -84,18 +82,12 @@ def aligned_matrix(K: PointMatrix, C: Incidence, eta: PerRun) -> PointMatrix:
     return (eta / mean)[..., None, None] * P
 
 
-def aligned_map(
-    K: PointMatrix,
-    C: Incidence,
-    model: Probit,
-    eta: PerRun,
-    start: PerComparison,
-    ties: PerComparisonMask | None = None,
+def find_map(
+    shrunk: Shrunk, C: Incidence, model: Probit, start: PerComparison, ties: PerComparisonMask | None = None
 ) -> MapFit:
-    """argmin J₀(f) + ½ρ‖Pf‖²: the components of the comparison graph are drawn to a mean of zero."""
-    K_r, Q = align(K, C, eta)
-    found = laplace.find_map(K_r, C, model, start=start, ties=ties)
-    return found._replace(beta=found.beta - (Q @ (K @ found.beta.unsqueeze(-1))).squeeze(-1))
+    """argmin J₀(f) + ½ fᵀRf, with β = K⁻¹ f for the prior that predictions use."""
+    found = laplace.find_map(shrunk.K, C, model, start=start, ties=ties)
+    return found._replace(beta=found.beta - (shrunk.share @ found.beta.unsqueeze(-1)).squeeze(-1))
 
 
 def left_out(A: ComparisonMatrix, dual: DualFit, margin: float, ties: PerComparisonMask | None = None) -> PerComparison:
@@ -104,16 +96,10 @@ def left_out(A: ComparisonMatrix, dual: DualFit, margin: float, ties: PerCompari
     Without its own site the difference has precision ω b/(1 − b) and mean z − slope (1 − b)/(ω b), b = (B⁻¹)_pp.
     """
     sites = likelihood.sites(dual.z, margin, ties)
-    L = laplace.factor(A, sites.omega.sqrt())
+    explained, L = laplace.explained(A, A, sites.omega.sqrt())
     b = torch.cholesky_inverse(L).diagonal(dim1=-2, dim2=-1)
     # Where ω vanishes the answer taught nothing, and leaving it out changes nothing: the variance is the posterior's.
-    posterior = _posterior_variance(A, sites.omega, L)
-    variance = posterior / b
+    variance = (A.diagonal(dim1=-2, dim2=-1) - explained).clamp(min=0.0) / b
     wide = (1.0 + variance).sqrt()
     mean = dual.z - sites.slope * variance
     return likelihood.log_probability(mean / wide, margin / wide, ties)
-
-
-def _posterior_variance(A: Tensor, omega: Tensor, L: Tensor) -> Tensor:
-    half = torch.linalg.solve_triangular(L, omega.sqrt().unsqueeze(-1) * A, upper=False)
-    return (A.diagonal(dim1=-2, dim2=-1) - half.square().sum(-2)).clamp(min=0.0)

@@ -55,7 +55,7 @@ def default(preset: Preset, shape: Shape) -> ScaleKernel:
     return ScaleKernel(
         base,
         batch_shape=shape.batch,
-        outputscale_prior=SmoothedBoxPrior(low, high),
+        outputscale_prior=_outputscale_prior(priors),
         outputscale_constraint=Interval(0.5 * low, 2.0 * high, initial_value=min(max(1.0, low), high)),
     ).double()
 
@@ -64,6 +64,12 @@ def _prior(prior: Gamma | DimensionScaledLogNormal, d: int) -> Any:
     if isinstance(prior, Gamma):
         return GammaPrior(prior.concentration, prior.rate)
     return LogNormalPrior(prior.location + 0.5 * math.log(d), prior.scale)
+
+
+def _outputscale_prior(priors: Priors) -> Any:
+    if math.isinf(priors.outputscale_spread):
+        return SmoothedBoxPrior(*priors.outputscale)
+    return LogNormalPrior(math.log(priors.outputscale_median), priors.outputscale_spread)
 
 
 def family(kernel: Kernel, d: int) -> Family | None:

@@ -76,7 +76,7 @@ def processes(
     jobs: Iterable[Job], device: str = "cpu", workers: int | None = None, work: Work = run_together
 ) -> Iterator[Outcome]:
     """Jobs in processes of this machine, one torch thread each."""
-    # Without a service that lets processes share a GPU, one is as fast as many.
+    # Several processes share a GPU well only through a service that may not run, so they must be asked for.
     count = workers or (_cores() if device == "cpu" else 1)
     source, again, deaths = iter(jobs), list[Job](), Counter[Job]()
     task = partial(_attempt, device=device, work=work)

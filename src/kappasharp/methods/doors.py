@@ -10,8 +10,8 @@ from torch import Tensor
 
 from kappasharp.acquisition.eubo import Variant
 from kappasharp.acquisition.maximize import MAXIMIZERS
-from kappasharp.core.activation import Gate
-from kappasharp.core.correction import Correction, Weights
+from kappasharp.core.activation import Gate, Rule
+from kappasharp.core.correction import Correction, Placement, Weights
 from kappasharp.core.evidence import Curvature
 from kappasharp.core.kernel import PRIORS, Family
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
@@ -138,6 +138,13 @@ def _choices_fit(value: Method) -> None:
         raise InvalidValueError(
             f"`Method.correction` must be without weights where `Method.inference` is {value.inference.name}, but got "
             f"{value.correction.weights.name}: the correction shifts a MAP, and only LAPLACE has one."
+        )
+    weights, placement = value.correction.weights, value.correction.placement
+    in_map_only = weights in (Weights.SPECTRAL, Weights.ALIGNED) or value.gate.rule is Rule.VALIDATED
+    if in_map_only and placement is not Placement.MAP:
+        raise InvalidValueError(
+            "`Correction.placement` must be MAP where the weights are SPECTRAL or ALIGNED or the gate is VALIDATED, "
+            f"but got {weights.name} in {placement.name}, gate {value.gate.rule.name}: elsewhere they are not defined."
         )
     if value.acquisition is Acquisition.EXPECTED_IMPROVEMENT and value.query is not Query.FRESH_PAIR:
         raise InvalidValueError(

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, improvement
-from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
+from kappasharp.acquisition import eubo
+from kappasharp.acquisition.maximize import MAXIMIZERS, propose
 from kappasharp.core import activation, posterior
 from kappasharp.core.conditioning import Conditioned
 from kappasharp.core.diagnostics import Diagnostics
@@ -16,9 +16,9 @@ from kappasharp.core.evidence import Hyperfit, Model
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.posterior import Posterior
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import doors, loop, shaping, surrogate
+from kappasharp.methods import asking, doors, loop, shaping, surrogate
 from kappasharp.methods.inference import Inferred, infer
-from kappasharp.methods.method import Acquisition, Method, Preset
+from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
 from kappasharp.methods.released import released
@@ -114,14 +114,14 @@ class Surrogate:
 
     @torch.no_grad()
     def propose(self, seed: int = 0) -> Tensor:
-        """The pair (…, 2, d) with the largest EUBO found; for expected improvement a new design and the best seen."""
-        X = self._fit.X
-        request = Request([stream(seed, "propose") for _ in range(len(X))], self.preset.eubo)
-        if self.method.acquisition is Acquisition.EXPECTED_IMPROVEMENT:
-            best = improvement.incumbent(self._corrected.posterior)
-            request = request._replace(variant="improvement", anchor=X[torch.arange(len(X), device=X.device), best])
-        found = propose(self._corrected.posterior, MAXIMIZERS[self.preset.maximizer], request)
-        return self._shaped(found.pair)
+        """The pair (…, 2, d) with the largest EUBO found; a new design and the best seen where the method asks so.
+
+        There is no question before this one, so `connected` has nothing to hold on to: both designs are new.
+        """
+        fitted = self._corrected.posterior
+        wanted = asking.request(self.method, self.preset, fitted, asking.best_seen(self.method, fitted))
+        wanted = wanted._replace(generators=[stream(seed, "propose") for _ in range(len(fitted.X))])
+        return self._shaped(propose(fitted, MAXIMIZERS[self.preset.maximizer], wanted).pair)
 
     @torch.no_grad()
     def diagnostics(self) -> Diagnostics:

@@ -10,16 +10,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import improvement, region
 from kappasharp.acquisition.lattice import Lattice
-from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request, propose
+from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, propose
 from kappasharp.core import activation, comparisons, posterior
 from kappasharp.core.activation import Rule
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import doors, shaping, surrogate
+from kappasharp.methods import asking, doors, shaping, surrogate
 from kappasharp.methods.inference import Inferred, infer
-from kappasharp.methods.method import Acquisition, Method, Preset, Query
+from kappasharp.methods.method import Method, Preset, Query
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
 from kappasharp.methods.released import released
@@ -232,22 +231,15 @@ def _padded(z: Tensor | None, pairs: Tensor) -> Tensor | None:
 
 def _known(state: State, corrected: Corrected) -> Tensor | None:
     """The index of the design that a question must hold in every run; None where both are new."""
-    if state.method.acquisition is Acquisition.EXPECTED_IMPROVEMENT:
-        return improvement.incumbent(corrected.posterior)
-    if state.method.query is Query.INCUMBENT:
-        return improvement.incumbent(corrected.posterior)
-    return state.anchor if state.method.query is Query.ANCHORED else None
+    return state.anchor if state.method.query is Query.ANCHORED else asking.best_seen(state.method, corrected.posterior)
 
 
 def _propose(state: State, t: int, corrected: Corrected, known: Tensor | None) -> Proposal:
     """Line 14: the pair with the largest EUBO, or the best partner of the design that is known."""
     generators = [stream(seed, "acquisition restarts", str(t)) for seed in state.seeds]
-    rows = torch.arange(len(state.points), device=state.points.device)
-    anchor = None if known is None else state.points[rows, known]
-    eubo = "improvement" if state.method.acquisition is Acquisition.EXPECTED_IMPROVEMENT else state.preset.eubo
-    box = region.around_best(corrected.posterior, state.preset.reach)
-    request = Request(generators, eubo, anchor, state.hints, state.lattice, state.preset.exploration, box)
-    return propose(corrected.posterior, MAXIMIZERS[state.preset.maximizer], request)
+    wanted = asking.request(state.method, state.preset, corrected.posterior, known)
+    wanted = wanted._replace(generators=generators, hints=state.hints, lattice=state.lattice)
+    return propose(corrected.posterior, MAXIMIZERS[state.preset.maximizer], wanted)
 
 
 def _question(proposal: Proposal, known: Tensor | None) -> Question:

@@ -56,7 +56,7 @@ class Preset:
     the same units (0: ties are not part of the model). `cold_fit` starts every fit from the prior's mode as well as
     from the last one. `curvature` says where the posterior covariance takes the likelihood's: at the MAP, or averaged.
     EUBO sees the posterior deviation `exploration` times. `reach` confines a question to a box around the best design
-    seen, of so many length scales' proportions (0: the whole cube).
+    seen, of so many length scales' proportions (0: the whole cube); whole numbers and choices are not confined.
     """
 
     priors: str = "botorch_0_18"

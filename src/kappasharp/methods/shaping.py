@@ -15,7 +15,7 @@ from kappasharp.methods.surrogate import Fit, hessian, posterior_weights, precis
 
 WITH_COVARIANCE = (Placement.COVARIANCE, Placement.BOTH)
 WITH_MAP = (Placement.MAP, Placement.BOTH)
-IN_PRIOR_METRIC = {Weights.SPECTRAL: spectral.tempered_map, Weights.ALIGNED: spectral.aligned_map}
+IN_PRIOR_METRIC = {Weights.SPECTRAL: spectral.tempered, Weights.ALIGNED: spectral.aligned}
 
 
 class Corrected(NamedTuple):
@@ -31,13 +31,14 @@ class Corrected(NamedTuple):
 
 
 class _Moved(NamedTuple):
-    """A correction of every run: its calibration, the diagonal of R where R is one, and what comes of it."""
+    """A correction of every run and what comes of it; R is the diagonal r, or known by the prior K_r that it leaves."""
 
     calibration: Calibration
     usable: Tensor
     r: Tensor
     map: MapFit
     posterior: Posterior
+    K_r: Tensor | None = None
 
 
 def correct(model: Model, fit: Fit, choice: Correction, active: Tensor, *, validated: bool = False) -> Corrected:
@@ -59,7 +60,7 @@ def correct(model: Model, fit: Fit, choice: Correction, active: Tensor, *, valid
     part = take(fit, rows)
     moved = (_in_prior_metric if choice.weights in IN_PRIOR_METRIC else _on_points)(model, part, choice)
     if validated:
-        better = _predicts_better(model, part, choice, moved)
+        better = _predicts_better(model, part, moved)
         moved = _kept(moved, better)
         rows = rows[better]
         active = torch.zeros_like(active).index_fill_(0, rows, value=True)
@@ -93,21 +94,16 @@ def _in_prior_metric(model: Model, fit: Fit, choice: Correction) -> _Moved:
     omega = posterior_weights(model, fit.K, fit.C, fit.map, fit.ties) * model.likelihood.scale**2
     found = spectral.calibrate(A, omega, choice.target_exponent)
     eta = torch.where(found.found, found.eta, 0.0)
-    shifted = IN_PRIOR_METRIC[choice.weights](fit.K, fit.C, model.likelihood, eta, fit.map.dual.z, fit.ties)
+    shrunk = IN_PRIOR_METRIC[choice.weights](fit.K, fit.C, eta)
+    shifted = spectral.find_map(shrunk, fit.C, model.likelihood, fit.map.dual.z, fit.ties)
     root = posterior.information_root(fit.K, fit.C, posterior_weights(model, fit.K, fit.C, shifted, fit.ties))
     fitted = fit.posterior._replace(beta=shifted.beta, root=root)
-    return _Moved(found, found.found, torch.zeros_like(fit.map.f), shifted, fitted)
+    return _Moved(found, found.found, torch.zeros_like(fit.map.f), shifted, fitted, shrunk.K)
 
 
-def _predicts_better(model: Model, fit: Fit, choice: Correction, moved: _Moved) -> Tensor:
+def _predicts_better(model: Model, fit: Fit, moved: _Moved) -> Tensor:
     """Where the corrected model gives the answers, each left out in turn, more probability than the plain one."""
-    eta = moved.calibration.eta.nan_to_num(nan=0.0).to(fit.K)
-    if choice.weights is Weights.SPECTRAL:
-        K_r = fit.K / (1.0 + eta)[:, None, None]
-    elif choice.weights is Weights.ALIGNED:
-        K_r = spectral.align(fit.K, fit.C, eta)[0]
-    else:
-        K_r = laplace.shrink(fit.K, moved.r)[0]
+    K_r = laplace.shrink(fit.K, moved.r)[0] if moved.K_r is None else moved.K_r
     scale, margin = model.likelihood.scale**2, model.likelihood.margin
     scores = [
         spectral.left_out(comparisons.congruence(fit.C, K) / scale, found.dual, margin, fit.ties).sum(-1)

@@ -16,59 +16,55 @@ from kappasharp.problems import (
 )
 from kappasharp.problems.problem import Problem
 
-PROBLEMS: dict[str, Problem] = {
-    row.name: row
-    for row in (
-        dtlz2.DTLZ2_8D,
-        dtlz2.DTLZ2_16D,
-        dtlz2.DTLZ2_20D,
-        plasma.PLASMA_16D,
-        synthetic.ACKLEY_8D,
-        synthetic.HARTMANN_6D,
-        synthetic.LEVY_10D,
-        synthetic.LEVY_20D,
-        vehicle.VEHICLE_5D,
-        carcab.CARCAB_7D,
-        robot_push.ROBOTPUSH_14D,
-    )
-}
+
+def _by_name(*rows: Problem) -> dict[str, Problem]:
+    return {row.name: row for row in rows}
+
+
+PROBLEMS: dict[str, Problem] = _by_name(
+    dtlz2.DTLZ2_8D,
+    dtlz2.DTLZ2_16D,
+    dtlz2.DTLZ2_20D,
+    plasma.PLASMA_16D,
+    synthetic.ACKLEY_8D,
+    synthetic.HARTMANN_6D,
+    synthetic.LEVY_10D,
+    synthetic.LEVY_20D,
+    vehicle.VEHICLE_5D,
+    carcab.CARCAB_7D,
+    robot_push.ROBOTPUSH_14D,
+)
 
 # Not in the paper's grid: other utilities of the same sources.
-VARIANTS: dict[str, Problem] = {
-    row.name: row
-    for row in (
-        dtlz2.DTLZ2_8D_PIECEWISE,
-        dtlz2.DTLZ2_16D_PIECEWISE,
-        dtlz2.DTLZ2_20D_PIECEWISE,
-        vehicle.VEHICLE_5D_FITTED,
-        robot_push.ROBOTPUSH_14D_NOISY,
-    )
-}
+VARIANTS: dict[str, Problem] = _by_name(
+    dtlz2.DTLZ2_8D_PIECEWISE,
+    dtlz2.DTLZ2_16D_PIECEWISE,
+    dtlz2.DTLZ2_20D_PIECEWISE,
+    vehicle.VEHICLE_5D_FITTED,
+    robot_push.ROBOTPUSH_14D_NOISY,
+)
 
 # Where new methods are chosen, so that the paper's problems are left to confirm the choice.
-DEVELOPMENT: dict[str, Problem] = {
-    row.name: row
-    for row in (
-        embedded.HARTMANN_3D,
-        textbook.ROSENBROCK_4D,
-        textbook.SHEKEL_4D,
-        engineering.WELDED_BEAM_4D,
-        textbook.MICHALEWICZ_5D,
-        textbook.RASTRIGIN_6D,
-        samples.GP_6D_SMOOTH,
-        engineering.SPEED_REDUCER_7D,
-        textbook.COSINE_8D,
-        textbook.POWELL_8D,
-        textbook.GRIEWANK_10D,
-        textbook.STYBLINSKI_TANG_10D,
-        samples.GP_10D_ROUGH,
-        textbook.DIXON_PRICE_12D,
-        embedded.BRANIN_12D_EMBEDDED,
-        embedded.HARTMANN_15D_ROTATED,
-        samples.BUMPS_16D,
-        zdt2.ZDT2_20D,
-    )
-}
+DEVELOPMENT: dict[str, Problem] = _by_name(
+    embedded.HARTMANN_3D,
+    textbook.ROSENBROCK_4D,
+    textbook.SHEKEL_4D,
+    engineering.WELDED_BEAM_4D,
+    textbook.MICHALEWICZ_5D,
+    textbook.RASTRIGIN_6D,
+    samples.GP_6D_SMOOTH,
+    engineering.SPEED_REDUCER_7D,
+    textbook.COSINE_8D,
+    textbook.POWELL_8D,
+    textbook.GRIEWANK_10D,
+    textbook.STYBLINSKI_TANG_10D,
+    samples.GP_10D_ROUGH,
+    textbook.DIXON_PRICE_12D,
+    embedded.BRANIN_12D_EMBEDDED,
+    embedded.HARTMANN_15D_ROTATED,
+    samples.BUMPS_16D,
+    zdt2.ZDT2_20D,
+)
 
 
 def problem(name: str) -> Problem:
