@@ -1,5 +1,6 @@
 """What a GPU's runs must have in common with the CPU's; plain functions, which need no pytest."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -39,6 +40,30 @@ def step_by_step(
     there = trajectory(name, seeds, device, method, preset)
     here = torch.cat([trajectory(name, [seed], "cpu", method, preset) for seed in seeds])
     return float((there - here).abs().max())
+
+
+def each_step(name: str, seeds: list[int], method: str, preset: str, device: str = "cuda") -> float:
+    """The largest difference of any design when every question is asked there from the state that a run has here.
+
+    For methods whose runs are chaotic: a difference in the last digit grows a thousandfold and more with a question.
+    """
+    problem, person = problem_named(name), oracle.person("paper")
+    start = initial.start(problem, "pool_n6_k15", seeds, person)
+    chance = torch.stack([oracle.draws(name, seed, "oracle noise", STEPS) for seed in seeds])
+    state = loop.init(start.points, start.comparisons, method=method, preset=preset, seeds=seeds)
+    seen, worst = start.utility, 0.0
+    for step in range(STEPS):
+        there = loop.ask(_moved(state, device))[0]
+        question, state, _ = loop.ask(state)
+        worst = max(worst, float((there.points.cpu() - question.points).abs().max()))
+        utility, seen = judge([(problem, len(seeds))], question, seen)
+        state = loop.tell(state, question, oracle.answer(person, utility, chance[:, step]))
+    return worst
+
+
+def _moved(state: loop.State, device: str) -> loop.State:
+    tensors = {key: value.to(device) for key, value in vars(state).items() if isinstance(value, torch.Tensor)}
+    return replace(state, **tensors)
 
 
 class Paired(NamedTuple):

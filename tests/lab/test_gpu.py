@@ -19,8 +19,8 @@ def test_the_first_ten_questions_are_the_cpus(problem):
 
 @needs_gpu
 @pytest.mark.parametrize("method", ["adaptive", "static", "connected"])
-def test_so_are_those_of_the_papers_methods(method):
-    assert on_gpu.step_by_step("ackley-8d", list(range(8)), method=method, preset="paper") <= STEP_TOLERANCE
+def test_so_is_every_question_of_the_papers_methods_from_the_same_answers(method):
+    assert on_gpu.each_step("ackley-8d", list(range(8)), method, "paper") <= STEP_TOLERANCE
 
 
 @needs_gpu
@@ -32,4 +32,5 @@ def test_sixty_runs_end_as_the_cpus_do(problem):
 def test_the_contract_holds_of_the_cpu_itself():
     """So that the functions above are run everywhere: a block on the CPU against its runs one by one."""
     assert on_gpu.step_by_step("hartmann-6d", [0, 1], device="cpu") <= STEP_TOLERANCE
+    assert on_gpu.each_step("hartmann-6d", [0, 1], "static", "paper", device="cpu") == 0.0
     assert on_gpu.in_distribution("hartmann-6d", seeds=2, device="cpu").p == 1.0

@@ -69,12 +69,15 @@ def find_low(M: Tensor, L: Tensor | None = None) -> Low:
     """The smallest eigenvalue of M (whose factor may be at hand), by inverse iteration from the constant vector."""
     L = torch.linalg.cholesky_ex(M)[0] if L is None else L
     u = _unit(_solve(L, torch.ones_like(M[..., 0])))
+    moving = torch.ones_like(u[..., :1], dtype=torch.bool)
     for _ in range(LOW_STEPS):
         w = _solve(L, u)
         # With w = M⁻¹u, 1 − (wᵀu)²/(wᵀw) is the squared distance of u from an eigenvector, as is the value's error.
         spread = 1.0 - _dot(w, u).square() / _dot(w, w)
-        u = _unit(w)
-        if float(spread.max()) <= LOW_ACCURACY:
+        # What has settled stays, so that no run depends on its company.
+        u = torch.where(moving, _unit(w), u)
+        moving = moving & ~(spread <= LOW_ACCURACY)
+        if not bool(moving.any()):
             break
     return improve_low(M, L, u, 1)
 
