@@ -1,4 +1,4 @@
-"""One GPU against the same machine's cores: python -m benchmarks.gpu [--workers 14] [--cpu-blocks 32].
+"""One GPU against the same machine's cores: python -m benchmarks.gpu [--workers 15] [--batch 512] [--cpu-blocks 32].
 
 The analytic part of the paper's grid (9 problems, 5 initializations, 5 methods, 60 seeds: 13,500 runs) on the GPU, a
 sample of the same blocks on all cores by our own CPU engine, and for scale the time of one batched factorization.
@@ -81,8 +81,13 @@ def start_mps():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workers", type=int, default=14, help="processes that feed the GPU")
-    parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=max(1, (os.cpu_count() or 2) - 1),
+        help="processes that feed the GPU; by default all cores but one",
+    )
+    parser.add_argument("--batch", type=int, default=512, help="most runs in lockstep")
     parser.add_argument("--cpu-blocks", type=int, default=32, help="blocks of 60 runs in the sample for the cores")
     options = parser.parse_args()
     if not torch.cuda.is_available():
@@ -102,7 +107,12 @@ def compare(options):
     startup = timed_runs(small, gpu, Limit(options.batch))[1]
     print(f"compiling the kernels, one run of every problem and method: {startup:.0f} s", flush=True)
     runs, seconds, errors = timed_runs(blocks, gpu, Limit(options.batch))
-    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "workers": options.workers}
+    result = {
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "workers": options.workers,
+        "batch": options.batch,
+    }
     result |= {
         "runs": runs,
         "startup_seconds": startup,

@@ -186,3 +186,12 @@ def test_a_solver_that_gives_up_or_a_row_that_is_not_finite_costs_nobody_else_th
     found = extremes.find_high(M)
     assert not bool(found.certified[1])
     assert torch.allclose(found.value[[0, 2]], usual.value[[0, 2]], rtol=1e-9)
+
+
+def test_the_low_end_does_not_depend_on_the_company():
+    """One that settles at once beside one that takes long: to the last digit what each finds alone."""
+    together = torch.stack([spectrum([0.1, 5.0, 6.0, 9.0]), spectrum([1.0, 1.02, 1.05, 9.0], seed=1)])
+    alone = [extremes.find_low(one.unsqueeze(0)) for one in together]
+    found = extremes.find_low(together)
+    assert torch.equal(found.value, torch.cat([one.value for one in alone]))
+    assert torch.equal(found.vector, torch.cat([one.vector for one in alone]))
