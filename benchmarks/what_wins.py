@@ -2,7 +2,8 @@
 
 `--problems` shows every problem, `--at 25` an earlier question, `--pack FILE.parquet` keeps what the scores need.
 A candidate's gain on a problem is its paired gain in best utility over the baseline, in units of the baseline's
-standard deviation there; its score is the mean over problems, and the error that of the mean.
+standard deviation there, or with `--own` of the gain's own; its score is the mean over problems, and the error that of
+the mean. `--table` shows the baseline's and every other's mean on every problem with the paired tests instead.
 """
 
 import argparse
@@ -38,7 +39,7 @@ def read(sources, at):
         for row in rows_of(source):
             name, cell = (row["method"], row["preset"]), (row["problem"], row["initialization"])
             best[name][cell][row["seed"]] = row["best_utility"][-1 if at is None else at]
-            seconds[name].append(row["seconds"])
+            seconds[name].append(row.get("seconds", np.nan))
     return best, {name: float(np.mean(values)) for name, values in seconds.items()}
 
 
@@ -56,7 +57,7 @@ def pack(sources, target, where=()):
     pq.write_table(table, target, compression="zstd", compression_level=19)
 
 
-def gains(candidate, baseline):
+def gains(candidate, baseline, own=False):
     """Standardised paired gains and p-values, problem by problem."""
     found = {}
     for cell, ours in candidate.items():
@@ -66,8 +67,47 @@ def gains(candidate, baseline):
         theirs = np.array([baseline[cell][seed] for seed in seeds])
         difference = np.array([ours[seed] for seed in seeds]) - theirs
         p = float(stats.ttest_1samp(difference, 0.0).pvalue) if difference.std() > 0 else 1.0
-        found[cell] = (difference.mean() / max(theirs.std(ddof=1), 1e-12), p, float(difference.mean()))
+        unit = (difference if own else theirs).std(ddof=1)
+        found[cell] = (difference.mean() / max(unit, 1e-12), p, float(difference.mean()))
     return found
+
+
+def holm(p_values):
+    """Holm's correction, in the order given."""
+    order = np.argsort(p_values)
+    scaled = np.asarray(p_values)[order] * (len(p_values) - np.arange(len(p_values)))
+    corrected = np.empty(len(p_values))
+    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return corrected
+
+
+def table(best, baseline):
+    """For every start: the baseline's mean and every other's with its p, and how often the baseline wins and loses."""
+    for start in sorted({cell[1] for cell in best[baseline]}):
+        for name in sorted(set(best) - {baseline}):
+            found = {
+                cell[0]: value
+                for cell, value in gains(best[name], best[baseline], own=True).items()
+                if cell[1] == start
+            }
+            if not found:
+                continue
+            problems = sorted(found)
+            p = [found[one][1] for one in problems]
+            corrected = holm(p)
+            print(f"\n`{start}`: {' '.join(baseline)} against {' '.join(name)}\n")
+            print("| problem | pairs | ours | theirs | p | p, Holm |\n| --- | ---: | ---: | ---: | ---: | ---: |")
+            for name_of, one, many in zip(problems, p, corrected, strict=True):
+                ours, theirs = best[baseline][name_of, start], best[name][name_of, start]
+                seeds = sorted(set(ours) & set(theirs))
+                means = [np.mean([part[seed] for seed in seeds]) for part in (ours, theirs)]
+                print(f"| {name_of} | {len(seeds)} | {means[0]:.3f} | {means[1]:.3f} | {one:.2g} | {many:.2g} |")
+            ahead = np.array([found[one][2] < 0 for one in problems])
+            counts = [
+                (int((ahead & (level < 0.05)).sum()), int((~ahead & (level < 0.05)).sum()))
+                for level in (np.array(p), corrected)
+            ]
+            print(f"\nwins / losses: {counts[0][0]} / {counts[0][1]}; after Holm {counts[1][0]} / {counts[1][1]}")
 
 
 def main():
@@ -76,6 +116,8 @@ def main():
     parser.add_argument("--at", type=int)
     parser.add_argument("--problems", action="store_true", help="the gain on every problem too")
     parser.add_argument("--baseline", nargs=2, default=BASELINE)
+    parser.add_argument("--own", action="store_true", help="gains in units of their own deviation")
+    parser.add_argument("--table", action="store_true", help="the baseline against every other, problem by problem")
     parser.add_argument("--pack", type=Path)
     parser.add_argument("--where", nargs="*", default=(), help="pack these runs only: method=baseline …")
     options = parser.parse_args()
@@ -83,10 +125,13 @@ def main():
         pack(options.folders, options.pack, options.where)
         return
     best, seconds = read(options.folders, options.at)
+    if options.table:
+        table(best, tuple(options.baseline))
+        return
     baseline = best[tuple(options.baseline)]
     rows = []
     for name, cells in best.items():
-        found = gains(cells, baseline)
+        found = gains(cells, baseline, options.own)
         values = np.array([value for value, _, _ in found.values()])
         if len(values) > 1:
             wins = sum(p < 0.05 and value > 0 for value, p, _ in found.values())
@@ -95,8 +140,9 @@ def main():
             rows.append((values.mean(), error, wins, losses, len(values), name, found))
     print("| candidate | score | ± | wins / losses of problems | seconds a run |\n| --- | --- | --- | --- | --- |")
     for score, error, wins, losses, count, name, found in sorted(rows, key=lambda row: -row[0]):
+        took = "–" if np.isnan(seconds[name]) else f"{seconds[name]:.2f}"
         label = " + ".join(part for part in name if part not in BASELINE) or "baseline, modern"
-        print(f"| {label} | {score:+.3f} | {error:.3f} | {wins} / {losses} of {count} | {seconds[name]:.2f} |")
+        print(f"| {label} | {score:+.3f} | {error:.3f} | {wins} / {losses} of {count} | {took} |")
         if options.problems:
             for (problem, _), (value, p, _) in sorted(found.items()):
                 print(f"    {problem:22} {value:+.2f} (p {p:.3f})")

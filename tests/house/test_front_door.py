@@ -22,7 +22,8 @@ WHEN_USED = {
 METHODS = [
     "baseline", "static", "fixed20", "adaptive", "connected",
     "jitter", "diagonal", "metric_only", "cov_only", "full_augmentation",
-    "spectral", "aligned", "auto", "incumbent", "ep", "ep_ei", "gibbs_ei",
+    "spectral", "aligned", "auto", "incumbent", "bridging", "best_of_3", "best_of_4",
+    "ep", "ep_ei", "gibbs_ei",
 ]  # fmt: skip
 PRESETS = ["paper", "modern", "local", "dimension_scaled"]
 LIBRARIES = ["numpy", "scipy", "pyarrow", "sqlalchemy", "starlette", "uvicorn", "dask"]

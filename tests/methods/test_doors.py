@@ -11,11 +11,12 @@ import pytest
 import torch
 
 import kappasharp as ks
+from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.correction import Correction, Placement, Weights
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.methods import doors
-from kappasharp.methods.method import Method
+from kappasharp.methods.method import Method, Query
 
 POINTS = torch.linspace(0.0, 1.0, 12, dtype=torch.float64).reshape(4, 3)
 PAIRS = torch.tensor([[0, 1], [2, 3]])
@@ -200,3 +201,24 @@ def test_what_is_defined_in_the_map_alone_is_refused_elsewhere(weights):
     method = Method(correction=Correction(weights, Placement.COVARIANCE), gate=Gate(rule))
     with pytest.raises(InvalidValueError, match=f"placement.*{weights.name} in COVARIANCE, gate {rule.name}"):
         ks.init([[0.1], [0.9]], [[0, 1]], method=method)
+
+
+@pytest.mark.parametrize(
+    ("method", "error", "words"),
+    [
+        (Method(designs=1), InvalidValueError, "designs.*2"),
+        (Method(designs=99), InvalidValueError, "designs"),
+        (Method(designs=True), InvalidTypeError, "whole number"),
+        (Method(designs=3, query=Query.INCUMBENT), InvalidValueError, "designs.*INCUMBENT"),
+    ],
+)
+def test_how_many_designs_a_question_has_is_checked(method, error, words):
+    with pytest.raises(error, match=words):
+        ks.init([[0.1], [0.9]], [[0, 1]], method=method)
+
+
+def test_several_designs_are_refused_on_a_lattice():
+    levels = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    state = replace(ks.init([[0.1], [0.9]], [[0, 1]], method="best_of_3"), lattice=Lattice((Group((0,), levels),)))
+    with pytest.raises(InvalidValueError, match="whole numbers or choices, but got 3"):
+        ks.ask(state)

@@ -227,3 +227,34 @@ def test_a_human_errs_in_three_ways_at_once(difference):
     """Noise, a lean to the first design, and now and then an answer about nothing."""
     attentive = phi((difference + 0.02) / (0.1 * math.sqrt(2.0)))
     share(answers(PERSONS["human"], difference), FIRST, 0.03 * 0.5 + 0.97 * attentive)
+
+
+@everyone
+def test_the_best_of_two_is_the_preferred_one_where_nothing_is_a_tie(who):
+    """But for lapses, whose guess is spread over the designs another way round."""
+    plain = Person(who.noise, 0.0, 0.0, who.position_bias)
+    utility = torch.randn(500, 2, generator=torch.Generator().manual_seed(2))
+    found = oracle.best_of(plain, utility, chance(500), torch.empty(500, 0))
+    assert torch.equal(found, oracle.answer(plain, utility, chance(500)))
+
+
+def test_the_best_of_more_is_chosen_by_what_is_felt_about_each():
+    utility = torch.tensor([0.0, 0.1, -5.0, 0.05]).expand(MANY, 4)
+    further = torch.stack([oracle.further_draws("ackley-8d", seed, 3, 2) for seed in range(200)]).repeat(MANY // 200, 1)
+    found = oracle.best_of(PERSONS["paper"], utility, chance(), further)
+    counts = [int((found == i).sum()) for i in range(4)]
+    assert counts[2] == 0 and counts[1] > counts[3] > counts[0] > 0.1 * MANY
+    assert bool((oracle.best_of(PERSONS["exact"], utility, chance(), further) == 1).all())
+
+
+def test_a_lapse_names_any_of_them_as_often():
+    utility = torch.tensor([9.0, 0.0, 0.0]).expand(MANY, 3)
+    found = oracle.best_of(Person(lapse=1.0), utility, chance(), torch.zeros(MANY, 1))
+    for number in range(3):
+        share(found, number, 1.0 / 3.0)
+
+
+def test_further_draws_are_normal_and_their_own():
+    numbers = torch.stack([oracle.further_draws("ackley-8d", seed, 0, 3) for seed in range(2000)])
+    assert abs(float(numbers.mean())) < 0.05 and float(numbers.std()) == pytest.approx(1.0, abs=0.05)
+    assert not torch.equal(numbers[0], oracle.further_draws("ackley-8d", 0, 1, 3))

@@ -297,7 +297,7 @@ class TestDoors:
 class TestDeterminism:
     """The same events and seed give the same next pair, in whatever process, however they came about."""
 
-    @pytest.mark.parametrize("method", ["baseline", "adaptive", "connected", "ep_ei"])
+    @pytest.mark.parametrize("method", ["baseline", "adaptive", "connected", "bridging", "ep_ei"])
     def test_two_studies_with_the_same_answers_ask_the_same(self, method):
         one, other = (ks.create_study(SPACE, storage="sqlite://", seed=5, method=method) for _ in range(2))
         for _ in range(9):
@@ -306,6 +306,10 @@ class TestDeterminism:
             for study, pair in ((one, first), (other, second)):
                 study.tell(pair, prefer(pair.a, pair.b))
             assert other.best.params == other.best_params  # looking does not change anything
+
+    def test_a_study_shows_two_designs(self):
+        with pytest.raises(InvalidValueError, match=r"two designs.*'best_of_3' has 3"):
+            ks.create_study(SPACE, storage="sqlite://", method="best_of_3")
 
     def test_opening_it_again_asks_the_same(self, tmp_path):
         url = f"sqlite:///{tmp_path / 'a.db'}"

@@ -142,7 +142,7 @@ def _cube(x: Tensor, request: Request) -> tuple[Tensor, Tensor]:
     return low, high
 
 
-def _draw(request: Request, shape: tuple[int, ...], like: Tensor) -> Tensor:
+def draw(request: Request, shape: tuple[int, ...], like: Tensor) -> Tensor:
     """Uniform numbers, every run's from its own generator; one transfer for all."""
     on_host = torch.empty(0, dtype=torch.float64)
     return torch.stack([uniform(shape, generator, on_host) for generator in request.generators]).to(like)
@@ -160,12 +160,12 @@ def _from_pairs(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, req
     """Starts out of uniform pairs: the best one, and others with odds that grow with their EUBO (Boltzmann)."""
     d = fitted.X.shape[-1]
     width = d if request.anchor is not None else 2 * d
-    raw = _placed(request, _draw(request, (maximizer.raw, width), fitted.X))
+    raw = _placed(request, draw(request, (maximizer.raw, width), fitted.X))
     objective = NegativeEubo(prepared, maximizer.raw, request.variant, request.anchor)
     value = -objective(raw.reshape(-1, width))[0].reshape(raw.shape[:2])
     standard = (value - value.mean(-1, keepdim=True)) / value.std(-1, keepdim=True).clamp(min=1e-12)
     # Gumbel's trick: the largest of log-odds plus Gumbel noise is a draw without replacement.
-    noise = -(-_draw(request, (maximizer.raw,), fitted.X).clamp(min=1e-12).log()).log()
+    noise = -(-draw(request, (maximizer.raw,), fitted.X).clamp(min=1e-12).log()).log()
     order = standard + noise
     order.scatter_(-1, value.argmax(-1, keepdim=True), torch.inf)
     chosen = order.topk(maximizer.starts, -1).indices
@@ -174,14 +174,14 @@ def _from_pairs(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, req
 
 def _from_pool(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, request: Request) -> Tensor:
     """Starts out of all pairs of a shortlist of promising single points."""
-    pool = _pool(fitted, prepared, maximizer, request)
-    mean, known = _predict(prepared, pool)
+    points = pool(fitted, maximizer, request)
+    mean, known = _predict(prepared, points)
     deviation = (prepared.outputscale - known.square().sum(-1)).clamp(min=0.0).sqrt()
     # Both kinds of best pair: two promising points side by side, or a promising one and a far, unknown one.
-    near = (mean + deviation).topk(min(SHORTLIST, pool.shape[1]), -1).indices
-    far = deviation.topk(min(UNKNOWN, pool.shape[1]), -1).indices
+    near = (mean + deviation).topk(min(SHORTLIST, points.shape[1]), -1).indices
+    far = deviation.topk(min(UNKNOWN, points.shape[1]), -1).indices
     short = torch.cat([near, far], -1)
-    points, known = (part.gather(1, short.unsqueeze(-1).expand(-1, -1, part.shape[-1])) for part in (pool, known))
+    points, known = (part.gather(1, short.unsqueeze(-1).expand(-1, -1, part.shape[-1])) for part in (points, known))
     mean = mean.gather(1, short)
     if request.anchor is not None:
         score = _pair_values(prepared, points, request.anchor.unsqueeze(1), (mean, known), request)
@@ -193,11 +193,11 @@ def _from_pool(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, requ
     return torch.cat([points[at, first], points[at, second]], -1)
 
 
-def _pool(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, request: Request) -> Tensor:
+def pool(fitted: Posterior, maximizer: Maximizer, request: Request) -> Tensor:
     """Uniform points, the best designs seen by posterior mean, points around them, and the hints."""
     runs, n, d = fitted.X.shape
     count = min(INCUMBENTS, n)
-    numbers = _draw(request, (maximizer.raw + INCUMBENTS * COPIES, d), fitted.X)
+    numbers = draw(request, (maximizer.raw + INCUMBENTS * COPIES, d), fitted.X)
     # In blocks: the covariance of thousands of designs with each other is large.
     mean = torch.cat([posterior.mean(fitted, part) for part in fitted.X.split(BLOCK, -2)], -1)
     best = mean.topk(count, -1).indices
@@ -209,8 +209,8 @@ def _pool(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, request: 
     parts = [_placed(request, numbers[:, : maximizer.raw]), incumbents, around.reshape(runs, -1, d).clamp(0.0, 1.0)]
     if request.hints is not None:
         parts.append(request.hints)
-    pool = torch.cat(parts, 1)
-    return pool if request.box is None else torch.clamp(pool, *(end.unsqueeze(1) for end in request.box))
+    points = torch.cat(parts, 1)
+    return points if request.box is None else torch.clamp(points, *(end.unsqueeze(1) for end in request.box))
 
 
 def normal_quantile(u: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.correction import Correction, Weights
 from kappasharp.errors import UnknownNameError
 from kappasharp.lab.peers import PEERS
+from kappasharp.methods.method import PAIR, Method
 from kappasharp.methods.registry import METHODS
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, problem
@@ -51,12 +52,12 @@ def show(name: str) -> None:
 
 @click.command()
 def methods() -> None:
-    """Every method with its five choices."""
+    """Every method with its choices."""
     click.echo(f"{'name':<18} {'inference':<9} {'correction':<38} {'gate':<24} {'query':<11} acquisition")
     for name, row in METHODS.items():
         click.echo(
             f"{name:<18} {row.inference.value:<9} {_correction(row.correction):<38} {_gate(row.gate):<24} "
-            f"{row.query.value:<11} {row.acquisition.value}"
+            f"{_query(row):<11} {row.acquisition.value}"
         )
     click.echo("\nOther people's software, for `kappasharp run` (extra `peers`):")
     for name, peer in PEERS.items():
@@ -64,6 +65,10 @@ def methods() -> None:
     click.echo(
         "\nA new method is one row of methods/registry.py; an experiment may change a row's numbers (`variants`)."
     )
+
+
+def _query(row: Method) -> str:
+    return row.query.value if row.designs == PAIR else f"best of {row.designs}"
 
 
 def _correction(choice: Correction) -> str:

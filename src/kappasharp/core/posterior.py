@@ -72,6 +72,15 @@ def cross(posterior: Posterior, X: Points) -> AnyFloat:
     return kernel.profile(posterior.family, h).value * outputscale[..., None, None]
 
 
+def between(posterior: Posterior, X: AnyFloat, Y: AnyFloat) -> AnyFloat:
+    """Posterior covariance of f at the rows of X with f at those of Y, (*batch, k, l)."""
+    lengthscale, outputscale = kernel.split(posterior.theta)
+    scale = lengthscale.unsqueeze(-2)
+    prior = kernel.profile(posterior.family, kernel.half_distances((X - 0.5) / scale, (Y - 0.5) / scale)).value
+    known_X, known_Y = (cross(posterior, points) @ posterior.root for points in (X, Y))
+    return prior * outputscale[..., None, None] - known_X @ known_Y.mT
+
+
 def mean(posterior: Posterior, X: Points) -> AnyFloat:
     """Posterior mean at X, (*batch, k)."""
     return (cross(posterior, X) @ posterior.beta.unsqueeze(-1)).squeeze(-1)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from kappasharp.core import comparisons
 from kappasharp.errors import needed
-from kappasharp.methods.loop import NEW
+from kappasharp.methods.asking import NEW
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.oracle import Person
 from kappasharp.problems.problem import Problem

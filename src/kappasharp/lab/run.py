@@ -19,8 +19,9 @@ from kappasharp.core.correction import Weights
 from kappasharp.lab import peers, provenance
 from kappasharp.lab.grid import Block, plain
 from kappasharp.lab.peers import Peer
-from kappasharp.methods.loop import NEW, Info, Question, State, ask, init, tell
-from kappasharp.methods.method import Method
+from kappasharp.methods.asking import NEW
+from kappasharp.methods.loop import Info, Question, State, ask, init, tell
+from kappasharp.methods.method import PAIR, Method
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.oracle import Person
 from kappasharp.problems.problem import Problem
@@ -91,7 +92,7 @@ def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
     for step in range(blocks[0].queries):
         question, state, info = ask(state)
         utility, seen = judge(list(zip(problems, sizes, strict=True)), question, seen)
-        state = tell(state, question, oracle.answer(blocks[0].person, utility, chance[:, step]))
+        state = tell(state, question, _answer(blocks, utility, chance[:, step], step))
         infos.append(info)
         best.append(seen.amax(1))
     records = iter(_records(torch.stack(best, 1), infos))
@@ -123,20 +124,29 @@ def _chance(block: Block) -> Tensor:
     return torch.stack([oracle.draws(block.problem, seed, "oracle noise", block.queries) for seed in block.seeds])
 
 
+def _answer(blocks: Sequence[Block], utility: Tensor, chance: Tensor, step: int) -> Tensor:
+    """What the person says about two designs, or which of more is the best."""
+    who, more = blocks[0].person, utility.shape[-1] - PAIR
+    if not more:
+        return oracle.answer(who, utility, chance)
+    cells = [(block.problem, seed) for block in blocks for seed in block.seeds]
+    further = torch.stack([oracle.further_draws(problem, seed, step, more) for problem, seed in cells])
+    return oracle.best_of(who, utility, chance, further)
+
+
 def judge(parts: list[tuple[Problem, int]], question: Question, seen: Tensor) -> tuple[Tensor, Tensor]:
-    """Utilities (runs, 2) of a question's designs, and of all designs seen; known designs are not run again.
+    """Utilities (runs, q) of a question's designs, and of all designs seen; a known design keeps its utility.
 
     `parts` are the problems of the runs, with the number of runs of each.
     """
     known = question.known.cpu()
-    fresh = known[0] == NEW  # the same for every run of a block
+    fresh = (known == NEW).any(0)  # a run that needs none of them has its known design there
     points = question.points[:, fresh].cpu().double().split([size for _, size in parts])
     new = torch.cat([problem.unit_utility(part) for (problem, _), part in zip(parts, points, strict=True)])
     utility = torch.empty(known.shape, dtype=torch.float64)
     utility[:, fresh] = new
-    if not bool(fresh.all()):
-        utility[:, ~fresh] = seen.gather(1, known[:, ~fresh])
-    return utility, torch.cat([seen, new], 1)
+    utility = torch.where(known == NEW, utility, seen.gather(1, known.clamp(min=0)))
+    return utility, torch.cat([seen, utility[:, fresh]], 1)
 
 
 def _records(best: Tensor, infos: list[Info]) -> list[Row]:

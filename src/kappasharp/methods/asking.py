@@ -1,27 +1,90 @@
-"""What a method and its preset ask of the search for a question: which design it must hold, how far it may go."""
+"""Line 14 of Algorithm 1: the question that a method and its preset ask of a posterior. [alg:adaptive_ks]"""
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import improvement, region
-from kappasharp.acquisition.maximize import Request
+from kappasharp.acquisition import eubo, improvement, maximize, region, several
+from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request
+from kappasharp.core import posterior
 from kappasharp.core.posterior import Posterior
-from kappasharp.methods.method import Acquisition, Method, Preset, Query
+from kappasharp.errors import InvalidValueError
+from kappasharp.methods.method import PAIR, Acquisition, Method, Preset, Query
+
+NEW = -1
+# What making a design costs, in units of answering a question, where a method weighs the two.
+DESIGN_COST = 1.0
 
 
-def best_seen(method: Method, fitted: Posterior) -> Tensor | None:
+class Found(NamedTuple):
+    """The designs (runs, q, d) of every run's question, and which of them are known: an index, or −1 for a new one."""
+
+    proposal: Proposal
+    known: Tensor
+
+
+def question(method: Method, preset: Preset, fitted: Posterior, chance: Request, anchor: Tensor | None = None) -> Found:
+    """The question with the largest EUBO.
+
+    `chance` has the generators, and hints and a lattice if there are any; `anchor` the index of the design that
+    connected querying holds on to in every run; without one both designs are new.
+    """
+    if method.query is Query.BRIDGING:
+        return _bridged(method, preset, fitted, chance)
+    held = anchor if method.query is Query.ANCHORED else _best_seen(method, fitted)
+    found = _search(method, preset, fitted, chance, held)
+    if method.designs > PAIR:
+        if chance.lattice is not None:
+            raise InvalidValueError(
+                f"`Method.designs` must be {PAIR} where parameters are whole numbers or choices, but got "
+                f"{method.designs}."
+            )
+        wanted = _request(method, preset, fitted, chance, None)
+        more = several.extend(fitted, found.proposal, method.designs, MAXIMIZERS[preset.maximizer], wanted)
+        return Found(more, torch.full(more.pair.shape[:2], NEW, device=more.pair.device))
+    return found
+
+
+def _best_seen(method: Method, fitted: Posterior) -> Tensor | None:
     """The index of the best design seen in every run, where the method asks against it."""
     against = method.acquisition is Acquisition.EXPECTED_IMPROVEMENT or method.query is Query.INCUMBENT
     return improvement.incumbent(fitted) if against else None
 
 
-def request(method: Method, preset: Preset, fitted: Posterior, known: Tensor | None) -> Request:
-    """What the method and the preset ask of a search, without its chance."""
+def _bridged(method: Method, preset: Preset, fitted: Posterior, chance: Request) -> Found:
+    """The best design seen again, where that promises more for what it costs; else two new designs.
+
+    For each design alone it always does, since E max(f_a, f_b) gains at most what a and b gain against the best by
+    themselves; and for each question alone it hardly ever does. So the two costs are weighed.
+    """
+    fresh = _search(method, preset, fitted, chance, None)
+    against = _search(method, preset, fitted, chance, improvement.incumbent(fitted))
+    best = posterior.mean(fitted, fitted.X).amax(-1)
+    gains = [eubo.value(fitted, *found.proposal.pair.split(1, 1)).squeeze(-1) - best for found in (fresh, against)]
+    again = (1.0 + 2.0 * DESIGN_COST) * gains[1] >= (1.0 + DESIGN_COST) * gains[0]
+    pair, *numbers = (
+        torch.where(again.reshape(-1, *[1] * (old.dim() - 1)), old, new)
+        for old, new in zip(against.proposal, fresh.proposal, strict=True)
+    )
+    return Found(Proposal(pair, *numbers), torch.where(again.unsqueeze(-1), against.known, fresh.known))
+
+
+def _search(method: Method, preset: Preset, fitted: Posterior, chance: Request, held: Tensor | None) -> Found:
+    """The pair with the largest EUBO, or the best partner of the design that is held."""
+    wanted = _request(method, preset, fitted, chance, held)
+    proposal = maximize.propose(fitted, MAXIMIZERS[preset.maximizer], wanted)
+    known = torch.full(proposal.pair.shape[:2], NEW, device=proposal.pair.device)
+    if held is not None:
+        known[:, 1] = held
+    return Found(proposal, known)
+
+
+def _request(method: Method, preset: Preset, fitted: Posterior, chance: Request, held: Tensor | None) -> Request:
     rows = torch.arange(len(fitted.X), device=fitted.X.device)
-    return Request(
-        [],
+    return chance._replace(
         variant="improvement" if method.acquisition is Acquisition.EXPECTED_IMPROVEMENT else preset.eubo,
-        anchor=None if known is None else fitted.X[rows, known],
+        anchor=None if held is None else fitted.X[rows, held],
         exploration=preset.exploration,
         box=region.around_best(fitted, preset.reach),
     )

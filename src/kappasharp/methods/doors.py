@@ -15,9 +15,11 @@ from kappasharp.core.correction import Correction, Placement, Weights
 from kappasharp.core.evidence import Curvature
 from kappasharp.core.kernel import PRIORS, Family
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
-from kappasharp.methods.method import Acquisition, Inference, Method, Preset, Query
+from kappasharp.methods.method import PAIR, Acquisition, Inference, Method, Preset, Query
 
 POINT_DIMS = 2
+# A person can look at so many designs at once.
+MOST_DESIGNS = 12
 
 
 def points(value: Any, name: str = "points") -> Tensor:
@@ -115,7 +117,7 @@ def seeds(value: int | Sequence[int], runs: int) -> tuple[int, ...]:
 
 
 def method(value: Method) -> Method:
-    """A method whose five choices are choices and whose numbers make sense."""
+    """A method whose choices are choices and whose numbers make sense."""
     kinds = (
         ("inference", Inference), ("correction", Correction), ("gate", Gate), ("query", Query),
         ("acquisition", Acquisition),
@@ -123,6 +125,9 @@ def method(value: Method) -> Method:
     for name, kind in kinds:
         if not isinstance(getattr(value, name), kind):
             raise InvalidTypeError(f"`Method.{name}` must be a {kind.__name__}, but got {getattr(value, name)!r}.")
+    if isinstance(value.designs, bool) or not isinstance(value.designs, Integral):
+        raise InvalidTypeError(f"`Method.designs` must be a whole number, but got {value.designs!r}.")
+    _number("Method.designs", value.designs, float(PAIR), float(MOST_DESIGNS), closed=True)
     _choices_fit(value)
     gate = value.gate
     _number("Correction.target_exponent", value.correction.target_exponent, 0.0, 1.0)
@@ -151,6 +156,12 @@ def _choices_fit(value: Method) -> None:
             "`Method.query` must be FRESH_PAIR where `Method.acquisition` is EXPECTED_IMPROVEMENT, but got "
             f"{value.query.name}: expected improvement asks against the best design seen."
         )
+    fresh = value.query is Query.FRESH_PAIR and value.acquisition is Acquisition.EUBO
+    if value.designs > PAIR and not fresh:
+        raise InvalidValueError(
+            f"`Method.designs` must be {PAIR} where a question holds a design already seen, but got {value.designs} "
+            f"with {value.query.name} and {value.acquisition.name}."
+        )
 
 
 def preset(value: Preset) -> Preset:
@@ -178,12 +189,14 @@ def _number(name: str, value: Any, low: float, high: float, *, closed: bool = Fa
         raise InvalidValueError(f"`{name}` must be a finite number {rule}{ends}, but got {value!r}.")
 
 
-def winners(value: Any, runs: int) -> Tensor:
-    """0 (the first design won), 1 (the second) or 2 (a tie) for every run."""
+def winners(value: Any, runs: int, designs: int = PAIR) -> Tensor:
+    """0 (the first design won), 1 (the second) or 2 (a tie) for every run; of more designs, the best one's number."""
     W = value if isinstance(value, Tensor) else _as_tensor(value, "winner", None)
     W = W.reshape(1).expand(runs) if W.dim() == 0 else W
-    if W.is_floating_point() or W.shape != (runs,) or bool(((W < 0) | (W > 2)).any()):  # noqa: PLR2004
-        raise InvalidValueError(f"`winner` must hold 0, 1 or 2 (a tie) for each of {runs} runs, but got {W.tolist()}.")
+    words = "0, 1 or 2 (a tie)" if designs == PAIR else f"0 to {designs - 1}"
+    most = PAIR if designs == PAIR else designs - 1
+    if W.is_floating_point() or W.shape != (runs,) or bool(((W < 0) | (W > most)).any()):
+        raise InvalidValueError(f"`winner` must hold {words} for each of {runs} runs, but got {W.tolist()}.")
     return W.long()
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition import eubo
-from kappasharp.acquisition.maximize import MAXIMIZERS, propose
+from kappasharp.acquisition.maximize import Request
 from kappasharp.core import activation, posterior
 from kappasharp.core.conditioning import Conditioned
 from kappasharp.core.diagnostics import Diagnostics
@@ -114,14 +114,13 @@ class Surrogate:
 
     @torch.no_grad()
     def propose(self, seed: int = 0) -> Tensor:
-        """The pair (…, 2, d) with the largest EUBO found; a new design and the best seen where the method asks so.
+        """The designs (…, q, d) of a question, two for most methods; one of them is the best seen where they ask so.
 
         There is no question before this one, so `connected` has nothing to hold on to: both designs are new.
         """
         fitted = self._corrected.posterior
-        wanted = asking.request(self.method, self.preset, fitted, asking.best_seen(self.method, fitted))
-        wanted = wanted._replace(generators=[stream(seed, "propose") for _ in range(len(fitted.X))])
-        return self._shaped(propose(fitted, MAXIMIZERS[self.preset.maximizer], wanted).pair)
+        chance = Request([stream(seed, "propose") for _ in range(len(fitted.X))])
+        return self._shaped(asking.question(self.method, self.preset, fitted, chance).proposal.pair)
 
     @torch.no_grad()
     def diagnostics(self) -> Diagnostics:

@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition.lattice import Lattice
-from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, propose
+from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.core import activation, comparisons, posterior
 from kappasharp.core.activation import Rule
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import asking, doors, shaping, surrogate
+from kappasharp.methods.asking import NEW
 from kappasharp.methods.inference import Inferred, infer
-from kappasharp.methods.method import Method, Preset, Query
+from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
 from kappasharp.methods.released import released
@@ -27,7 +28,6 @@ from kappasharp.methods.surrogate import Answers, Fit
 from kappasharp.streams import stream
 
 FIRST, SECOND, TIE = 0, 1, 2
-NEW = -1
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,10 @@ class State:
 
 
 class Question(NamedTuple):
-    """Two designs per run (runs, 2, d); `known` holds the index of a design already seen, or −1 for a new one."""
+    """The designs of every run (runs, 2, d), or as many as the method shows.
+
+    `known` holds the index of a design already seen, or −1 for a new one.
+    """
 
     points: Tensor
     known: Tensor
@@ -163,8 +166,10 @@ def learn(state: State) -> Learnt:
 @torch.inference_mode()
 def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
     """Line 14: the question, and what the next step needs of this one."""
-    known = _known(state, learnt.corrected)
-    proposal = _propose(state, state.step + 1, learnt.corrected, known)
+    generators = [stream(seed, "acquisition restarts", str(state.step + 1)) for seed in state.seeds]
+    chance = Request(generators, hints=state.hints, lattice=state.lattice)
+    found = asking.question(state.method, state.preset, learnt.corrected.posterior, chance, state.anchor)
+    proposal = found.proposal
     after = replace(
         state,
         mean_decisiveness=learnt.mean_decisiveness,
@@ -173,42 +178,54 @@ def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
         hints=proposal.pair.reshape(len(state.points), -1, state.points.shape[-1]),
         asked=True,
     )
-    return _question(proposal, known), after, _info(state, learnt, proposal)
+    return Question(proposal.pair, found.known), after, _info(state, learnt, proposal)
 
 
 def tell(state: State, question: Question, winner: Any) -> State:
-    """The state with the answers in it: line 15. `winner` is 0 or 1 for the better design, 2 for a tie."""
+    """The state with the answers in it: line 15. `winner` is 0 or 1 for the better design, 2 for a tie.
+
+    Where the method shows more designs, it is the number of the best: one answer, which beats each of the others.
+    """
     if not state.asked:
         raise InvalidValueError(
             "`tell(state, ...)` must be given the state that `ask` returned with the question, but got one without an "
             "open question: `question, state, info = ask(state)`, then `state = tell(state, question, winner)`."
         )
-    wanted = (len(state.points), 2, state.points.shape[-1])
+    q = state.method.designs
+    wanted = (len(state.points), q, state.points.shape[-1])
     if not isinstance(question, Question) or question.points.shape != wanted:
         raise InvalidValueError(f"`question` must be the one that came with the state, of {wanted} points.")
-    W = doors.winners(winner, len(state.points)).to(state.points.device)
-    is_tie = W == TIE
+    W = doors.winners(winner, len(state.points), q).to(state.points.device)
+    is_tie = (W == TIE) & (q == PAIR)
     if bool(is_tie.any()):
         doors.allows_ties(state.preset.threshold)
-    n = state.points.shape[1]
-    fresh = question.known[0] == NEW  # the same for every run of a block
-    numbers = n + fresh.cumsum(0) - 1
+    # Runs of a block have equal shapes: where one of them needs a new design, a known one of another is kept again,
+    # which no answer refers to.
+    fresh = (question.known == NEW).any(0)
+    numbers = state.points.shape[1] + fresh.cumsum(0) - 1
     index = torch.where(question.known == NEW, numbers, question.known)
-    second = (W == SECOND).long().unsqueeze(-1)
-    pair = torch.cat([index.gather(1, second), index.gather(1, 1 - second)], -1).unsqueeze(1)
+    pairs = _answers(index, torch.where(is_tie, FIRST, W))
     ties = state.ties
     if ties is not None or bool(is_tie.any()):
-        old = torch.zeros(state.comparisons.shape[:-1], dtype=torch.bool, device=pair.device) if ties is None else ties
-        ties = torch.cat([old, is_tie.unsqueeze(-1)], 1)
+        old = torch.zeros(state.comparisons.shape[:-1], dtype=torch.bool, device=W.device) if ties is None else ties
+        ties = torch.cat([old, is_tie.unsqueeze(-1).expand(-1, pairs.shape[1])], 1)
     return replace(
         state,
         points=torch.cat([state.points, question.points[:, fresh]], 1),
-        comparisons=torch.cat([state.comparisons, pair], 1),
+        comparisons=torch.cat([state.comparisons, pairs], 1),
         ties=ties,
         step=state.step + 1,
         anchor=index[:, 0],
         asked=False,
     )
+
+
+def _answers(index: Tensor, best: Tensor) -> Tensor:
+    """The best design of every run's question (runs, q) against each of the others: (runs, q − 1, 2)."""
+    winner = index.gather(1, best.unsqueeze(-1))
+    is_other = torch.arange(index.shape[1], device=index.device) != best.unsqueeze(-1)
+    others = index[is_other].reshape(len(index), -1)
+    return torch.stack([winner.expand_as(others), others], -1)
 
 
 def decisiveness(model: Model, fit: Fit) -> Tensor:
@@ -227,26 +244,6 @@ def _padded(z: Tensor | None, pairs: Tensor) -> Tensor | None:
     if z is None:
         return None
     return torch.nn.functional.pad(z, (0, pairs.shape[1] - z.shape[1]))
-
-
-def _known(state: State, corrected: Corrected) -> Tensor | None:
-    """The index of the design that a question must hold in every run; None where both are new."""
-    return state.anchor if state.method.query is Query.ANCHORED else asking.best_seen(state.method, corrected.posterior)
-
-
-def _propose(state: State, t: int, corrected: Corrected, known: Tensor | None) -> Proposal:
-    """Line 14: the pair with the largest EUBO, or the best partner of the design that is known."""
-    generators = [stream(seed, "acquisition restarts", str(t)) for seed in state.seeds]
-    wanted = asking.request(state.method, state.preset, corrected.posterior, known)
-    wanted = wanted._replace(generators=generators, hints=state.hints, lattice=state.lattice)
-    return propose(corrected.posterior, MAXIMIZERS[state.preset.maximizer], wanted)
-
-
-def _question(proposal: Proposal, known: Tensor | None) -> Question:
-    index = torch.full(proposal.pair.shape[:2], NEW, device=proposal.pair.device)
-    if known is not None:
-        index[:, 1] = known
-    return Question(proposal.pair, index)
 
 
 def _info(state: State, learnt: Learnt, proposal: Proposal) -> Info:

@@ -1,4 +1,4 @@
-"""A method is five choices; a preset is every other choice that the paper leaves open. Both are data."""
+"""A method is six choices; a preset is every other choice that the paper leaves open. Both are data."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,15 +19,21 @@ class Inference(Enum):
     GIBBS = "gibbs"
 
 
+# How many designs a question shows, unless the method says otherwise.
+PAIR = 2
+
+
 class Query(Enum):
     """What a question may consist of: two fresh designs, or one against the last question's or the best one seen.
 
-    Expected improvement has a partner of its own, the best design seen.
+    Bridging asks against the best one seen where that promises more for what it costs: designs must be made. Expected
+    improvement has a partner of its own, the best design seen.
     """
 
     FRESH_PAIR = "fresh_pair"
     ANCHORED = "anchored"
     INCUMBENT = "incumbent"
+    BRIDGING = "bridging"
 
 
 class Acquisition(Enum):
@@ -39,13 +45,14 @@ class Acquisition(Enum):
 
 @dataclass(frozen=True)
 class Method:
-    """Inference × correction × gate × query × acquisition."""
+    """Inference × correction × gate × query × acquisition; and of how many designs the answer names the best."""
 
     inference: Inference = Inference.LAPLACE
     correction: Correction = field(default_factory=Correction)
     gate: Gate = field(default_factory=Gate)
     query: Query = Query.FRESH_PAIR
     acquisition: Acquisition = Acquisition.EUBO
+    designs: int = PAIR
 
 
 @dataclass(frozen=True)

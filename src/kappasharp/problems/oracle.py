@@ -67,10 +67,25 @@ def draws(problem: str, seed: int, purpose: str, count: int) -> Tensor:
     return chance
 
 
+def further_draws(problem: str, seed: int, step: int, count: int) -> Tensor:
+    """The normal numbers of the designs beyond two in one question."""
+    numbers = uniform((count,), stream(seed, problem, "oracle noise", f"beyond two, {step}"), torch.empty(0).double())
+    return torch.special.ndtri(numbers.clamp(min=2.0**-54))
+
+
 def noisy_utility(who: Person, utility: Tensor, chance: Tensor) -> Tensor:
     """What is felt about the two designs (…, 2)."""
     felt = utility + who.noise * chance[..., :NORMALS].to(utility)
     return felt + utility.new_tensor([who.position_bias, 0.0])
+
+
+def best_of(who: Person, utility: Tensor, chance: Tensor, further: Tensor) -> Tensor:
+    """The number of the preferred one of q designs (…, q); there are no ties. `further` has the normals beyond two."""
+    lapse, guess = chance[..., NORMALS:].to(utility).unbind(-1)
+    q = utility.shape[-1]
+    felt = utility + who.noise * torch.cat([chance[..., :NORMALS], further], -1).to(utility)
+    felt = felt + who.position_bias * (torch.arange(q) == 0).to(utility)
+    return torch.where(lapse < who.lapse, (guess * q).long(), felt.argmax(-1))
 
 
 def answer(who: Person, utility: Tensor, chance: Tensor) -> Tensor:

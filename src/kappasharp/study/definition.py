@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import Any
 
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, KappaSharpError
-from kappasharp.methods.method import Method, Preset
+from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
 from kappasharp.study.space import Space, space
@@ -57,7 +57,11 @@ def define(given: Any, *, seed: Any, method: Any, preset: Any, first_pairs: Any)
         raise InvalidTypeError(
             "`method` must be a name in METHODS, for a study outlives its process, but got a Method."
         )
-    method_named(method)
+    if (designs := method_named(method).designs) > PAIR:
+        raise InvalidValueError(
+            f"`method` must be one whose questions have two designs, for that is what a study shows, but {method!r} "
+            f"has {designs}; `kappasharp.ask` and the lab take it."
+        )
     preset_named(preset)
     for name, value, least in (("seed", seed, 0), ("first_pairs", first_pairs, 1)):
         if isinstance(value, bool) or not isinstance(value, Integral):

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from kappasharp.methods import loop
+from kappasharp.methods.asking import NEW
 from kappasharp.methods.fitted import Surrogate, surrogate_of
 from kappasharp.methods.loop import Learnt, State
 from kappasharp.methods.released import released
@@ -133,7 +134,7 @@ def _from_model(definition: Definition, history: History, model: Model) -> Asked
 def _design(seen: Seen, model: Model, question: loop.Question, side: int) -> Design:
     """One side of the model's question."""
     known = int(question.known[0, side])
-    if known != loop.NEW:
+    if known != NEW:
         return seen.history.options[model.options[known]]
     return seen.nearest(seen.space.decode(question.points[0, side].tolist()))
 

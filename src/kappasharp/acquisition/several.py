@@ -1,0 +1,111 @@
+"""More than two designs in a question: E max over a set, one design after another, by Clark's approximation.
+
+Notation
+    points    (runs, k, d)  the designs chosen so far
+    share     (runs, k)     how much of the best of them each design is: Clark's weights, which sum to 1
+    mean      (runs,)       E max f over the designs chosen; exact for two
+    variance  (runs,)       of the same maximum
+
+The maximum of two Gaussians is taken as a Gaussian with its exact mean and variance and its exact covariance with every
+other utility, Φ times one's plus 1 − Φ times the other's. So E max(best, f(x)) has EUBO's closed form at every step.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.acquisition import eubo, maximize
+from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
+from kappasharp.core import normal, posterior
+from kappasharp.core.posterior import Posterior
+
+# The best points of the pool go on: copies around each are tried at these distances, and its best copy stands for it.
+STARTS, COPIES, DISTANCES = 6, 24, (0.2, 0.1, 0.05, 0.02, 0.01)
+# The smallest variance of a difference, in units of the output scale: below it is rounding.
+LEAST = 1e4
+
+
+class Best(NamedTuple):
+    """The best of some designs, as a Gaussian."""
+
+    points: Tensor
+    share: Tensor
+    mean: Tensor
+    variance: Tensor
+
+
+class _Against(NamedTuple):
+    """f(x) beside the best so far: its mean and variance, and the deviation of the difference."""
+
+    mean: Tensor
+    variance: Tensor
+    spread: Tensor
+
+
+def of_one(fitted: Posterior, x: Tensor) -> Best:
+    """One design (runs, 1, d)."""
+    return Best(x, torch.ones_like(x[..., 0]), posterior.mean(fitted, x)[:, 0], _variance(fitted, x)[:, 0])
+
+
+def gain(fitted: Posterior, best: Best, X: Tensor) -> Tensor:
+    """E max(best, f(x)) − E best for every row of X (runs, k, d)."""
+    found = _against(fitted, best, X)
+    return eubo.closed_form(found.mean - best.mean.unsqueeze(-1), found.spread)
+
+
+def joined(fitted: Posterior, best: Best, x: Tensor) -> Best:
+    """The best of those and of one more design (runs, 1, d)."""
+    mean, variance, spread = (part[:, 0] for part in _against(fitted, best, x))
+    ratio = (best.mean - mean) / spread
+    old, new, height = normal.cdf(ratio), normal.cdf(-ratio), spread * normal.density(ratio)
+    middle = best.mean * old + mean * new + height
+    square = (best.mean.square() + best.variance) * old + (mean.square() + variance) * new
+    square = square + (best.mean + mean) * height
+    return Best(
+        torch.cat([best.points, x], 1),
+        torch.cat([best.share * old.unsqueeze(-1), new.unsqueeze(-1)], -1),
+        middle,
+        (square - middle.square()).clamp(min=0.0),
+    )
+
+
+def extend(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximizer, request: Request) -> Proposal:
+    """The pair found and further designs, each the one that adds most to the best of those before it."""
+    best = joined(fitted, of_one(fitted, found.pair[:, :1]), found.pair[:, 1:])
+    pool = maximize.pool(fitted, maximizer, request)
+    for _ in range(designs - 2):
+        best = joined(fitted, best, _search(fitted, best, pool, request))
+    return found._replace(pair=best.points, value=best.mean)
+
+
+def _search(fitted: Posterior, best: Best, pool: Tensor, request: Request) -> Tensor:
+    """The point (runs, 1, d) that adds most: the best of the pool, each moved to copies ever nearer to it."""
+    runs, _, d = pool.shape
+    x = _picked(pool, gain(fitted, best, pool).topk(STARTS, -1).indices)
+    for distance in DISTANCES:
+        numbers = maximize.draw(request, (STARTS * COPIES, d), x).reshape(runs, STARTS, COPIES, d)
+        copies = (x.unsqueeze(2) + distance * maximize.normal_quantile(numbers)).clamp(0.0, 1.0)
+        if request.box is not None:
+            copies = torch.clamp(copies, *(end[:, None, None] for end in request.box))
+        tried = torch.cat([x.unsqueeze(2), copies], 2)
+        at = gain(fitted, best, tried.flatten(1, 2)).reshape(tried.shape[:3]).argmax(-1)
+        x = tried.gather(2, at[:, :, None, None].expand(-1, -1, 1, d)).squeeze(2)
+    return _picked(x, gain(fitted, best, x).argmax(-1, keepdim=True))
+
+
+def _picked(X: Tensor, rows: Tensor) -> Tensor:
+    return X.gather(1, rows.unsqueeze(-1).expand(-1, -1, X.shape[-1]))
+
+
+def _variance(fitted: Posterior, X: Tensor) -> Tensor:
+    known = posterior.cross(fitted, X) @ fitted.root
+    return (fitted.theta[:, -1:].exp() - known.square().sum(-1)).clamp(min=0.0)
+
+
+def _against(fitted: Posterior, best: Best, X: Tensor) -> _Against:
+    variance = _variance(fitted, X)
+    together = (best.share.unsqueeze(-1) * posterior.between(fitted, best.points, X)).sum(-2)
+    floor = LEAST * eubo.VARIANCE_FLOOR[X.dtype] * fitted.theta[:, -1:].exp()
+    apart = best.variance.unsqueeze(-1) + variance - 2.0 * together
+    return _Against(posterior.mean(fitted, X), variance, apart.clamp(min=floor).sqrt())
