@@ -163,6 +163,18 @@ def test_studies_are_made_of_a_table_or_of_toml(browser):
     assert [one["name"] for one in browser.get("/api/studies").json()["studies"]] == ["taste", "new", "typed"]
 
 
+def test_every_method_that_is_offered_makes_a_study(browser):
+    methods = browser.get("/api/studies").json()["methods"]
+    assert "bridging" in methods and "best_of_3" not in methods
+    for method in methods:
+        made = {
+            "name": f"by {method}",
+            "parameters": {"x": {"type": "float", "low": 0.0, "high": 1.0}},
+            "method": method,
+        }
+        assert browser.post("/api/studies", made).status_code == 201
+
+
 def test_the_page_runs_no_code_that_the_command_line_did_not_name(browser):
     text = 'render = "os:abort"\n[parameters]\nx = {low = 0, high = 1}\n'
     for data in ({"toml": text}, {"name": "n", "parameters": {"x": {"low": 0, "high": 1}}, "renderer": "os:abort"}):

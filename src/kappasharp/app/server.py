@@ -27,6 +27,7 @@ from kappasharp.errors import (
     StorageError,
     UnknownNameError,
 )
+from kappasharp.methods.method import PAIR
 from kappasharp.methods.registry import METHODS
 from kappasharp.problems.oracle import PERSONS
 from kappasharp.study import events
@@ -147,7 +148,7 @@ async def listing(request: Request) -> Response:
             "study": None if desk is None else views.study_data(desk.study, desk.renderer),
             "renderers": list(place.renderers),
             "persons": list(PERSONS),
-            "methods": list(METHODS),
+            "methods": [name for name, row in METHODS.items() if row.designs == PAIR],
             "storage": place.storage.url,
         }
     )
