@@ -63,7 +63,9 @@ def complete(path, count):
             left = [s for s in range(FIRST_SEED, FIRST_SEED + count) if (problem.name, method, s) not in have]
             if not left:
                 continue
-            best, made = run(problem, method, left)
+            # Runs that bridge go one by one: each makes designs at a pace of its own.
+            batches = [[seed] for seed in left] if method == "bridging" else [left]
+            best, made = (torch.cat(part) for part in zip(*(run(problem, method, b) for b in batches), strict=True))
             commit = machine("cpu")["commit"]
             rows += [
                 {

@@ -49,3 +49,8 @@ def test_a_budget_without_room_for_one_run_is_refused():
     (block,) = tiny.blocks(methods=["baseline"], queries=50)
     with pytest.raises(InvalidValueError, match=r"`memory` must hold a worker with one run, 35\d MB for hartmann-6d"):
         memory.fitting(block, 300 * 10**6)
+
+
+def test_more_designs_a_question_are_more_points_and_more_answers():
+    two, four = (tiny.blocks(methods=[name], queries=50)[0] for name in ("baseline", "best_of_4"))
+    assert memory.sizes(two) == (6 + 100, 15 + 50, 6) and memory.sizes(four) == (6 + 200, 15 + 150, 6)

@@ -202,21 +202,11 @@ def test_rows_of_a_block_that_could_not_run():
         assert row["final_best"] is None and row["best_utility"] == [] and row["method"] == "baseline"
 
 
-def test_a_run_that_reuses_a_design_keeps_its_utility_beside_one_that_does_not():
-    row = PROBLEMS["hartmann-6d"]
-    points = torch.rand(2, 2, 6, generator=torch.Generator().manual_seed(0))
-    seen = torch.tensor([[0.1, 0.2], [0.4, 0.5]])
-    utility, after = judge([(row, 2)], Question(points, torch.tensor([[-1, 1], [-1, -1]])), seen)
-    new = row.unit_utility(points)
-    expected = torch.stack([torch.stack([new[0, 0], seen[0, 1]]), new[1]])
-    assert torch.equal(utility, expected) and torch.equal(after, torch.cat([seen, expected], 1))
-
-
 @pytest.mark.parametrize("method", ["bridging", "best_of_3"])
 def test_other_kinds_of_question_run_in_blocks_as_one_by_one(method):
-    together_rows = run_together(tiny.blocks(methods=[method], queries=QUERIES))[0]
-    one_by_one = [
-        run_together(tiny.blocks(methods=[method], queries=QUERIES, seeds=[row["seed"]]))[0][0] for row in together_rows
-    ]
+    """Long enough for runs that bridge to differ in how many designs they have made."""
+    wanted = {"problems": ["vehicle-5d"], "methods": [method], "queries": 12}
+    together_rows = run_together(tiny.blocks(**wanted, seeds=3))[0]
+    one_by_one = [run_together(tiny.blocks(**wanted, seeds=[row["seed"]]))[0][0] for row in together_rows]
     same(together_rows, one_by_one)
-    assert all(row["status"] == "ok" and row["best_utility"] == sorted(row["best_utility"]) for row in together_rows)
+    assert all(row["best_utility"] == sorted(row["best_utility"]) for row in together_rows)

@@ -45,7 +45,7 @@ def one(state, run):
 
 @pytest.mark.parametrize("method", ks.METHODS)
 def test_every_method_of_the_registry_runs_certified(method):
-    state, infos = drive(start(2, method, "paper"), 10)
+    state, infos = drive(start(1 if method == "bridging" else 2, method, "paper"), 10)
     assert all(set(info.status) == {"ok"} for info in infos)
     assert all(bool(info.map_converged.all()) for info in infos)
     corrected = ks.METHODS[method].gate.rule is Rule.ALWAYS and ks.METHODS[method].gate.first_step <= 10
@@ -315,40 +315,42 @@ def test_of_several_designs_none_is_a_tie_and_no_other_number_goes():
 
 
 def test_bridging_asks_against_the_best_design_where_that_promises_more_for_its_cost():
-    state = start(12, "bridging")
-    learnt = loop.learn(state)
-    fitted = learnt.corrected.posterior
-    question, _, _ = loop.question_from(state, learnt)
-    again = question.known[:, 1] != NEW
-    best = posterior.mean(fitted, fitted.X)
-    top, at = best.max(-1)
-    assert bool((question.known[:, 0] == NEW).all()) and bool((question.known[again, 1] == at[again]).all())
-    assert bool(again.any()) and not bool(again.all())
-    rows = torch.arange(12)
-    assert torch.equal(question.points[again, 1], state.points[rows, at][again])
-    both = [
-        loop.question_from(replace(state, method=ks.METHODS[name]), learnt)[0] for name in ("baseline", "incumbent")
-    ]
-    fresh, against = (eubo.value(fitted, *one.points.split(1, 1)).squeeze(-1) - top for one in both)
-    # The second of its two searches has other random starts than `incumbent`, so a close call may go either way.
-    sure = (1.5 * against / fresh - 1).abs() > 0.02
-    assert torch.equal(again[sure], (1.5 * against >= fresh)[sure])
-    # Two designs gain at most twice what one does against the best: by designs alone it would always be asked again.
-    assert bool((2 * against >= 0.999 * fresh).all())
+    seen = set()
+    for run in range(12):
+        whole = start(12, "incumbent")
+        state = ks.init(whole.points[run], whole.comparisons[run], method="bridging", seeds=run)
+        learnt = loop.learn(state)
+        fitted = learnt.corrected.posterior
+        question, _, _ = loop.question_from(state, learnt)
+        top, at = posterior.mean(fitted, fitted.X).max(-1)
+        again = bool(question.known[0, 1] != NEW)
+        assert question.known[0, 0] == NEW
+        if again:
+            assert question.known[0, 1] == at and torch.equal(question.points[0, 1], state.points[0, int(at)])
+        both = [
+            loop.question_from(replace(state, method=ks.METHODS[name]), learnt)[0] for name in ("baseline", "incumbent")
+        ]
+        fresh, against = (float(eubo.value(fitted, *one.points.split(1, 1)) - top) for one in both)
+        # The second of its two searches has other random starts than `incumbent`: a close call may go either way.
+        if abs(1.2 * against / fresh - 1) > 0.02:
+            assert again is (1.2 * against >= fresh)
+        # Two designs gain at most twice what one does: by designs alone the best one would always be asked about again.
+        assert 2 * against >= 0.999 * fresh
+        seen.add(again)
+    assert seen == {True, False}
 
 
-def test_runs_that_bridge_and_runs_that_do_not_go_together():
-    """A known design is kept again where another run of the batch has a new one; no answer refers to the copy."""
-    state = start(2, "bridging")
-    question, state, _ = ks.ask(state)
-    n = state.points.shape[1]
-    known = torch.tensor([[NEW, 3], [NEW, NEW]])
-    points = question.points.clone()
-    points[0, 1] = state.points[0, 3]
-    state = ks.tell(state, loop.Question(points, known), [1, 1])
-    assert state.comparisons[:, -1].tolist() == [[3, n], [n + 1, n]]
-    assert torch.equal(state.points[0, n + 1], state.points[0, 3])
-    plain = ks.fit(state.points[0, : n + 1], state.comparisons[0])
-    kept = ks.fit(state.points[0], state.comparisons[0])
-    somewhere = torch.rand(5, 2, dtype=torch.float64)
-    assert torch.allclose(plain.posterior(somewhere).mean, kept.posterior(somewhere).mean, atol=1e-7)
+def test_the_more_a_design_costs_the_more_often_a_known_one_is_asked_about():
+    state = start(1, "baseline")
+    asked = []
+    for cost in (0.0, 0.25, 1e9):
+        bridging = replace(ks.METHODS["bridging"], design_cost=cost)
+        question, _, _ = ks.ask(replace(state, method=bridging))
+        asked.append(bool(question.known[0, 1] != NEW))
+    assert asked[-1] and asked == sorted(asked)
+
+
+def test_runs_that_bridge_go_one_by_one():
+    whole = start(2, "baseline")
+    with pytest.raises(InvalidValueError, match=r"one run where `Method.query` is BRIDGING, but got 2"):
+        ks.init(whole.points, whole.comparisons, method="bridging")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kappasharp.acquisition.maximize import COPIES, INCUMBENTS, MAXIMIZERS, SHORTLIST, UNKNOWN
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab.grid import Block
-from kappasharp.methods.method import Preset
+from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.problems.initial import INITIALIZATIONS
 from kappasharp.problems.registry import problem as problem_named
 
@@ -35,10 +35,12 @@ class Sizes(NamedTuple):
 
 
 def sizes(block: Block) -> Sizes:
-    """The sizes of a block's runs at their last question: every question adds at most two points, and one answer."""
+    """The sizes of a block's runs at their last question: one of q designs adds at most q points, and q − 1 answers."""
     first = INITIALIZATIONS[block.initialization]
     dimensions = problem_named(block.problem).dimensions
-    return Sizes(first.n_points + 2 * block.queries, first.n_comparisons + block.queries, dimensions)
+    method = block.method_values
+    q = method.designs if isinstance(method, Method) else PAIR
+    return Sizes(first.n_points + q * block.queries, first.n_comparisons + (q - 1) * block.queries, dimensions)
 
 
 def per_run(size: Sizes, preset: Preset) -> int:

@@ -5,7 +5,7 @@ Needs nothing but torch, so that it runs on a bare machine; a simulated problem 
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -21,7 +21,7 @@ from kappasharp.lab.grid import Block, plain
 from kappasharp.lab.peers import Peer
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.loop import Info, Question, State, ask, init, tell
-from kappasharp.methods.method import PAIR, Method
+from kappasharp.methods.method import PAIR, Method, Query
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.oracle import Person
 from kappasharp.problems.problem import Problem
@@ -51,11 +51,21 @@ def run_together(blocks: Sequence[Block], device: str = "cpu") -> list[list[Row]
     method = blocks[0].method_values
     if isinstance(method, Peer):
         records = [[_record(**peers.run(method, *_peer_cell(block, seed))) for seed in block.seeds] for block in blocks]
+    elif method.query is Query.BRIDGING:
+        # Each run makes designs at a pace of its own, and runs in lockstep must grow alike.
+        records = [
+            [_lockstep([replace(block, seeds=(seed,), keys=(key,))], device)[0][0] for seed, key in _runs(block)]
+            for block in blocks
+        ]
     else:
         records = _lockstep(blocks, device)
     runs = sum(len(block.seeds) for block in blocks)
     cost = {"seconds": (time.perf_counter() - begin) / runs, "block_runs": runs}
     return [_rows(block, part, cost, device) for block, part in zip(blocks, records, strict=True)]
+
+
+def _runs(block: Block) -> Iterable[tuple[int, str]]:
+    return zip(block.seeds, block.keys, strict=True)
 
 
 def _peer_cell(block: Block, seed: int) -> tuple[Problem, tuple[str, int, int], Person]:
@@ -135,18 +145,19 @@ def _answer(blocks: Sequence[Block], utility: Tensor, chance: Tensor, step: int)
 
 
 def judge(parts: list[tuple[Problem, int]], question: Question, seen: Tensor) -> tuple[Tensor, Tensor]:
-    """Utilities (runs, q) of a question's designs, and of all designs seen; a known design keeps its utility.
+    """Utilities (runs, q) of a question's designs, and of all designs seen; known designs are not run again.
 
     `parts` are the problems of the runs, with the number of runs of each.
     """
     known = question.known.cpu()
-    fresh = (known == NEW).any(0)  # a run that needs none of them has its known design there
+    fresh = known[0] == NEW  # the same for every run of a block
     points = question.points[:, fresh].cpu().double().split([size for _, size in parts])
     new = torch.cat([problem.unit_utility(part) for (problem, _), part in zip(parts, points, strict=True)])
     utility = torch.empty(known.shape, dtype=torch.float64)
     utility[:, fresh] = new
-    utility = torch.where(known == NEW, utility, seen.gather(1, known.clamp(min=0)))
-    return utility, torch.cat([seen, utility[:, fresh]], 1)
+    if not bool(fresh.all()):
+        utility[:, ~fresh] = seen.gather(1, known[:, ~fresh])
+    return utility, torch.cat([seen, new], 1)
 
 
 def _records(best: Tensor, infos: list[Info]) -> list[Row]:

@@ -13,8 +13,6 @@ from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import PAIR, Acquisition, Method, Preset, Query
 
 NEW = -1
-# What making a design costs, in units of answering a question, where a method weighs the two.
-DESIGN_COST = 1.0
 
 
 class Found(NamedTuple):
@@ -55,14 +53,14 @@ def _best_seen(method: Method, fitted: Posterior) -> Tensor | None:
 def _bridged(method: Method, preset: Preset, fitted: Posterior, chance: Request) -> Found:
     """The best design seen again, where that promises more for what it costs; else two new designs.
 
-    For each design alone it always does, since E max(f_a, f_b) gains at most what a and b gain against the best by
-    themselves; and for each question alone it hardly ever does. So the two costs are weighed.
+    By designs alone it always does, since E max(f_a, f_b) gains at most what a and b gain against the best by
+    themselves; by questions alone it hardly ever does. So the two are weighed.
     """
     fresh = _search(method, preset, fitted, chance, None)
     against = _search(method, preset, fitted, chance, improvement.incumbent(fitted))
     best = posterior.mean(fitted, fitted.X).amax(-1)
     gains = [eubo.value(fitted, *found.proposal.pair.split(1, 1)).squeeze(-1) - best for found in (fresh, against)]
-    again = (1.0 + 2.0 * DESIGN_COST) * gains[1] >= (1.0 + DESIGN_COST) * gains[0]
+    again = (1.0 + 2.0 * method.design_cost) * gains[1] >= (1.0 + method.design_cost) * gains[0]
     pair, *numbers = (
         torch.where(again.reshape(-1, *[1] * (old.dim() - 1)), old, new)
         for old, new in zip(against.proposal, fresh.proposal, strict=True)

@@ -128,6 +128,7 @@ def method(value: Method) -> Method:
     if isinstance(value.designs, bool) or not isinstance(value.designs, Integral):
         raise InvalidTypeError(f"`Method.designs` must be a whole number, but got {value.designs!r}.")
     _number("Method.designs", value.designs, float(PAIR), float(MOST_DESIGNS), closed=True)
+    _number("Method.design_cost", value.design_cost, 0.0, math.inf, closed=True)
     _choices_fit(value)
     gate = value.gate
     _number("Correction.target_exponent", value.correction.target_exponent, 0.0, 1.0)

@@ -19,7 +19,7 @@ from kappasharp.errors import InvalidValueError
 from kappasharp.methods import asking, doors, shaping, surrogate
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.inference import Inferred, infer
-from kappasharp.methods.method import PAIR, Method, Preset
+from kappasharp.methods.method import PAIR, Method, Preset, Query
 from kappasharp.methods.registry import method as method_named
 from kappasharp.methods.registry import preset as preset_named
 from kappasharp.methods.released import released
@@ -112,6 +112,11 @@ def init(
     X = X.reshape(-1, n, d).clone()  # the state is its own, whatever the caller does with the tensor
     P = P.reshape(len(X), P.shape[-2], 2)
     T = None if T is None else T.reshape(P.shape[:-1])
+    if chosen_method.query is Query.BRIDGING and len(X) > 1:
+        raise InvalidValueError(
+            f"`points` must hold one run where `Method.query` is BRIDGING, but got {len(X)}: a run makes a design or "
+            "two as it sees fit, and the runs of a batch must grow alike."
+        )
     # Connected querying's first anchor: the winner of the last initial answer (the first point if there is none).
     anchor = P[:, -1, 0] if P.shape[1] else torch.zeros(len(X), dtype=torch.long, device=X.device)
     return State(
@@ -199,9 +204,7 @@ def tell(state: State, question: Question, winner: Any) -> State:
     is_tie = (W == TIE) & (q == PAIR)
     if bool(is_tie.any()):
         doors.allows_ties(state.preset.threshold)
-    # Runs of a block have equal shapes: where one of them needs a new design, a known one of another is kept again,
-    # which no answer refers to.
-    fresh = (question.known == NEW).any(0)
+    fresh = question.known[0] == NEW  # the same for every run of a block
     numbers = state.points.shape[1] + fresh.cumsum(0) - 1
     index = torch.where(question.known == NEW, numbers, question.known)
     pairs = _answers(index, torch.where(is_tie, FIRST, W))

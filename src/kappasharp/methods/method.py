@@ -45,7 +45,10 @@ class Acquisition(Enum):
 
 @dataclass(frozen=True)
 class Method:
-    """Inference × correction × gate × query × acquisition; and of how many designs the answer names the best."""
+    """Inference × correction × gate × query × acquisition; and of how many designs the answer names the best.
+
+    `design_cost` is what making a design costs, in questions answered; bridging weighs it.
+    """
 
     inference: Inference = Inference.LAPLACE
     correction: Correction = field(default_factory=Correction)
@@ -53,6 +56,7 @@ class Method:
     query: Query = Query.FRESH_PAIR
     acquisition: Acquisition = Acquisition.EUBO
     designs: int = PAIR
+    design_cost: float = 0.25
 
 
 @dataclass(frozen=True)
