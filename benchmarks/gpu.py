@@ -129,12 +129,17 @@ def compare(options):
         flush=True,
     )
     cores = engines.engine("processes", "cpu", None)
-    done, spent, _ = timed_runs(plan, sample(blocks, options.cpu_blocks), cores)
+    done, spent, failed = timed_runs(plan, sample(blocks, options.cpu_blocks), cores)
     result |= {"cores": os.cpu_count(), "cpu_runs": done, "cpu_runs_per_second": done / spent}
     result["ratio"] = result["gpu_runs_per_second"] / result["cpu_runs_per_second"]
     result["cholesky_us"] = floor_ms() * 1e3
     print(f"{os.cpu_count()} cores: {done} runs in {spent:.0f} s, {done / spent:.1f} a second", flush=True)
-    bars = {"minutes": ("≤ 10", result["minutes"] <= 10), "ratio": ("≥ 20", result["ratio"] >= 20)}
+    result["errors"] += len(failed)
+    bars = {
+        "errors": ("0", result["errors"] == 0),
+        "minutes": ("≤ 10", result["minutes"] <= 10),
+        "ratio": ("≥ 20", result["ratio"] >= 20),
+    }
     for key, (bar, holds) in bars.items():
         print(f"{key:24}{result[key]:>12.3g}{bar:>10}  {'' if holds else 'MISSED'}")
     print(f"{'one Cholesky, µs':24}{result['cholesky_us']:>12.3g}")

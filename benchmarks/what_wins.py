@@ -7,6 +7,7 @@ the mean. `--table` shows the baseline's and every other's mean on every problem
 """
 
 import argparse
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -38,6 +39,10 @@ def read(sources, at):
     for source in sources:
         for row in rows_of(source):
             name, cell = (row["method"], row["preset"]), (row["problem"], row["initialization"])
+            if at is not None and at >= len(row["best_utility"]):
+                sys.exit(
+                    f"{source} has {len(row['best_utility'])} values a run: the last one only, or fewer questions."
+                )
             best[name][cell][row["seed"]] = row["best_utility"][-1 if at is None else at]
             seconds[name].append(row.get("seconds", np.nan))
     return best, {name: float(np.mean(values)) for name, values in seconds.items()}
@@ -138,14 +143,14 @@ def main():
             losses = sum(p < 0.05 and value < 0 for value, p, _ in found.values())
             error = values.std(ddof=1) / np.sqrt(len(values))
             rows.append((values.mean(), error, wins, losses, len(values), name, found))
-    print("| candidate | score | ± | wins / losses of problems | seconds a run |\n| --- | --- | --- | --- | --- |")
+    print("| candidate | score | ± | wins / losses of cells | seconds a run |\n| --- | --- | --- | --- | --- |")
     for score, error, wins, losses, count, name, found in sorted(rows, key=lambda row: -row[0]):
         took = "–" if np.isnan(seconds[name]) else f"{seconds[name]:.2f}"
         label = " + ".join(part for part in name if part not in BASELINE) or "baseline, modern"
         print(f"| {label} | {score:+.3f} | {error:.3f} | {wins} / {losses} of {count} | {took} |")
         if options.problems:
-            for (problem, _), (value, p, _) in sorted(found.items()):
-                print(f"    {problem:22} {value:+.2f} (p {p:.3f})")
+            for (where, start), (value, p, _) in sorted(found.items()):
+                print(f"    {where:22} {start:12} {value:+.2f} (p {p:.3f})")
 
 
 if __name__ == "__main__":

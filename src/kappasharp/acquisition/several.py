@@ -8,6 +8,7 @@ Notation
 
 The maximum of two Gaussians is taken as a Gaussian with its exact mean and variance and its exact covariance with every
 other utility, Φ times one's plus 1 − Φ times the other's. So E max(best, f(x)) has EUBO's closed form at every step.
+`Preset.exploration` and `.eubo` shape the first pair alone.
 """
 
 from typing import NamedTuple
@@ -22,7 +23,8 @@ from kappasharp.core.posterior import Posterior
 
 # The best points of the pool go on: copies around each are tried at these distances, and its best copy stands for it.
 STARTS, COPIES, DISTANCES = 6, 24, (0.2, 0.1, 0.05, 0.02, 0.01)
-# The smallest variance of a difference, in units of the output scale: below it is rounding.
+# The smallest variance of a difference, in units of EUBO's own floor: four terms of the output scale's size leave more
+# rounding than two.
 LEAST = 1e4
 
 

@@ -64,7 +64,7 @@ def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **option
 @click.option("-p", "--param", "params", multiple=True, help="kp=0.2:3, ki=1e-3:2:log, n=int:1:8, mode=soft,hard, c=7.")
 @click.option("--seed", type=int, help="Another seed asks other first pairs.")
 @click.option("--method", help="A method of `kappasharp methods`.")
-@click.option("--preset", help="paper, modern or dimension_scaled.")
+@click.option("--preset", help="modern, local, paper or dimension_scaled.")
 @in_format
 @storage_option
 def new(storage: str | None, name: str, params: tuple[str, ...], style: str, **options: Any) -> None:
