@@ -1,8 +1,9 @@
 """One GPU against the same machine's cores: python -m benchmarks.gpu [--seeds 120] [--batch 1024].
 
 The analytic part of the paper's grid (9 problems, 5 initializations, 5 methods) with twice its seeds, 27,000 runs, on
-the GPU, a sample of the same blocks on all cores by our own CPU engine, and for scale the time of one batched factorization. The
-workers' start is counted on both sides; with the paper's own 60 seeds it would be half of the GPU's time.
+the GPU, a sample of the same blocks on all cores by our own CPU engine, and for scale the time of one batched
+factorization. The workers' start is counted on both sides; with the paper's own 60 seeds it would be half of the GPU's
+time.
 Needs nothing but torch, NumPy, SciPy and PyArrow. Writes benchmarks/gpu.json.
 """
 
