@@ -31,7 +31,7 @@ AT_QUESTIONS, AT_DESIGNS = (25, 50), (50,)
 
 def run(problem, method, seeds):
     """Best utility after every question, and how many designs were made until then, for every seed."""
-    person = oracle.person("paper")
+    person, cells = oracle.person("paper"), [(problem.name, seed) for seed in seeds]
     start = initial.start(problem, INITIALIZATION, seeds, person)
     state = loop.init(start.points, start.comparisons, method=method, seeds=seeds)
     chance = torch.stack([oracle.draws(problem.name, seed, "oracle noise", QUESTIONS) for seed in seeds])
@@ -39,19 +39,10 @@ def run(problem, method, seeds):
     for step in range(QUESTIONS):
         question, state, _ = loop.ask(state)
         utility, seen = judge([(problem, len(seeds))], question, seen)
-        state = loop.tell(state, question, answer(person, problem, seeds, utility, chance[:, step], step))
+        state = loop.tell(state, question, oracle.answer_about(person, cells, utility, chance[:, step], step))
         best.append(seen.amax(1))
         made.append(made[-1] + (question.known == NEW).sum(1))
     return torch.stack(best, 1), torch.stack(made, 1)
-
-
-def answer(person, problem, seeds, utility, chance, step):
-    """What the person says about two designs, or which of more is the best."""
-    more = utility.shape[-1] - 2
-    if not more:
-        return oracle.answer(person, utility, chance)
-    further = torch.stack([oracle.further_draws(problem.name, seed, step, more) for seed in seeds])
-    return oracle.best_of(person, utility, chance, further)
 
 
 def complete(path, count):

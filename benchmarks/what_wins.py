@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import stats
 
+from kappasharp.lab.statistics import holm
 from kappasharp.problems.registry import problem
 
 BASELINE = ("baseline", "modern")
@@ -77,15 +78,6 @@ def gains(candidate, baseline, own=False):
     return found
 
 
-def holm(p_values):
-    """Holm's correction, in the order given."""
-    order = np.argsort(p_values)
-    scaled = np.asarray(p_values)[order] * (len(p_values) - np.arange(len(p_values)))
-    corrected = np.empty(len(p_values))
-    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return corrected
-
-
 def table(best, baseline):
     """For every start: the baseline's mean and every other's with its p, and how often the baseline wins and loses."""
     for start in sorted({cell[1] for cell in best[baseline]}):
@@ -99,7 +91,7 @@ def table(best, baseline):
                 continue
             problems = sorted(found)
             p = [found[one][1] for one in problems]
-            corrected = holm(p)
+            corrected = np.array(holm(p))
             print(f"\n`{start}`: {' '.join(baseline)} against {' '.join(name)}\n")
             print("| problem | pairs | ours | theirs | p | p, Holm |\n| --- | ---: | ---: | ---: | ---: | ---: |")
             for name_of, one, many in zip(problems, p, corrected, strict=True):

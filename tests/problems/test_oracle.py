@@ -258,3 +258,14 @@ def test_further_draws_are_normal_and_their_own():
     numbers = torch.stack([oracle.further_draws("ackley-8d", seed, 0, 3) for seed in range(2000)])
     assert abs(float(numbers.mean())) < 0.05 and float(numbers.std()) == pytest.approx(1.0, abs=0.05)
     assert not torch.equal(numbers[0], oracle.further_draws("ackley-8d", 0, 1, 3))
+
+
+@pytest.mark.parametrize("designs", [2, 4])
+def test_a_question_of_any_size_is_answered_run_by_run(designs):
+    cells = [("ackley-8d", seed) for seed in range(40)]
+    utility = 0.1 * torch.randn(40, designs, generator=torch.Generator().manual_seed(5))
+    draws = torch.stack([oracle.draws(*cell, "oracle noise", 1)[0] for cell in cells])
+    found = oracle.answer_about(PERSONS["paper"], cells, utility, draws, 7)
+    further = torch.stack([oracle.further_draws(*cell, 7, designs - 2) for cell in cells])
+    felt = utility + 0.1 * torch.cat([draws[:, :2], further], -1)
+    assert torch.equal(found, felt.argmax(-1)) and len(found.unique()) == designs

@@ -21,7 +21,7 @@ from kappasharp.lab.grid import Block, plain
 from kappasharp.lab.peers import Peer
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.loop import Info, Question, State, ask, init, tell
-from kappasharp.methods.method import PAIR, Method, Query
+from kappasharp.methods.method import Method, Query
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.oracle import Person
 from kappasharp.problems.problem import Problem
@@ -97,12 +97,13 @@ def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
     state = _begin(blocks, initial.Start(*(torch.cat(part) for part in zip(*starts, strict=True))), device)
     chance = torch.cat([_chance(block) for block in blocks])
     seen = torch.cat([start.utility for start in starts])
+    cells = [(block.problem, seed) for block in blocks for seed in block.seeds]
     infos: list[Info] = []
     best = [seen.amax(1)]
     for step in range(blocks[0].queries):
         question, state, info = ask(state)
         utility, seen = judge(list(zip(problems, sizes, strict=True)), question, seen)
-        state = tell(state, question, _answer(blocks, utility, chance[:, step], step))
+        state = tell(state, question, oracle.answer_about(blocks[0].person, cells, utility, chance[:, step], step))
         infos.append(info)
         best.append(seen.amax(1))
     records = iter(_records(torch.stack(best, 1), infos))
@@ -132,16 +133,6 @@ def _begin(blocks: Sequence[Block], start: initial.Start, device: str) -> State:
 
 def _chance(block: Block) -> Tensor:
     return torch.stack([oracle.draws(block.problem, seed, "oracle noise", block.queries) for seed in block.seeds])
-
-
-def _answer(blocks: Sequence[Block], utility: Tensor, chance: Tensor, step: int) -> Tensor:
-    """What the person says about two designs, or which of more is the best."""
-    who, more = blocks[0].person, utility.shape[-1] - PAIR
-    if not more:
-        return oracle.answer(who, utility, chance)
-    cells = [(block.problem, seed) for block in blocks for seed in block.seeds]
-    further = torch.stack([oracle.further_draws(problem, seed, step, more) for problem, seed in cells])
-    return oracle.best_of(who, utility, chance, further)
 
 
 def judge(parts: list[tuple[Problem, int]], question: Question, seen: Tensor) -> tuple[Tensor, Tensor]:

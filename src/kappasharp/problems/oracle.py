@@ -4,6 +4,7 @@ Chance is an argument: `draws` gives the numbers of a whole run, the same for ev
 methods meet the same mood at the same question.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 
@@ -86,6 +87,15 @@ def best_of(who: Person, utility: Tensor, chance: Tensor, further: Tensor) -> Te
     felt = utility + who.noise * torch.cat([chance[..., :NORMALS], further], -1).to(utility)
     felt = felt + who.position_bias * (torch.arange(q) == 0).to(utility)
     return torch.where(lapse < who.lapse, (guess * q).long(), felt.argmax(-1))
+
+
+def answer_about(who: Person, cells: Sequence[tuple[str, int]], utility: Tensor, chance: Tensor, step: int) -> Tensor:
+    """The answers of several runs (problem and seed) to a question of two designs (runs, 2), or of more: the best."""
+    more = utility.shape[-1] - NORMALS
+    if not more:
+        return answer(who, utility, chance)
+    further = torch.stack([further_draws(problem, seed, step, more) for problem, seed in cells])
+    return best_of(who, utility, chance, further)
 
 
 def answer(who: Person, utility: Tensor, chance: Tensor) -> Tensor:
