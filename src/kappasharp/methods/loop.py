@@ -27,7 +27,7 @@ from kappasharp.methods.shaping import Corrected
 from kappasharp.methods.surrogate import Answers, Fit
 from kappasharp.streams import stream
 
-FIRST, SECOND, TIE = 0, 1, 2
+FIRST, TIE = 0, 2
 
 
 @dataclass(frozen=True)
