@@ -24,7 +24,7 @@ from typing import NamedTuple
 import dask
 from dask.distributed import Client, LocalCluster
 
-from kappasharp.lab import conduct, engines, grid
+from kappasharp.lab import engines, execution, grid
 from kappasharp.lab.experiment import parse
 from kappasharp.lab.run import run_together
 
@@ -100,8 +100,8 @@ def through_dask(address, consume):
 def whole(path, address):
     """The whole experiment, as `kappasharp run --engine dask://…` does it: claims and files included."""
     with tempfile.TemporaryDirectory() as folder:
-        todo = conduct.plan(path, Path(folder) / "results")
-        spent, steps = through_dask(address, lambda engine: list(conduct.conduct(todo, engine)))
+        todo = execution.plan(path, Path(folder) / "results")
+        spent, steps = through_dask(address, lambda engine: list(execution.conduct(todo, engine)))
     assert sum(step.runs for step in steps) == todo.n_runs and not any(step.error for step in steps)
     return spent
 

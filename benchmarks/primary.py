@@ -19,7 +19,7 @@ from heapq import heapreplace
 from pathlib import Path
 
 from benchmarks.cluster import PRIMARY, load, watched
-from kappasharp.lab import conduct, engines, grid
+from kappasharp.lab import engines, execution, grid
 from kappasharp.lab.experiment import read
 
 WORKERS = 2
@@ -51,9 +51,9 @@ def conducted(blocks):
             yield outcome
 
     with tempfile.TemporaryDirectory() as folder:
-        todo = conduct.plan(PRIMARY, Path(folder) / "results")._replace(left=blocks)
+        todo = execution.plan(PRIMARY, Path(folder) / "results")._replace(left=blocks)
         begin, found = time.perf_counter(), defaultdict(list)
-        for step in conduct.conduct(todo, watching):
+        for step in execution.conduct(todo, watching):
             assert not step.error
             row, name = rows[step.block.key], f"{step.block.problem} {step.block.method}"
             found[step.block.problem].append((row["seconds"] * step.runs, row["processor"] * step.runs))

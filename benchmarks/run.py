@@ -24,10 +24,10 @@ from benchmarks import page as pages
 from benchmarks.scale import scale
 from benchmarks.study import study
 from kappasharp.acquisition import maximize
+from kappasharp.batches import released
 from kappasharp.core import evidence, kernel, laplace
 from kappasharp.core.likelihood import Probit
-from kappasharp.methods import surrogate
-from kappasharp.methods.released import released
+from kappasharp.methods import fitting
 from kappasharp.streams import stream
 
 HERE = Path(__file__).parent
@@ -57,7 +57,7 @@ def states():
 
 def our_fit(points, pairs):
     with torch.inference_mode():
-        return surrogate.fit(PRESET.model, surrogate.Answers(points[None], pairs[None]))
+        return fitting.fit(PRESET.model, fitting.Answers(points[None], pairs[None]))
 
 
 def our_proposal(fitted, name, seed):

@@ -25,8 +25,8 @@ from pathlib import Path
 import torch
 
 import kappasharp as ks
-from kappasharp.core import comparisons, evidence, reduced
-from kappasharp.methods import surrogate
+from kappasharp.core import comparisons, evidence, point_space
+from kappasharp.methods import fitting
 from kappasharp.streams import stream
 from kappasharp.study.events import Answered, Asked
 
@@ -125,13 +125,13 @@ def one_loss(count):
     model = ks.PRESETS["modern"].model
     start = model.priors.start(DIMENSIONS).unsqueeze(0)
     with torch.inference_mode():
-        ours = surrogate.fit(model, surrogate.Answers(X, pairs))
-        if reduced.applies(model, X, ANSWERS):
-            data = reduced.Data(X, comparisons.incidence(pairs, count), None)
+        ours = fitting.fit(model, fitting.Answers(X, pairs))
+        if point_space.applies(model, X, ANSWERS):
+            data = point_space.Data(X, comparisons.incidence(pairs, count), None)
         else:
             data = evidence.gather(X, pairs)
         whole, seconds = timed(
-            surrogate.fit_hyperparameters, model, data, [start], torch.zeros(1, ANSWERS, dtype=torch.float64)
+            fitting.fit_hyperparameters, model, data, [start], torch.zeros(1, ANSWERS, dtype=torch.float64)
         )
     loss = float(whole.value - ours.hyper.value)
     return {"loss": loss, "loss_per_answer": loss / ANSWERS, "seconds": seconds, "rounds": int(whole.rounds)}

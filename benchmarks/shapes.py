@@ -14,7 +14,7 @@ from scipy.optimize import differential_evolution
 
 from kappasharp.problems import plasma
 from kappasharp.problems.problem import Problem
-from kappasharp.problems.registry import problem
+from kappasharp.problems.registry import find_problem
 
 GROUPS, GROUP = 60, 106
 
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    row = problem(chosen.problem)
+    row = find_problem(chosen.problem)
     if chosen.search:
         print(*search(row, chosen.generations, chosen.seed), sep="\n")
     else:

@@ -10,7 +10,7 @@ import torch
 
 from kappasharp.core import spectral
 from kappasharp.lab.run import judge
-from kappasharp.methods import loop, shaping
+from kappasharp.methods import correcting, loop
 from kappasharp.methods.registry import METHODS, PRESETS
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.registry import DEVELOPMENT
@@ -62,7 +62,7 @@ def measure(preset):
         for state in states(problem, preset):
             fit = loop.learn(state).fit
             every = torch.ones(len(fit.X), dtype=torch.bool)
-            moved = shaping.correct(model, fit, METHODS["static"].correction, every)
+            moved = correcting.correct(model, fit, METHODS["static"].correction, every)
             corrected, plain = centred(moved.map.f), centred(fit.map.f)
             factor, share = explained(corrected, plain)
             found.append(torch.stack([factor, share, tempered(model, fit, corrected)], -1)[moved.active])

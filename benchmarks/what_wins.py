@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from scipy import stats
 
 from kappasharp.lab.statistics import holm
-from kappasharp.problems.registry import problem
+from kappasharp.problems.registry import find_problem
 
 BASELINE = ("baseline", "modern")
 
@@ -30,7 +30,7 @@ def rows_of(source):
     for path in sorted(Path(source).glob("blocks/**/*.parquet")):
         for row in pq.read_table(path).to_pylist():
             # Runs of an older version of a problem are runs of another problem.
-            if row["status"] != "error" and row["problem_version"] == problem(row["problem"]).version:
+            if row["status"] != "error" and row["problem_version"] == find_problem(row["problem"]).version:
                 yield row
 
 

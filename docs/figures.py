@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import torch
 
 import kappasharp as ks
-from kappasharp.app import demo
+from kappasharp.app.cli import demo
 from kappasharp.problems import jet, plasma
 
 OUT = Path(__file__).parent / "figures"

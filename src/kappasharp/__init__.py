@@ -4,12 +4,13 @@ import importlib
 import typing
 
 from kappasharp.errors import KappaSharpError
-from kappasharp.methods.fitted import Surrogate, fit
 from kappasharp.methods.loop import Info, Question, State, ask, init, tell
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import METHODS, PRESETS
+from kappasharp.methods.surrogate import Surrogate, fit
 from kappasharp.problems.problem import Problem
-from kappasharp.problems.registry import PROBLEMS, problem
+from kappasharp.problems.registry import PROBLEMS
+from kappasharp.problems.registry import find_problem as problem
 
 if typing.TYPE_CHECKING:
     from kappasharp.study.history import Pair

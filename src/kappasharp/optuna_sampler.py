@@ -19,10 +19,9 @@ from torch import Tensor
 
 from kappasharp.acquisition import improvement
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
-from kappasharp.methods.fitted import Surrogate, fit
 from kappasharp.methods.method import Method, Preset
-from kappasharp.methods.registry import method as method_named
-from kappasharp.methods.registry import preset as preset_named
+from kappasharp.methods.registry import find_method, find_preset
+from kappasharp.methods.surrogate import Surrogate, fit
 from kappasharp.streams import stream
 
 Numeric = FloatDistribution | IntDistribution
@@ -50,7 +49,7 @@ class KappaSharpSampler(BaseSampler):
         independent_sampler: BaseSampler | None = None,
         seed: int | None = None,
     ) -> None:
-        self._method, self._preset = method_named(method), preset_named(preset)
+        self._method, self._preset = find_method(method), find_preset(preset)
         self._seed = torch.Generator().seed() if seed is None else seed
         self._independent = independent_sampler or RandomSampler(seed=self._seed % 2**32)
         self._space = IntersectionSearchSpace()

@@ -9,10 +9,10 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 import kappasharp
-from kappasharp.app.cli import main
+from kappasharp.app.cli.main import main
 
 SOURCE = str(Path(kappasharp.__file__).parents[1])
-START = "from kappasharp.app.cli import main; main(prog_name='kappasharp')"
+START = "from kappasharp.app.cli.main import main; main(prog_name='kappasharp')"
 
 
 class Shell:

@@ -7,7 +7,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from kappasharp.app.cli import main
+from kappasharp.app.cli.main import main
 from tests.app.shell import Shell
 
 

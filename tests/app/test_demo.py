@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 from click.testing import CliRunner
 
 import kappasharp as ks
-from kappasharp.app import demo
-from kappasharp.app.cli import main, plot
+from kappasharp.app.cli import demo
+from kappasharp.app.cli.main import main, plot
 
 
 def test_the_demo_tunes_and_reports(tmp_path):

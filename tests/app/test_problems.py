@@ -5,7 +5,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from kappasharp.app.cli import main
+from kappasharp.app.cli.main import main
 from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS
 
 ALL = PROBLEMS | DEVELOPMENT | VARIANTS

@@ -11,7 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from kappasharp.app.cli import main
+from kappasharp.app.cli.main import main
 from kappasharp.lab.store import Store
 from kappasharp.problems.problem import Problem
 from tests.lab import tiny
@@ -34,7 +34,7 @@ def run(path, out, *options):
 def start(path, out, *options):
     """A runner of its own; it hears Ctrl-C even where the tests run in the background and do not."""
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    code += "; from kappasharp.app.cli import main; main()"
+    code += "; from kappasharp.app.cli.main import main; main()"
     words = [sys.executable, "-c", code, "run", str(path), "--out", str(out), *options]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
@@ -185,7 +185,7 @@ def test_a_folder_that_is_not_its_own_is_a_sentence(toml, tmp_path):
 
 
 def test_a_missing_library_is_a_sentence(toml, tmp_path):
-    code = "import sys; sys.modules['pyarrow'] = None; from kappasharp.app.cli import main; main()"
+    code = "import sys; sys.modules['pyarrow'] = None; from kappasharp.app.cli.main import main; main()"
     words = [sys.executable, "-c", code, "run", str(toml), "--out", str(tmp_path / "results"), "--workers", "2"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2 and "Traceback" not in done.stderr

@@ -3,7 +3,7 @@
 import pytest
 
 import kappasharp as ks
-from kappasharp.app import study_file
+from kappasharp.study import toml_file
 from kappasharp.study.space import space
 from tests.app.shell import Shell
 
@@ -40,7 +40,7 @@ def written(shell, text, name="study.toml"):
 
 def test_a_file_says_all_of_a_study(tmp_path):
     (tmp_path / "x.toml").write_text(GOOD)
-    found = study_file.read(tmp_path / "x.toml")
+    found = toml_file.read(tmp_path / "x.toml")
     assert (found.name, found.render) == ("espresso", "coffee:picture")
     assert found.options == {"seed": 4, "method": "adaptive", "preset": "paper", "first_pairs": 3}
     assert found.space.parameters == space({

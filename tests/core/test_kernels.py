@@ -9,7 +9,7 @@ from kappasharp.core.evidence import Model
 from kappasharp.core.likelihood import Probit
 from kappasharp.kernels import eubo as kernels_eubo
 from kappasharp.kernels import launch
-from kappasharp.methods import surrogate
+from kappasharp.methods import fitting
 from tests.reference import twin
 from tests.reference.data import answered
 
@@ -57,7 +57,7 @@ def assert_same(got, expected, tolerance):
 def posterior_task(runs, starts, m, d, family="rbf", anchored=False):
     model = Model(family, 1e-6, Probit(), kernel.PRIORS["botorch_0_18"])
     X, pairs = data(runs, 2 * m, m, d)
-    prepared = eubo.prepare(surrogate.fit(model, surrogate.Answers(X, pairs)).posterior)
+    prepared = eubo.prepare(fitting.fit(model, fitting.Answers(X, pairs)).posterior)
     start = torch.rand(runs, starts, d if anchored else 2 * d, generator=torch.Generator().manual_seed(m))
     return prepared, start, X[:, 0].contiguous() if anchored else None
 

@@ -8,8 +8,8 @@ import torch
 
 from kappasharp.core import comparisons, kernel, laplace, likelihood, spectral
 from kappasharp.core.likelihood import Probit
-from kappasharp.methods import shaping, surrogate
-from kappasharp.methods.registry import METHODS, preset
+from kappasharp.methods import correcting, fitting
+from kappasharp.methods.registry import METHODS, find_preset
 from tests.reference import data, dense
 
 PROBIT = Probit()
@@ -111,13 +111,13 @@ def shift(method, nugget):
     found = data.answered(5, 24, 40, 4)
     X = torch.as_tensor(found.X)[None].clone()
     X[:, 12:] = X[:, :12] + 1e-3
-    model = replace(preset("modern"), nugget=nugget).model
+    model = replace(find_preset("modern"), nugget=nugget).model
     theta = torch.tensor([[0.5, 0.5, 0.5, 0.5, 10.0]], dtype=torch.float64).log()
-    fit = surrogate.fit(model, surrogate.Answers(X, torch.as_tensor(found.pairs)[None]), theta=theta, cold=False)
+    fit = fitting.fit(model, fitting.Answers(X, torch.as_tensor(found.pairs)[None]), theta=theta, cold=False)
     K = kernel.covariance("rbf", X, theta, nugget)
     plain = laplace.find_map(K, fit.C, PROBIT)
     fit = fit._replace(K=K, map=plain, hyper=fit.hyper._replace(theta=theta))
-    corrected = shaping.correct(model, fit, METHODS[method].correction, torch.tensor([True]))
+    corrected = correcting.correct(model, fit, METHODS[method].correction, torch.tensor([True]))
     return float((corrected.map.dual.z - plain.dual.z).norm() / plain.dual.z.norm())
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
-from kappasharp.app import study_file
-from kappasharp.app.cli import main
-from kappasharp.app.studies import COMMANDS
+from kappasharp.app.cli.main import main
+from kappasharp.app.cli.studies import COMMANDS
+from kappasharp.study import toml_file
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "command-line.md", DOCS / "lab.md", DOCS / "scale.md", DOCS.parent / "README.md"]
@@ -46,9 +46,9 @@ def test_the_study_file_of_the_page_is_one():
     (code,) = re.findall(
         r"^```toml\n(.*?)^```", (DOCS / "command-line.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
-    found = study_file.parse(tomllib.loads(code), "x")
+    found = toml_file.parse(tomllib.loads(code), "x")
     assert found.name == "espresso" and len(found.space.parameters) == 7
-    assert set(found.options) == set(study_file.OPTIONS)
+    assert set(found.options) == set(toml_file.OPTIONS)
 
 
 def test_every_exit_code_is_explained():

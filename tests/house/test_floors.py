@@ -8,21 +8,24 @@ from pathlib import Path
 SRC = Path(__file__).parents[2] / "src"
 FRONT_DOOR = "kappasharp"
 FLOORS = {
-    "errors": 1, "shapes": 1, "streams": 1, "kernels": 1,
-    "core": 2, "problems": 2,
-    "acquisition": 3,
-    "methods": 4,
-    "study": 5, "lab": 5, "drop_in": 5,
-    "app": 6, "botorch_model": 6, "ax_surrogate": 6, "optuna_sampler": 6, FRONT_DOOR: 7,
+    "errors": 1, "shapes": 1, "streams": 1, "batches": 1, "files": 1, "processes": 1, "kernels": 2,
+    "core": 3, "problems": 3,
+    "acquisition": 4,
+    "methods": 5,
+    "study": 6, "lab": 6, "drop_in": 6,
+    "botorch_model": 7, "ax_surrogate": 7, "optuna_sampler": 7,
+    "app": 7, "app.examples": 7, "app.web": 8, "app.cli": 9, FRONT_DOOR: 10,
 }  # fmt: skip
 # What a room may import from outside, beside the standard library.
 LIBRARIES = {
-    FRONT_DOOR: (), "errors": (), "shapes": ("torch", "jaxtyping"), "streams": ("torch",), "kernels": ("torch",),
+    FRONT_DOOR: (), "errors": (), "shapes": ("torch", "jaxtyping"), "streams": ("torch",), "batches": ("torch",),
+    "files": (), "processes": ("torch",), "kernels": ("torch",),
     "problems": ("torch", "numpy"), "core": ("torch",), "acquisition": ("torch",), "methods": ("torch",),
     "lab": ("torch", "numpy", "scipy", "pyarrow", "matplotlib"), "study": ("torch", "sqlalchemy"),
     "drop_in": ("torch", "botorch", "gpytorch", "linear_operator"),
     "botorch_model": (), "ax_surrogate": ("ax",), "optuna_sampler": ("torch", "optuna", "optuna_dashboard"),
-    "app": ("torch", "click", "starlette", "uvicorn"),
+    "app": ("torch",), "app.examples": ("torch",), "app.web": ("torch", "starlette"),
+    "app.cli": ("torch", "click", "starlette", "uvicorn"),
 }  # fmt: skip
 DYNAMIC = ("import_module", "__import__")
 # Time, files, logs and a second source of chance have no place among the equations.
@@ -35,7 +38,10 @@ def read_modules() -> dict[str, str]:
 
 
 def room(module: str) -> str:
-    return module.split(".")[1] if "." in module else FRONT_DOOR
+    """The room a module stands in; a room within a room where that has a floor of its own."""
+    parts = module.split(".")[1:]
+    inner = ".".join(parts[:2])
+    return inner if inner in FLOORS else parts[0] if parts else FRONT_DOOR
 
 
 def imports(source: str, modules: dict[str, str]) -> set[str]:

@@ -10,7 +10,7 @@ from kappasharp.lab import experiment, grid
 from kappasharp.lab.run import judge, run_together
 from kappasharp.methods import loop
 from kappasharp.problems import initial, oracle
-from kappasharp.problems.registry import problem as problem_named
+from kappasharp.problems.registry import find_problem
 
 PROBLEMS = ("hartmann-6d", "levy-10d", "dtlz2-16d")
 STEPS = 10
@@ -20,7 +20,7 @@ def trajectory(
     name: str, seeds: list[int], device: str, method: str = "baseline", preset: str = "modern"
 ) -> torch.Tensor:
     """Every question's designs (runs, STEPS, 2, d) of a block on a device."""
-    problem, person = problem_named(name), oracle.person("paper")
+    problem, person = find_problem(name), oracle.person("paper")
     start = initial.start(problem, "pool_n6_k15", seeds, person)
     chance = torch.stack([oracle.draws(name, seed, "oracle noise", STEPS) for seed in seeds])
     state = loop.init(start.points.to(device), start.comparisons, method=method, preset=preset, seeds=seeds)
@@ -47,7 +47,7 @@ def each_step(name: str, seeds: list[int], method: str, preset: str, device: str
 
     For methods whose runs are chaotic: a difference in the last digit grows a thousandfold and more with a question.
     """
-    problem, person = problem_named(name), oracle.person("paper")
+    problem, person = find_problem(name), oracle.person("paper")
     start = initial.start(problem, "pool_n6_k15", seeds, person)
     chance = torch.stack([oracle.draws(name, seed, "oracle noise", STEPS) for seed in seeds])
     state = loop.init(start.points, start.comparisons, method=method, preset=preset, seeds=seeds)

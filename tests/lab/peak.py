@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 import kappasharp as ks
-from kappasharp.lab import conduct
+from kappasharp.lab import execution
 
 
 def kilobytes(name: str) -> int:
@@ -35,7 +35,7 @@ def main() -> None:
     preset, sizes, runs = sys.argv[1], tuple(map(int, sys.argv[2:5])), int(sys.argv[5])
     device = sys.argv[6] if len(sys.argv) > 6 else "cpu"
     ask(preset, sizes, 1, device)
-    assert conduct  # what a worker has imported belongs to it
+    assert execution  # what a worker has imported belongs to it
     idle = kilobytes("VmRSS") * 1024
     if device == "cpu":
         ask(preset, sizes, runs, device)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from kappasharp.errors import InvalidValueError, UnknownNameError
-from kappasharp.lab import behaviour, experiment, figures, portrait, style
+from kappasharp.lab import behaviour_figures, experiment, figures, method_figure, style
 from kappasharp.lab.grid import Cell
 from kappasharp.lab.results import Place, Results, paper
 
@@ -253,7 +253,7 @@ class TestNugget:
             markers = [find(figure, f"gain:{method}:levy-10d:{name}") for method in ("static", "adaptive")]
             beside = [marker.get_xdata()[0] for marker in markers]
             assert math.sqrt(math.prod(beside)) == pytest.approx(values["nugget"])
-            assert beside[1] / beside[0] == pytest.approx(behaviour.ASIDE)
+            assert beside[1] / beside[0] == pytest.approx(behaviour_figures.ASIDE)
             assert markers[0].get_ydata()[0] == one.gain_percent
             assert is_filled(markers[0])
             assert not is_filled(markers[1])
@@ -268,9 +268,9 @@ class TestNugget:
     def test_strength_is_that_of_acting_steps(self):
         results = self.made()
         place = Place("levy-10d", INIT, "static", "c")
-        assert behaviour.strengths(results, place) == pytest.approx([(1 + seed) / 2 for seed in range(8)])
+        assert behaviour_figures.strengths(results, place) == pytest.approx([(1 + seed) / 2 for seed in range(8)])
         results.rows[place][3]["active"] = [False] * 5
-        assert len(behaviour.strengths(results, place)) == 7
+        assert len(behaviour_figures.strengths(results, place)) == 7
 
     def test_a_missing_preset(self):
         results = self.made()
@@ -356,12 +356,12 @@ class TestEvery:
 
 class TestHero:
     def test_the_example_is_the_papers_shape(self):
-        shown = portrait.example()
+        shown = method_figure.example()
         assert (len(shown.points), len(shown.pairs), len(shown.component.unique())) == (6, 4, 2)
         assert int(torch.linalg.matrix_rank(shown.likelihood)) == 4
 
     def test_the_numbers_hold(self):
-        shown = portrait.example()
+        shown = method_figure.example()
         a = shown.prior.diagonal()
         assert torch.allclose(shown.correction, shown.strength**2 / (shown.strength + a))
         assert shown.correction.argmax() == a.argmin()
@@ -373,7 +373,7 @@ class TestHero:
         assert bool((shown.prior * shown.likelihood >= 0).all())
 
     def test_areas_are_the_numbers(self):
-        figure, shown = figures.hero(), portrait.example()
+        figure, shown = figures.hero(), method_figure.example()
         _, before, after = (axis for axis in figure.axes if axis.get_title(loc="left"))
         squares = [{patch.get_gid(): patch.get_width() ** 2 for patch in axis.patches} for axis in (before, after)]
         scale = squares[0]["prior:0:0"] / shown.prior[0, 0]

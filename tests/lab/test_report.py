@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kappasharp.app.cli import main
+from kappasharp.app.cli.main import main
 from kappasharp.lab import report, results
 from kappasharp.lab.store import Store, StoreError
 

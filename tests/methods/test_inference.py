@@ -10,7 +10,7 @@ import kappasharp as ks
 from kappasharp.acquisition import improvement
 from kappasharp.core import ep, posterior
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import inference, surrogate
+from kappasharp.methods import fitting, inference
 from kappasharp.methods.method import Acquisition, Inference, Query
 from tests.methods.test_loop import drive, one, start, utility
 
@@ -20,7 +20,7 @@ METHODS = ["ep_ei", "gibbs_ei"]
 def inferred(state):
     """The posterior that the first question of this state is chosen by."""
     model = state.preset.model
-    fit = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons, state.ties))
+    fit = fitting.fit(model, fitting.Answers(state.points, state.comparisons, state.ties))
     return inference.infer(state.method.inference, model, fit, state.seeds, 1).posterior
 
 

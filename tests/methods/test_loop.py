@@ -8,12 +8,12 @@ import torch
 import kappasharp as ks
 from kappasharp.acquisition import eubo, region
 from kappasharp.acquisition.lattice import Group, Lattice
+from kappasharp.batches import released
 from kappasharp.core import activation, comparisons, posterior, spectral
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import loop, shaping, surrogate
+from kappasharp.methods import correcting, fitting, loop
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.released import released
 
 
 def utility(points):
@@ -116,11 +116,11 @@ def test_the_moving_average_follows_its_equation():
 def test_an_open_gate_shifts_the_map_only_and_a_closed_one_nothing():
     state = replace(start(2, "static", "paper"), step=9)
     model = state.preset.model
-    answers = surrogate.Answers(state.points, state.comparisons)
-    plain = surrogate.fit(model, answers)
+    answers = fitting.Answers(state.points, state.comparisons)
+    plain = fitting.fit(model, answers)
     choice = state.method.correction
-    closed = shaping.correct(model, plain, choice, torch.tensor([False, False]))
-    half_open = shaping.correct(model, plain, choice, torch.tensor([True, False]))
+    closed = correcting.correct(model, plain, choice, torch.tensor([False, False]))
+    half_open = correcting.correct(model, plain, choice, torch.tensor([True, False]))
     assert torch.equal(closed.posterior.beta, plain.posterior.beta)
     assert torch.equal(half_open.posterior.beta[1], plain.posterior.beta[1])
     shift = (half_open.map.f - plain.map.f).abs().amax(-1)
@@ -132,8 +132,8 @@ def test_an_open_gate_shifts_the_map_only_and_a_closed_one_nothing():
 def test_metric_only_ends_at_the_plain_map():
     state = start(2, "metric_only", "paper")
     model, choice = state.preset.model, state.method.correction
-    plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons))
-    found = shaping.correct(model, plain, choice, torch.tensor([True, True]))
+    plain = fitting.fit(model, fitting.Answers(state.points, state.comparisons))
+    found = correcting.correct(model, plain, choice, torch.tensor([True, True]))
     assert bool(found.map.dual.converged.all())
     assert torch.allclose(found.map.f, plain.map.f, atol=1e-5)
 
@@ -141,8 +141,8 @@ def test_metric_only_ends_at_the_plain_map():
 def test_cov_only_keeps_the_map_and_tightens_every_contrast():
     state = start(1, "cov_only", "paper")
     model, choice = state.preset.model, state.method.correction
-    plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons))
-    found = shaping.correct(model, plain, choice, torch.tensor([True]))
+    plain = fitting.fit(model, fitting.Answers(state.points, state.comparisons))
+    found = correcting.correct(model, plain, choice, torch.tensor([True]))
     assert torch.equal(found.posterior.beta, plain.posterior.beta)
     X, Y = torch.rand(1, 40, 2), torch.rand(1, 40, 2)
     tight, wide = (posterior.contrast(p, X, Y).variance for p in (found.posterior, plain.posterior))
@@ -155,8 +155,8 @@ def test_jitter_and_diagonal_spread_the_calibrated_strength_evenly():
     corrections = {}
     for name in ("static", "diagonal", "jitter"):
         model = state.preset.model
-        plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons))
-        corrections[name] = shaping.correct(model, plain, ks.METHODS[name].correction, torch.tensor([True]))
+        plain = fitting.fit(model, fitting.Answers(state.points, state.comparisons))
+        corrections[name] = correcting.correct(model, plain, ks.METHODS[name].correction, torch.tensor([True]))
     r = corrections["static"].correction
     assert torch.allclose(corrections["jitter"].correction, r.mean().expand_as(r))
     eta = corrections["static"].calibration.eta
@@ -221,9 +221,9 @@ def test_a_validated_gate_opens_exactly_where_the_correction_predicts_answers_le
     model, choice = state.preset.model, state.method.correction
     everywhere = torch.ones(6, dtype=torch.bool)
     with torch.inference_mode():
-        plain = surrogate.fit(model, surrogate.Answers(state.points, state.comparisons))
-        always = shaping.correct(model, plain, choice, everywhere)
-        found = shaping.correct(model, plain, choice, everywhere, validated=True)
+        plain = fitting.fit(model, fitting.Answers(state.points, state.comparisons))
+        always = correcting.correct(model, plain, choice, everywhere)
+        found = correcting.correct(model, plain, choice, everywhere, validated=True)
         A = comparisons.congruence(plain.C, plain.K) / model.likelihood.scale**2
         divisor = (1.0 + always.calibration.eta)[:, None, None]
         gain = spectral.left_out(A / divisor, always.map.dual, 0.0) - spectral.left_out(A, plain.map.dual, 0.0)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from kappasharp.core import evidence
+from kappasharp.methods.fitting import Answers, fit
 from kappasharp.methods.registry import PRESETS
-from kappasharp.methods.surrogate import Answers, fit
 from kappasharp.methods.threshold import CANDIDATES, with_threshold
 
 MODERN = PRESETS["modern"]

@@ -6,9 +6,9 @@ from concurrent.futures import Future
 
 import httpx
 
-from kappasharp.app import server
-from kappasharp.app.crew import Crew
-from kappasharp.app.place import Place
+from kappasharp.app.web import server
+from kappasharp.app.web.service import Place
+from kappasharp.app.web.workers import Crew
 from kappasharp.study import studies
 from kappasharp.study.storage import Storage
 

@@ -6,11 +6,11 @@ import zlib
 
 import pytest
 
-from kappasharp.app import rendering
-from kappasharp.app.crew import Crew
 from kappasharp.app.examples import cabin, image_filter, pid
 from kappasharp.app.examples.registry import EXAMPLES
-from kappasharp.app.gallery import Gallery
+from kappasharp.app.web import rendering
+from kappasharp.app.web.cards import Gallery
+from kappasharp.app.web.workers import Crew
 from kappasharp.errors import InvalidValueError
 from kappasharp.study.space import space
 from tests.page import renderers

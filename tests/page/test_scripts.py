@@ -4,7 +4,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-from kappasharp.app.server import assets
+from kappasharp.app.web.server import assets
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -21,7 +21,7 @@ def test_types_hold():
 
 def test_the_check_bites(tmp_path):
     (tmp_path / "wrong.js").write_text('/** @param {number} x */\nexport function f(x) { return x.length; }\nf("a");\n')
-    options = (HERE / "tsconfig.json").read_text().replace("../../src/kappasharp/app/pages/*.js", "./*.js")
+    options = (HERE / "tsconfig.json").read_text().replace("../../src/kappasharp/app/web/pages/*.js", "./*.js")
     (tmp_path / "tsconfig.json").write_text(options)
     compiler = HERE / "node_modules" / ".bin" / "tsc"
     done = subprocess.run([compiler, "-p", tmp_path], capture_output=True, text=True, check=False, timeout=300)

@@ -9,8 +9,8 @@ import pytest
 import uvicorn
 from click.testing import CliRunner
 
-from kappasharp.app import serve as serving
-from kappasharp.app.cli import main
+from kappasharp.app.cli import serve as serving
+from kappasharp.app.cli.main import main
 from kappasharp.study.studies import create_study, load_study
 from tests.page.chromium import Server
 

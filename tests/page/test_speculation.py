@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from kappasharp.app import thinking
-from kappasharp.app.crew import Crew
-from kappasharp.app.desk import Desk
-from kappasharp.app.gallery import Gallery
+from kappasharp.app.web import jobs
+from kappasharp.app.web.cards import Gallery
+from kappasharp.app.web.session import Desk
+from kappasharp.app.web.workers import Crew
 from kappasharp.study import studies
 from kappasharp.study.events import ANSWERS
 from tests.page.doubles import AtOnce
@@ -31,8 +31,8 @@ def asked(study):
 def test_the_pair_computed_ahead_is_the_pair_asked(method):
     study = told(studies.create_study(SPACE, storage="sqlite://", method=method, first_pairs=3), SCRIPT[:6])
     pair = study.ask()
-    at = thinking.snapshot(study)
-    ahead = {answer: thinking.next_pair_after(at, "me", pair.number, answer) for answer in ANSWERS}
+    at = jobs.snapshot(study)
+    ahead = {answer: jobs.next_pair_after(at, "me", pair.number, answer) for answer in ANSWERS}
     for answer in ANSWERS:
         study.tell(pair, answer, seconds=2.0)
         assert study.propose() == ahead[answer]
@@ -40,8 +40,8 @@ def test_the_pair_computed_ahead_is_the_pair_asked(method):
         pair = study.ask()
         assert pair.number == at.opened()[1].open["me"]
         # An undo is an event too; what rests on fewer events is looked at again.
-        at = thinking.snapshot(study)
-        ahead = {answer: thinking.next_pair_after(at, "me", pair.number, answer) for answer in ANSWERS}
+        at = jobs.snapshot(study)
+        ahead = {answer: jobs.next_pair_after(at, "me", pair.number, answer) for answer in ANSWERS}
 
 
 def test_a_study_with_real_workers_asks_what_a_study_without_them_asks():
@@ -81,8 +81,8 @@ def test_a_study_with_real_workers_asks_what_a_study_without_them_asks():
 def test_an_answer_of_another_voter_makes_what_was_computed_stale():
     study = told(studies.create_study(SPACE, storage="sqlite://", first_pairs=3), SCRIPT[:5])
     mine, theirs = study.ask("me"), study.ask("you")
-    at = thinking.snapshot(study)
-    ahead = thinking.next_pair_after(at, "me", mine.number, "a")
+    at = jobs.snapshot(study)
+    ahead = jobs.next_pair_after(at, "me", mine.number, "a")
     study.tell(theirs, "b")
     study.tell(mine, "a")
     again = study.propose()
@@ -94,7 +94,7 @@ def test_an_answer_of_another_voter_makes_what_was_computed_stale():
 def test_a_pair_in_the_queue_comes_first_whatever_was_computed():
     study = told(studies.create_study(SPACE, storage="sqlite://", first_pairs=3), SCRIPT[:5])
     mine = study.ask()
-    ahead = thinking.next_pair_after(thinking.snapshot(study), "me", mine.number, "a")
+    ahead = jobs.next_pair_after(jobs.snapshot(study), "me", mine.number, "a")
     study.tell(mine, "a")
     study.enqueue(mine.a | {"x": 0.25}, mine.b | {"x": 0.75})
     assert study.ask(proposed=ahead).origin == "queue"

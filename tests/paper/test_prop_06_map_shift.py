@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from kappasharp.core import comparisons, correction, diagnostics
-from kappasharp.methods import fitted
+from kappasharp.methods import surrogate
 from tests.paper import dense, examples
 
 
@@ -117,7 +117,7 @@ def test_without_correction_the_map_does_not_move(problem):
 @examples.fewer(4)
 @given(examples.problems(), st.sampled_from(["static", "diagonal", "jitter", "full_augmentation"]))
 def test_bound_is_kept_by_the_calibrated_correction_of_a_whole_fit(problem, method):
-    model = fitted.fit(problem.X, problem.pairs, method=method, preset="paper")
+    model = surrogate.fit(problem.X, problem.pairs, method=method, preset="paper")
     assume(not contradictory(model.utility))
     found = model.diagnostics()
     assert float(found.strength) > 0.0

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse.csgraph import connected_components
 
 from kappasharp.core import comparisons, likelihood
-from kappasharp.methods import fitted
+from kappasharp.methods import surrogate
 from tests.paper import dense, examples
 
 
@@ -82,7 +82,7 @@ def test_the_corrected_map_moves_the_weights_and_not_the_rank(drawn):
 @given(examples.problems())
 def test_diagnostics_report_the_same_rank_with_and_without_correction(problem):
     plain, corrected = (
-        fitted.fit(problem.X, problem.pairs, method=name, preset="paper").diagnostics()
+        surrogate.fit(problem.X, problem.pairs, method=name, preset="paper").diagnostics()
         for name in ("baseline", "static")
     )
     n_components = dense.count_components(problem.pairs, problem.n)

@@ -13,7 +13,7 @@ from scipy import optimize, stats
 from kappasharp.core import activation
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.methods import loop
-from kappasharp.methods.registry import METHODS, preset
+from kappasharp.methods.registry import METHODS, find_preset
 from tests.paper import dense, examples
 
 
@@ -121,7 +121,7 @@ def test_a_steady_score_opens_the_gate_at_the_step_the_average_predicts(s_exp):
 @examples.fewer(4)
 @given(examples.problems())
 def test_score_of_a_question_is_that_of_the_last_answer_by_dense_algebra(problem):
-    chosen = preset("paper")
+    chosen = find_preset("paper")
     _, after, info = loop.ask(loop.init(problem.X, problem.pairs, preset=chosen))
     theta = np.log([*info.lengthscale[0].tolist(), float(info.outputscale)])
     smooth = dense.kernel(chosen.kernel, problem.X, problem.X, theta)

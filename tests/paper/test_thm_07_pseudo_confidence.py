@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 
 from kappasharp.core import comparisons
-from kappasharp.methods import fitted
+from kappasharp.methods import surrogate
 from tests.paper import dense, examples
 
 
@@ -79,7 +79,7 @@ def test_common_level_of_each_component_becomes_falsely_certain(drawn):
 def test_whole_fits_differ_in_their_covariance_alone(problem):
     """The methods of the two columns of the theorem share f̂_η and the predictions' means."""
     map_only, full = (
-        fitted.fit(problem.X, problem.pairs, method=name, preset="paper") for name in ("static", "full_augmentation")
+        surrogate.fit(problem.X, problem.pairs, method=name, preset="paper") for name in ("static", "full_augmentation")
     )
     fresh = np.random.default_rng(0).random((6, problem.X.shape[1]))
     honest, augmented = map_only.posterior(fresh), full.posterior(fresh)

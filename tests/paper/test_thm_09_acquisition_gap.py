@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kappasharp.acquisition import eubo
 from kappasharp.core import diagnostics, posterior
-from kappasharp.methods import fitted
+from kappasharp.methods import surrogate
 from tests.paper import dense, examples
 
 
@@ -105,7 +105,7 @@ def test_bound_known_by_hand():
 @given(examples.problems(), examples.seeds())
 def test_bound_reported_by_a_whole_fit_holds_between_the_two_methods(problem, seed):
     map_only, full = (
-        fitted.fit(problem.X, problem.pairs, method=name, preset="paper") for name in ("static", "full_augmentation")
+        surrogate.fit(problem.X, problem.pairs, method=name, preset="paper") for name in ("static", "full_augmentation")
     )
     points = np.random.default_rng(seed).random((20, problem.X.shape[1]))
     a, b = (~np.eye(20, dtype=bool)).nonzero()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import kappasharp as ks
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.problems.problem import Provenance
-from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, problem
+from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, find_problem
 from tests.reference.search import ascend, wander
 
 ALL = PROBLEMS | VARIANTS | DEVELOPMENT
@@ -56,7 +56,7 @@ def test_the_papers_eleven_and_their_variants():
 
 @every_problem
 def test_it_is_found_by_its_name(row):
-    assert problem(row.name) is row and ks.problem(row.name) is row
+    assert find_problem(row.name) is row and ks.problem(row.name) is row
     assert [name for name, found in ALL.items() if found is row] == [row.name]
     # Names are written into results: lower case, words, the dimension.
     assert re.fullmatch(rf"[a-z0-9]+-{row.dimensions}d(-[a-z]+)?", row.name)

@@ -8,7 +8,7 @@ import torch
 from botorch.test_functions.multi_objective import ZDT2, WeldedBeam
 
 from kappasharp.problems import embedded, engineering, samples, zdt2
-from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, problem
+from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, find_problem
 from tests.reference.search import ascend
 
 # BoTorch's function and our scale. They are made when a test runs: their constants take the precision of that moment.
@@ -32,7 +32,7 @@ INTERIOR = [
 
 
 def uniform_points(name, count=200, seed=0):
-    row, generator = problem(name), torch.Generator().manual_seed(seed)
+    row, generator = find_problem(name), torch.Generator().manual_seed(seed)
     return row.to_native(torch.rand(count, row.dimensions, generator=generator, dtype=torch.float64))
 
 
@@ -52,14 +52,14 @@ def test_it_is_another_set_than_the_papers():
 def test_a_textbook_function_is_botorchs_negated_and_scaled(name):
     make, scale = TEXTBOOK[name]
     function = make()
-    assert problem(name).bounds.tolist() == function.bounds.tolist()
+    assert find_problem(name).bounds.tolist() == function.bounds.tolist()
     X = uniform_points(name)
-    same(problem(name).utility(X), -scale * function.evaluate_true(X))
+    same(find_problem(name).utility(X), -scale * function.evaluate_true(X))
 
 
 @pytest.mark.parametrize("name", MOVED)
 def test_a_moved_function_is_botorchs_about_another_centre(name):
-    (make, scale), row = MOVED[name], problem(name)
+    (make, scale), row = MOVED[name], find_problem(name)
     function = make()
     assert row.bounds.tolist() == function.bounds.tolist()
     X = uniform_points(name)
@@ -70,21 +70,21 @@ def test_a_moved_function_is_botorchs_about_another_centre(name):
 
 def test_rosenbrock_is_botorchs_under_a_logarithm():
     X = uniform_points("rosenbrock-4d")
-    same(problem("rosenbrock-4d").utility(X), -torch.log1p(b.Rosenbrock(dim=4)(X)))
-    assert problem("rosenbrock-4d").bounds.tolist() == b.Rosenbrock(dim=4).bounds.tolist()
+    same(find_problem("rosenbrock-4d").utility(X), -torch.log1p(b.Rosenbrock(dim=4)(X)))
+    assert find_problem("rosenbrock-4d").bounds.tolist() == b.Rosenbrock(dim=4).bounds.tolist()
 
 
 def test_branin_is_botorchs_in_two_of_twelve_coordinates():
     U = uniform_points("branin-12d-embedded")
     plane = torch.stack([15.0 * U[:, 2] - 5.0, 15.0 * U[:, 8]], -1)
-    same(problem("branin-12d-embedded").utility(U), -b.Branin()(plane))
+    same(find_problem("branin-12d-embedded").utility(U), -b.Branin()(plane))
 
 
 @pytest.mark.parametrize("plane", [(-math.pi, 12.275), (math.pi, 2.275), (3.0 * math.pi, 2.475)])
 def test_branin_has_its_three_published_maxima(plane):
     u = torch.full((12,), 0.5)
     u[2], u[8] = (plane[0] + 5.0) / 15.0, plane[1] / 15.0
-    assert float(problem("branin-12d-embedded").utility(u)) == pytest.approx(-0.397887, abs=5e-7)
+    assert float(find_problem("branin-12d-embedded").utility(u)) == pytest.approx(-0.397887, abs=5e-7)
 
 
 def test_the_rotated_hartmann_is_botorchs_of_three_mixtures():
@@ -93,13 +93,13 @@ def test_the_rotated_hartmann_is_botorchs_of_three_mixtures():
     Q = Q * math.sqrt(2 / 15)
     assert torch.allclose(Q @ Q.T, torch.eye(3), rtol=0.0, atol=1e-14)
     assert torch.allclose(embedded.directions(X), Q, rtol=0.0, atol=1e-15)
-    same(problem("hartmann-15d-rotated").utility(X), -b.Hartmann(dim=3)._evaluate_true(0.5 + (X - 0.5) @ Q.T))
+    same(find_problem("hartmann-15d-rotated").utility(X), -b.Hartmann(dim=3)._evaluate_true(0.5 + (X - 0.5) @ Q.T))
 
 
 def test_the_beams_outcomes_are_botorchs():
     X = uniform_points("weldedbeam-4d")
     found = engineering.beam_outcomes(X)
-    assert problem("weldedbeam-4d").bounds.tolist() == WeldedBeam().bounds.tolist()
+    assert find_problem("weldedbeam-4d").bounds.tolist() == WeldedBeam().bounds.tolist()
     same(found[:, :2], WeldedBeam().evaluate_true(X))
     slack = b.WeldedBeamSO().evaluate_slack_true(X)
     same(13600.0 - found[:, 2], slack[:, 0])
@@ -115,7 +115,7 @@ def test_the_beam_of_the_literature():
     found = engineering.beam_outcomes(torch.tensor(x))
     assert found.tolist() == pytest.approx([1.724852, deflection, 13600.0, 30000.0, 1.0], rel=1e-6)
     strained = 0.5 * math.log1p((1.724852 / 5) ** 2) + 0.15 * math.log1p((100 * deflection) ** 2) + 0.6 * math.log(2)
-    assert float(problem("weldedbeam-4d").utility(x)) == pytest.approx(-strained, abs=1e-6)
+    assert float(find_problem("weldedbeam-4d").utility(x)) == pytest.approx(-strained, abs=1e-6)
 
 
 def test_the_reducers_outcomes_are_botorchs():
@@ -126,7 +126,7 @@ def test_the_reducers_outcomes_are_botorchs():
     same(1.0 - found[:, 1:3], slack[:, :2])
     same(torch.tensor([1100.0, 850.0]) * (1.0 - found[:, 3:]), slack[:, 4:6])
     # Its box is smaller: the second shaft begins at 7.8 there, and the optimum of the literature lies at 7.715.
-    differ = problem("speedreducer-7d").bounds != b.SpeedReducer().bounds
+    differ = find_problem("speedreducer-7d").bounds != b.SpeedReducer().bounds
     assert differ.nonzero().tolist() == [[0, 4]]
 
 
@@ -139,7 +139,7 @@ def test_the_reducer_of_the_literature():
     scaled = (5500 - weight) / 3000, (1.2 - bending) / 0.9, (1.2 - contact) / 0.9, (1.5 - first), (1.2 - second) / 0.4
     lines = ((15, 9, 0.6), (12, 1.2, 0.5), (12, 1, 0.5), (18, 1.5, 0.6), (18, 1.2, 0.5))
     by_hand = sum(min(c * y, s * y - (s - c) * t) for y, (s, c, t) in zip(scaled, lines, strict=True))
-    assert float(problem("speedreducer-7d").utility(x)) == pytest.approx(by_hand, abs=1e-9)
+    assert float(find_problem("speedreducer-7d").utility(x)) == pytest.approx(by_hand, abs=1e-9)
 
 
 def test_zdt2_outcomes_are_botorchs_and_the_wish_is_on_their_front():
@@ -148,7 +148,7 @@ def test_zdt2_outcomes_are_botorchs_and_the_wish_is_on_their_front():
     assert zdt2.WISH[1] == pytest.approx(1.0 - zdt2.WISH[0] ** 2)
     # By hand: x = 1/2 gives g = 5.5 and y₂ = 5.5 − 0.25/5.5.
     by_hand = -4 * 0.01 - 0.5 * (5.5 - 0.25 / 5.5 - 0.64) ** 2
-    assert float(problem("zdt2-20d").utility([0.5] * 20)) == pytest.approx(by_hand, abs=1e-12)
+    assert float(find_problem("zdt2-20d").utility([0.5] * 20)) == pytest.approx(by_hand, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -163,12 +163,12 @@ def test_zdt2_outcomes_are_botorchs_and_the_wish_is_on_their_front():
     ],
 )
 def test_published_maxima(name, value, digits):
-    assert problem(name).maximum.value == pytest.approx(value, rel=0.0, abs=digits)
+    assert find_problem(name).maximum.value == pytest.approx(value, rel=0.0, abs=digits)
 
 
 @pytest.mark.parametrize("name", INTERIOR)
 def test_the_gradient_vanishes_at_a_maximum_inside_the_box(name):
-    row = problem(name)
+    row = find_problem(name)
     point = row.to_unit(torch.tensor(row.maximum.point)).requires_grad_()
     (slope,) = torch.autograd.grad(row.unit_utility(point), point)
     assert float(slope.abs().max()) < 1e-6 * (row.maximum.value - float(row.utility(uniform_points(name)).median()))
@@ -183,7 +183,7 @@ def test_these_maxima_are_inside():
 @pytest.mark.parametrize("name", SEPARABLE)
 def test_a_sum_over_coordinates_is_searched_one_coordinate_at_a_time(name):
     """From any point: the best of a fine grid in each coordinate on its own is the maximum of the whole."""
-    row = problem(name)
+    row = find_problem(name)
     grid = torch.linspace(0.0, 1.0, 20_001)
     best = row.to_unit(uniform_points(name, 1)[0])
     for axis in range(row.dimensions):
@@ -222,7 +222,7 @@ def test_a_sample_has_the_kernel_it_is_named_for():
 )
 def test_what_was_drawn_once_stays(name, at_the_centre, at_the_corner):
     """Pinned: a library that draws other numbers would make another problem of it."""
-    row = problem(name)
+    row = find_problem(name)
     d = row.dimensions
     assert float(row.utility([0.5] * d)) == pytest.approx(at_the_centre, abs=1e-9)
     assert float(row.utility([0.0] * d)) == pytest.approx(at_the_corner, abs=1e-9)
@@ -238,11 +238,11 @@ def test_bumps_by_hand():
         )
         for x in X.tolist()
     ]
-    same(problem("bumps-16d").utility(X), torch.tensor(by_hand))
+    same(find_problem("bumps-16d").utility(X), torch.tensor(by_hand))
 
 
 def test_bumps_have_several_tops():
     """From the centres of the two highest bumps ascents end on two tops."""
-    row = problem("bumps-16d")
+    row = find_problem("bumps-16d")
     tops = [ascend(row.evaluate, *row.bounds, c.expand(2, -1))[0] for c in samples.bump_centres()[:2]]
     assert tops[0] == pytest.approx(row.maximum.value, abs=1e-6) and tops[1] < row.maximum.value - 0.3

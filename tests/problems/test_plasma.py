@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from kappasharp.problems import jet, plasma
-from kappasharp.problems.registry import problem
+from kappasharp.problems.registry import find_problem
 from tests.reference.predictive import Plan, hold
 
-ROW = problem("plasma-16d")
+ROW = find_problem("plasma-16d")
 BEST = ROW.maximum.point
 LOW, HIGH = np.array(ROW.low), np.array(ROW.high)
 STATE, INPUT = np.array([33.306, 7.735758791165386]), np.array([1.5, 3.5])

@@ -7,7 +7,7 @@ import torch
 
 from kappasharp.errors import InvalidValueError, KappaSharpError, MissingLibraryError, needed
 from kappasharp.problems import jet, robot_push, simulation
-from kappasharp.problems.registry import problem
+from kappasharp.problems.registry import find_problem
 
 
 @pytest.fixture
@@ -19,21 +19,21 @@ def two_processes(monkeypatch):
 
 
 def points(name, count):
-    row = problem(name)
+    row = find_problem(name)
     return torch.rand(count, row.dimensions, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 
 
 @pytest.mark.usefixtures("two_processes")
 def test_two_processes_give_what_one_gives_in_the_same_order(monkeypatch):
     names = ("plasma-16d", "robotpush-14d", "robotpush-14d-noisy")
-    shared = {name: problem(name).unit_utility(points(name, 9)) for name in names}
+    shared = {name: find_problem(name).unit_utility(points(name, 9)) for name in names}
     # Nothing is left to do in this process.
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(jet, "treat", None)
-        assert torch.equal(problem("plasma-16d").unit_utility(points("plasma-16d", 9)), shared["plasma-16d"])
+        assert torch.equal(find_problem("plasma-16d").unit_utility(points("plasma-16d", 9)), shared["plasma-16d"])
     monkeypatch.setenv("KAPPASHARP_WORKERS", "1")
     for name in names:
-        alone = problem(name).unit_utility(points(name, 9))
+        alone = find_problem(name).unit_utility(points(name, 9))
         assert len(alone.unique()) > 3
         assert torch.equal(shared[name], alone)
 
@@ -50,7 +50,7 @@ def test_a_number_of_processes_that_is_none_is_refused(monkeypatch, text):
     monkeypatch.setenv("KAPPASHARP_WORKERS", text)
     words = rf"`KAPPASHARP_WORKERS` must be a whole number from 1 up, but got '{text}'\."
     with pytest.raises(InvalidValueError, match=words):
-        problem("robotpush-14d").unit_utility(points("robotpush-14d", 2))
+        find_problem("robotpush-14d").unit_utility(points("robotpush-14d", 2))
 
 
 def test_each_point_is_simulated_once_in_its_order():
@@ -84,4 +84,4 @@ def test_a_problem_without_its_library_says_which(monkeypatch, name, library):
     monkeypatch.setitem(sys.modules, library, None)
     robot_push.check_engine.cache_clear()
     with pytest.raises(MissingLibraryError, match=f"The problem {name} needs the library '{library}'"):
-        problem(name).unit_utility(points(name, 1))
+        find_problem(name).unit_utility(points(name, 1))

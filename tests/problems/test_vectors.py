@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kappasharp.problems import carcab, dtlz2, robot_push, vehicle
-from kappasharp.problems.registry import problem
+from kappasharp.problems.registry import find_problem
 from tests.reference.search import polish
 
 GROUP = 106  # the designs that a run of the paper's grid has seen at its end
@@ -17,7 +17,7 @@ def near(found, wanted, tolerance=1e-9):
 
 
 def uniform_points(name, count, seed=0):
-    row, generator = problem(name), torch.Generator().manual_seed(seed)
+    row, generator = find_problem(name), torch.Generator().manual_seed(seed)
     return row.to_native(torch.rand(count, row.dimensions, generator=generator, dtype=torch.float64))
 
 
@@ -53,7 +53,7 @@ def test_dtlz2_outcomes_at_the_centre_are_the_wish(d):
     ],
 )
 def test_utilities(name, x, utility):
-    near(problem(name).utility(x), utility)
+    near(find_problem(name).utility(x), utility)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_utilities(name, x, utility):
     ],
 )
 def test_published_maxima(name, value, tolerance):
-    assert problem(name).maximum.value == pytest.approx(value, rel=0.0, abs=tolerance)
+    assert find_problem(name).maximum.value == pytest.approx(value, rel=0.0, abs=tolerance)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_published_maxima(name, value, tolerance):
     ],
 )
 def test_published_maxima_at_their_published_points(name, x, value, tolerance):
-    near(problem(name).utility(x), value, tolerance)
+    near(find_problem(name).utility(x), value, tolerance)
 
 
 def test_vehicle_outcomes():
@@ -95,7 +95,7 @@ def test_vehicle_outcomes():
 def lowest(outcome):
     """The smallest value of one of Vehicle's outcomes, searched from every corner of its box."""
     corners = torch.cartesian_prod(*[torch.tensor([1.0, 3.0])] * 5)
-    highest, _ = polish(lambda x: -vehicle.outcomes(x)[..., outcome], *problem("vehicle-5d").bounds, corners)
+    highest, _ = polish(lambda x: -vehicle.outcomes(x)[..., outcome], *find_problem("vehicle-5d").bounds, corners)
     return -highest
 
 
@@ -110,7 +110,7 @@ def test_vehicle_minima():
 
 
 def test_carcab_at_the_centre_of_its_box():
-    x = problem("carcab-7d").bounds.mean(0)
+    x = find_problem("carcab-7d").bounds.mean(0)
     near(
         carcab.outcomes(x),
         [29.119508, 0.82547, 0.25821, 0.2179743, 0.37487, 32.9089, 4.049, 9.9734, 14.8786],
@@ -123,7 +123,7 @@ def test_carcab_at_the_centre_of_its_box():
 
 
 def test_carcabs_linear_utility_has_its_published_maximum():
-    highest, _ = polish(carcab.linear, *problem("carcab-7d").bounds, uniform_points("carcab-7d", 20))
+    highest, _ = polish(carcab.linear, *find_problem("carcab-7d").bounds, uniform_points("carcab-7d", 20))
     assert highest == pytest.approx(6.1140, abs=5e-5)
 
 
@@ -155,7 +155,7 @@ BEST = {
 @pytest.mark.parametrize("name", SINGLE)
 def test_one_random_design(name):
     mean, spread = SINGLE[name]
-    found = problem(name).utility(uniform_points(name, 40_000))
+    found = find_problem(name).utility(uniform_points(name, 40_000))
     # Four standard errors of ours, and as much of theirs from at least 106 designs a group, 60 groups.
     assert float(found.mean()) == pytest.approx(mean, abs=8.0 * spread / math.sqrt(60 * GROUP) + 5e-3)
     assert float(found.std()) == pytest.approx(spread, rel=0.05)
@@ -164,7 +164,7 @@ def test_one_random_design(name):
 @pytest.mark.parametrize("name", BEST)
 def test_the_best_of_106_random_designs(name):
     mean, spread = BEST[name]
-    best = problem(name).utility(uniform_points(name, 600 * GROUP).reshape(600, GROUP, -1)).amax(-1)
+    best = find_problem(name).utility(uniform_points(name, 600 * GROUP).reshape(600, GROUP, -1)).amax(-1)
     assert float(best.mean()) == pytest.approx(mean, abs=4.0 * spread / math.sqrt(60))
     assert float(best.std()) == pytest.approx(spread, rel=0.35)
 
@@ -172,7 +172,7 @@ def test_the_best_of_106_random_designs(name):
 def test_robot_push_known_reward():
     assert robot_push.KNOWN_REWARD == 6.292547934243
     assert robot_push.reward(robot_push.KNOWN_POINT) == pytest.approx(6.292547934243, rel=0.0, abs=1e-9)
-    near(problem("robotpush-14d").utility(robot_push.KNOWN_POINT), 6.292547934243)
+    near(find_problem("robotpush-14d").utility(robot_push.KNOWN_POINT), 6.292547934243)
 
 
 def test_robot_push_upper_bound():
@@ -183,7 +183,7 @@ def test_robot_push_upper_bound():
 def pushed():
     """Random designs of RobotPush and their rewards."""
     X = uniform_points("robotpush-14d", 120, seed=3)
-    return X, problem("robotpush-14d").utility(X)
+    return X, find_problem("robotpush-14d").utility(X)
 
 
 def test_robot_push_statistics(pushed):
@@ -196,7 +196,7 @@ def test_robot_push_statistics(pushed):
 
 def test_robot_push_is_bit_identical_when_repeated(pushed):
     X, rewards = pushed
-    backwards = problem("robotpush-14d").utility(X[:25].flip(0)).flip(0)
+    backwards = find_problem("robotpush-14d").utility(X[:25].flip(0)).flip(0)
     assert torch.equal(backwards, rewards[:25])
 
 
@@ -230,8 +230,8 @@ def test_velocity_noise_moves_the_reward_a_little_and_hangs_on_the_design():
     moved = [robot_push.reward(robot_push.KNOWN_POINT, velocity_noise=0.01, seed=seed) for seed in range(8)]
     assert len({still, *moved}) == 9
     assert 0.001 < sum(abs(reward - still) for reward in moved) / 8 < 0.1
-    noisy = problem("robotpush-14d-noisy").utility(robot_push.KNOWN_POINT)
-    assert float(noisy) == moved[0] == float(problem("robotpush-14d-noisy").utility(robot_push.KNOWN_POINT))
+    noisy = find_problem("robotpush-14d-noisy").utility(robot_push.KNOWN_POINT)
+    assert float(noisy) == moved[0] == float(find_problem("robotpush-14d-noisy").utility(robot_push.KNOWN_POINT))
 
 
 def test_an_engine_that_rounds_differently_is_reported(monkeypatch):

@@ -12,10 +12,9 @@ from botorch.models.likelihoods.pairwise import PairwiseProbitLikelihood
 from torch import Tensor
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
-from kappasharp.methods import doors
+from kappasharp.methods import checks
 from kappasharp.methods.method import Method, Preset
-from kappasharp.methods.registry import method as method_named
-from kappasharp.methods.registry import preset as preset_named
+from kappasharp.methods.registry import find_method, find_preset
 
 OURS = ("method", "preset", "nugget")
 # What PairwiseGP tunes its machinery with; there is nothing here that they could tune.
@@ -43,16 +42,16 @@ def choices(options: Mapping[str, Any]) -> Choices:
             UserInputWarning,
             stacklevel=3,
         )
-    preset = preset_named(options.get("preset", DEFAULT))
+    preset = find_preset(options.get("preset", DEFAULT))
     if "nugget" in options:
-        preset = doors.preset(replace(preset, nugget=options["nugget"]))
+        preset = checks.preset(replace(preset, nugget=options["nugget"]))
     if preset.noise != 1.0 or preset.threshold != 0.0:
         raise UnsupportedError(
             "`preset` must have noise=1 and threshold=0 in a BoTorch model, but got "
             f"noise={preset.noise} and threshold={preset.threshold}: BoTorch's probit likelihood has noise 1 (the "
             "output scale carries the ratio) and its comparisons cannot say tie; `kappasharp.fit` can do both."
         )
-    return Choices(method_named(options.get("method", "baseline")), preset)
+    return Choices(find_method(options.get("method", "baseline")), preset)
 
 
 def likelihood(given: Any) -> PairwiseProbitLikelihood:
@@ -77,7 +76,7 @@ def points(value: Any, name: str = "datapoints") -> Tensor:
         raise InvalidTypeError(
             f"`{name}` must hold float64 (or float32) numbers, but got {X.dtype}; `{name}.double()` converts them."
         )
-    if X.dim() < doors.POINT_DIMS or 0 in X.shape:
+    if X.dim() < checks.POINT_DIMS or 0 in X.shape:
         raise InvalidValueError(f"`{name}` must have the shape (…, n, d), none of them 0, but got {tuple(X.shape)}.")
     bad = ~X.isfinite()
     if bool(bad.any()):
@@ -115,7 +114,7 @@ def comparisons(value: Any, X: Tensor, n_points: int | None = None) -> Tensor:
     """Comparisons (…, m, 2), winner first, as indices into the points; whole numbers given as floats are converted."""
     if not isinstance(value, Tensor):
         raise InvalidTypeError(f"`comparisons` must be a tensor, but got {type(value).__name__}.")
-    if value.dim() < doors.POINT_DIMS or value.shape[-1] != 2 or value.shape[:-2] != X.shape[:-2]:  # noqa: PLR2004
+    if value.dim() < checks.POINT_DIMS or value.shape[-1] != 2 or value.shape[:-2] != X.shape[:-2]:  # noqa: PLR2004
         wanted = (*X.shape[:-2], "m", 2)
         raise InvalidValueError(
             f"`comparisons` must have the shape {wanted} for datapoints of shape {tuple(X.shape)}, "

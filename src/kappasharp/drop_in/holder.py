@@ -27,7 +27,7 @@ from kappasharp.drop_in.evidence import KappaSharpMarginalLogLikelihood
 from kappasharp.drop_in.kernel import Shape
 from kappasharp.drop_in.state import Held
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods.fitted import Surrogate
+from kappasharp.methods.surrogate import Surrogate
 
 
 class Cache(NamedTuple):

@@ -12,6 +12,7 @@ from botorch.exceptions.errors import UnsupportedError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from kappasharp.batches import released
 from kappasharp.core import comparisons, conditioning, evidence, kernel, laplace
 from kappasharp.core.conditioning import Conditioned
 from kappasharp.core.correction import Weights
@@ -20,10 +21,9 @@ from kappasharp.core.kernel import Family
 from kappasharp.drop_in import kernel as given
 from kappasharp.drop_in.data import Choices
 from kappasharp.drop_in.kernel import Shape
-from kappasharp.methods import fitted, surrogate
-from kappasharp.methods.fitted import Surrogate
+from kappasharp.methods import fitting, surrogate
 from kappasharp.methods.method import Inference, Method
-from kappasharp.methods.released import released
+from kappasharp.methods.surrogate import Surrogate
 
 # A joint sample of coinciding points needs a factor of their covariance: each new point's variance carries this share
 # of the prior's, far below what an answer can teach and above the rounding of the results' precision.
@@ -149,7 +149,7 @@ def search(prior: Prior, X: Tensor, pairs: Tensor, choices: Choices, thorough: b
     starts = given.starts(priors, prior.theta.reshape(-1, d + 1), thorough)
     with torch.inference_mode():
         z = flat.new_zeros(flat_pairs.shape[:-1])
-        found = surrogate.fit_hyperparameters(model, evidence.gather(flat, flat_pairs), starts, z)
+        found = fitting.fit_hyperparameters(model, evidence.gather(flat, flat_pairs), starts, z)
     found = released(found)
     return found.theta.reshape(*batch, d + 1), found.converged.reshape(batch)
 
@@ -169,7 +169,7 @@ def surrogate_of(held: Held, choices: Choices) -> Surrogate | None:
     if held.surrogate is not None or prior.family is None or prior.theta is None:
         return held.surrogate
     preset, theta = replace(choices.preset, kernel=prior.family), prior.theta.reshape(-1, d + 1)
-    flat = fitted.hold(held.X.reshape(-1, n, d), theta, held.known, choices.method, preset)
+    flat = surrogate.hold(held.X.reshape(-1, n, d), theta, held.known, choices.method, preset)
     return replace(flat, batch=held.X.shape[:-2])
 
 

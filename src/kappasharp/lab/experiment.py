@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 
 from kappasharp.errors import InvalidValueError, KappaSharpError, named
 from kappasharp.lab import peers
-from kappasharp.methods import doors
+from kappasharp.methods import checks
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import METHODS, PRESETS
 from kappasharp.problems import oracle
@@ -128,7 +128,7 @@ def _methods(table: Mapping[str, Any]) -> dict[str, "Method | peers.Peer"]:
         name: named("method", name, known) for name in _distinct("methods", table["methods"])
     }
     for label, variant in _variants("method", "variants", table["variants"], METHODS):
-        chosen[_fresh(label, chosen)] = doors.method(variant)
+        chosen[_fresh(label, chosen)] = checks.method(variant)
     if not chosen:
         raise InvalidValueError("An experiment needs `methods`, `variants`, or both; this one has neither.")
     return chosen
@@ -137,7 +137,7 @@ def _methods(table: Mapping[str, Any]) -> dict[str, "Method | peers.Peer"]:
 def _presets(table: Mapping[str, Any]) -> dict[str, Preset]:
     chosen = {name: named("preset", name, PRESETS) for name in _distinct("presets", table["presets"])}
     for label, variant in _variants("preset", "preset_variants", table["preset_variants"], PRESETS):
-        chosen[_fresh(label, chosen)] = doors.preset(variant)
+        chosen[_fresh(label, chosen)] = checks.preset(variant)
     if not chosen:
         raise InvalidValueError("An experiment needs `presets`, `preset_variants`, or both; this one has neither.")
     return chosen

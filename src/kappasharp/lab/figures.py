@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab import style
-from kappasharp.lab.behaviour import activation, nugget
+from kappasharp.lab.behaviour_figures import activation, nugget
+from kappasharp.lab.method_figure import hero
 from kappasharp.lab.peers import Peer
-from kappasharp.lab.portrait import hero
 from kappasharp.lab.results import BASELINE, Place, Results, paper
 from kappasharp.lab.statistics import SIGNIFICANT, Comparison, Verdict
 

@@ -21,7 +21,7 @@ from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import KAPPASHARP
 from kappasharp.problems.initial import INITIALIZATIONS
 from kappasharp.problems.oracle import Person
-from kappasharp.problems.registry import problem as problem_named
+from kappasharp.problems.registry import find_problem
 
 # Counts up when a run of the same values would give other numbers: the loop, the streams, a default, what is recorded.
 PROTOCOL = 1
@@ -124,7 +124,7 @@ def _shape(block: Block) -> str:
     gate = method.gate if method.gate.rule is Rule.VALIDATED else Gate()
     alike = replace(method, correction=correction, gate=gate)
     plan = INITIALIZATIONS[block.initialization]
-    problem = problem_named(block.problem)
+    problem = find_problem(block.problem)
     # A simulation runs on the CPU: it must not keep a batch of others waiting.
     simulated = block.problem if problem.is_simulated else ""
     sizes = (problem.dimensions, plan.n_points, plan.n_comparisons, block.queries, simulated)
@@ -167,7 +167,7 @@ def _block(
     values = {
         "protocol": PROTOCOL,
         "problem": problem,
-        "problem_version": problem_named(problem).version,
+        "problem_version": find_problem(problem).version,
         "initialization": initialization,
         "method": how[0],
         "preset": how[1],

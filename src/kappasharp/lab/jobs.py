@@ -8,7 +8,7 @@ from itertools import pairwise
 from kappasharp.lab import grid, memory
 from kappasharp.lab.grid import Block
 from kappasharp.lab.peers import Peer
-from kappasharp.problems.registry import problem as problem_named
+from kappasharp.problems.registry import find_problem
 
 # How much longer a run takes that simulates, and one of another library: as measured, roughly. They only set the order.
 SIMULATED, PEER = 3, 100
@@ -56,6 +56,6 @@ def cut(block: Block, most: int) -> list[Block]:
 
 def length(block: Block) -> int:
     """How long a block takes beside others, in no unit: to sort by, not to believe."""
-    problem = problem_named(block.problem)
+    problem = find_problem(block.problem)
     slow = PEER if isinstance(block.method_values, Peer) else SIMULATED if problem.is_simulated else 1
     return len(block.seeds) * block.queries * problem.dimensions * slow

@@ -14,7 +14,7 @@ from kappasharp.errors import InvalidValueError
 from kappasharp.lab.grid import Block
 from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.problems.initial import INITIALIZATIONS
-from kappasharp.problems.registry import problem as problem_named
+from kappasharp.problems.registry import find_problem
 
 DOUBLE = 8
 # A worker that has imported everything and holds no run yet: about 250 MB measured, Dask and the simulators on top.
@@ -37,7 +37,7 @@ class Sizes(NamedTuple):
 def sizes(block: Block) -> Sizes:
     """The sizes of a block's runs at their last question: one of q designs adds at most q points, and q − 1 answers."""
     first = INITIALIZATIONS[block.initialization]
-    dimensions = problem_named(block.problem).dimensions
+    dimensions = find_problem(block.problem).dimensions
     method = block.method_values
     q = method.designs if isinstance(method, Method) else PAIR
     return Sizes(first.n_points + q * block.queries, first.n_comparisons + (q - 1) * block.queries, dimensions)

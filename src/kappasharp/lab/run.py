@@ -25,7 +25,7 @@ from kappasharp.methods.method import Method, Query
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.oracle import Person
 from kappasharp.problems.problem import Problem
-from kappasharp.problems.registry import problem as problem_named
+from kappasharp.problems.registry import find_problem
 
 Row = dict[str, Any]
 # What is kept of every step.
@@ -47,7 +47,7 @@ def run_together(blocks: Sequence[Block], device: str = "cpu") -> list[list[Row]
     torch.set_num_threads(1)
     begin = time.perf_counter()
     # Most of a simulated run is its simulation, on a core: the device is left to the other workers.
-    device = "cpu" if problem_named(blocks[0].problem).is_simulated else device
+    device = "cpu" if find_problem(blocks[0].problem).is_simulated else device
     method = blocks[0].method_values
     if isinstance(method, Peer):
         records = [[_record(**peers.run(method, *_peer_cell(block, seed))) for seed in block.seeds] for block in blocks]
@@ -69,7 +69,7 @@ def _runs(block: Block) -> Iterable[tuple[int, str]]:
 
 
 def _peer_cell(block: Block, seed: int) -> tuple[Problem, tuple[str, int, int], Person]:
-    return problem_named(block.problem), (block.initialization, seed, block.queries), block.person
+    return find_problem(block.problem), (block.initialization, seed, block.queries), block.person
 
 
 def _rows(block: Block, records: list[Row], cost: Row, device: str) -> list[Row]:
@@ -88,7 +88,7 @@ def error_rows(block: Block, error: str) -> list[Row]:
 
 
 def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
-    problems = [problem_named(block.problem) for block in blocks]
+    problems = [find_problem(block.problem) for block in blocks]
     starts = [
         initial.start(problem, block.initialization, block.seeds, block.person)
         for problem, block in zip(problems, blocks, strict=True)
@@ -181,7 +181,7 @@ def _shared(block: Block, device: str) -> Row:
     installed = {"installed": provenance.version(method.library)} if isinstance(method, Peer) else {}
     return {
         "problem": block.problem,
-        "problem_version": problem_named(block.problem).version,
+        "problem_version": find_problem(block.problem).version,
         "initialization": block.initialization,
         "method": block.method,
         "preset": block.preset,

@@ -9,8 +9,8 @@ from torch import Tensor
 from kappasharp.core import comparisons, ep, gibbs, kernel, posterior
 from kappasharp.core.evidence import Model
 from kappasharp.core.posterior import Posterior
+from kappasharp.methods.fitting import Fit
 from kappasharp.methods.method import Inference
-from kappasharp.methods.surrogate import Fit
 from kappasharp.streams import stream
 
 

@@ -12,19 +12,18 @@ from torch import Tensor
 
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import Proposal, Request
+from kappasharp.batches import released
 from kappasharp.core import activation, comparisons, posterior
 from kappasharp.core.activation import Rule
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import asking, doors, shaping, surrogate
+from kappasharp.methods import asking, checks, correcting, fitting
 from kappasharp.methods.asking import NEW
+from kappasharp.methods.correcting import Corrected
+from kappasharp.methods.fitting import Answers, Fit
 from kappasharp.methods.inference import Inferred, infer
 from kappasharp.methods.method import PAIR, Method, Preset, Query
-from kappasharp.methods.registry import method as method_named
-from kappasharp.methods.registry import preset as preset_named
-from kappasharp.methods.released import released
-from kappasharp.methods.shaping import Corrected
-from kappasharp.methods.surrogate import Answers, Fit
+from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.streams import stream
 
 FIRST, TIE = 0, 2
@@ -104,10 +103,10 @@ def init(
 
     One run may come without its leading dimension. Line 1: s̄₀ = 0.
     """
-    chosen_method, chosen_preset = method_named(method), preset_named(preset)
-    X = doors.points(points)
-    P = doors.pairs(comparisons, X)
-    T = doors.ties(ties, P, chosen_preset.threshold)
+    chosen_method, chosen_preset = find_method(method), find_preset(preset)
+    X = checks.points(points)
+    P = checks.pairs(comparisons, X)
+    T = checks.ties(ties, P, chosen_preset.threshold)
     n, d = X.shape[-2:]
     X = X.reshape(-1, n, d).clone()  # the state is its own, whatever the caller does with the tensor
     P = P.reshape(len(X), P.shape[-2], 2)
@@ -120,7 +119,7 @@ def init(
     # Connected querying's first anchor: the winner of the last initial answer (the first point if there is none).
     anchor = P[:, -1, 0] if P.shape[1] else torch.zeros(len(X), dtype=torch.long, device=X.device)
     return State(
-        chosen_method, chosen_preset, doors.seeds(seeds, len(X)), X, P, T, 0, X.new_zeros(len(X)), anchor
+        chosen_method, chosen_preset, checks.seeds(seeds, len(X)), X, P, T, 0, X.new_zeros(len(X)), anchor
     )  # fmt: skip
 
 
@@ -153,7 +152,7 @@ def learn(state: State) -> Learnt:
     # line 3
     answers = Answers(state.points, state.comparisons, state.ties)
     z = _padded(state.z, state.comparisons)
-    fit = surrogate.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit)
+    fit = fitting.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit)
     inferred = infer(method.inference, model, fit, state.seeds, t)
     fit = fit._replace(posterior=inferred.posterior)
     # line 4
@@ -164,7 +163,7 @@ def learn(state: State) -> Learnt:
     active = activation.is_open(method.gate, t, s_bar)
     # lines 7 to 13
     validated = method.gate.rule is Rule.VALIDATED
-    corrected = shaping.correct(model, fit, method.correction, active, validated=validated)
+    corrected = correcting.correct(model, fit, method.correction, active, validated=validated)
     return Learnt(fit, inferred, s_exp, s_bar, corrected.active, corrected)
 
 
@@ -200,10 +199,10 @@ def tell(state: State, question: Question, winner: Any) -> State:
     wanted = (len(state.points), q, state.points.shape[-1])
     if not isinstance(question, Question) or question.points.shape != wanted:
         raise InvalidValueError(f"`question` must be the one that came with the state, of {wanted} points.")
-    W = doors.winners(winner, len(state.points), q).to(state.points.device)
+    W = checks.winners(winner, len(state.points), q).to(state.points.device)
     is_tie = (W == TIE) & (q == PAIR)
     if bool(is_tie.any()):
-        doors.allows_ties(state.preset.threshold)
+        checks.allows_ties(state.preset.threshold)
     fresh = question.known[0] == NEW  # the same for every run of a block
     numbers = state.points.shape[1] + fresh.cumsum(0) - 1
     index = torch.where(question.known == NEW, numbers, question.known)
@@ -279,5 +278,5 @@ def _info(state: State, learnt: Learnt, proposal: Proposal) -> Info:
         acquisition_converged=proposal.converged,
         acquisition_rounds=proposal.rounds,
         calibration_fallbacks=calibration.fallbacks,
-        status=shaping.status(fit, corrected, inferred.converged, proposal.converged),
+        status=correcting.status(fit, corrected, inferred.converged, proposal.converged),
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.correction import Correction, Placement, Weights
 from kappasharp.errors import named
-from kappasharp.methods import doors
+from kappasharp.methods import checks
 from kappasharp.methods.method import Acquisition, Inference, Method, Preset, Query
 
 KAPPASHARP = Correction(Weights.PRIOR_WEIGHTED, Placement.MAP, target_exponent=0.1)
@@ -46,11 +46,11 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-def method(name: str | Method) -> Method:
+def find_method(name: str | Method) -> Method:
     """The method of that name; a Method is checked and passed through."""
-    return doors.method(name) if isinstance(name, Method) else named("method", name, METHODS)
+    return checks.method(name) if isinstance(name, Method) else named("method", name, METHODS)
 
 
-def preset(name: str | Preset) -> Preset:
+def find_preset(name: str | Preset) -> Preset:
     """The preset of that name; a Preset is checked and passed through."""
-    return doors.preset(name) if isinstance(name, Preset) else named("preset", name, PRESETS)
+    return checks.preset(name) if isinstance(name, Preset) else named("preset", name, PRESETS)

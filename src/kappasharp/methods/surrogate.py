@@ -1,141 +1,213 @@
-"""The fitted model of one batch of runs: hyperparameters, plain MAP, posterior, certificates."""
+"""`fit`: one call from points and answers to a model that predicts, proposes and explains itself."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kappasharp.core import (
-    comparisons,
-    conditioning,
-    correction,
-    evidence,
-    kernel,
-    laplace,
-    likelihood,
-    posterior,
-    reduced,
-    stages,
-)
-from kappasharp.core.comparisons import Incidence
-from kappasharp.core.evidence import Evaluable, Hyperfit, Model
+from kappasharp.acquisition import eubo
+from kappasharp.acquisition.maximize import Request
+from kappasharp.batches import released
+from kappasharp.core import activation, posterior
+from kappasharp.core.conditioning import Conditioned
+from kappasharp.core.diagnostics import Diagnostics
+from kappasharp.core.evidence import Hyperfit, Model
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.posterior import Posterior
+from kappasharp.errors import InvalidValueError
+from kappasharp.methods import asking, checks, correcting, fitting, loop
+from kappasharp.methods.correcting import Corrected
+from kappasharp.methods.fitting import Fit
+from kappasharp.methods.inference import Inferred, infer
+from kappasharp.methods.method import Method, Preset
+from kappasharp.methods.registry import find_method, find_preset
+from kappasharp.streams import stream
+
+# Contrasts taken at a time: their covariance with thousands of designs is large.
+BLOCK = 2048
 
 
-class Answers(NamedTuple):
-    """Points (runs, n, d), comparisons (runs, m, 2), and which of them were ties (None: none)."""
+class Prediction(NamedTuple):
+    """Mean (…, k) and covariance (…, k, k) of the utility at k points."""
 
-    X: Tensor
-    pairs: Tensor
-    ties: Tensor | None = None
-
-
-class Fit(NamedTuple):
-    """The plain Laplace fit of a flat batch of runs, before any correction."""
-
-    X: Tensor
-    C: Incidence
-    ties: Tensor | None
-    hyper: Hyperfit
-    K: Tensor
-    map: MapFit
-    posterior: Posterior
+    mean: Tensor
+    covariance: Tensor
 
 
-def fit_hyperparameters(model: Model, data: Evaluable, starts: list[Tensor], z: Tensor) -> Hyperfit:
-    """The best hyperparameters over all starts; the runs of every start go through one batch."""
-    runs = len(z)
-    if z.shape[-1] == 0:
-        # Without answers the evidence is flat: the prior's own mode stands.
-        theta, flat = starts[0], z.new_zeros(runs)
-        return Hyperfit(theta, flat, torch.zeros_like(theta), flat == 0, flat.long(), flat.long())
-    copies = len(starts)
-    many = torch.arange(runs, device=z.device).repeat(copies)
-    found = evidence.maximize(model, data.take(many), torch.cat(starts), z[many])
-    best = found.value.reshape(copies, runs).nan_to_num(nan=-torch.inf).argmax(0)
-    rows = best * runs + torch.arange(runs, device=z.device)
-    return Hyperfit(*(part[rows] for part in found))
+class ContrastPrediction(NamedTuple):
+    """Mean and variance of one utility minus another, and the probability that a person prefers the first."""
+
+    mean: Tensor
+    variance: Tensor
+    preferred: Tensor
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A fitted preference model, batched like the points it was fitted to."""
+
+    method: Method
+    preset: Preset
+    batch: torch.Size
+    status: tuple[str, ...]
+    _model: Model
+    _fit: Fit
+    _inferred: Inferred
+    _corrected: Corrected
+
+    @property
+    def utility(self) -> Tensor:
+        """The posterior mean utility of every point, for Laplace the MAP, (…, n)."""
+        return self._shaped((self._fit.K @ self._corrected.posterior.beta.unsqueeze(-1)).squeeze(-1))
+
+    @property
+    def lengthscale(self) -> Tensor:
+        """Length scale of every dimension, (…, d)."""
+        return self._shaped(self._fit.hyper.theta[:, :-1].exp())
+
+    @property
+    def outputscale(self) -> Tensor:
+        """Prior variance of the utility, (…)."""
+        return self._shaped(self._fit.hyper.theta[:, -1].exp())
+
+    @property
+    def converged(self) -> Tensor:
+        """Whether hyperparameters, MAP and the method's inference all carry their certificate, (…)."""
+        found, plain = self._corrected.map.dual.converged, self._fit.map.dual.converged
+        return self._shaped(found & plain & self._fit.hyper.converged & self._inferred.converged)
+
+    @property
+    def gradient_norm(self) -> Tensor:
+        """The largest entry of the MAP's gradient, in units of 1/(σ√2), (…)."""
+        return self._shaped(self._corrected.map.dual.gradient_norm)
+
+    @property
+    def latent(self) -> Posterior:
+        """The posterior as the core writes it, runs in front: differentiable at new points."""
+        return self._corrected.posterior
+
+    @torch.no_grad()
+    def posterior(self, points: Any) -> Prediction:
+        """Joint posterior of the utility at `points` (…, k, d)."""
+        mean, cov = posterior.joint(self._corrected.posterior, self._points(points))
+        return Prediction(self._shaped(mean), self._shaped(cov))
+
+    @torch.no_grad()
+    def contrast(self, first: Any, second: Any) -> ContrastPrediction:
+        """f(first) − f(second), row by row; the likelihood's common shift cancels in it."""
+        X, Y = self._pairs(first, second)
+        blocks = zip(X.split(BLOCK, -2), Y.split(BLOCK, -2), strict=True)
+        parts = [posterior.contrast(self._corrected.posterior, *block) for block in blocks]
+        found = posterior.Contrast(*(torch.cat(part, -1) for part in zip(*parts, strict=True)))
+        spread = (found.variance + 2.0 * self.preset.noise**2).sqrt()
+        preferred = torch.special.ndtr(found.mean / spread)
+        return ContrastPrediction(*(self._shaped(part) for part in (found.mean, found.variance, preferred)))
+
+    @torch.no_grad()
+    def eubo(self, first: Any, second: Any) -> Tensor:
+        """Expected utility of the better of two designs, row by row. [eq:eubo]"""
+        X, Y = self._pairs(first, second)
+        return self._shaped(eubo.value(self._corrected.posterior, X, Y, self.preset.eubo))
+
+    @torch.no_grad()
+    def propose(self, seed: int = 0) -> Tensor:
+        """The designs (…, q, d) of a question, two for most methods; one of them is the best seen where they ask so.
+
+        There is no question before this one, so `connected` has nothing to hold on to: both designs are new.
+        """
+        fitted = self._corrected.posterior
+        chance = Request([stream(seed, "propose") for _ in range(len(fitted.X))])
+        return self._shaped(asking.question(self.method, self.preset, fitted, chance).proposal.pair)
+
+    @torch.no_grad()
+    def diagnostics(self) -> Diagnostics:
+        """What the answers determine, how well conditioned the fit is and what the correction did."""
+        found = correcting.diagnose(self._model, self._fit, self._corrected)
+        return Diagnostics(*(self._shaped(part) for part in found))
+
+    def _points(self, value: Any) -> Tensor:
+        X = checks.points(value).to(self._fit.X)
+        n, d = X.shape[-2:]
+        if d != self._fit.X.shape[-1] or X.shape[:-2] != self.batch:
+            wanted = (*self.batch, "k", self._fit.X.shape[-1])
+            raise InvalidValueError(f"`points` must have the shape {wanted}, but got {tuple(X.shape)}.")
+        return X.reshape(-1, n, d)
+
+    def _pairs(self, first: Any, second: Any) -> tuple[Tensor, Tensor]:
+        X, Y = self._points(first), self._points(second)
+        if X.shape != Y.shape:
+            raise InvalidValueError(
+                f"`first` and `second` must have the same number of rows, but got {X.shape[-2]} and {Y.shape[-2]}."
+            )
+        return X, Y
+
+    def _shaped(self, flat: Tensor) -> Tensor:
+        return flat.reshape(self.batch + flat.shape[1:])
 
 
 def fit(
-    model: Model, answers: Answers, *, theta: Tensor | None = None, z: Tensor | None = None, cold: bool = True
-) -> Fit:
-    """Line 3 of Algorithm 1: hyperparameters, MAP f̂₀ and the posterior 𝒩(f̂₀, H⁻¹), warm from theta and z if given.
+    points: Any,
+    comparisons: Any,
+    *,
+    method: str | Method = "baseline",
+    preset: str | Preset = "modern",
+    ties: Any = None,
+) -> Surrogate:
+    """Fit a preference model to points (…, n, d) in the unit cube and answers (…, m, 2), winner first.
 
-    `cold` starts from the prior's mode as well; the better end wins.
+    A method's correction acts if its gate is "always", or "decisive" and the last answer alone is decisive enough; the
+    moving average of a whole run belongs to `init`, `ask` and `tell`.
     """
-    X, pairs, ties = answers
-    runs, _, d = X.shape
-    C = comparisons.incidence(pairs, X.shape[-2])
-    starts = [] if theta is None else [theta]
-    if cold or theta is None:
-        starts.append(model.priors.start(d).to(X).expand(runs, -1))
-    z = X.new_zeros(pairs.shape[:-1]) if z is None else z
-    if stages.sizes(model, X, z.shape[-1]):
-        hyper, z = stages.search(model, stages.Answered(*answers), starts, z, warm=theta is not None)
-    elif reduced.applies(model, X, z.shape[-1]):
-        hyper = fit_hyperparameters(model, reduced.Data(X, C, ties), starts, z)
-    else:
-        hyper = fit_hyperparameters(model, evidence.gather(X, pairs, ties), starts, z)
-    K = kernel.covariance(model.family, X, hyper.theta, model.nugget)
-    found, root, value = _condition(model, K, C, z, ties)
-    if value is not None:
-        # The search may have been in single precision: the evidence that is reported is not.
-        hyper = hyper._replace(value=value + model.priors.log_density(hyper.theta))
-    fitted = Posterior(model.family, X, hyper.theta, found.beta, root)
-    return Fit(X, C, ties, hyper, K, found, fitted)
+    chosen_method, chosen_preset = find_method(method), find_preset(preset)
+    X = checks.points(points)
+    state = loop.init(points, comparisons, method=chosen_method, preset=chosen_preset, ties=ties)
+    return _surrogate(state.method, state.preset, X.shape[:-2], released(_fit(state)))
 
 
-def _condition(
-    model: Model, K: Tensor, C: Incidence, z: Tensor, ties: Tensor | None
-) -> tuple[MapFit, Tensor, Tensor | None]:
-    """MAP and root of the posterior given K, in the space that is cheaper, and log Z for a long study."""
-    if reduced.applies(model, K, z.shape[-1]):
-        return reduced.condition(model, K, C, z, ties)
-    if stages.sizes(model, K, z.shape[-1]):
-        known = conditioning.condition(model, K, C, z, ties)
-        f = (K @ known.beta.unsqueeze(-1)).squeeze(-1)
-        value = evidence.value_at(model.likelihood, known.dual, known.L, ties)
-        return MapFit(f, known.beta, known.dual), known.root, value
-    found = laplace.find_map(K, C, model.likelihood, start=z, ties=ties)
-    return found, posterior.information_root(K, C, posterior_weights(model, K, C, found, ties)), None
+def surrogate_of(state: loop.State, learnt: loop.Learnt) -> Surrogate:
+    """The model of a run's step, whose gate knows the whole run; for a run alone without its leading dimension."""
+    learnt = released(learnt)
+    batch = state.points.shape[:1] if len(state.points) > 1 else torch.Size()
+    return _surrogate(state.method, state.preset, batch, (learnt.fit, learnt.inferred, learnt.corrected))
 
 
-def weights(model: Model, found: MapFit, ties: Tensor | None) -> Tensor:
-    """ω_m of the comparisons at a MAP, in units of utility. [prop:graph_laplacian]"""
-    omega = likelihood.curvature(found.dual.z, model.likelihood.margin, ties).omega
-    return omega / model.likelihood.scale**2
+def hold(X: Tensor, theta: Tensor, known: Conditioned, method: Method, preset: Preset) -> Surrogate:
+    """The surrogate at given hyperparameters (runs, d + 1), from a posterior that was computed for points (runs, n, d).
+
+    For those who bring their own search for hyperparameters; its certificate is theirs to give.
+    """
+    flat = X.new_zeros(len(X))
+    hyper = Hyperfit(theta, flat * torch.nan, torch.zeros_like(theta), flat == 0, flat.long(), flat.long())
+    f = (known.K @ known.beta.unsqueeze(-1)).squeeze(-1)
+    fitted = Posterior(preset.kernel, X, theta, known.beta, known.root)
+    plain = Fit(X, known.C, None, hyper, known.K, MapFit(f, known.beta, known.dual), fitted)
+    with torch.no_grad():
+        return _surrogate(method, preset, X.shape[:1], _complete(method, preset.model, plain, (0,) * len(X)))
 
 
-def posterior_weights(model: Model, K: Tensor, C: Incidence, found: MapFit, ties: Tensor | None) -> Tensor:
-    """The weights that the posterior covariance uses: ω_m at the MAP, or averaged where the model says so."""
-    if model.curvature == "mode":
-        return weights(model, found, ties)
-    scale = model.likelihood.scale**2
-    A = comparisons.congruence(C, K) / scale
-    return laplace.averaged_omega(A, found.dual.z, model.likelihood.margin, ties) / scale
+def _surrogate(method: Method, preset: Preset, batch: torch.Size, parts: tuple[Fit, Inferred, Corrected]) -> Surrogate:
+    plain, inferred, corrected = parts
+    status = correcting.status(plain, corrected, inferred.converged)
+    return Surrogate(method, preset, batch, status, preset.model, plain, inferred, corrected)
 
 
-def hessian(model: Model, fit: Fit) -> tuple[Tensor, Tensor, Tensor]:
-    """H and a = diag K⁻¹ at the plain MAP, and whether K was positive definite. [eq:precision]"""
-    return precision(model, fit, weights(model, fit.map, fit.ties))
+@torch.inference_mode()
+def _fit(state: loop.State) -> tuple[Fit, Inferred, Corrected]:
+    model = state.preset.model
+    plain = fitting.fit(model, fitting.Answers(state.points, state.comparisons, state.ties))
+    return _complete(state.method, model, plain, state.seeds)
 
 
-def precision(model: Model, fit: Fit, omega: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """K⁻¹ + Cᵀ diag(ω) C, always in double precision: single precision cannot hold a nugget below 1e-6."""
-    K = fit.K
-    if K.dtype != torch.float64:
-        K = kernel.covariance(model.family, fit.X.double(), fit.hyper.theta.double(), model.nugget)
-    return correction.precision(K, comparisons.laplacian(fit.C, omega.double()))
-
-
-def take(fit: Fit, rows: Tensor) -> Fit:
-    """The fit of some of the runs."""
-    dual = laplace.DualFit(*(part[rows] for part in fit.map.dual))
-    found = MapFit(fit.map.f[rows], fit.map.beta[rows], dual)
-    fitted = Posterior(fit.posterior.family, *(part[rows] for part in fit.posterior[1:]))
-    C = comparisons.incidence(fit.C.pairs[rows], fit.C.n_points)
-    hyper = Hyperfit(*(part[rows] for part in fit.hyper))
-    ties = None if fit.ties is None else fit.ties[rows]
-    return Fit(fit.X[rows], C, ties, hyper, fit.K[rows], found, fitted)
+def _complete(method: Method, model: Model, plain: Fit, seeds: Sequence[int]) -> tuple[Fit, Inferred, Corrected]:
+    """The method's inference and correction on top of the plain fit, as in the first step of a run."""
+    gate = method.gate
+    inferred = infer(method.inference, model, plain, seeds, 1)
+    plain = plain._replace(posterior=inferred.posterior)
+    active = activation.is_open(gate, gate.first_step, loop.decisiveness(model, plain))
+    return (
+        plain,
+        inferred,
+        correcting.correct(model, plain, method.correction, active, validated=gate.rule is activation.Rule.VALIDATED),
+    )

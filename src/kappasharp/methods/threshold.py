@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from kappasharp.core import evidence
+from kappasharp.methods.fitting import Answers
 from kappasharp.methods.method import Preset
-from kappasharp.methods.surrogate import Answers
 
 # In units of the model's noise. Without ties the evidence falls with the threshold, and 0 is exact.
 CANDIDATES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5)

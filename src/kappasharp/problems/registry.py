@@ -67,6 +67,6 @@ DEVELOPMENT: dict[str, Problem] = _by_name(
 )
 
 
-def problem(name: str) -> Problem:
+def find_problem(name: str) -> Problem:
     """The problem of that name."""
     return named("problem", name, PROBLEMS | VARIANTS | DEVELOPMENT)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kappasharp.acquisition.eubo import closed_form, sobol_normals
 from kappasharp.core import comparisons
-from kappasharp.methods.fitted import ContrastPrediction, Surrogate
+from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History

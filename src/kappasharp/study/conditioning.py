@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 
 from kappasharp.core.correction import Weights
-from kappasharp.methods import shaping, surrogate
+from kappasharp.methods import correcting, fitting
+from kappasharp.methods.fitting import Answers
 from kappasharp.methods.registry import KAPPASHARP
-from kappasharp.methods.surrogate import Answers
 from kappasharp.methods.threshold import with_threshold
 from kappasharp.study import questions
 from kappasharp.study.definition import Definition
@@ -83,11 +83,11 @@ def _moment(definition: Definition, history: History, count: int) -> Moment:
     memo = next((m for _, event in history.asked.values() if (m := event.memo) and m["answers"] == count), None)
     theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
     model = with_threshold(definition.preset, answers, theta).model
-    fit = surrogate.fit(model, answers, theta=theta, cold=theta is None)
+    fit = fitting.fit(model, answers, theta=theta, cold=theta is None)
     own = definition.method.correction
     choice = KAPPASHARP if own.weights is Weights.NONE else own
-    corrected = shaping.correct(model, fit, choice, torch.ones(1, dtype=torch.bool))
-    numbers = shaping.diagnose(model, fit, corrected)
+    corrected = correcting.correct(model, fit, choice, torch.ones(1, dtype=torch.bool))
+    numbers = correcting.diagnose(model, fit, corrected)
     return Moment(
         count,
         [found.options[i] for i in kept],
@@ -98,5 +98,5 @@ def _moment(definition: Definition, history: History, count: int) -> Moment:
         int(numbers.n_components),
         fit.map.f[0].tolist(),
         corrected.map.f[0].tolist(),
-        shaping.status(fit, corrected, torch.ones(1, dtype=torch.bool))[0],
+        correcting.status(fit, corrected, torch.ones(1, dtype=torch.bool))[0],
     )

@@ -7,8 +7,7 @@ from typing import Any
 
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, KappaSharpError
 from kappasharp.methods.method import PAIR, Method, Preset
-from kappasharp.methods.registry import method as method_named
-from kappasharp.methods.registry import preset as preset_named
+from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.study.space import Space, space
 
 # What docs/results supports today: no correction has beaten the plain baseline there, and of the presets `modern` has
@@ -32,12 +31,12 @@ class Definition:
     @property
     def method(self) -> Method:
         """The method of that name."""
-        return method_named(self.method_name)
+        return find_method(self.method_name)
 
     @property
     def preset(self) -> Preset:
         """The preset, by name or its own."""
-        return preset_named(self.preset_choice)
+        return find_preset(self.preset_choice)
 
     def plain(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -57,12 +56,12 @@ def define(given: Any, *, seed: Any, method: Any, preset: Any, first_pairs: Any)
         raise InvalidTypeError(
             "`method` must be a name in METHODS, for a study outlives its process, but got a Method."
         )
-    if (designs := method_named(method).designs) > PAIR:
+    if (designs := find_method(method).designs) > PAIR:
         raise InvalidValueError(
             f"`method` must be one whose questions have two designs, for that is what a study shows, but {method!r} "
             f"has {designs}; `kappasharp.ask` and the lab take it."
         )
-    preset_named(preset)
+    find_preset(preset)
     for name, value, least in (("seed", seed, 0), ("first_pairs", first_pairs, 1)):
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from kappasharp.batches import released
 from kappasharp.methods import loop
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.fitted import Surrogate, surrogate_of
+from kappasharp.methods.fitting import Answers
 from kappasharp.methods.loop import Learnt, State
-from kappasharp.methods.released import released
-from kappasharp.methods.surrogate import Answers
+from kappasharp.methods.surrogate import Surrogate, surrogate_of
 from kappasharp.methods.threshold import with_threshold
 from kappasharp.streams import stream, uniform
 from kappasharp.study.definition import Definition

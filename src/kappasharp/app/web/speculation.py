@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kappasharp.app import thinking
-from kappasharp.app.crew import Crew, CrewError
-from kappasharp.app.thinking import Snapshot
+from kappasharp.app.web import jobs
+from kappasharp.app.web.jobs import Snapshot
+from kappasharp.app.web.workers import Crew, CrewError
 from kappasharp.study.events import Answer, Asked
 from kappasharp.study.history import Pair
 from kappasharp.study.space import Design
@@ -101,7 +101,7 @@ class Speculation:
         return task
 
     async def _think(self, at: Snapshot, pair: Pair, answer: Answer) -> Asked:
-        future = self.crew.submit(thinking.next_pair_after, at, pair.voter, pair.number, answer)
+        future = self.crew.submit(jobs.next_pair_after, at, pair.voter, pair.number, answer)
         try:
             asked: Asked = await self.crew.result(future, LIMIT)
         except asyncio.CancelledError:

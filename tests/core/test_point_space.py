@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kappasharp.core import comparisons, evidence, kernel, laplace, posterior, reduced
+from kappasharp.core import comparisons, evidence, kernel, laplace, point_space, posterior
 from kappasharp.core.evidence import Model
 from kappasharp.core.kernel import PRIORS
 from kappasharp.core.likelihood import Probit
@@ -34,7 +34,7 @@ def test_value_gradient_and_map_are_those_of_comparison_space(name, family):
     model, X, pairs, ties, theta = case(name, family)
     start = torch.zeros(pairs.shape[:-1])
     wide = evidence.evaluate(model, evidence.gather(X, pairs, ties), theta, start)
-    small = reduced.Data(X, comparisons.incidence(pairs, X.shape[-2]), ties).evaluate(model, theta, start)
+    small = point_space.Data(X, comparisons.incidence(pairs, X.shape[-2]), ties).evaluate(model, theta, start)
     assert bool(wide.converged) and bool(small.converged)
     assert torch.allclose(small.z, wide.z, rtol=1e-6, atol=1e-7)
     assert float(small.value) == pytest.approx(float(wide.value), abs=1e-7)
@@ -48,12 +48,12 @@ def test_the_posterior_is_that_of_comparison_space(name):
     K = kernel.covariance("rbf", X, theta, model.nugget)
     start = torch.zeros(pairs.shape[:-1])
     wide = laplace.find_map(K, C, model.likelihood, start=start, ties=ties)
-    small = reduced.condition(model, K, C, start, ties)
+    small = point_space.condition(model, K, C, start, ties)
     assert torch.allclose(small.map.f, wide.f, rtol=1e-6, atol=1e-7)
     assert torch.allclose(small.map.beta, wide.beta, rtol=1e-6, atol=1e-6)
     A = comparisons.congruence(C, K) / model.likelihood.scale**2
     omega = laplace.averaged_omega(A, wide.dual.z, model.likelihood.margin, ties)
-    twin = reduced.averaged_omega(torch.linalg.cholesky(K), C, model.likelihood, wide.dual.z, ties)
+    twin = point_space.averaged_omega(torch.linalg.cholesky(K), C, model.likelihood, wide.dual.z, ties)
     assert torch.allclose(twin, omega, rtol=1e-6, atol=1e-12)
     weights = omega / model.likelihood.scale**2
     root = posterior.information_root(K, C, weights)
@@ -66,7 +66,7 @@ def test_runs_of_a_batch_are_computed_alike_and_can_be_taken():
     model, _, _, _, theta = both[0]
     X, pairs = (torch.cat([one[part] for one in both]) for part in (1, 2))
     X[1] = X[1].flip(-1)
-    data = reduced.Data(X, comparisons.incidence(pairs, X.shape[-2]), None)
+    data = point_space.Data(X, comparisons.incidence(pairs, X.shape[-2]), None)
     found = data.evaluate(model, theta.expand(2, -1), torch.zeros(2, pairs.shape[1]))
     for run in (0, 1):
         alone = data.take(torch.tensor([run])).evaluate(model, theta, torch.zeros(1, pairs.shape[1]))
@@ -76,7 +76,7 @@ def test_runs_of_a_batch_are_computed_alike_and_can_be_taken():
 
 def test_a_map_that_plain_steps_do_not_reach_is_damped(monkeypatch):
     model, X, pairs, _, theta = case("strong signal", "rbf")
-    data = reduced.Data(X, comparisons.incidence(pairs, X.shape[-2]), None)
+    data = point_space.Data(X, comparisons.incidence(pairs, X.shape[-2]), None)
     plain = data.evaluate(model, theta, torch.zeros(pairs.shape[:-1]))
     monkeypatch.setattr(laplace, "PLAIN_ITERATIONS", 1)
     damped = data.evaluate(model, theta, torch.zeros(pairs.shape[:-1]))
@@ -96,4 +96,4 @@ def test_a_map_that_plain_steps_do_not_reach_is_damped(monkeypatch):
 )
 def test_it_is_used_where_it_is_cheaper_and_safe(n, m, nugget, dtype, wanted):
     model = Model("rbf", nugget, Probit(), PRIORS["botorch_0_18"])
-    assert reduced.applies(model, torch.zeros(1, n, 2, dtype=dtype), m) is wanted
+    assert point_space.applies(model, torch.zeros(1, n, 2, dtype=dtype), m) is wanted

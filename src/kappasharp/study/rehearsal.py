@@ -1,18 +1,13 @@
-"""`kappasharp simulate`: a rehearsal with a simulated person, in memory, to see how many answers a study needs."""
+"""A rehearsal of a study: a simulated person with a taste of their own answers a copy of it, and what is said of the best
+design stands beside what is true.
+"""
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
 import torch
 from torch import Tensor
 
-from kappasharp.app import study_file
-from kappasharp.app.studies import storage_option, study_argument
-from kappasharp.app.tables import columns
-from kappasharp.app.words import in_format, in_words, say, show
 from kappasharp.problems import oracle
 from kappasharp.streams import stream, uniform
 from kappasharp.study import studies
@@ -83,48 +78,3 @@ def rehearse(definition: Definition, questions: int, who: oracle.Person, seed: i
             truth = float((everywhere < here).double().mean() + 0.5 * (everywhere == here).double().mean())
             room = (top - here) / (top - float(everywhere.mean()))
             yield Rehearsed(count, best.beats_random, truth, best.room_left, room)
-
-
-def _persons(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in oracle.PERSONS if name.startswith(incomplete)]
-
-
-@click.command()
-@study_argument
-@click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to answer.")
-@click.option(
-    "--person",
-    default="paper",
-    show_default=True,
-    shell_complete=_persons,
-    help=f"One of {', '.join(oracle.PERSONS)}.",
-)
-@click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
-@in_format
-@storage_option
-def simulate(storage: str | None, study: str, questions: int, person: str, seed: int, style: str) -> None:
-    """Rehearse a STUDY (a name or a TOML file) with a simulated person: how sure after how many answers, and how true.
-
-    The rehearsal runs in memory; the study itself is not touched.
-    """
-    with in_words():
-        who = oracle.person(person)
-        if study.endswith(".toml"):
-            given = study_file.read(Path(study))
-            definition = define(given.space, **(_defaults() | given.options))
-        else:
-            definition = studies.load_study(study, storage=studies.existing(storage)).definition
-        say(f"A simulated person ({person}) with a hidden ideal answers {questions} pairs.")
-        rows = []
-        for row in rehearse(definition, questions, who, seed):
-            say(f"{row.answers:>4} answers: preferred to {row.preferred:.0%} (truly {row.truly_preferred:.0%})")
-            rows.append(row._asdict())
-    show(style, rows, columns([{name: _percent(name, value) for name, value in row.items()} for row in rows]))
-
-
-def _defaults() -> dict[str, object]:
-    return asdict(studies.Options())
-
-
-def _percent(name: str, value: float) -> object:
-    return value if name == "answers" else f"{value:.0%}"

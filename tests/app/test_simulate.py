@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.app import rehearsal
 from kappasharp.problems import oracle
+from kappasharp.study import rehearsal
 from kappasharp.study.questions import sobol
 from kappasharp.study.study import Study
 from tests.app.shell import Shell, answer

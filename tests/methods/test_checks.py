@@ -15,7 +15,7 @@ from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.correction import Correction, Placement, Weights
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.methods import doors
+from kappasharp.methods import checks
 from kappasharp.methods.method import Method, Query
 
 POINTS = torch.linspace(0.0, 1.0, 12, dtype=torch.float64).reshape(4, 3)
@@ -129,7 +129,7 @@ def test_the_numbers_of_a_method_are_checked():
 
 def test_whole_numbers_of_any_kind_are_seeds():
     for seeds in (np.int64(3), torch.tensor([3]), [np.int32(3)], range(3, 4)):
-        assert doors.seeds.__wrapped__(seeds, 1) == (3,)
+        assert checks.seeds.__wrapped__(seeds, 1) == (3,)
 
 
 def test_answers_go_with_the_state_of_their_question_once():

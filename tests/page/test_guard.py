@@ -7,8 +7,8 @@ import string
 import numpy as np
 import pytest
 
-from kappasharp.app import safety
-from kappasharp.app.server import assets
+from kappasharp.app.web import guard
+from kappasharp.app.web.server import assets
 from tests.page.doubles import HOST, SPACE, TOKEN, WRITE, events, place
 
 ENDS = [
@@ -88,7 +88,7 @@ def test_the_own_host_is_served(browser, host):
 
 
 def test_listening_everywhere_takes_addresses_and_own_names_but_no_others(opened):
-    browser = opened(hosts=safety.allowed_hosts("0.0.0.0"))
+    browser = opened(hosts=guard.allowed_hosts("0.0.0.0"))
     assert browser.get("/", headers={"host": "192.168.0.7:8642"}).status_code == 200
     assert browser.get("/", headers={"host": "localhost"}).status_code == 200
     assert browser.get("/", headers={"host": "evil.example"}).status_code == 400
@@ -127,7 +127,7 @@ def test_our_own_page_may_write(browser):
     assert browser.post(browser.at("answer"), data, headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize("size", [safety.MOST_BODY + 1, 10 * safety.MOST_BODY])
+@pytest.mark.parametrize("size", [guard.MOST_BODY + 1, 10 * guard.MOST_BODY])
 def test_a_large_body_is_refused_by_its_length_and_by_its_size(browser, size):
     content = b'{"voter": "' + b"x" * size + b'"}'
 

@@ -9,11 +9,10 @@ import pickle
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kappasharp.app import rehearsal
 from kappasharp.core.activation import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
-from kappasharp.study import agreement, certainty, conditioning, diagnosis, questions
+from kappasharp.study import agreement, certainty, conditioning, diagnosis, questions, rehearsal
 from kappasharp.study.certainty import groups
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Answer, Answered, Asked, Stored

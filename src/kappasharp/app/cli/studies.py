@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from kappasharp.app import report, study_file, tables
-from kappasharp.app.words import in_format, in_words, say, show
+from kappasharp.app import report, tables
+from kappasharp.app.cli.output import in_format, in_words, say, show
 from kappasharp.errors import CorruptedError, DuplicateNameError, InvalidValueError, KappaSharpError, StalePairError
 from kappasharp.study import studies as doors
+from kappasharp.study import toml_file
 from kappasharp.study.events import ANSWERS, DEFAULT_VOTER
 from kappasharp.study.history import Pair
 from kappasharp.study.storage import Record, Storage
@@ -53,7 +54,7 @@ def _as(voter: str) -> tuple[str, ...]:
 
 def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **options: Any) -> Study:
     """The study that a TOML file defines; options come before those of the file."""
-    given = study_file.read(path)
+    given = toml_file.read(path)
     return doors.create_study(
         given.space, storage=storage, study_name=given.name, load_if_exists=load_if_exists, **(given.options | options)
     )
@@ -80,7 +81,7 @@ def new(storage: str | None, name: str, params: tuple[str, ...], style: str, **o
                 "A study needs parameters: `--param kp=0.2:3`, more than once, or a file NAME.toml."
             )
         else:
-            space = study_file.parameters(params)
+            space = toml_file.parameters(params)
             study = doors.create_study(space, storage=storage, study_name=name, **given)
     say(f"Made in {study.storage.url}. {_shell('ask', study.name)} gives the first pair.")
     show(style, {"study": study.name, "storage": study.storage.url} | study.definition.plain(), [study.name])

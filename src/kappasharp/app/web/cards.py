@@ -5,9 +5,9 @@ import hashlib
 import os
 from collections import OrderedDict
 
-from kappasharp.app import rendering
-from kappasharp.app.crew import Crew, CrewError
-from kappasharp.app.rendering import NOTHING, PENDING, Card
+from kappasharp.app.web import rendering
+from kappasharp.app.web.rendering import NOTHING, PENDING, Card
+from kappasharp.app.web.workers import Crew, CrewError
 from kappasharp.study.space import Design
 
 # A renderer may take so long; then its card says so and the vote goes on.

@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kappasharp.app import exports, safety, thinking, views
-from kappasharp.app.crew import CrewError
-from kappasharp.app.desk import off_loop
-from kappasharp.app.incoming import body, desk_of, number_in, seconds_in, voter_in
-from kappasharp.app.place import Place
-from kappasharp.app.rendering import NOTHING, Card
+from kappasharp.app.web import exports, guard, jobs, responses
+from kappasharp.app.web.rendering import NOTHING, Card
+from kappasharp.app.web.requests import body, desk_of, number_in, seconds_in, voter_in
+from kappasharp.app.web.service import Place
+from kappasharp.app.web.session import off_loop
+from kappasharp.app.web.workers import CrewError
 from kappasharp.errors import (
     DuplicateNameError,
     InvalidValueError,
@@ -63,10 +63,10 @@ def application(place: Place, *, token: str, hosts: tuple[str, ...] | None, name
         Route(f"{one}/amend", amend, methods=["POST"]),
         Route(f"{one}/again", again, methods=["POST"]),
         Route(f"{one}/challenge", challenge, methods=["POST"]),
-        Route(f"{one}/standing", computed("standing", thinking.standing)),
-        Route(f"{one}/best", computed("best", thinking.best_view)),
-        Route(f"{one}/model", computed("model", thinking.model_view)),
-        Route(f"{one}/history", computed("history", views.history_data)),
+        Route(f"{one}/standing", computed("standing", jobs.standing)),
+        Route(f"{one}/best", computed("best", jobs.best_view)),
+        Route(f"{one}/model", computed("model", jobs.model_view)),
+        Route(f"{one}/history", computed("history", responses.history_data)),
         Route(f"{one}/card/{{option:int}}", card),
         Route(f"{one}/ahead", ahead),
         Route(f"{one}/picture/{{key}}", picture),
@@ -74,8 +74,8 @@ def application(place: Place, *, token: str, hosts: tuple[str, ...] | None, name
         Route(f"{one}/export/{{kind}}", export),
     ]
     handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
-    guard = Middleware(safety.Guard, token=token, hosts=hosts, names=names)
-    app = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=life)
+    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names)
+    app = Starlette(routes=routes, middleware=[before], exception_handlers=handlers, lifespan=life)
     app.state.place = place
     return app
 
@@ -86,7 +86,7 @@ def application(place: Place, *, token: str, hosts: tuple[str, ...] | None, name
 @cache
 def assets() -> dict[str, bytes]:
     """The page's own files, by name: what is not in here cannot be asked for."""
-    folder = files("kappasharp.app").joinpath("pages")
+    folder = files("kappasharp.app.web").joinpath("pages")
     return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
 
 
@@ -106,7 +106,7 @@ async def asset(request: Request) -> Response:
 
 def said(data: Any, status: int = 200) -> Response:
     """Plain data as an answer."""
-    return Response(views.text(data), status, media_type="application/json")
+    return Response(responses.text(data), status, media_type="application/json")
 
 
 async def refused(request: Request, error: Exception) -> Response:
@@ -116,7 +116,7 @@ async def refused(request: Request, error: Exception) -> Response:
     if isinstance(error, StalePairError):
         desk = request.app.state.place.desk(request.path_params["study"])
         current = error.current or await desk.pair(request.state.voter)
-        data["pair"] = views.pair_data(desk, current)
+        data["pair"] = responses.pair_data(desk, current)
     return said(data, status)
 
 
@@ -145,7 +145,7 @@ async def listing(request: Request) -> Response:
     return said(
         {
             "studies": found,
-            "study": None if desk is None else views.study_data(desk.study, desk.renderer),
+            "study": None if desk is None else responses.study_data(desk.study, desk.renderer),
             "renderers": list(place.renderers),
             "persons": list(PERSONS),
             "methods": [name for name, row in METHODS.items() if row.designs == PAIR],
@@ -169,21 +169,21 @@ async def rehearse(request: Request) -> Response:
     else:
         _, definition, _ = place.described(data)
     person, questions = data.get("person", "paper"), number_in(data, "questions")
-    future = place.thinkers.submit(thinking.rehearsed, definition, person, questions)
+    future = place.thinkers.submit(jobs.rehearsed, definition, person, questions)
     return said(await place.thinkers.result(future, 300.0))
 
 
 async def study(request: Request) -> Response:
     """One study."""
     desk = await desk_of(request)
-    return said(views.study_data(desk.study, desk.renderer))
+    return said(responses.study_data(desk.study, desk.renderer))
 
 
 async def pair(request: Request) -> Response:
     """The pair that waits for a voter."""
     desk = await desk_of(request)
     voter = voter_in(request, request.query_params.get("voter", events.DEFAULT_VOTER))
-    return said({"pair": views.pair_data(desk, await desk.pair(voter))})
+    return said({"pair": responses.pair_data(desk, await desk.pair(voter))})
 
 
 async def answer(request: Request) -> Response:
@@ -192,13 +192,13 @@ async def answer(request: Request) -> Response:
     voter = voter_in(request, data.get("voter"))
     given = events.answer(data.get("answer"))
     done, following = await desk.answer(voter, number_in(data, "pair"), given, seconds_in(data))
-    return said({"saved": {"event": done.event, "answer": done.answer}, "pair": views.pair_data(desk, following)})
+    return said({"saved": {"event": done.event, "answer": done.answer}, "pair": responses.pair_data(desk, following)})
 
 
 async def undo(request: Request) -> Response:
     """Take back a voter's last answer."""
     desk, data = await desk_of(request), await body(request)
-    return said({"pair": views.pair_data(desk, await desk.undo(voter_in(request, data.get("voter"))))})
+    return said({"pair": responses.pair_data(desk, await desk.undo(voter_in(request, data.get("voter"))))})
 
 
 async def amend(request: Request) -> Response:
@@ -222,7 +222,7 @@ async def challenge(request: Request) -> Response:
     """Have the best design asked against another one."""
     desk, data = await desk_of(request), await body(request)
     voter = voter_in(request, data.get("voter"))
-    best = (await desk.view("standing", thinking.standing))["best"]
+    best = (await desk.view("standing", jobs.standing))["best"]
     if best is None:
         raise InvalidValueError("There is no best design yet: answer a few pairs first.")
     rival = data.get("params") if data.get("option") is None else desk.design(number_in(data, "option"))
@@ -233,7 +233,7 @@ async def challenge(request: Request) -> Response:
     return said({"done": True})
 
 
-def computed(name: str, job: Callable[[thinking.Snapshot], dict[str, Any]]) -> Handler:
+def computed(name: str, job: Callable[[jobs.Snapshot], dict[str, Any]]) -> Handler:
     """The answer to a request for a view."""
 
     async def show(request: Request) -> Response:
@@ -247,7 +247,7 @@ def computed(name: str, job: Callable[[thinking.Snapshot], dict[str, Any]]) -> H
 
 async def card(request: Request) -> Response:
     """What kind of card an option has, once it is drawn."""
-    return said(views.card_data(*await (await desk_of(request)).card(request.path_params["option"])))
+    return said(responses.card_data(*await (await desk_of(request)).card(request.path_params["option"])))
 
 
 async def ahead(request: Request) -> Response:
@@ -275,7 +275,7 @@ async def frame(request: Request) -> Response:
     found = await _drawn(request)
     if found.kind != "html":
         raise HTTPException(404, "This option has no page.")
-    headers = {"content-security-policy": safety.FRAME_POLICY}
+    headers = {"content-security-policy": guard.FRAME_POLICY}
     return Response(found.body, media_type="text/html", headers=headers)
 
 

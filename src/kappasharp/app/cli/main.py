@@ -9,10 +9,11 @@ import click
 import torch
 from click import shell_completion
 
-from kappasharp.app import demo as demonstration
-from kappasharp.app import listing, rehearsal, report, studies, tables, terminal
-from kappasharp.app.serve import serve
-from kappasharp.app.words import in_words, say
+from kappasharp.app import report, tables
+from kappasharp.app.cli import demo as demonstration
+from kappasharp.app.cli import listing, simulate, studies, tune
+from kappasharp.app.cli.output import in_words, say
+from kappasharp.app.cli.serve import serve
 from kappasharp.study.definition import DEFAULT_METHOD, DEFAULT_PRESET
 from kappasharp.study.study import Study
 
@@ -39,8 +40,8 @@ class Later(click.Command):
 
 
 LATER = (
-    Later("run", "kappasharp.app.experiments", "lab", "Run what is missing of an EXPERIMENT (a TOML file)."),
-    Later("report", "kappasharp.app.experiments", "lab", "Write the tables and figures of a FOLDER of results."),
+    Later("run", "kappasharp.app.cli.experiments", "lab", "Run what is missing of an EXPERIMENT (a TOML file)."),
+    Later("report", "kappasharp.app.cli.experiments", "lab", "Write the tables and figures of a FOLDER of results."),
 )
 
 
@@ -52,7 +53,7 @@ def main() -> None:
     torch.set_num_threads(1)
 
 
-for command in (listing.problems, listing.methods, *studies.COMMANDS, terminal.tune, rehearsal.simulate, serve, *LATER):
+for command in (listing.problems, listing.methods, *studies.COMMANDS, tune.tune, simulate.simulate, serve, *LATER):
     main.add_command(command)
 
 

@@ -4,9 +4,9 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from kappasharp.app.desk import Desk
-from kappasharp.app.rendering import Card
-from kappasharp.app.thinking import Plain, Snapshot
+from kappasharp.app.web.jobs import Plain, Snapshot
+from kappasharp.app.web.rendering import Card
+from kappasharp.app.web.session import Desk
 from kappasharp.study import diagnosis
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, Pair

@@ -6,8 +6,8 @@ from typing import Any
 
 from starlette.requests import Request
 
-from kappasharp.app.desk import Desk, off_loop
-from kappasharp.app.place import Place
+from kappasharp.app.web.service import Place
+from kappasharp.app.web.session import Desk, off_loop
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import events
 

@@ -6,8 +6,8 @@ import time
 import click
 
 from kappasharp.app import tables
-from kappasharp.app.studies import opened, storage_option, study_argument, voter_option
-from kappasharp.app.words import in_words
+from kappasharp.app.cli.output import in_words
+from kappasharp.app.cli.studies import opened, storage_option, study_argument, voter_option
 from kappasharp.errors import InvalidValueError, StalePairError
 from kappasharp.study.history import Pair
 from kappasharp.study.study import Study

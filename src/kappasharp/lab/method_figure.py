@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kappasharp.core import comparisons, correction, kernel, laplace
 from kappasharp.lab import style
-from kappasharp.methods import surrogate
+from kappasharp.methods import fitting
 from kappasharp.methods.registry import KAPPASHARP, PRESETS
 
 # Six designs and four answers, winner first; x₅ and x₆ are close, so the prior knows most there.
@@ -48,7 +48,7 @@ def example() -> Example:
     theta = torch.tensor([LENGTHSCALE, LENGTHSCALE, OUTPUTSCALE], dtype=torch.float64).log()
     C = comparisons.incidence(pairs, len(points))
     K = kernel.covariance(model.family, points, theta, model.nugget)
-    omega = surrogate.weights(model, laplace.find_map(K, C, model.likelihood), None)
+    omega = fitting.weights(model, laplace.find_map(K, C, model.likelihood), None)
     H_lik = comparisons.laplacian(C, omega)
     H, a, _ = correction.precision(K, H_lik)
     found = correction.calibrate(H, a, KAPPASHARP.target_exponent)

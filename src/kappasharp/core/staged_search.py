@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.core import comparisons, descent, evidence, likelihood, posterior, reduced
+from kappasharp.core import comparisons, descent, evidence, likelihood, point_space, posterior
 from kappasharp.core.evidence import Evaluable, Hyperfit, Model, NegativeLogPosterior
 from kappasharp.core.posterior import Posterior
 from kappasharp.shapes import Pairs, Parameters, PerComparison, PerComparisonMask, Points
@@ -52,7 +52,7 @@ class Found(NamedTuple):
 
 def sizes(model: Model, X: Points, answers: int) -> list[int]:
     """How many answers each stage before the last sees; none where one search sees all."""
-    size = 2 * X.shape[-2] if reduced.applies(model, X, answers) else answers
+    size = 2 * X.shape[-2] if point_space.applies(model, X, answers) else answers
     found: list[int] = []
     if size > ALL_AT_ONCE:
         while size // 2 >= FEWEST:
@@ -132,8 +132,8 @@ def _polish(model: Model, answered: Answered, theta: Parameters, z: PerCompariso
     """The last stage, on all answers."""
     X, pairs, ties = answered
     H, first = before
-    if reduced.applies(model, X, z.shape[-1]):
-        data: Evaluable = reduced.Data(X, comparisons.incidence(pairs, X.shape[-2]), ties)
+    if point_space.applies(model, X, z.shape[-1]):
+        data: Evaluable = point_space.Data(X, comparisons.incidence(pairs, X.shape[-2]), ties)
         gain = GAIN_LEFT
     else:
         X = X.float()

@@ -11,7 +11,7 @@ from kappasharp.core.diagnostics import Diagnostics
 from kappasharp.core.evidence import Model
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.posterior import Posterior
-from kappasharp.methods.surrogate import Fit, hessian, posterior_weights, precision, take, weights
+from kappasharp.methods.fitting import Fit, hessian, posterior_weights, precision, take, weights
 
 WITH_COVARIANCE = (Placement.COVARIANCE, Placement.BOTH)
 WITH_MAP = (Placement.MAP, Placement.BOTH)

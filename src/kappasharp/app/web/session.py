@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from kappasharp.app import thinking
-from kappasharp.app.crew import Crew, CrewError
-from kappasharp.app.gallery import Gallery
-from kappasharp.app.rendering import Card
-from kappasharp.app.speculation import Speculation
-from kappasharp.app.thinking import Plain, Snapshot
+from kappasharp.app.web import jobs
+from kappasharp.app.web.cards import Gallery
+from kappasharp.app.web.jobs import Plain, Snapshot
+from kappasharp.app.web.rendering import Card
+from kappasharp.app.web.speculation import Speculation
+from kappasharp.app.web.workers import Crew, CrewError
 from kappasharp.errors import InvalidValueError, StalePairError, StorageError
 from kappasharp.study.events import Answer, Asked
 from kappasharp.study.history import Comparison, Pair
@@ -71,18 +71,18 @@ class Desk:
 
     async def _ask(self, voter: str, proposed: Asked | None) -> Pair:
         if proposed is None:
-            proposed = await self._propose(await off_loop(thinking.snapshot, self.study))
+            proposed = await self._propose(await off_loop(jobs.snapshot, self.study))
         return await off_loop(lambda: self.study.ask(voter, proposed=proposed))
 
     async def _propose(self, at: Snapshot) -> Asked:
         """The next pair, by a worker if one is there; the first ones take seconds to start."""
         if self.thinkers.is_warm:
             try:
-                found: Asked = await self.thinkers.result(self.thinkers.submit(thinking.next_pair, at), LIMIT)
+                found: Asked = await self.thinkers.result(self.thinkers.submit(jobs.next_pair, at), LIMIT)
             except CrewError:
-                return await off_loop(thinking.next_pair, at)
+                return await off_loop(jobs.next_pair, at)
             return found
-        return await off_loop(thinking.next_pair, at)
+        return await off_loop(jobs.next_pair, at)
 
     def _look_ahead(self, pair: Pair) -> None:
         """Begin to compute what may come after this pair, once the browser has had time to paint it."""
@@ -100,7 +100,7 @@ class Desk:
             LOG.warning("Nothing was computed ahead: %s", error)
 
     async def _look_ahead_for_all(self, pair: Pair) -> None:
-        at = await off_loop(thinking.snapshot, self.study)
+        at = await off_loop(jobs.snapshot, self.study)
         history = self.study.history
         # An answer of one voter changes what comes next for the others too.
         for voter in (pair.voter, *(one for one in self.speculation.voters() if one != pair.voter)):
@@ -113,7 +113,7 @@ class Desk:
 
     async def view(self, name: str, job: Callable[[Snapshot], Plain]) -> Plain:
         """What a job makes of the study now; computed once for the same events."""
-        at = await off_loop(thinking.snapshot, self.study)
+        at = await off_loop(jobs.snapshot, self.study)
         known = self._views.get(name)
         if known is None or known[0] != at.number or (known[1].done() and known[1].exception() is not None):
             known = (at.number, asyncio.create_task(self._compute(job, at)))

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from kappasharp.app.words import in_words
-from kappasharp.lab import conduct, engines
+from kappasharp.app.cli.output import in_words
+from kappasharp.lab import engines, execution
 from kappasharp.lab import memory as budgets
 from kappasharp.lab import report as reports
 from kappasharp.lab.jobs import Limit
@@ -35,7 +35,7 @@ def run(experiment: Path, out: Path, engine: str, workers: int | None, device: s
     with in_words():
         chosen = engines.engine(engine, device, workers)
         limit = _limit(device, **most)
-        todo = conduct.plan(experiment, out)
+        todo = execution.plan(experiment, out)
     total = todo.n_runs
     for path in todo.store.broken:
         click.echo(f"{path} could not be read; it was set aside, and its runs are run again.", err=True)
@@ -44,7 +44,7 @@ def run(experiment: Path, out: Path, engine: str, workers: int | None, device: s
     try:
         bar = click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr)
         with _stoppable(), bar, in_words():
-            for step in conduct.conduct(todo, chosen, limit):
+            for step in execution.conduct(todo, chosen, limit):
                 finished += step.runs
                 failed += [step] if step.error else []
                 bar.label = f"{finished / (time.monotonic() - begin):.1f} runs/s"
@@ -70,7 +70,7 @@ def _limit(device: str, batch: int | None, memory: str | None) -> Limit:
     return Limit(runs, None if memory is None else budgets.read(memory))
 
 
-def _conclude(todo: conduct.Plan, finished: int, failed: list[conduct.Progress]) -> None:
+def _conclude(todo: execution.Plan, finished: int, failed: list[execution.Progress]) -> None:
     for step in failed:
         block = step.block
         where = f"{block.problem}, {block.initialization}, {block.method}, {block.preset}"

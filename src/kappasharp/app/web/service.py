@@ -3,13 +3,13 @@
 import tomllib
 from typing import Any
 
-from kappasharp.app import rendering, study_file
-from kappasharp.app.crew import Crew
-from kappasharp.app.desk import Desk
-from kappasharp.app.gallery import Gallery
-from kappasharp.app.thinking import Plain
+from kappasharp.app.web import rendering
+from kappasharp.app.web.cards import Gallery
+from kappasharp.app.web.jobs import Plain
+from kappasharp.app.web.session import Desk
+from kappasharp.app.web.workers import Crew
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.study import studies
+from kappasharp.study import studies, toml_file
 from kappasharp.study.definition import DEFAULT_FIRST_PAIRS, DEFAULT_METHOD, DEFAULT_PRESET, Definition, define
 from kappasharp.study.storage import Storage
 from kappasharp.study.study import Study
@@ -91,7 +91,7 @@ class Place:
     def described(self, given: Plain) -> tuple[str, Definition, str | None]:
         """Name, definition and renderer of the study that the page describes, by a table or as TOML."""
         table = _table(given)
-        found = study_file.parse(table, "study")
+        found = toml_file.parse(table, "study")
         definition = define(
             found.space,
             seed=found.options.get("seed", 0),

@@ -9,7 +9,7 @@ from kappasharp.lab.peers import PEERS
 from kappasharp.methods.method import PAIR, Method
 from kappasharp.methods.registry import METHODS
 from kappasharp.problems.problem import Problem
-from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, problem
+from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, find_problem
 
 
 @click.group(invoke_without_command=True)
@@ -36,7 +36,7 @@ def problems(context: click.Context, everything: bool) -> None:
 def show(name: str) -> None:
     """The definition of one problem."""
     try:
-        row = problem(name)
+        row = find_problem(name)
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from error
     click.echo(f"{row.name}  (version {row.version}, {row.provenance.value})")

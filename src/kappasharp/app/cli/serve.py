@@ -11,14 +11,15 @@ from urllib.parse import urlencode
 import click
 import uvicorn
 
-from kappasharp.app import place as places
-from kappasharp.app import safety, study_file
+from kappasharp.app.cli.output import in_words, say
 from kappasharp.app.examples.registry import EXAMPLES
-from kappasharp.app.place import Place
-from kappasharp.app.server import application
-from kappasharp.app.words import in_words, say
+from kappasharp.app.web import guard
+from kappasharp.app.web import service as places
+from kappasharp.app.web.server import application
+from kappasharp.app.web.service import Place
 from kappasharp.errors import InvalidValueError, StorageError
 from kappasharp.study import studies as doors
+from kappasharp.study import toml_file
 from kappasharp.study.space import space
 from kappasharp.study.study import Study
 
@@ -47,9 +48,9 @@ def serve(study: str | None, storage: str | None, render: str | None, example: s
         place = _place(study, storage, render, example)
         listener = listen(listening["host"], listening["port"])
     host, port = listening["host"], listener.getsockname()[1]
-    token = safety.new_token()
+    token = guard.new_token()
     names = (socket.gethostname(), f"{socket.gethostname()}.local")
-    app = application(place, token=token, hosts=safety.allowed_hosts(host), names=names)
+    app = application(place, token=token, hosts=guard.allowed_hosts(host), names=names)
     link = address(host, port, token=token)
     _greet(host, link)
     if not listening["no_browser"]:
@@ -74,7 +75,7 @@ def _place(study: str | None, storage: str | None, render: str | None, example: 
         )  # fmt: skip
         place.show(made, render or chosen.renderer)
     elif study is not None and study.endswith(".toml"):
-        file = study_file.read(Path(study))
+        file = toml_file.read(Path(study))
         renderer = render or file.render
         places.check(renderer)
         made = doors.create_study(
@@ -112,17 +113,17 @@ def listen(host: str, port: int | None) -> socket.socket:
 
 def address(host: str, port: int, **query: str) -> str:
     """The link to the page."""
-    name = "127.0.0.1" if host in safety.EVERYWHERE else f"[{host}]" if ":" in host else host
+    name = "127.0.0.1" if host in guard.EVERYWHERE else f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}/?{urlencode(query)}"
 
 
 def _greet(host: str, link: str) -> None:
-    if host not in safety.LOOPBACK:
+    if host not in guard.LOOPBACK:
         say(
             "Warning: other machines can reach this page now, and what they send is not encrypted. The key in the link "
             "is still needed: give it only to people who may vote."
         )
-    if host in safety.EVERYWHERE:
+    if host in guard.EVERYWHERE:
         say(f"On another machine, put this machine's address in the place of 127.0.0.1, or {socket.gethostname()}.")
     click.echo(link)
     say("Add &voter=NAME to the link for each further voter. Ctrl-C stops the page; every answer is already stored.")

@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from kappasharp.app import report, safety, views
-from kappasharp.app.rendering import Card
-from kappasharp.app.thinking import snapshot
+from kappasharp.app import report
+from kappasharp.app.web import guard, responses
+from kappasharp.app.web.jobs import snapshot
+from kappasharp.app.web.rendering import Card
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.study.study import Study
 
@@ -44,7 +45,7 @@ KINDS: dict[str, tuple[Callable[[Study], bytes], str, str]] = {
     "options": (_exported(".csv", "options"), ".csv", "-designs"),
     "parquet": (_exported(".parquet"), ".parquet", "-answers"),
     "html": (_report, ".html", "-report"),
-    "python": (lambda study: views.python(study, snapshot(study)).encode(), ".py", ""),
+    "python": (lambda study: responses.python(study, snapshot(study)).encode(), ".py", ""),
 }
 
 
@@ -64,7 +65,7 @@ def media(card: Card, wanted: str | None) -> Response:
     """The bytes of a card, or the range of them that a player asks for."""
     # The address holds a digest of what is drawn: what it names never changes.
     headers = {
-        "content-security-policy": safety.PICTURE_POLICY,
+        "content-security-policy": guard.PICTURE_POLICY,
         "cache-control": "private, max-age=86400, immutable",
         "accept-ranges": "bytes",
     }

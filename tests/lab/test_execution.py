@@ -6,8 +6,8 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from kappasharp.lab.conduct import conduct, plan
 from kappasharp.lab.engines import Outcome
+from kappasharp.lab.execution import conduct, plan
 from kappasharp.lab.jobs import Limit
 from kappasharp.lab.run import error_rows
 from kappasharp.lab.store import StoreError

@@ -1,0 +1,66 @@
+"""Batches of runs: some taken out, put back, chosen between; in tensors and in NamedTuples of tensors alike.
+
+The runs are the first dimension of every tensor. What is no tensor (a name, a choice, None) is the same for all runs. A
+part that holds more than tensors in step has a `take` of its own, which is used.
+"""
+
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+def take(value: T, rows: Tensor) -> T:
+    """The runs at these rows (numbers, any of them more than once, or a mask)."""
+    if isinstance(value, Tensor):
+        return cast(T, value[rows] if rows.dtype is torch.bool else value.index_select(0, rows))
+    if hasattr(value, "take"):
+        return cast(T, value.take(rows))
+    return cast(T, type(value)(*(take(part, rows) for part in value))) if isinstance(value, tuple) else value
+
+
+def put(whole: T, part: T, rows: Tensor) -> T:
+    """The whole, with the runs at these rows as in the part."""
+    if isinstance(whole, Tensor):
+        out = whole.clone()
+        out[rows] = cast(Tensor, part).to(out.dtype)
+        return cast(T, out)
+    if isinstance(whole, tuple):
+        return cast(T, type(whole)(*(put(*both, rows) for both in zip(whole, cast(tuple[T], part), strict=True))))
+    return whole
+
+
+def where(mask: Tensor, yes: T, no: T) -> T:
+    """Each run from `yes` where the mask (runs,) holds, else from `no`."""
+    if isinstance(yes, Tensor):
+        return cast(T, torch.where(mask.reshape(-1, *[1] * (yes.dim() - 1)), yes, cast(Tensor, no)))
+    if isinstance(yes, tuple):
+        return cast(T, type(yes)(*(where(mask, *both) for both in zip(yes, cast(tuple[T], no), strict=True))))
+    return yes
+
+
+def apply(M: Tensor, v: Tensor) -> Tensor:
+    """M v, matrix by vector."""
+    return (M @ v.unsqueeze(-1)).squeeze(-1)
+
+
+def released(value: T, done: dict[int, Tensor] | None = None) -> T:
+    """The same value with ordinary tensors, where some were made in inference mode and could not be changed later.
+
+    One that stands in two places is copied once (`done` holds the copies).
+    """
+    done = {} if done is None else done
+    if isinstance(value, Tensor):
+        if value.is_inference() and id(value) not in done:
+            done[id(value)] = value.clone()
+        return cast(T, done.get(id(value), value))
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {part.name: released(getattr(value, part.name), done) for part in fields(value)}
+        return replace(value, **changed)
+    if isinstance(value, tuple):
+        parts = [released(part, done) for part in value]
+        return cast(T, type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts))
+    return value
