@@ -1,5 +1,6 @@
-"""A rehearsal of a study: a simulated person with a taste of their own answers a copy of it, and what is said of the best
-design stands beside what is true.
+"""A rehearsal of a study: a simulated person with a taste of their own answers a copy of it.
+
+What is said of the best design stands beside what is true.
 """
 
 from collections.abc import Callable, Iterator
