@@ -25,7 +25,8 @@ from benchmarks.scale import scale
 from benchmarks.study import study
 from kappasharp.acquisition import maximize
 from kappasharp.batches import released
-from kappasharp.core import evidence, kernel, laplace
+from kappasharp.core import comparison_space, kernel, laplace
+from kappasharp.core.comparisons import Answers
 from kappasharp.core.likelihood import Probit
 from kappasharp.methods import fitting
 from kappasharp.streams import stream
@@ -57,7 +58,7 @@ def states():
 
 def our_fit(points, pairs):
     with torch.inference_mode():
-        return fitting.fit(PRESET.model, fitting.Answers(points[None], pairs[None]))
+        return fitting.fit(PRESET.model, Answers(points[None], pairs[None]))
 
 
 def our_proposal(fitted, name, seed):
@@ -73,10 +74,10 @@ def best_of_256(fitted):
 
 
 def evidence_at(points, pairs, theta):
-    data = evidence.gather(points[None], pairs[None])
+    data = comparison_space.gather(points[None], pairs[None])
     start = torch.zeros(1, len(pairs))
     with torch.no_grad():
-        found = evidence.evaluate(PRESET.model, data, theta, start)
+        found = data.evaluate(PRESET.model, theta, start)
     return float(found.value + PRESET.model.priors.log_density(theta))
 
 

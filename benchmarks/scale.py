@@ -25,7 +25,8 @@ from pathlib import Path
 import torch
 
 import kappasharp as ks
-from kappasharp.core import comparisons, evidence, point_space
+from kappasharp.core import hyperparameters, spaces
+from kappasharp.core.comparisons import Answers
 from kappasharp.methods import fitting
 from kappasharp.streams import stream
 from kappasharp.study.events import Answered, Asked
@@ -125,13 +126,10 @@ def one_loss(count):
     model = ks.PRESETS["modern"].model
     start = model.priors.start(DIMENSIONS).unsqueeze(0)
     with torch.inference_mode():
-        ours = fitting.fit(model, fitting.Answers(X, pairs))
-        if point_space.applies(model, X, ANSWERS):
-            data = point_space.Data(X, comparisons.incidence(pairs, count), None)
-        else:
-            data = evidence.gather(X, pairs)
+        ours = fitting.fit(model, Answers(X, pairs))
+        data = spaces.choose(model, Answers(X, pairs)).gather()
         whole, seconds = timed(
-            fitting.fit_hyperparameters, model, data, [start], torch.zeros(1, ANSWERS, dtype=torch.float64)
+            hyperparameters.search_at_once, model, data, [start], torch.zeros(1, ANSWERS, dtype=torch.float64)
         )
     loss = float(whole.value - ours.hyper.value)
     return {"loss": loss, "loss_per_answer": loss / ANSWERS, "seconds": seconds, "rounds": int(whole.rounds)}

@@ -19,7 +19,7 @@ def take(value: T, rows: Tensor) -> T:
         return cast(T, value[rows] if rows.dtype is torch.bool else value.index_select(0, rows))
     if hasattr(value, "take"):
         return cast(T, value.take(rows))
-    return cast(T, type(value)(*(take(part, rows) for part in value))) if isinstance(value, tuple) else value
+    return _made(value, [take(part, rows) for part in value]) if isinstance(value, tuple) else value
 
 
 def put(whole: T, part: T, rows: Tensor) -> T:
@@ -29,7 +29,7 @@ def put(whole: T, part: T, rows: Tensor) -> T:
         out[rows] = cast(Tensor, part).to(out.dtype)
         return cast(T, out)
     if isinstance(whole, tuple):
-        return cast(T, type(whole)(*(put(*both, rows) for both in zip(whole, cast(tuple[T], part), strict=True))))
+        return _made(whole, [put(*both, rows) for both in zip(whole, cast(tuple[T], part), strict=True)])
     return whole
 
 
@@ -38,8 +38,14 @@ def where(mask: Tensor, yes: T, no: T) -> T:
     if isinstance(yes, Tensor):
         return cast(T, torch.where(mask.reshape(-1, *[1] * (yes.dim() - 1)), yes, cast(Tensor, no)))
     if isinstance(yes, tuple):
-        return cast(T, type(yes)(*(where(mask, *both) for both in zip(yes, cast(tuple[T], no), strict=True))))
+        return _made(yes, [where(mask, *both) for both in zip(yes, cast(tuple[T], no), strict=True)])
     return yes
+
+
+def _made(like: T, parts: list[T]) -> T:
+    """A tuple of these parts, of the kind that `like` is."""
+    kind = type(like)
+    return cast(T, kind(*parts) if hasattr(kind, "_fields") else tuple(parts))
 
 
 def apply(M: Tensor, v: Tensor) -> Tensor:
@@ -61,6 +67,5 @@ def released(value: T, done: dict[int, Tensor] | None = None) -> T:
         changed = {part.name: released(getattr(value, part.name), done) for part in fields(value)}
         return replace(value, **changed)
     if isinstance(value, tuple):
-        parts = [released(part, done) for part in value]
-        return cast(T, type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts))
+        return _made(value, [released(part, done) for part in value])
     return value

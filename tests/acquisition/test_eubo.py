@@ -8,7 +8,7 @@ import torch
 
 from kappasharp.acquisition import eubo
 from kappasharp.acquisition.eubo import NegativeEubo
-from kappasharp.core import comparisons, kernel, laplace, likelihood, posterior
+from kappasharp.core import comparison_space, comparisons, kernel, laplace, likelihood, posterior
 from kappasharp.core.likelihood import Probit
 from tests.reference import quadrature
 from tests.reference.data import answered
@@ -25,7 +25,7 @@ def fitted(family="rbf", runs=1, d=3, n=9, m=14):
     K, C, probit = kernel.covariance(family, X, theta, 1e-4), comparisons.incidence(pairs, n), Probit(0.5)
     found = laplace.find_map(K, C, probit)
     weights = likelihood.curvature(found.dual.z).omega / probit.scale**2
-    return posterior.Posterior(family, X, theta, found.beta, posterior.information_root(K, C, weights))
+    return posterior.Posterior(family, X, theta, found.beta, comparison_space.information_root(K, C, weights))
 
 
 def pairs_of_points(runs, k, d=3, seed=5):

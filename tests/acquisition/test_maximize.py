@@ -8,7 +8,7 @@ import torch
 
 from kappasharp.acquisition import eubo
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
-from kappasharp.core import comparisons, kernel, laplace, likelihood, posterior
+from kappasharp.core import comparison_space, comparisons, kernel, laplace, likelihood, posterior
 from kappasharp.core.likelihood import Probit
 from kappasharp.streams import stream
 from tests.reference.data import answered
@@ -23,7 +23,7 @@ def fitted(family="rbf", *, runs=RUNS, d=3, n=10, m=16, seed=0):
     K, C, probit = kernel.covariance(family, X, theta, 1e-4), comparisons.incidence(pairs, n), Probit(0.5)
     found = laplace.find_map(K, C, probit)
     weights = likelihood.curvature(found.dual.z).omega / probit.scale**2
-    return posterior.Posterior(family, X, theta, found.beta, posterior.information_root(K, C, weights))
+    return posterior.Posterior(family, X, theta, found.beta, comparison_space.information_root(K, C, weights))
 
 
 def run_of(post, run):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from kappasharp.core import laplace, likelihood
+from kappasharp.core import comparison_space, likelihood
 
 
 def exact_mean(z, variance):
@@ -22,7 +22,7 @@ def exact_mean(z, variance):
 @pytest.mark.parametrize(("prior", "z"), [(0.5, 0.3), (4.0, 1.0), (4.0, 4.0), (50.0, 9.0), (50.0, 14.0)])
 def test_one_answer_reaches_the_fixed_point_of_its_equation(prior, z):
     A = torch.tensor([[[prior]]])
-    omega = float(laplace.averaged_omega(A, torch.tensor([[z]]), 0.0))
+    omega = float(comparison_space.averaged_omega(A, torch.tensor([[z]]), 0.0))
     variance = prior / (1.0 + prior * omega)
     # 24 nodes see the step of ω at zero only coarsely when it lies two deviations out.
     assert omega == pytest.approx(exact_mean(z, variance), rel=0.15 if z > 10 else 0.03)
@@ -31,24 +31,24 @@ def test_one_answer_reaches_the_fixed_point_of_its_equation(prior, z):
 def test_a_narrow_posterior_gives_the_curvature_at_the_map():
     A = 1e-8 * torch.eye(3).expand(1, 3, 3)
     z = torch.tensor([[-1.0, 0.0, 2.0]])
-    assert torch.allclose(laplace.averaged_omega(A, z, 0.0), likelihood.sites(z).omega, rtol=1e-6)
+    assert torch.allclose(comparison_space.averaged_omega(A, z, 0.0), likelihood.sites(z).omega, rtol=1e-6)
 
 
 def test_an_expected_answer_still_informs_where_the_posterior_reaches_across():
     A, z = torch.tensor([[[72.0]]]), torch.tensor([[14.0]])
     plain = float(likelihood.sites(z).omega)
     assert plain < 1e-30
-    assert float(laplace.averaged_omega(A, z, 0.0)) > 1e-3
+    assert float(comparison_space.averaged_omega(A, z, 0.0)) > 1e-3
 
 
 def test_ties_and_batches_are_averaged_like_single_answers():
     A = torch.diag_embed(torch.tensor([[3.0, 8.0], [20.0, 1.0]]))
     z = torch.tensor([[0.5, 2.0], [6.0, -1.0]])
     ties = torch.tensor([[True, False], [False, True]])
-    together = laplace.averaged_omega(A, z, 0.7, ties)
+    together = comparison_space.averaged_omega(A, z, 0.7, ties)
     for run in range(2):
         for place in range(2):
-            alone = laplace.averaged_omega(
+            alone = comparison_space.averaged_omega(
                 A[run, place, place].reshape(1, 1, 1), z[run, place].reshape(1, 1), 0.7, ties[run, place].reshape(1, 1)
             )
             assert float(alone) == pytest.approx(float(together[run, place]), rel=1e-9)

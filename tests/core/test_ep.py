@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import comparisons, ep, laplace, posterior
+from kappasharp.core import comparison_space, comparisons, ep, laplace
 from kappasharp.core.likelihood import Probit
 from tests.reference import dense, moments
 from tests.reference.data import answered
@@ -93,7 +93,7 @@ def test_choix_finds_the_same(prior_variance, monkeypatch):
     C = comparisons.incidence(torch.tensor(pairs), 6)
     found = ep.solve(comparisons.congruence(C, K) / probit.scale**2, 0.0)
     f = K @ comparisons.transpose(C, found.alpha) / probit.scale
-    root = posterior.information_root(K, C, found.tau / probit.scale**2)
+    root = comparison_space.information_root(K, C, found.tau / probit.scale**2)
     assert np.allclose(f.numpy(), mean, rtol=0.0, atol=1e-6)
     assert np.allclose((K - K @ root @ root.mT @ K).numpy(), cov, rtol=0.0, atol=1e-6)
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from kappasharp.core import descent, evidence
+from kappasharp.batches import take
+from kappasharp.core import comparison_space, descent, evidence, hyperparameters
 from kappasharp.core.evidence import Model
 from kappasharp.core.kernel import PRIORS, Gamma, Priors
 from kappasharp.core.likelihood import Probit
@@ -37,8 +38,8 @@ def case(name):
 
 def ours(model, data, theta):
     ties = torch.as_tensor(data.is_tie) if model.likelihood.threshold else None
-    gathered = evidence.gather(torch.as_tensor(data.X), torch.as_tensor(data.pairs), ties)
-    return evidence.evaluate(model, gathered, theta, torch.zeros(len(data.pairs)))
+    gathered = comparison_space.gather(torch.as_tensor(data.X), torch.as_tensor(data.pairs), ties)
+    return gathered.evaluate(model, theta, torch.zeros(len(data.pairs)))
 
 
 def twin(model, data, theta):
@@ -124,9 +125,9 @@ def test_the_order_of_the_answers_and_the_names_of_the_points_leave_the_evidence
 def test_the_start_of_the_map_search_leaves_the_evidence():
     data, noise, _, theta = case("strong signal")
     model = model_of("rbf", noise)
-    gathered = evidence.gather(torch.as_tensor(data.X), torch.as_tensor(data.pairs))
-    cold = evidence.evaluate(model, gathered, theta, torch.zeros(14))
-    warm = evidence.evaluate(model, gathered, theta, cold.z + 0.5)
+    gathered = comparison_space.gather(torch.as_tensor(data.X), torch.as_tensor(data.pairs))
+    cold = gathered.evaluate(model, theta, torch.zeros(14))
+    warm = gathered.evaluate(model, theta, cold.z + 0.5)
     # The certificate allows 1.5e-8 in α, which A, here of size 200, turns into up to 3e-6 in z.
     assert float(warm.value) == pytest.approx(float(cold.value), abs=1e-6)
     assert torch.allclose(warm.gradient, cold.gradient, rtol=1e-5, atol=1e-6)
@@ -137,8 +138,8 @@ def test_single_precision_keeps_four_digits():
     model = model_of("rbf", noise, threshold, nugget=1e-3)
     double = ours(model, data, theta)
     ties = torch.as_tensor(data.is_tie)
-    gathered = evidence.gather(torch.as_tensor(data.X).float(), torch.as_tensor(data.pairs), ties)
-    single = evidence.evaluate(model, gathered, theta.float(), torch.zeros(20, dtype=torch.float32))
+    gathered = comparison_space.gather(torch.as_tensor(data.X).float(), torch.as_tensor(data.pairs), ties)
+    single = gathered.evaluate(model, theta.float(), torch.zeros(20, dtype=torch.float32))
     assert float(single.value) == pytest.approx(float(double.value), rel=1e-4)
     assert torch.allclose(single.gradient.double(), double.gradient, rtol=1e-2, atol=5e-3)
 
@@ -150,12 +151,12 @@ def batch_of(runs, n=10, m=16, d=2, seed=100):
     """Data of several runs of equal shape, and the start of their fit."""
     data = [answered(seed + run, n, m, d) for run in range(runs)]
     X, pairs = (torch.as_tensor(np.stack([part[i] for part in data])) for i in (0, 1))
-    return data, evidence.gather(X, pairs), torch.zeros(runs, m)
+    return data, comparison_space.gather(X, pairs), torch.zeros(runs, m)
 
 
 def fit(model, gathered, z):
     theta = model.priors.start(gathered.E.shape[-1]).expand(len(z), -1)
-    return evidence.maximize(model, gathered, theta, z)
+    return hyperparameters.maximize(model, gathered, theta, z)
 
 
 @pytest.fixture
@@ -182,7 +183,7 @@ def test_the_gradient_is_small_at_the_optimum_and_the_bounds_hold(name):
 def test_an_output_scale_that_wants_out_of_its_box_ends_on_its_wall():
     """Answers without noise want ever more signal: the box's upper end is where the evidence stops."""
     data = answered(4, 10, 30, 2, noise=0.0)
-    gathered = evidence.gather(torch.as_tensor(data.X)[None], torch.as_tensor(data.pairs)[None])
+    gathered = comparison_space.gather(torch.as_tensor(data.X)[None], torch.as_tensor(data.pairs)[None])
     model = model_of("rbf", 1.0, priors="botorch_0_6")
     found = fit(model, gathered, torch.zeros(1, 30))
     assert bool(found.converged.all())
@@ -224,7 +225,7 @@ def test_a_batch_equals_its_runs_one_by_one():
     _, gathered, z = batch_of(9)
     together = fit(model, gathered, z)
     for run in range(9):
-        alone = fit(model, evidence.take(gathered, torch.tensor([run])), z[:1])
+        alone = fit(model, take(gathered, torch.tensor([run])), z[:1])
         assert torch.allclose(together.theta[run], alone.theta[0], rtol=0.0, atol=1e-6), f"run {run}"
         assert float(together.value[run]) == pytest.approx(float(alone.value[0]), abs=1e-6)
 
@@ -245,7 +246,7 @@ def test_dropping_finished_rows_changes_no_result(monkeypatch):
 def test_a_run_whose_evidence_is_not_a_number_is_reported_and_stops_no_other():
     model = model_of("rbf", 1.0)
     _, gathered, z = batch_of(3)
-    healthy = fit(model, evidence.take(gathered, torch.tensor([0])), z[:1])
+    healthy = fit(model, take(gathered, torch.tensor([0])), z[:1])
     gathered.E[1] = torch.nan
     gathered.signed[1] = torch.nan
     found = fit(model, gathered, z)
@@ -257,7 +258,7 @@ def test_the_search_never_ends_where_the_map_has_no_certificate(monkeypatch):
     """Every MAP beyond an output scale of 1.5 is declared unproved, though the evidence goes on rising there."""
     model = model_of("rbf", 1.0)
     data = answered(4, 10, 30, 2, noise=0.0)
-    gathered = evidence.gather(torch.as_tensor(data.X)[None], torch.as_tensor(data.pairs)[None])
+    gathered = comparison_space.gather(torch.as_tensor(data.X)[None], torch.as_tensor(data.pairs)[None])
     free = fit(model, gathered, torch.zeros(1, 30))
     assert float(free.theta[0, -1]) > math.log(2.0)
     evaluate = evidence.evaluate
@@ -286,8 +287,8 @@ def test_a_strong_prior_wins():
 
 def test_taking_rows_may_repeat_them():
     _, gathered, _ = batch_of(3)
-    part = evidence.take(gathered, torch.tensor([2, 0, 2]))
+    part = take(gathered, torch.tensor([2, 0, 2]))
     model, theta = model_of("rbf", 1.0), torch.zeros(3, 3)
-    values = evidence.evaluate(model, part, theta, torch.zeros(3, 16)).value
-    whole = evidence.evaluate(model, gathered, theta, torch.zeros(3, 16)).value
+    values = part.evaluate(model, theta, torch.zeros(3, 16)).value
+    whole = gathered.evaluate(model, theta, torch.zeros(3, 16)).value
     assert torch.allclose(values, whole[[2, 0, 2]], rtol=0.0, atol=1e-10)

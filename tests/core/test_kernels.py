@@ -4,7 +4,10 @@ import pytest
 import torch
 
 from kappasharp.acquisition import eubo, maximize
-from kappasharp.core import descent, evidence, kernel, laplace
+from kappasharp.batches import take
+from kappasharp.core import comparison_space, descent, evidence, hyperparameters, kernel, laplace
+from kappasharp.core.comparison_space import EndPoints
+from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.core.likelihood import Probit
 from kappasharp.kernels import eubo as kernels_eubo
@@ -35,13 +38,13 @@ def search_task(runs, m, d, model, n=None):
     X, pairs = data(runs, max(n or 2 * m, 2), m, d)
     theta = model.priors.start(d).repeat(runs, 1)
     theta[1::2] += torch.linspace(-0.7, 0.7, d + 1)
-    return model, evidence.gather(X, pairs), theta, torch.zeros(runs, m)
+    return model, comparison_space.gather(X, pairs), theta, torch.zeros(runs, m)
 
 
 def each_alone(model, gathered, theta, z):
     """Torch's search, every row in a batch of its own: in company its MAPs take as many steps as the slowest needs."""
     rows = [torch.tensor([i]) for i in range(len(z))]
-    found = [evidence.maximize(model, evidence.take(gathered, i), theta[i], z[i]) for i in rows]
+    found = [hyperparameters.maximize(model, take(gathered, i), theta[i], z[i]) for i in rows]
     best = evidence.Hyperfit(*(torch.cat(part) for part in zip(*found, strict=True)))
     return descent.of_kernel(best.theta, -best.value, -best.gradient, best.converged, best.rounds)
 
@@ -57,7 +60,7 @@ def assert_same(got, expected, tolerance):
 def posterior_task(runs, starts, m, d, family="rbf", anchored=False):
     model = Model(family, 1e-6, Probit(), kernel.PRIORS["botorch_0_18"])
     X, pairs = data(runs, 2 * m, m, d)
-    prepared = eubo.prepare(fitting.fit(model, fitting.Answers(X, pairs)).posterior)
+    prepared = eubo.prepare(fitting.fit(model, Answers(X, pairs)).posterior)
     start = torch.rand(runs, starts, d if anchored else 2 * d, generator=torch.Generator().manual_seed(m))
     return prepared, start, X[:, 0].contiguous() if anchored else None
 
@@ -75,7 +78,7 @@ def ascend(prepared, start, variant, anchor, box=None):
 @pytest.mark.parametrize(("prior", "nugget"), [("botorch_0_18", 1e-6), ("dimension_scaled", 1e-4)])
 def test_search(m, d, prior, nugget):
     task = search_task(4, m, d, Model("rbf", nugget, Probit(), kernel.PRIORS[prior]))
-    got = evidence.fused_search(*task, execute=twin.Twin(warps=1))
+    got = hyperparameters.fused_search(*task, execute=twin.Twin(warps=1))
     assert_same(got, each_alone(*task), 1e-8)
 
 
@@ -83,7 +86,7 @@ def test_search(m, d, prior, nugget):
 def test_search_with_shared_points_margin_and_matern():
     model = Model("matern52", 1e-4, Probit(noise=0.5, threshold=0.1), kernel.PRIORS["botorch_0_6"])
     task = search_task(4, 20, 3, model, n=7)
-    got = evidence.fused_search(*task, execute=twin.Twin(warps=1))
+    got = hyperparameters.fused_search(*task, execute=twin.Twin(warps=1))
     assert_same(got, each_alone(*task), 1e-8)
 
 
@@ -91,7 +94,7 @@ def test_search_with_shared_points_margin_and_matern():
 def test_search_where_plain_steps_do_not_settle(monkeypatch):
     monkeypatch.setattr(laplace, "PLAIN_ITERATIONS", 2)
     task = search_task(4, 20, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
-    got = evidence.fused_search(*task, execute=twin.Twin(warps=1))
+    got = hyperparameters.fused_search(*task, execute=twin.Twin(warps=1))
     assert_same(got, each_alone(*task), 1e-8)
 
 
@@ -100,7 +103,7 @@ def test_search_without_a_certificate_says_so(monkeypatch):
     monkeypatch.setattr(laplace, "PLAIN_ITERATIONS", 1)
     monkeypatch.setattr(laplace, "DAMPED_ITERATIONS", 1)
     task = search_task(2, 8, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
-    got, expected = evidence.fused_search(*task, execute=twin.Twin(warps=1)), each_alone(*task)
+    got, expected = hyperparameters.fused_search(*task, execute=twin.Twin(warps=1)), each_alone(*task)
     assert torch.equal(got.rounds, expected.rounds) and torch.allclose(got.x, expected.x)
     assert bool(got.value.isposinf().all()) and not got.converged.any()
 
@@ -111,7 +114,7 @@ def test_search_by_several_threads(lanes):
     """Missing barriers show as other numbers; a block of four warps, and one of two."""
     for m in (10, 35):
         task = search_task(2, m, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
-        got = evidence.fused_search(*task, execute=twin.Twin(lanes))
+        got = hyperparameters.fused_search(*task, execute=twin.Twin(lanes))
         assert_same(got, each_alone(*task), 1e-8)
 
 
@@ -151,7 +154,7 @@ def test_ascent_in_shares():
 def test_why_torch_does_the_work(monkeypatch):
     task = search_task(2, 3, 1, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
     monkeypatch.setattr(launch, "taken", launch.Counter())
-    assert evidence.fused_search(*task) is None
+    assert hyperparameters.fused_search(*task) is None
     assert launch.taken == {("evidence", "not on a CUDA device"): 1}
 
 
@@ -159,13 +162,13 @@ def test_why_torch_does_the_work(monkeypatch):
 def test_on_a_device(monkeypatch):
     """The contract there: one launch finds what torch finds on the device, and the switch turns it off."""
     model, gathered, theta, z = search_task(8, 40, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
-    task = (model, evidence.Data(*(part.cuda() for part in gathered[:3]), None), theta.cuda(), z.cuda())
+    task = (model, EndPoints(*(part.cuda() for part in gathered[:3]), None), theta.cuda(), z.cuda())
     monkeypatch.setattr(launch, "taken", launch.Counter())
-    got = evidence.fused_search(*task)
+    got = hyperparameters.fused_search(*task)
     assert got is not None and launch.taken == {("evidence", "kernel"): 1}
     assert_same(descent.Descent(*(part.cpu() for part in got)), each_alone(model, gathered, theta, z), 1e-7)
     monkeypatch.setenv(launch.SWITCH, "0")
-    assert evidence.fused_search(*task) is None
+    assert hyperparameters.fused_search(*task) is None
 
 
 @on_device

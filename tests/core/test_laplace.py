@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import comparisons, laplace, likelihood, metric
+from kappasharp.core import comparisons, laplace, likelihood
 from kappasharp.core.likelihood import Probit, Sites
 from tests.reference import dense
 from tests.reference.data import answered
@@ -199,7 +199,7 @@ def test_with_gaussian_sites_the_map_is_the_closed_form(monkeypatch):
         gain = K_r @ twin.C.T @ np.linalg.inv(twin.C @ K_r @ twin.C.T + twin.scale**2 * np.eye(14))
         assert int(fit.dual.iterations) == 1
         assert np.allclose(fit.f.numpy(), gain @ (twin.scale * y.numpy()), rtol=0.0, atol=1e-10)
-    bent = metric.find_map(K, C, probit, metric_r=torch.full((9,), 0.1))
+    bent = laplace.find_map_by_bent_steps(K, C, probit, metric_r=torch.full((9,), 0.1))
     plain = laplace.find_map(K, C, probit)
     assert bool(bent.dual.converged)
     assert torch.allclose(bent.f, plain.f, rtol=0.0, atol=1e-6)
@@ -232,7 +232,7 @@ def test_a_search_cut_short_says_so(monkeypatch):
     assert not bool(fit.dual.converged)
     assert float(fit.dual.gradient_norm) > laplace.tolerance(torch.float64)
     monkeypatch.setattr(metric, "METRIC_ITERATIONS", 2)
-    bent = metric.find_map(K, C, probit, metric_r=torch.ones(15))
+    bent = laplace.find_map_by_bent_steps(K, C, probit, metric_r=torch.ones(15))
     assert not bool(bent.dual.converged)
     expected = dense.find_map(twin)
     assert np.abs(bent.f.numpy() - expected).max() > 1e-3
@@ -297,7 +297,9 @@ def test_a_run_that_needs_damping_leaves_the_others_alone(monkeypatch):
 def test_the_metric_bends_the_path_not_the_goal(strength, threshold):
     K, C, probit, twin = case(9, 14, 2, 0.5, threshold=threshold)
     plain = laplace.find_map(K, C, probit, ties=ties_of(twin))
-    bent = metric.find_map(K, C, probit, metric_r=strength * torch.linspace(0.0, 1.0, 9), ties=ties_of(twin))
+    bent = laplace.find_map_by_bent_steps(
+        K, C, probit, metric_r=strength * torch.linspace(0.0, 1.0, 9), ties=ties_of(twin)
+    )
     assert bool(bent.dual.converged)
     assert torch.allclose(bent.f, plain.f, rtol=0.0, atol=1e-5)
     assert torch.allclose(K @ bent.beta, bent.f, rtol=0.0, atol=1e-9)
@@ -307,7 +309,7 @@ def test_the_metrics_certificate_holds_run_by_run(monkeypatch):
     """A metric that dwarfs the Hessian is still on its way when the iterations end, and only that run says so."""
     K, C, probit, _ = case(9, 14, 2, 0.5)
     monkeypatch.setattr(metric, "METRIC_ITERATIONS", 100)
-    both = metric.find_map(
+    both = laplace.find_map_by_bent_steps(
         K.repeat(2, 1, 1),
         comparisons.incidence(C.pairs.repeat(2, 1, 1), 9),
         probit,

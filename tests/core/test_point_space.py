@@ -3,10 +3,13 @@
 import pytest
 import torch
 
-from kappasharp.core import comparisons, evidence, kernel, laplace, point_space, posterior
+from kappasharp.batches import take
+from kappasharp.core import comparison_space, comparisons, kernel, laplace, point_space, spaces
+from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.core.kernel import PRIORS
 from kappasharp.core.likelihood import Probit
+from kappasharp.core.point_space import PointSpace
 from tests.reference.data import answered
 
 # (n, m, d), noise, threshold, nugget, θ.
@@ -33,8 +36,8 @@ def case(name, family):
 def test_value_gradient_and_map_are_those_of_comparison_space(name, family):
     model, X, pairs, ties, theta = case(name, family)
     start = torch.zeros(pairs.shape[:-1])
-    wide = evidence.evaluate(model, evidence.gather(X, pairs, ties), theta, start)
-    small = point_space.Data(X, comparisons.incidence(pairs, X.shape[-2]), ties).evaluate(model, theta, start)
+    wide = comparison_space.gather(X, pairs, ties).evaluate(model, theta, start)
+    small = PointSpace(X, comparisons.incidence(pairs, X.shape[-2]), ties).evaluate(model, theta, start)
     assert bool(wide.converged) and bool(small.converged)
     assert torch.allclose(small.z, wide.z, rtol=1e-6, atol=1e-7)
     assert float(small.value) == pytest.approx(float(wide.value), abs=1e-7)
@@ -52,11 +55,11 @@ def test_the_posterior_is_that_of_comparison_space(name):
     assert torch.allclose(small.map.f, wide.f, rtol=1e-6, atol=1e-7)
     assert torch.allclose(small.map.beta, wide.beta, rtol=1e-6, atol=1e-6)
     A = comparisons.congruence(C, K) / model.likelihood.scale**2
-    omega = laplace.averaged_omega(A, wide.dual.z, model.likelihood.margin, ties)
+    omega = comparison_space.averaged_omega(A, wide.dual.z, model.likelihood.margin, ties)
     twin = point_space.averaged_omega(torch.linalg.cholesky(K), C, model.likelihood, wide.dual.z, ties)
     assert torch.allclose(twin, omega, rtol=1e-6, atol=1e-12)
     weights = omega / model.likelihood.scale**2
-    root = posterior.information_root(K, C, weights)
+    root = comparison_space.information_root(K, C, weights)
     assert small.root.shape[-1] == X.shape[-2] < root.shape[-1]
     assert torch.allclose(small.root @ small.root.mT, root @ root.mT, rtol=1e-6, atol=1e-7 * float(weights.max()))
 
@@ -66,17 +69,33 @@ def test_runs_of_a_batch_are_computed_alike_and_can_be_taken():
     model, _, _, _, theta = both[0]
     X, pairs = (torch.cat([one[part] for one in both]) for part in (1, 2))
     X[1] = X[1].flip(-1)
-    data = point_space.Data(X, comparisons.incidence(pairs, X.shape[-2]), None)
+    data = PointSpace(X, comparisons.incidence(pairs, X.shape[-2]), None)
     found = data.evaluate(model, theta.expand(2, -1), torch.zeros(2, pairs.shape[1]))
     for run in (0, 1):
-        alone = data.take(torch.tensor([run])).evaluate(model, theta, torch.zeros(1, pairs.shape[1]))
+        alone = take(data, torch.tensor([run])).evaluate(model, theta, torch.zeros(1, pairs.shape[1]))
         assert torch.allclose(alone.value, found.value[run])
         assert torch.allclose(alone.gradient[0], found.gradient[run], rtol=1e-8, atol=1e-10)
 
 
+def test_every_run_has_its_own_count_of_steps():
+    parts = [case(name, "rbf") for name in ("many answers", "many answers")]
+    model, X, pairs, _, theta = parts[0]
+    C = comparisons.incidence(pairs.expand(2, -1, -1), X.shape[-2])
+    easy, hard = (kernel.covariance("rbf", X, theta + change, model.nugget) for change in (-4.0, 0.0))
+    easy = easy * 1e-3
+    start = torch.zeros(2, pairs.shape[1])
+    both = point_space.solve(torch.linalg.cholesky(torch.cat([easy, hard])), C, model.likelihood, start)
+    for run, K in enumerate((easy, hard)):
+        own = comparisons.incidence(pairs, X.shape[-2])
+        alone = point_space.solve(torch.linalg.cholesky(K), own, model.likelihood, start[:1])
+        assert both.iterations[run] == alone.iterations[0]
+        assert torch.allclose(both.z[run], alone.z[0], rtol=1e-12, atol=1e-12)
+    assert both.iterations[0] < both.iterations[1]
+
+
 def test_a_map_that_plain_steps_do_not_reach_is_damped(monkeypatch):
     model, X, pairs, _, theta = case("strong signal", "rbf")
-    data = point_space.Data(X, comparisons.incidence(pairs, X.shape[-2]), None)
+    data = PointSpace(X, comparisons.incidence(pairs, X.shape[-2]), None)
     plain = data.evaluate(model, theta, torch.zeros(pairs.shape[:-1]))
     monkeypatch.setattr(laplace, "PLAIN_ITERATIONS", 1)
     damped = data.evaluate(model, theta, torch.zeros(pairs.shape[:-1]))
@@ -96,4 +115,5 @@ def test_a_map_that_plain_steps_do_not_reach_is_damped(monkeypatch):
 )
 def test_it_is_used_where_it_is_cheaper_and_safe(n, m, nugget, dtype, wanted):
     model = Model("rbf", nugget, Probit(), PRIORS["botorch_0_18"])
-    assert point_space.applies(model, torch.zeros(1, n, 2, dtype=dtype), m) is wanted
+    answers = Answers(torch.zeros(1, n, 2, dtype=dtype), torch.zeros(1, m, 2, dtype=torch.long))
+    assert isinstance(spaces.choose(model, answers), PointSpace) is wanted

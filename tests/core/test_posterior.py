@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import comparisons, laplace, likelihood, posterior
+from kappasharp.core import comparison_space, comparisons, laplace, likelihood, posterior
 from kappasharp.core.likelihood import Probit
 from tests.reference import dense
 from tests.reference.data import answered
@@ -27,7 +27,7 @@ def case(family, correction, m=11):
     r_ours = None if r is None else torch.as_tensor(r)
     fit = laplace.find_map(torch.as_tensor(K), C, probit, r=r_ours)
     weights = likelihood.curvature(fit.dual.z).omega / probit.scale**2
-    root = posterior.information_root(torch.as_tensor(K), C, weights, r_ours)
+    root = comparison_space.information_root(torch.as_tensor(K), C, weights, r_ours)
     fitted = posterior.Posterior(family, torch.as_tensor(data.X), THETA, fit.beta, root)
     f = dense.find_map(twin)
 
@@ -119,7 +119,7 @@ def test_a_correction_in_the_covariance_lowers_it_everywhere():
     K = torch.as_tensor(twin.K)
     C = comparisons.incidence(torch.as_tensor(answered(2, 8, 11, 2).pairs), 8)
     weights = torch.as_tensor(dense.weights(twin, f))
-    roots = [posterior.information_root(K, C, weights, r) for r in (None, torch.zeros(8), torch.full((8,), 0.5))]
+    roots = [comparison_space.information_root(K, C, weights, r) for r in (None, torch.zeros(8), torch.full((8,), 0.5))]
     plain, zero, more = (posterior.joint(fitted._replace(root=root), torch.as_tensor(NEW))[1] for root in roots)
     assert torch.allclose(plain, zero, rtol=0.0, atol=1e-13)
     assert float(torch.linalg.eigvalsh(plain - more)[0]) >= -1e-12
@@ -130,7 +130,7 @@ def test_without_answers_the_posterior_is_the_prior():
     X = torch.as_tensor(NEW)
     C = comparisons.incidence(torch.empty(0, 2).long(), 7)
     K = torch.as_tensor(dense.prior_covariance("rbf", NEW, LENGTHSCALE, OUTPUTSCALE, NUGGET))
-    root = posterior.information_root(K, C, torch.empty(0))
+    root = comparison_space.information_root(K, C, torch.empty(0))
     mean, cov = posterior.joint(posterior.Posterior("rbf", X, THETA, torch.zeros(7), root), X + 0.01)
     assert torch.equal(mean, torch.zeros(7))
     assert np.allclose(cov.numpy(), dense.kernel("rbf", NEW, NEW, LENGTHSCALE, OUTPUTSCALE), rtol=0.0, atol=1e-12)

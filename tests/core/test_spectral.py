@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from kappasharp.core import comparisons, kernel, laplace, likelihood, spectral
+from kappasharp.core.comparisons import Answers
 from kappasharp.core.likelihood import Probit
 from kappasharp.methods import correcting, fitting
 from kappasharp.methods.registry import METHODS, find_preset
@@ -113,7 +114,7 @@ def shift(method, nugget):
     X[:, 12:] = X[:, :12] + 1e-3
     model = replace(find_preset("modern"), nugget=nugget).model
     theta = torch.tensor([[0.5, 0.5, 0.5, 0.5, 10.0]], dtype=torch.float64).log()
-    fit = fitting.fit(model, fitting.Answers(X, torch.as_tensor(found.pairs)[None]), theta=theta, cold=False)
+    fit = fitting.fit(model, Answers(X, torch.as_tensor(found.pairs)[None]), theta=theta, cold=False)
     K = kernel.covariance("rbf", X, theta, nugget)
     plain = laplace.find_map(K, fit.C, PROBIT)
     fit = fit._replace(K=K, map=plain, hyper=fit.hyper._replace(theta=theta))

@@ -222,3 +222,10 @@ def test_several_designs_are_refused_on_a_lattice():
     state = replace(ks.init([[0.1], [0.9]], [[0, 1]], method="best_of_3"), lattice=Lattice((Group((0,), levels),)))
     with pytest.raises(InvalidValueError, match="whole numbers or choices, but got 3"):
         ks.ask(state)
+
+
+@pytest.mark.parametrize("method", list(ks.METHODS))
+def test_every_method_can_be_fitted_without_an_answer(method):
+    found = ks.fit([[0.1, 0.2], [0.8, 0.4]], [], method=method)
+    assert found.status == ("ok",)
+    assert torch.equal(found.utility, torch.zeros(2, dtype=torch.float64))

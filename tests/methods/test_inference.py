@@ -9,6 +9,7 @@ import torch
 import kappasharp as ks
 from kappasharp.acquisition import improvement
 from kappasharp.core import ep, posterior
+from kappasharp.core.comparisons import Answers
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import fitting, inference
 from kappasharp.methods.method import Acquisition, Inference, Query
@@ -20,7 +21,7 @@ METHODS = ["ep_ei", "gibbs_ei"]
 def inferred(state):
     """The posterior that the first question of this state is chosen by."""
     model = state.preset.model
-    fit = fitting.fit(model, fitting.Answers(state.points, state.comparisons, state.ties))
+    fit = fitting.fit(model, Answers(state.points, state.comparisons, state.ties))
     return inference.infer(state.method.inference, model, fit, state.seeds, 1).posterior
 
 

@@ -4,17 +4,17 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.core import point_space, posterior, staged_search
+from kappasharp.core import hyperparameters, posterior, spaces
 from tests.reference.data import answered
 
 
 @pytest.fixture
 def few_designs(monkeypatch):
-    """Ten designs, forty answers, computed on the larger matrices unless `reduced` is told to begin early."""
+    """Ten designs, forty answers, computed on the larger matrices unless point space is told to begin early."""
     data = answered(0, 10, 40, 2)
 
     def fit(method, *, early):
-        monkeypatch.setattr(point_space, "FEWEST_ANSWERS", 20 if early else 1000)
+        monkeypatch.setattr(spaces, "FEWEST_ANSWERS", 20 if early else 1000)
         return ks.fit(data.X, data.pairs, method=method, preset="modern")
 
     return fit
@@ -33,9 +33,9 @@ def test_point_space_gives_every_method_the_same_model(few_designs, method):
 @pytest.mark.parametrize("method", ["baseline", "static", "cov_only"])
 @pytest.mark.parametrize("count", [12, 80])
 def test_a_long_run_is_asked_and_told_like_any_other(monkeypatch, method, count):
-    monkeypatch.setattr(staged_search, "ALL_AT_ONCE", 20)
-    monkeypatch.setattr(staged_search, "FEWEST", 5)
-    monkeypatch.setattr(point_space, "FEWEST_ANSWERS", 20)
+    monkeypatch.setattr(hyperparameters, "ALL_AT_ONCE", 20)
+    monkeypatch.setattr(hyperparameters, "FEWEST", 5)
+    monkeypatch.setattr(spaces, "FEWEST_ANSWERS", 20)
     data = answered(0, count, 40, 2)
     state = ks.init(data.X, data.pairs, method=method)
     for _ in range(2):

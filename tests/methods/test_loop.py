@@ -11,6 +11,7 @@ from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.batches import released
 from kappasharp.core import activation, comparisons, posterior, spectral
 from kappasharp.core.activation import Gate, Rule
+from kappasharp.core.comparisons import Answers
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import correcting, fitting, loop
 from kappasharp.methods.asking import NEW
@@ -116,7 +117,7 @@ def test_the_moving_average_follows_its_equation():
 def test_an_open_gate_shifts_the_map_only_and_a_closed_one_nothing():
     state = replace(start(2, "static", "paper"), step=9)
     model = state.preset.model
-    answers = fitting.Answers(state.points, state.comparisons)
+    answers = Answers(state.points, state.comparisons)
     plain = fitting.fit(model, answers)
     choice = state.method.correction
     closed = correcting.correct(model, plain, choice, torch.tensor([False, False]))
@@ -132,7 +133,7 @@ def test_an_open_gate_shifts_the_map_only_and_a_closed_one_nothing():
 def test_metric_only_ends_at_the_plain_map():
     state = start(2, "metric_only", "paper")
     model, choice = state.preset.model, state.method.correction
-    plain = fitting.fit(model, fitting.Answers(state.points, state.comparisons))
+    plain = fitting.fit(model, Answers(state.points, state.comparisons))
     found = correcting.correct(model, plain, choice, torch.tensor([True, True]))
     assert bool(found.map.dual.converged.all())
     assert torch.allclose(found.map.f, plain.map.f, atol=1e-5)
@@ -141,7 +142,7 @@ def test_metric_only_ends_at_the_plain_map():
 def test_cov_only_keeps_the_map_and_tightens_every_contrast():
     state = start(1, "cov_only", "paper")
     model, choice = state.preset.model, state.method.correction
-    plain = fitting.fit(model, fitting.Answers(state.points, state.comparisons))
+    plain = fitting.fit(model, Answers(state.points, state.comparisons))
     found = correcting.correct(model, plain, choice, torch.tensor([True]))
     assert torch.equal(found.posterior.beta, plain.posterior.beta)
     X, Y = torch.rand(1, 40, 2), torch.rand(1, 40, 2)
@@ -155,7 +156,7 @@ def test_jitter_and_diagonal_spread_the_calibrated_strength_evenly():
     corrections = {}
     for name in ("static", "diagonal", "jitter"):
         model = state.preset.model
-        plain = fitting.fit(model, fitting.Answers(state.points, state.comparisons))
+        plain = fitting.fit(model, Answers(state.points, state.comparisons))
         corrections[name] = correcting.correct(model, plain, ks.METHODS[name].correction, torch.tensor([True]))
     r = corrections["static"].correction
     assert torch.allclose(corrections["jitter"].correction, r.mean().expand_as(r))
@@ -221,7 +222,7 @@ def test_a_validated_gate_opens_exactly_where_the_correction_predicts_answers_le
     model, choice = state.preset.model, state.method.correction
     everywhere = torch.ones(6, dtype=torch.bool)
     with torch.inference_mode():
-        plain = fitting.fit(model, fitting.Answers(state.points, state.comparisons))
+        plain = fitting.fit(model, Answers(state.points, state.comparisons))
         always = correcting.correct(model, plain, choice, everywhere)
         found = correcting.correct(model, plain, choice, everywhere, validated=True)
         A = comparisons.congruence(plain.C, plain.K) / model.likelihood.scale**2

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kappasharp.core import evidence
-from kappasharp.methods.fitting import Answers, fit
+from kappasharp.core import comparison_space, evidence
+from kappasharp.methods.fitting import THRESHOLDS, Answers, fit, with_threshold
 from kappasharp.methods.registry import PRESETS
-from kappasharp.methods.threshold import CANDIDATES, with_threshold
 
 MODERN = PRESETS["modern"]
 
@@ -40,17 +39,17 @@ def test_the_truth_is_found_within_a_step(truth):
     answers = simulated(truth, 1)
     theta = fit(replace(MODERN, threshold=truth).model, answers).hyper.theta
     found = with_threshold(MODERN, answers, theta).threshold
-    assert abs(CANDIDATES.index(found) - CANDIDATES.index(truth)) <= 1
+    assert abs(THRESHOLDS.index(found) - THRESHOLDS.index(truth)) <= 1
 
 
 def test_no_other_candidate_is_more_probable():
     answers = simulated(0.4, 2)
     theta = fit(replace(MODERN, threshold=0.4).model, answers).hyper.theta
-    data = evidence.gather(*answers)
+    data = comparison_space.gather(*answers)
     start = torch.zeros(answers.pairs.shape[:-1])
 
     def value(threshold):
         return float(evidence.evaluate(replace(MODERN, threshold=threshold).model, data, theta, start).value)
 
     chosen = with_threshold(MODERN, answers, theta).threshold
-    assert value(chosen) == max(value(one) for one in CANDIDATES)
+    assert value(chosen) == max(value(one) for one in THRESHOLDS)

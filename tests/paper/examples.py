@@ -8,7 +8,7 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from kappasharp.core import comparisons, correction, kernel, laplace, likelihood, posterior
+from kappasharp.core import comparison_space, comparisons, correction, kernel, laplace, likelihood
 from kappasharp.core.comparisons import Incidence
 from kappasharp.core.likelihood import Probit
 from kappasharp.core.posterior import Posterior
@@ -112,12 +112,12 @@ class Problem:
 
     def covariance(self, found: laplace.MapFit, r: torch.Tensor | None = None) -> np.ndarray:
         """The Laplace covariance of the utilities of the training points, with R in it where r is given."""
-        root = posterior.information_root(self.K, self.C, self.weights(found), r)
+        root = comparison_space.information_root(self.K, self.C, self.weights(found), r)
         known = self.K @ root
         return (self.K - known @ known.mT).numpy()
 
     def posterior(self, found: laplace.MapFit, r: torch.Tensor | None = None) -> Posterior:
-        root = posterior.information_root(self.K, self.C, self.weights(found), r)
+        root = comparison_space.information_root(self.K, self.C, self.weights(found), r)
         return Posterior(self.family, torch.tensor(self.X), torch.tensor(self.theta), found.beta, root)
 
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappasharp.core import comparisons, diagnostics, posterior
+from kappasharp.core import comparison_space, comparisons, diagnostics
 from tests.paper import dense, examples
 
 
@@ -113,7 +113,7 @@ def test_connected_querying_breaks_the_ceiling_of_fresh_pairs(n, seed):
 
 def augmented_dof(problem, weights, r):
     """d_eff of H + R through the package: the trace of K (K⁻¹ − K⁻¹ Σ K⁻¹)."""
-    root = posterior.information_root(problem.K, problem.C, weights, r)
+    root = comparison_space.information_root(problem.K, problem.C, weights, r)
     return float((root * (problem.K @ root)).sum())
 
 

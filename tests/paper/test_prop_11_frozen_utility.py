@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from kappasharp.core import comparisons, diagnostics, likelihood, posterior
+from kappasharp.core import comparison_space, comparisons, diagnostics, likelihood
 from tests.paper import dense, examples
 
 
@@ -65,7 +65,7 @@ def test_at_frozen_weights_fewer_answers_leave_more_variance_and_inform_less(pro
     removed = data.draw(st.integers(0, len(problem.pairs) - 1))
     pairs, kept = without(problem.pairs, weights, removed)
     C = comparisons.incidence(torch.tensor(pairs), problem.n)
-    less, more = (posterior.information_root(problem.K, *args) for args in ((C, kept), (problem.C, weights)))
+    less, more = (comparison_space.information_root(problem.K, *args) for args in ((C, kept), (problem.C, weights)))
     gap = np.linalg.eigvalsh((more @ more.mT - less @ less.mT).numpy())
     assert gap[0] >= -1e-9 * float((more @ more.mT).diagonal().max())
     assert gap[-1] > 0.0

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kappasharp.core import comparisons, ep, kernel, laplace, likelihood, posterior
+from kappasharp.core import comparison_space, comparisons, ep, kernel, laplace, likelihood, posterior
 from kappasharp.core.likelihood import Probit
 from tests.reference.data import published
 
@@ -21,7 +21,7 @@ def test_botorchs_map_and_posterior_are_ours(family):
     assert bool(found.dual.converged)
     assert torch.allclose(found.f, torch.tensor(fit["utility"]), rtol=0.0, atol=1e-9)
     weights = likelihood.sites(found.dual.z).omega / expected.scale**2
-    fitted = posterior.Posterior(family, X, theta, found.beta, posterior.information_root(K, C, weights))
+    fitted = posterior.Posterior(family, X, theta, found.beta, comparison_space.information_root(K, C, weights))
     mean, cov = posterior.joint(fitted, torch.tensor(told["new_points"]))
     assert torch.allclose(mean, torch.tensor(fit["new_mean"]), rtol=0.0, atol=1e-9)
     assert torch.allclose(cov, torch.tensor(fit["new_covariance"]), rtol=0.0, atol=1e-9)
@@ -33,7 +33,7 @@ def chain_fit(pairs, prior_variance):
     K = prior_variance * torch.eye(4)
     C = comparisons.incidence(torch.tensor(pairs), 4)
     fit = laplace.find_map(K, C, probit)
-    root = posterior.information_root(K, C, likelihood.sites(fit.dual.z).omega / probit.scale**2)
+    root = comparison_space.information_root(K, C, likelihood.sites(fit.dual.z).omega / probit.scale**2)
     return fit.f, (K - K @ root @ root.mT @ K).diagonal()
 
 
@@ -71,7 +71,7 @@ def chain_propagation(pairs, prior_variance):
     K = prior_variance * torch.eye(4)
     C = comparisons.incidence(torch.tensor(pairs), 4)
     found = ep.solve(comparisons.congruence(C, K) / probit.scale**2, 0.0)
-    root = posterior.information_root(K, C, found.tau / probit.scale**2)
+    root = comparison_space.information_root(K, C, found.tau / probit.scale**2)
     return K @ comparisons.transpose(C, found.alpha) / probit.scale, K - K @ root @ root.mT @ K
 
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.batches import take
 from kappasharp.core import descent, kernel, normal, posterior
 from kappasharp.core.kernel import Family
 from kappasharp.core.posterior import Posterior
@@ -101,9 +102,7 @@ class NegativeEubo:
     def take(self, rows: Tensor) -> "NegativeEubo":
         """The same for these rows, which are whole runs."""
         runs = rows[:: self.starts] // self.starts
-        prepared = Prepared(self.prepared.family, *(part.index_select(0, runs) for part in self.prepared[1:]))
-        anchor = None if self.anchor is None else self.anchor.index_select(0, runs)
-        return NegativeEubo(prepared, self.starts, self.variant, anchor)
+        return NegativeEubo(take(self.prepared, runs), self.starts, self.variant, take(self.anchor, runs))
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """−EUBO (rows,) and its gradient, like x."""

@@ -10,6 +10,7 @@ import math
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from kappasharp.shapes import (
     ComparisonMatrix,
@@ -17,10 +18,19 @@ from kappasharp.shapes import (
     Indices,
     Pairs,
     PerComparison,
+    PerComparisonMask,
     PointMatrix,
     Points,
     Utilities,
 )
+
+
+class Answers(NamedTuple):
+    """Points, the comparisons between them, and which of these were ties (None where none was)."""
+
+    X: Points
+    pairs: Pairs
+    ties: PerComparisonMask | None = None
 
 
 class Incidence(NamedTuple):
@@ -28,8 +38,12 @@ class Incidence(NamedTuple):
 
     pairs: Pairs
     n_points: int
-    winners: torch.Tensor
-    losers: torch.Tensor
+    winners: Tensor
+    losers: Tensor
+
+    def take(self, rows: Tensor) -> "Incidence":
+        """That of some runs of a flat batch, any of them more than once."""
+        return incidence(self.pairs[rows], self.n_points)
 
 
 def incidence(pairs: Pairs, n_points: int) -> Incidence:
@@ -93,7 +107,7 @@ def laplacian(C: Incidence, omega: PerComparison) -> PointMatrix:
     return H_lik.reshape(*omega.shape[:-1], n, n)
 
 
-def components(pairs: Pairs, n_points: int) -> torch.Tensor:
+def components(pairs: Pairs, n_points: int) -> Tensor:
     """For each point the lowest index in its connected component, (*batch, n)."""
     label = torch.arange(n_points, device=pairs.device).expand(*pairs.shape[:-2], n_points).clone()
     winner, loser = pairs[..., 0], pairs[..., 1]

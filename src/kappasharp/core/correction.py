@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.batches import apply, put, take
 from kappasharp.core import extremes
 from kappasharp.shapes import Indices, PerRun, PerRunMask, PointMatrix, Utilities
 
@@ -195,9 +196,10 @@ class _Search:
         """Go on with these runs only."""
         if len(rows) == len(self.rows):
             return
-        self.rows, self.H, self.a = self.rows[rows], self.H[rows], self.a[rows]
-        self.u, self.v, self.target = self.u[rows], self.v[rows], self.target[rows]
-        self.points = [_Point(*(part[rows] for part in point)) for point in self.points]
+        self.rows, self.H, self.a, self.u, self.v, self.target = take(
+            (self.rows, self.H, self.a, self.u, self.v, self.target), rows
+        )
+        self.points = [take(point, rows) for point in self.points]
 
     def _close(self, kappa: Tensor) -> Tensor:
         return (kappa / self.target - 1.0).abs() <= ACCURACY
@@ -206,11 +208,8 @@ class _Search:
         self, M: Tensor, low: extremes.Low, high: extremes.High, rows: Tensor
     ) -> tuple[extremes.Low, extremes.High]:
         """The same ends, certified for these rows."""
-        part = extremes.Low(*(x[rows] for x in low))
-        exact = self._certified(M[rows], part, high.vector[rows], self.rows[rows])
-        low = extremes.Low(*(_put(*parts, rows) for parts in zip(low, exact[0], strict=True)))
-        high = extremes.High(*(_put(*parts, rows) for parts in zip(high, exact[1], strict=True)))
-        return low, high
+        exact = self._certified(M[rows], take(low, rows), high.vector[rows], self.rows[rows])
+        return put((low, high), exact, rows)
 
     def _certified(
         self, M: Tensor, low: extremes.Low, v: Tensor | None, places: Tensor | None = None
@@ -221,9 +220,7 @@ class _Search:
         failed = (~sure).nonzero().squeeze(-1)
         if len(failed):
             self.fallbacks[failed if places is None else places[failed]] += 1
-            exact_low, exact_high = extremes.dense(M[failed])
-            low = extremes.Low(*(_put(*parts, failed) for parts in zip(low, exact_low, strict=True)))
-            high = extremes.High(*(_put(*parts, failed) for parts in zip(high, exact_high, strict=True)))
+            low, high = put((low, high), extremes.dense(M[failed]), failed)
         return low, high
 
     def _model_root(self, eta: Tensor) -> Tensor:
@@ -261,7 +258,7 @@ def _point(low: extremes.Low, high: extremes.High, r: Tensor) -> _Point:
 
 
 def _quotient(M: Tensor, v: Tensor) -> Tensor:
-    return (v * (M @ v.unsqueeze(-1)).squeeze(-1)).sum(-1)
+    return (v * apply(M, v)).sum(-1)
 
 
 def _by_definition(H: Tensor, a: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -282,9 +279,3 @@ def _by_definition(H: Tensor, a: Tensor, target: Tensor) -> tuple[Tensor, Tensor
         middle = 0.5 * (low + high)
         low, high = (low, middle) if bool(kappa(middle) <= target) else (middle, high)
     return high, kappa(high)
-
-
-def _put(whole: Tensor, part: Tensor, rows: Tensor) -> Tensor:
-    out = whole.clone()
-    out[rows] = part
-    return out

@@ -16,6 +16,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from kappasharp.batches import apply, take
+
 SUFFICIENT = 1e-4
 SHORTEST_STEP = 1e-10
 # After so many updates H's promises are believed.
@@ -109,8 +111,7 @@ def minimize(
             if last or ended == len(finished):
                 break
             keep = (~finished).nonzero().squeeze(-1)
-            rows = _Rows(*(part.index_select(0, keep) for part in rows))
-            direction, free, still = (part.index_select(0, keep) for part in (direction, free, still))
+            rows, direction, free, still = take((rows, direction, free, still), keep)
             objective = objective.take(keep)
         # A finished row that waits for its neighbours stays where it is: its result must not depend on company.
         direction.masked_fill_(still.unsqueeze(-1), 0.0)
@@ -147,7 +148,7 @@ def _converged(rows: _Rows, projected: Tensor, slope: Tensor, tolerances: Tolera
 
 def _direction(rows: _Rows, projected: Tensor, free: Tensor, longest: float) -> Tensor:
     """−H g on the free variables, no longer than `longest` in any of them."""
-    direction = (rows.H @ projected.unsqueeze(-1)).squeeze(-1) * free
+    direction = apply(rows.H, projected) * free
     length = direction.abs().amax(-1, keepdim=True)
     return direction * -(longest / length.clamp(min=longest))
 
@@ -194,7 +195,7 @@ def _update(rows: _Rows, s: Tensor, y: Tensor, accepted: Tensor) -> tuple[Tensor
     H = rows.H
     first = learnt & (rows.updates == 0)
     H = H * torch.where(first, sy / yy, rows.one).reshape(-1, 1, 1)
-    Hy = (H @ y.unsqueeze(-1)).squeeze(-1)
+    Hy = apply(H, y)
     u = s * rho.unsqueeze(-1)
     # H⁺ = H − u (Hy)ᵀ − (Hy) uᵀ + (1 + ρ yᵀHy) s uᵀ = H + u vᵀ + v uᵀ
     half = 0.5 + 0.5 * rho * (y * Hy).sum(-1)

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.batches import apply, take
+
 # Relative accuracy of either end, and of the certificates. Errors of the high end before and after a correction are
 # the same to first order, so its part in κ(H + R)/κ(H)^(1−α) is a tenth of this.
 LOW_ACCURACY = 1e-8
@@ -47,10 +49,6 @@ def plus(H: Tensor, r: Tensor) -> Tensor:
     M = H.clone()
     M.diagonal(dim1=-2, dim2=-1).add_(r)
     return M
-
-
-def _apply(M: Tensor, v: Tensor) -> Tensor:
-    return torch.bmm(M, v.unsqueeze(-1)).squeeze(-1)
 
 
 def _solve(L: Tensor, v: Tensor) -> Tensor:
@@ -86,7 +84,7 @@ def improve_low(M: Tensor, L: Tensor, u: Tensor, solves: int) -> Low:
     """A few more inverse iterations from u with the factor L of M."""
     for _ in range(solves):
         u = _unit(_solve(L, u))
-    return Low(_dot(u, _apply(M, u)).squeeze(-1), u)
+    return Low(_dot(u, apply(M, u)).squeeze(-1), u)
 
 
 def certify_low(M: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -111,7 +109,7 @@ def find_high(M: Tensor, vector: Tensor | None = None) -> High:
         left = (~certified).nonzero().squeeze(-1)
         if not len(left):
             break
-        rows, M, L, v, above, margin = (part[left] for part in (rows, M, L, v, above, margin))
+        rows, M, L, v, above, margin = take((rows, M, L, v, above, margin), left)
         # Where an eigenvalue lies above the shift, step further out; elsewhere draw closer with what the solves find.
         # A failed factor may hold anything, NaN too; the identity stands in for it, and its result is not used.
         L = torch.where(above[:, None, None], L, torch.eye(M.shape[-1], dtype=M.dtype, device=M.device))
@@ -130,7 +128,7 @@ def dense(M: Tensor) -> tuple[Low, High]:
 
 def _rayleigh(M: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Rayleigh quotient of the unit vector v, and the length of its residual relative to it."""
-    image = _apply(M, v)
+    image = apply(M, v)
     value = _dot(v, image)
     return value.squeeze(-1), (image - value * v).norm(dim=-1) / value.squeeze(-1)
 

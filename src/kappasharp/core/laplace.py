@@ -8,6 +8,7 @@ Notation
     alpha  (*batch, m)     dual weights: z = A α and f = K_r Cᵀ α/(σ√2); at the MAP α is the slope of log p at z
     omega  (*batch, m)     −d² log p/dz²
     B      (*batch, m, m)  I + ω^½ A ω^½, well conditioned however singular K or A may be
+    K_r    (*batch, n, n)  (K⁻¹ + R)⁻¹, and A_r = C K_r Cᵀ
 
 Nothing here inverts K. The gradient of the objective in f is Cᵀ(α − slope)/(σ√2), so its size is known exactly.
 """
@@ -20,6 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.batches import apply, put, take
 from kappasharp.core import comparisons, likelihood
 from kappasharp.core.comparisons import Incidence
 from kappasharp.core.likelihood import Probit, Sites
@@ -31,17 +33,16 @@ from kappasharp.shapes import (
     PerRun,
     PerRunMask,
     PointMatrix,
+    Points,
     Utilities,
 )
 
 # Plain Newton steps settle within six or so; what has not settled after PLAIN of them is damped.
 PLAIN_ITERATIONS = 15
 DAMPED_ITERATIONS = 200
+METRIC_ITERATIONS = 2000
 # Nodes and rounds of the averaged curvature: within a few per cent of its fixed point.
 HERMITE_NODES, AVERAGING_ROUNDS = 24, 6
-# Up to so many answers the averaged curvature's variances come from a triangular solve, beyond from an inverse, unless
-# an answer informs its own difference by less than FAINT of its prior variance.
-SMALL, FAINT = 512, 1e-2
 
 
 class DualFit(NamedTuple):
@@ -60,6 +61,21 @@ class MapFit(NamedTuple):
     f: Utilities
     beta: Utilities
     dual: DualFit
+
+
+class Conditioned(NamedTuple):
+    """The posterior given K: the MAP, a root for predictions as in posterior.py, and log Z.
+
+    L is the Cholesky factor of B at the MAP, which further answers border; None where the fit worked on points.
+    """
+
+    K: PointMatrix
+    C: Incidence
+    ties: PerComparisonMask | None
+    map: MapFit
+    root: Points
+    value: PerRun
+    L: ComparisonMatrix | None
 
 
 def tolerance(dtype: torch.dtype) -> float:
@@ -108,7 +124,7 @@ def _plain(A: Tensor, margin: float, start: Tensor, ties: Tensor | None) -> tupl
     for count in range(PLAIN_ITERATIONS):
         target = newton_target(A, z, sites)
         alpha = target if alone or not count else torch.where(settled, alpha, target)
-        z = _apply(A, alpha)
+        z = apply(A, alpha)
         sites = likelihood.sites(z, margin, ties)
         gradient = (alpha - sites.slope).abs_().amax(-1)
         iterations = iterations + 1 if alone or not count else iterations + ~settled.squeeze(-1)
@@ -123,14 +139,11 @@ def damp(fit: DualFit, A: ComparisonMatrix, margin: float, ties: PerComparisonMa
     rows = (~fit.converged.reshape(-1)).nonzero().squeeze(-1)
     if not len(rows):
         return fit
-    m = fit.alpha.shape[-1]
-    part = _solve_damped(A.reshape(-1, m, m)[rows], margin, None if ties is None else ties.reshape(-1, m)[rows])
-    merged = []
-    for whole, new in zip(fit, part, strict=True):
-        flat = whole.reshape(fit.converged.numel(), *new.shape[1:]).clone()
-        flat[rows] = new
-        merged.append(flat.reshape(whole.shape))
-    return DualFit(*merged)
+    runs, m = fit.converged.numel(), fit.alpha.shape[-1]
+    part = _solve_damped(A.reshape(-1, m, m)[rows], margin, None if ties is None else take(ties.reshape(-1, m), rows))
+    flat = [whole.reshape(runs, *new.shape[1:]) for whole, new in zip(fit, part, strict=True)]
+    merged = put(DualFit(*flat), part, rows)
+    return DualFit(*(new.reshape(whole.shape) for whole, new in zip(fit, merged, strict=True)))
 
 
 def _solve_damped(A: Tensor, margin: float, ties: Tensor | None) -> DualFit:
@@ -148,7 +161,7 @@ def _solve_damped(A: Tensor, margin: float, ties: Tensor | None) -> DualFit:
         iterations = iterations + moving
         move = (newton_target(A, z, sites) - alpha) * (step * moving).unsqueeze(-1)
         trial = alpha + move
-        z_trial = _apply(A, trial)
+        z_trial = apply(A, trial)
         J_trial = 0.5 * (trial * z_trial).sum(-1) - likelihood.log_probability(z_trial, margin, ties).sum(-1)
         # Rounding in J must not reject a step that is right: the slack is a few units in its last place.
         better = J_trial <= J + 64.0 * torch.finfo(J.dtype).eps * (1.0 + J.abs())
@@ -168,24 +181,8 @@ def newton_target(A: Tensor, z: Tensor, sites: Sites, L: Tensor | None = None) -
     root = sites.omega.sqrt()
     b = torch.addcmul(sites.slope, sites.omega, z)
     L = factor(A, root) if L is None else L
-    inner = torch.cholesky_solve((root * _apply(A, b)).unsqueeze(-1), L).squeeze(-1)
+    inner = torch.cholesky_solve((root * apply(A, b)).unsqueeze(-1), L).squeeze(-1)
     return torch.addcmul(b, root, inner, value=-1.0)
-
-
-def _apply(A: Tensor, v: Tensor) -> Tensor:
-    return (A @ v.unsqueeze(-1)).squeeze(-1)
-
-
-def averaged_omega(
-    A: ComparisonMatrix, z: PerComparison, margin: float, ties: PerComparisonMask | None = None
-) -> PerComparison:
-    """ω averaged over the posterior of every difference instead of taken at the MAP.
-
-    At a MAP far from indifference ω vanishes, and with it all that the answer taught, although the posterior may still
-    reach across. The average is what the covariance of a variational Gaussian uses (Opper and Archambeau 2009), here
-    with the mean held at the MAP.
-    """
-    return average(A.diagonal(dim1=-2, dim2=-1), lambda omega: _variance(A, omega), z, margin, ties)
 
 
 def average(
@@ -195,9 +192,12 @@ def average(
     margin: float,
     ties: PerComparisonMask | None = None,
 ) -> PerComparison:
-    """ω averaged over differences of mean z, given their prior variance and the posterior's as a function of ω.
+    """ω averaged over the posterior of every difference instead of taken at the MAP z.
 
-    The first round averages over the prior, each further one is a geometric half-step to the fixed point.
+    At a MAP far from indifference ω vanishes, and with it all that the answer taught, although the posterior may still
+    reach across. The average is what the covariance of a variational Gaussian uses (Opper and Archambeau 2009), here
+    with the mean held at the MAP. Given are the prior variance of the differences and the posterior's as a function of
+    ω. The first round averages over the prior, each further one is a geometric half-step to the fixed point.
     """
     if z.shape[-1] == 0:
         return z
@@ -210,19 +210,6 @@ def average(
         mean = likelihood.sites(around, margin, all_ties).omega @ shares
         omega = (omega * mean).sqrt() if count else mean
     return omega
-
-
-def _variance(A: ComparisonMatrix, omega: PerComparison) -> PerComparison:
-    """The diagonal of (A⁻¹ + diag ω)⁻¹."""
-    prior = A.diagonal(dim1=-2, dim2=-1)
-    if A.shape[-1] <= SMALL:
-        return prior - explained(A, A, omega.sqrt())[0]
-    # ω times the variance is 1 − (B⁻¹)_pp: half the work, and single precision is finer than what is left of the way
-    # to the fixed point. But where ω is faint so are the digits of the difference.
-    single, faint = A.float(), (omega * prior < FAINT).flatten(0, -2).any(0).nonzero().squeeze(-1)
-    known, L = explained(single, single[..., faint], omega.float().sqrt())
-    share = 1.0 - torch.cholesky_inverse(L).diagonal(dim1=-2, dim2=-1).to(omega)
-    return (share / omega).index_copy(-1, faint, prior[..., faint] - known.to(omega))
 
 
 def explained(A: Tensor, columns: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
@@ -266,5 +253,46 @@ def find_map(
     dual = solve(comparisons.congruence(C, K_r) / model.scale**2, model.margin, start, ties)
     pull = comparisons.transpose(C, dual.alpha) / model.scale
     # β = K⁻¹ f = (I − Q K) Cᵀα/(σ√2): the inverse of K cancels.
-    beta = pull if Q is None else pull - _apply(Q, _apply(K, pull))
-    return MapFit(_apply(K_r, pull), beta, dual)
+    beta = pull if Q is None else pull - apply(Q, apply(K, pull))
+    return MapFit(apply(K_r, pull), beta, dual)
+
+
+def find_map_by_bent_steps(
+    K: PointMatrix,
+    C: Incidence,
+    model: Probit,
+    *,
+    metric_r: Utilities,
+    ties: PerComparisonMask | None = None,
+) -> MapFit:
+    """The MAP of J₀ itself, reached with steps (H + R)⁻¹ ∇J₀: R bends the path, not the goal.
+
+    The iteration contracts only as far as R is small beside H, so it is slow where R dominates; it ends at the plain
+    MAP or says that it did not.
+    """
+    K_r, Q = shrink(K, metric_r)
+    A_r = comparisons.congruence(C, K_r)
+    beta = torch.zeros_like(metric_r)
+    limit = tolerance(K.dtype)
+    iterations = torch.zeros(beta.shape[:-1], dtype=torch.long, device=K.device)
+    for count in range(METRIC_ITERATIONS + 1):
+        f = apply(K, beta)
+        z = comparisons.differences(C, f) / model.scale
+        sites = likelihood.sites(z, model.margin, ties)
+        gradient = beta - comparisons.transpose(C, sites.slope) / model.scale
+        size = gradient.abs().amax(-1) * model.scale
+        moving = ~(size <= limit)
+        if count == METRIC_ITERATIONS or not bool(moving.any()):
+            break
+        iterations = iterations + moving
+        v = _step(A_r, K_r, C, sites.omega.sqrt() / model.scale, gradient)
+        # The step in f is K_r v, so in β = K⁻¹ f it is K⁻¹ K_r v = (I − Q K) v.
+        beta = beta - (v - apply(Q, apply(K, v))) * moving.unsqueeze(-1)
+    return MapFit(f, beta, DualFit(sites.slope, z, size <= limit, iterations, size))
+
+
+def _step(A_r: Tensor, K_r: Tensor, C: Incidence, root: Tensor, gradient: Tensor) -> Tensor:
+    """v with K_r v = (H + R)⁻¹ gradient, by Woodbury in comparison space; A_r is C K_r Cᵀ, root is W^½."""
+    inner = root * comparisons.differences(C, apply(K_r, gradient))
+    weights = root * torch.cholesky_solve(inner.unsqueeze(-1), factor(A_r, root)).squeeze(-1)
+    return gradient - comparisons.transpose(C, weights)

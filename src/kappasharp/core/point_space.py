@@ -1,4 +1,4 @@
-"""The Laplace fit on n × n matrices instead of m × m: the same numbers, where designs are far fewer than answers.
+"""The Laplace fit on points, with n × n matrices instead of m × m: the same numbers for fewer designs than answers.
 
 Notation
     K      (*batch, n, n)  prior covariance of the utilities, F its Cholesky factor: K = F Fᵀ
@@ -12,41 +12,47 @@ A long study asks about some designs again and again: 2,000 answers about 400 de
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
+from kappasharp.batches import apply
 from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood
-from kappasharp.core.comparisons import Incidence
+from kappasharp.core.comparisons import Answers, Incidence
 from kappasharp.core.evidence import Evidence, Model
-from kappasharp.core.laplace import DualFit, MapFit
+from kappasharp.core.laplace import Conditioned, DualFit, MapFit
 from kappasharp.core.likelihood import Probit
 from kappasharp.shapes import Parameters, PerComparison, PerComparisonMask, PerRun, PointMatrix, Points
 
-# From this many answers on, and where a design has at least four of them: a Newton step is 7/3 n³ here, m³/3 there.
-FEWEST_ANSWERS, ANSWERS_PER_POINT = 256, 2.0
-# K needs a Cholesky factor: a smaller nugget, or single precision, does not promise one.
-LEAST_NUGGET = 1e-8
 
-
-def applies(model: Model, X: Points, answers: int) -> bool:
-    """Whether this is the cheaper way to the same numbers."""
-    few = X.shape[-2] * ANSWERS_PER_POINT <= answers and answers >= FEWEST_ANSWERS
-    return few and model.nugget >= LEAST_NUGGET and X.dtype == torch.float64
-
-
-class Data(NamedTuple):
-    """What the evidence needs of every run's answers."""
+class PointSpace(NamedTuple):
+    """The answers of a flat batch of runs, to be fitted on points (the contract: spaces.py)."""
 
     X: Points
     C: Incidence
     ties: PerComparisonMask | None
 
-    def take(self, rows: Tensor) -> "Data":
-        """The data of some runs of a flat batch, any of them more than once."""
-        C = comparisons.incidence(self.C.pairs.index_select(0, rows), self.C.n_points)
-        return Data(self.X.index_select(0, rows), C, None if self.ties is None else self.ties.index_select(0, rows))
+    @property
+    def answers(self) -> Answers:
+        """The answers themselves."""
+        return Answers(self.X, self.C.pairs, self.ties)
+
+    @property
+    def size(self) -> int:
+        """The number whose cube is the cost of one evaluation: a Newton step is 7/3 n³ here, m³/3 there."""
+        return 2 * self.C.n_points
+
+    def gather(self) -> "PointSpace":
+        """What the evidence needs is here already."""
+        return self
+
+    def coarse(self) -> "PointSpace":
+        """K needs a Cholesky factor, which single precision does not promise: there is nothing coarser."""
+        return self
+
+    def condition(self, model: Model, K: PointMatrix, start: PerComparison) -> Conditioned:
+        """The posterior given K; `start` is a guess at the differences."""
+        return condition(model, K, self.C, start, self.ties)
 
     def evaluate(self, model: Model, theta: Parameters, start: PerComparison) -> Evidence:
-        """log Z and its gradient at theta; the twin of `evidence.evaluate`."""
+        """log Z and its gradient at theta; the twin of `comparison_space.EndPoints.evaluate`."""
         lengthscale, outputscale = kernel.split(theta)
         X = self.X - 0.5
         scaled = X / lengthscale.unsqueeze(-2)
@@ -76,21 +82,25 @@ def solve(
     """The MAP by Newton steps f = Σ Cᵀ b, from the differences z = `start`; the twin of `laplace.solve`."""
     limit, margin, scale = laplace.tolerance(F.dtype), probit.margin, probit.scale
     sites, z = likelihood.sites(start, margin, ties), start
-    iterations = 0
-    while iterations < laplace.PLAIN_ITERATIONS:
-        iterations += 1
+    alpha, iterations = start, torch.zeros(start.shape[:-1], dtype=torch.long, device=start.device)
+    moving = iterations == 0
+    for _ in range(laplace.PLAIN_ITERATIONS):
         b = torch.addcmul(sites.slope, sites.omega, z)
         pull = comparisons.transpose(C, b).unsqueeze(-1) / scale
         f = F @ torch.cholesky_solve(F.mT @ pull, factor(F, C, sites.omega / scale**2))
-        z = comparisons.differences(C, f.squeeze(-1)) / scale
-        alpha = torch.addcmul(b, sites.omega, z, value=-1.0)
+        target = comparisons.differences(C, f.squeeze(-1)) / scale
+        # A run that has settled stays where it is, so that its result does not depend on company.
+        keep = moving.unsqueeze(-1)
+        alpha = torch.where(keep, torch.addcmul(b, sites.omega, target, value=-1.0), alpha)
+        z = torch.where(keep, target, z)
         sites = likelihood.sites(z, margin, ties)
-        off = (alpha - sites.slope).abs_()
-        if float(off.max()) <= limit:
+        gradient = (alpha - sites.slope).abs_().amax(-1)
+        iterations = iterations + moving
+        moving = ~(gradient <= limit)
+        if not bool(moving.any()):
             break
-    gradient = off.amax(-1)
-    fit = DualFit(alpha, z, gradient <= limit, torch.full_like(gradient, iterations, dtype=torch.long), gradient)
-    if iterations < laplace.PLAIN_ITERATIONS:
+    fit = DualFit(alpha, z, ~moving, iterations, gradient)
+    if not bool(moving.any()):
         return fit
     half = comparisons.rows(C, F) / scale
     return laplace.damp(fit, half @ half.mT, margin, ties)
@@ -121,7 +131,7 @@ def _value_and_slope(
     Sigma = _covariance(F, L)
     pull = -weights * _variances(C, Sigma) * curvature.log_slope
     # u = 2 (I + ωA)⁻¹ of the pull on z, as in evidence.py, and (I + ωA)⁻¹ = I − ω C Σ Cᵀ/(2σ²).
-    moved = (Sigma @ comparisons.transpose(C, pull).unsqueeze(-1)).squeeze(-1)
+    moved = apply(Sigma, comparisons.transpose(C, pull))
     u = pull - weights * comparisons.differences(C, moved)
     a, v = (comparisons.transpose(C, part).unsqueeze(-1) / scale for part in (alpha, u))
     Lambda = comparisons.laplacian(C, weights)
@@ -129,18 +139,10 @@ def _value_and_slope(
     return value, 0.25 * (outer + outer.mT) - 0.5 * (Lambda - Lambda @ Sigma @ Lambda)
 
 
-class Conditioned(NamedTuple):
-    """The MAP, a root for predictions as in posterior.py, and log Z."""
-
-    map: MapFit
-    root: PointMatrix
-    value: PerRun
-
-
 def condition(
     model: Model, K: PointMatrix, C: Incidence, start: PerComparison, ties: PerComparisonMask | None = None
 ) -> Conditioned:
-    """The posterior given K; the twin of `conditioning.condition`."""
+    """The posterior given K; the twin of `comparison_space.condition`."""
     probit = model.likelihood
     F, failed = torch.linalg.cholesky_ex(K)
     dual = solve(F, C, probit, start, ties)
@@ -150,14 +152,14 @@ def condition(
     value = evidence.value_at(probit, dual, factor(F, C, omega / probit.scale**2), ties)
     if model.curvature == "averaged":
         omega = averaged_omega(F, C, probit, dual.z, ties)
-    found = MapFit((K @ beta.unsqueeze(-1)).squeeze(-1), beta, dual)
-    return Conditioned(found, information_root(K, C, omega / probit.scale**2), value)
+    root = information_root(K, C, omega / probit.scale**2)
+    return Conditioned(K, C, ties, MapFit(apply(K, beta), beta, dual), root, value, None)
 
 
 def averaged_omega(
     F: PointMatrix, C: Incidence, probit: Probit, z: PerComparison, ties: PerComparisonMask | None = None
 ) -> PerComparison:
-    """ω averaged over the posterior of every difference; the twin of `laplace.averaged_omega`."""
+    """ω averaged over the posterior of every difference; the twin of `comparison_space.averaged_omega`."""
 
     def variance(omega: PerComparison) -> PerComparison:
         return _variances(C, _covariance(F, factor(F, C, omega / probit.scale**2))) / probit.scale**2
@@ -167,7 +169,7 @@ def averaged_omega(
 
 
 def information_root(K: PointMatrix, C: Incidence, weights: PerComparison) -> PointMatrix:
-    """An n × n root of K⁻¹ − K⁻¹ Σ K⁻¹; the twin of `posterior.information_root`.
+    """An n × n root of K⁻¹ − K⁻¹ Σ K⁻¹; the twin of `comparison_space.information_root`.
 
     With S Sᵀ = CᵀWC, from the triangular factor of W^½ C, it is S (I + Sᵀ K S)⁻¹ Sᵀ: nothing cancels.
     """

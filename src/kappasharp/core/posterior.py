@@ -8,16 +8,12 @@ Notation
 
 from typing import NamedTuple
 
-import torch
-
-from kappasharp.core import comparisons, kernel, laplace
-from kappasharp.core.comparisons import Incidence
+from kappasharp.batches import apply
+from kappasharp.core import kernel
 from kappasharp.core.kernel import Family
 from kappasharp.shapes import (
     AnyFloat,
     Parameters,
-    PerComparison,
-    PointMatrix,
     Points,
     Utilities,
 )
@@ -40,30 +36,6 @@ class Contrast(NamedTuple):
     variance: AnyFloat
 
 
-def information_root(K: PointMatrix, C: Incidence, weights: PerComparison, r: Utilities | None = None) -> Points:
-    """A root of K⁻¹ − K⁻¹ Σ K⁻¹ with Σ⁻¹ = K⁻¹ + CᵀWC (+ R where r is given), without K⁻¹.
-
-    With R the sites are the m comparisons and n unit vectors of weight r; a Schur complement splits them.
-    """
-    root = weights.sqrt()
-    if r is None:
-        L = laplace.factor(comparisons.congruence(C, K), root)
-        return comparisons.transpose_rows(C, _scaled_inverse(L, root).mT)
-    K_r, _ = laplace.shrink(K, r)
-    L = laplace.factor(comparisons.congruence(C, K_r), root)
-    answers = comparisons.transpose_rows(C, _scaled_inverse(L, root).mT)
-    root_r = r.sqrt()
-    half = _scaled_inverse(laplace.factor(K, root_r), root_r)
-    # (I − Q_R K) answers, with Q_R = halfᵀ half.
-    answers = answers - half.mT @ (half @ (K @ answers))
-    return torch.cat([answers, half.mT], -1)
-
-
-def _scaled_inverse(L: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """L⁻¹ diag(weight)."""
-    return torch.linalg.solve_triangular(L, torch.diag_embed(weight), upper=False)
-
-
 def cross(posterior: Posterior, X: Points) -> AnyFloat:
     """k(X, training points) without nugget."""
     lengthscale, outputscale = kernel.split(posterior.theta)
@@ -83,7 +55,7 @@ def between(posterior: Posterior, X: AnyFloat, Y: AnyFloat) -> AnyFloat:
 
 def mean(posterior: Posterior, X: Points) -> AnyFloat:
     """Posterior mean at X, (*batch, k)."""
-    return (cross(posterior, X) @ posterior.beta.unsqueeze(-1)).squeeze(-1)
+    return apply(cross(posterior, X), posterior.beta)
 
 
 def joint(posterior: Posterior, X: Points) -> tuple[AnyFloat, AnyFloat]:
@@ -93,7 +65,7 @@ def joint(posterior: Posterior, X: Points) -> tuple[AnyFloat, AnyFloat]:
     batch = k.shape[:-2]
     many, theta = X.expand(*batch, *X.shape[-2:]), posterior.theta.expand(*batch, posterior.theta.shape[-1])
     prior = kernel.covariance(posterior.family, many, theta, 0.0)
-    return (k @ posterior.beta.unsqueeze(-1)).squeeze(-1), prior - known @ known.mT
+    return apply(k, posterior.beta), prior - known @ known.mT
 
 
 def contrast(posterior: Posterior, X: Points, Y: Points) -> Contrast:
@@ -105,4 +77,4 @@ def contrast(posterior: Posterior, X: Points, Y: Points) -> Contrast:
     prior = 2.0 * outputscale.unsqueeze(-1) * (1.0 - kernel.profile(posterior.family, h).value)
     variance = prior - known.square().sum(-1)
     # Rounding alone can make a variance negative, by a few units in the last place of the prior's.
-    return Contrast((k @ posterior.beta.unsqueeze(-1)).squeeze(-1), variance.clamp(min=0.0))
+    return Contrast(apply(k, posterior.beta), variance.clamp(min=0.0))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import torch
 
+from kappasharp.batches import apply
 from kappasharp.core import comparisons, extremes, laplace, likelihood
 from kappasharp.core.comparisons import Incidence
 from kappasharp.core.correction import Calibration
@@ -28,6 +29,9 @@ NOTHING = 1e-9
 
 def calibrate(A: ComparisonMatrix, omega: PerComparison, target_exponent: float) -> Calibration:
     """The η with 1 + μ/(1 + η) = (1 + μ)^(1−α), from a certified largest eigenvalue."""
+    if omega.shape[-1] == 0:
+        one = A.new_ones(A.shape[:-2])  # without answers nothing outweighs the prior
+        return Calibration(torch.zeros_like(one), one, one, one == 1, torch.zeros_like(one, dtype=torch.long))
     B = laplace.information(A, omega.sqrt())
     high = extremes.find_high(B)
     kappa, fallbacks = high.value.clone(), torch.zeros_like(high.value, dtype=torch.long)
@@ -87,7 +91,7 @@ def find_map(
 ) -> MapFit:
     """argmin J₀(f) + ½ fᵀRf, with β = K⁻¹ f for the prior that predictions use."""
     found = laplace.find_map(shrunk.K, C, model, start=start, ties=ties)
-    return found._replace(beta=found.beta - (shrunk.share @ found.beta.unsqueeze(-1)).squeeze(-1))
+    return found._replace(beta=found.beta - apply(shrunk.share, found.beta))
 
 
 def left_out(A: ComparisonMatrix, dual: DualFit, margin: float, ties: PerComparisonMask | None = None) -> PerComparison:

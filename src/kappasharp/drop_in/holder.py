@@ -240,7 +240,7 @@ class Holder(Model, GP, FantasizeMixin):  # type: ignore[misc]
             return before
         prior = state.prior_of(self.covar_module, self._shape, self._choices)
         X = self.transform_inputs(self.datapoints).detach().double()
-        start = None if before is None else before.held.known.dual.z
+        start = None if before is None else before.held.known.map.dual.z
         return self._keep(key, state.hold(prior, X, self.comparisons, self._choices, start))
 
     def _key(self) -> Tensor:

@@ -12,16 +12,16 @@ from botorch.exceptions.errors import UnsupportedError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from kappasharp.batches import released
-from kappasharp.core import comparisons, conditioning, evidence, kernel, laplace
-from kappasharp.core.conditioning import Conditioned
+from kappasharp.batches import released, take
+from kappasharp.core import comparison_space, comparisons, evidence, hyperparameters, kernel
 from kappasharp.core.correction import Weights
 from kappasharp.core.evidence import Model
 from kappasharp.core.kernel import Family
+from kappasharp.core.laplace import Conditioned
 from kappasharp.drop_in import kernel as given
 from kappasharp.drop_in.data import Choices
 from kappasharp.drop_in.kernel import Shape
-from kappasharp.methods import fitting, surrogate
+from kappasharp.methods import surrogate
 from kappasharp.methods.method import Inference, Method
 from kappasharp.methods.surrogate import Surrogate
 
@@ -73,7 +73,7 @@ class Held(NamedTuple):
     @property
     def converged(self) -> Tensor:
         """Whether every solve behind it carries its certificate, (*batch)."""
-        found = self.known.dual.converged if self.surrogate is None else self.surrogate.converged
+        found = self.known.map.dual.converged if self.surrogate is None else self.surrogate.converged
         return found.reshape(self.X.shape[:-2])
 
 
@@ -97,7 +97,7 @@ def hold(prior: Prior, X: Tensor, pairs: Tensor, choices: Choices, start: Tensor
     K = prior.among(X, prior.nugget).reshape(runs, n, n)
     C = comparisons.incidence(pairs.reshape(runs, -1, 2), n)
     start = start if start is not None and start.shape == C.pairs.shape[:-1] else None
-    return _finish(prior, X, conditioning.condition(_model(choices, prior), K, C, start), choices)
+    return _finish(prior, X, comparison_space.condition(_model(choices, prior), K, C, start), choices)
 
 
 @torch.no_grad()
@@ -122,7 +122,7 @@ def _extend(held: Held, X: Tensor, pairs: Tensor, choices: Choices) -> tuple[Pri
     side = prior.cross(X, X_old).reshape(runs, k, n)
     corner = prior.among(X, prior.nugget).reshape(runs, k, k)
     further = pairs.expand(*batch, *pairs.shape[-2:]).reshape(runs, -1, 2) + n
-    known = conditioning.extend(_model(choices, prior), known, side, corner, further)
+    known = comparison_space.extend(_model(choices, prior), known, side, corner, further)
     return prior, torch.cat([X_old, X], -2), known
 
 
@@ -149,7 +149,7 @@ def search(prior: Prior, X: Tensor, pairs: Tensor, choices: Choices, thorough: b
     starts = given.starts(priors, prior.theta.reshape(-1, d + 1), thorough)
     with torch.inference_mode():
         z = flat.new_zeros(flat_pairs.shape[:-1])
-        found = fitting.fit_hyperparameters(model, evidence.gather(flat, flat_pairs), starts, z)
+        found = hyperparameters.search_at_once(model, comparison_space.gather(flat, flat_pairs), starts, z)
     found = released(found)
     return found.theta.reshape(*batch, d + 1), found.converged.reshape(batch)
 
@@ -160,7 +160,7 @@ def differentiable_evidence(held: Held, X: Tensor, choices: Choices) -> Tensor:
     K = given.with_nugget(given.evaluate(module, X), nugget)
     n, probit = X.shape[-2], choices.preset.model.likelihood
     A = comparisons.congruence(held.known.C, K.expand(*held.X.shape[:-2], n, n).reshape(-1, n, n)) / probit.scale**2
-    return evidence.log_evidence(probit, A, held.known.dual).reshape(held.X.shape[:-2])
+    return evidence.log_evidence(probit, A, held.known.map.dual).reshape(held.X.shape[:-2])
 
 
 def surrogate_of(held: Held, choices: Choices) -> Surrogate | None:
@@ -181,7 +181,7 @@ def is_plain(method: Method) -> bool:
 def _finish(prior: Prior, X: Tensor, known: Conditioned, choices: Choices) -> Held:
     batch, n = X.shape[:-2], X.shape[-2]
     held = Held(
-        prior, X, known, None, known.beta.reshape(*batch, n), known.root.reshape(*batch, n, known.root.shape[-1])
+        prior, X, known, None, known.map.beta.reshape(*batch, n), known.root.reshape(*batch, n, known.root.shape[-1])
     )
     # The plain method's posterior is complete; the others' inference and correction are the Surrogate's.
     ours = None if is_plain(choices.method) else surrogate_of(held, choices)
@@ -199,7 +199,4 @@ def _model(choices: Choices, prior: Prior) -> Model:
 def _expanded(known: Conditioned, old: torch.Size, batch: torch.Size) -> Conditioned:
     """The runs of the old batch, each as often as the new one holds it."""
     index = torch.arange(old.numel(), device=known.K.device).reshape(old).expand(batch).reshape(-1)
-    C = comparisons.incidence(known.C.pairs[index], known.C.n_points)
-    dual = laplace.DualFit(*(part[index] for part in known.dual))
-    K, A, L, beta, root = (part[index] for part in (known.K, known.A, known.L, known.beta, known.root))
-    return Conditioned(K, C, A, dual, L, beta, root)
+    return take(known, index)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from kappasharp.acquisition import eubo, improvement, maximize, region, several
 from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request
+from kappasharp.batches import where
 from kappasharp.core import posterior
 from kappasharp.core.posterior import Posterior
 from kappasharp.errors import InvalidValueError
@@ -15,14 +16,14 @@ from kappasharp.methods.method import PAIR, Acquisition, Method, Preset, Query
 NEW = -1
 
 
-class Found(NamedTuple):
+class Shown(NamedTuple):
     """The designs (runs, q, d) of every run's question, and which of them are known: an index, or −1 for a new one."""
 
     proposal: Proposal
     known: Tensor
 
 
-def question(method: Method, preset: Preset, fitted: Posterior, chance: Request, anchor: Tensor | None = None) -> Found:
+def question(method: Method, preset: Preset, fitted: Posterior, chance: Request, anchor: Tensor | None = None) -> Shown:
     """The question with the largest EUBO.
 
     `chance` has the generators, and hints and a lattice if there are any; `anchor` the index of the design that
@@ -40,7 +41,7 @@ def question(method: Method, preset: Preset, fitted: Posterior, chance: Request,
             )
         wanted = _request(method, preset, fitted, chance, None)
         more = several.extend(fitted, found.proposal, method.designs, MAXIMIZERS[preset.maximizer], wanted)
-        return Found(more, torch.full(more.pair.shape[:2], NEW, device=more.pair.device))
+        return Shown(more, torch.full(more.pair.shape[:2], NEW, device=more.pair.device))
     return found
 
 
@@ -50,7 +51,7 @@ def _best_seen(method: Method, fitted: Posterior) -> Tensor | None:
     return improvement.incumbent(fitted) if against else None
 
 
-def _bridged(method: Method, preset: Preset, fitted: Posterior, chance: Request) -> Found:
+def _bridged(method: Method, preset: Preset, fitted: Posterior, chance: Request) -> Shown:
     """The best design seen again, where that promises more for what it costs; else two new designs.
 
     By designs alone it always does, since E max(f_a, f_b) gains at most what a and b gain against the best by
@@ -61,21 +62,17 @@ def _bridged(method: Method, preset: Preset, fitted: Posterior, chance: Request)
     best = posterior.mean(fitted, fitted.X).amax(-1)
     gains = [eubo.value(fitted, *found.proposal.pair.split(1, 1)).squeeze(-1) - best for found in (fresh, against)]
     again = (1.0 + 2.0 * method.design_cost) * gains[1] >= (1.0 + method.design_cost) * gains[0]
-    pair, *numbers = (
-        torch.where(again.reshape(-1, *[1] * (old.dim() - 1)), old, new)
-        for old, new in zip(against.proposal, fresh.proposal, strict=True)
-    )
-    return Found(Proposal(pair, *numbers), torch.where(again.unsqueeze(-1), against.known, fresh.known))
+    return where(again, against, fresh)
 
 
-def _search(method: Method, preset: Preset, fitted: Posterior, chance: Request, held: Tensor | None) -> Found:
+def _search(method: Method, preset: Preset, fitted: Posterior, chance: Request, held: Tensor | None) -> Shown:
     """The pair with the largest EUBO, or the best partner of the design that is held."""
     wanted = _request(method, preset, fitted, chance, held)
     proposal = maximize.propose(fitted, MAXIMIZERS[preset.maximizer], wanted)
     known = torch.full(proposal.pair.shape[:2], NEW, device=proposal.pair.device)
     if held is not None:
         known[:, 1] = held
-    return Found(proposal, known)
+    return Shown(proposal, known)
 
 
 def _request(method: Method, preset: Preset, fitted: Posterior, chance: Request, held: Tensor | None) -> Request:

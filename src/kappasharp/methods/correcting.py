@@ -5,13 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.core import comparisons, correction, diagnostics, kernel, laplace, metric, posterior, spectral
+from kappasharp.batches import put, take
+from kappasharp.core import comparison_space, comparisons, correction, diagnostics, kernel, laplace, spectral
 from kappasharp.core.correction import Calibration, Correction, Placement, Weights
 from kappasharp.core.diagnostics import Diagnostics
 from kappasharp.core.evidence import Model
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.posterior import Posterior
-from kappasharp.methods.fitting import Fit, hessian, posterior_weights, precision, take, weights
+from kappasharp.methods.fitting import Fit, hessian, precision, weights
 
 WITH_COVARIANCE = (Placement.COVARIANCE, Placement.BOTH)
 WITH_MAP = (Placement.MAP, Placement.BOTH)
@@ -61,18 +62,18 @@ def correct(model: Model, fit: Fit, choice: Correction, active: Tensor, *, valid
     moved = (_in_prior_metric if choice.weights in IN_PRIOR_METRIC else _on_points)(model, part, choice)
     if validated:
         better = _predicts_better(model, part, moved)
-        moved = _kept(moved, better)
+        moved = take(moved, better)
         rows = rows[better]
         active = torch.zeros_like(active).index_fill_(0, rows, value=True)
     new = moved.posterior
-    root = _put(_padded(base.root, new.root), _padded(new.root, base.root), rows)
-    posterior_out = base._replace(beta=_put(base.beta, new.beta, rows), root=root)
+    root = put(_padded(base.root, new.root), _padded(new.root, base.root), rows)
+    posterior_out = base._replace(beta=put(base.beta, new.beta, rows), root=root)
     return Corrected(
         posterior_out,
-        _merge(fit.map, moved.map, rows),
-        Calibration(*(_put(*parts, rows) for parts in zip(calibration, moved.calibration, strict=True))),
-        _put(r_all, moved.r, rows),
-        _put(everything, moved.usable, rows),
+        put(fit.map, moved.map, rows),
+        put(calibration, moved.calibration, rows),
+        put(r_all, moved.r, rows),
+        put(everything, moved.usable, rows),
         active,
         choice,
     )
@@ -85,19 +86,19 @@ def _on_points(model: Model, fit: Fit, choice: Correction) -> _Moved:
     # No η* means no correction in that run; `found` and the status word say so.
     eta = torch.where(found.found & usable, found.eta, 0.0)
     r = correction.spread(choice.weights, eta, a).to(fit.K)
-    return _Moved(found, usable, r, *_apply(model, fit, choice, r))
+    return _Moved(found, usable, r, *_corrected_by(model, fit, choice, r))
 
 
 def _in_prior_metric(model: Model, fit: Fit, choice: Correction) -> _Moved:
     """A correction that the nugget does not set, in the MAP alone."""
-    A = comparisons.congruence(fit.C, fit.K) / model.likelihood.scale**2
-    omega = posterior_weights(model, fit.K, fit.C, fit.map, fit.ties) * model.likelihood.scale**2
+    scale = model.likelihood.scale**2
+    A = comparisons.congruence(fit.C, fit.K) / scale
+    omega = comparison_space.posterior_weights(model, fit.K, fit.C, fit.map.dual.z, fit.ties) * scale
     found = spectral.calibrate(A, omega, choice.target_exponent)
     eta = torch.where(found.found, found.eta, 0.0)
     shrunk = IN_PRIOR_METRIC[choice.weights](fit.K, fit.C, eta)
     shifted = spectral.find_map(shrunk, fit.C, model.likelihood, fit.map.dual.z, fit.ties)
-    root = posterior.information_root(fit.K, fit.C, posterior_weights(model, fit.K, fit.C, shifted, fit.ties))
-    fitted = fit.posterior._replace(beta=shifted.beta, root=root)
+    fitted = _posterior_at(model, fit, shifted)
     return _Moved(found, found.found, torch.zeros_like(fit.map.f), shifted, fitted, shrunk.K)
 
 
@@ -110,16 +111,6 @@ def _predicts_better(model: Model, fit: Fit, moved: _Moved) -> Tensor:
         for K, found in ((K_r, moved.map), (fit.K, fit.map))
     ]
     return scores[0] > scores[1]
-
-
-def _kept(moved: _Moved, rows: Tensor) -> _Moved:
-    """The correction of some of the runs."""
-    dual = laplace.DualFit(*(part[rows] for part in moved.map.dual))
-    fitted = Posterior(moved.posterior.family, *(part[rows] for part in moved.posterior[1:]))
-    calibration = Calibration(*(part[rows] for part in moved.calibration))
-    return _Moved(
-        calibration, moved.usable[rows], moved.r[rows], MapFit(moved.map.f[rows], moved.map.beta[rows], dual), fitted
-    )
 
 
 def status(fit: Fit, corrected: Corrected, inferred: Tensor, proposed: Tensor | None = None) -> tuple[str, ...]:
@@ -187,31 +178,24 @@ def _matrix(fit: Fit, corrected: Corrected) -> Tensor:
     return torch.diag_embed(corrected.correction.double())
 
 
-def _apply(model: Model, fit: Fit, choice: Correction, r: Tensor) -> tuple[MapFit, Posterior]:
+def _corrected_by(model: Model, fit: Fit, choice: Correction, r: Tensor) -> tuple[MapFit, Posterior]:
     """The MAP and posterior of a correction r that sits where the method puts it."""
     found = fit.map
     if choice.placement in WITH_MAP:
         found = laplace.find_map(fit.K, fit.C, model.likelihood, r=r, start=fit.map.dual.z, ties=fit.ties)
     elif choice.placement is Placement.NEWTON_STEP:
-        found = metric.find_map(fit.K, fit.C, model.likelihood, metric_r=r, ties=fit.ties)
+        found = laplace.find_map_by_bent_steps(fit.K, fit.C, model.likelihood, metric_r=r, ties=fit.ties)
     # The covariance is that of J₀ at the MAP in use; R enters it only where the method says so.
-    in_covariance = r if choice.placement in WITH_COVARIANCE else None
-    omega = posterior_weights(model, fit.K, fit.C, found, fit.ties)
-    root = posterior.information_root(fit.K, fit.C, omega, in_covariance)
-    return found, fit.posterior._replace(beta=found.beta, root=root)
+    return found, _posterior_at(model, fit, found, r if choice.placement in WITH_COVARIANCE else None)
 
 
-def _merge(whole: MapFit, part: MapFit, rows: Tensor) -> MapFit:
-    dual = laplace.DualFit(*(_put(*parts, rows) for parts in zip(whole.dual, part.dual, strict=True)))
-    return MapFit(_put(whole.f, part.f, rows), _put(whole.beta, part.beta, rows), dual)
+def _posterior_at(model: Model, fit: Fit, found: MapFit, r: Tensor | None = None) -> Posterior:
+    """The posterior with another MAP, the curvature taken there, and R in its covariance if given."""
+    omega = comparison_space.posterior_weights(model, fit.K, fit.C, found.dual.z, fit.ties)
+    root = comparison_space.information_root(fit.K, fit.C, omega, r)
+    return fit.posterior._replace(beta=found.beta, root=root)
 
 
 def _padded(root: Tensor, other: Tensor) -> Tensor:
-    """A root with zero columns up to another's width: the plain fit's may be from point space (`reduced`)."""
+    """A root with zero columns up to another's width: the plain fit's may be from point space."""
     return torch.nn.functional.pad(root, (0, max(other.shape[-1] - root.shape[-1], 0)))
-
-
-def _put(whole: Tensor, part: Tensor, rows: Tensor) -> Tensor:
-    out = whole.clone()
-    out[rows] = part.to(out.dtype)
-    return out

@@ -1,34 +1,37 @@
-"""The fitted model of one batch of runs: hyperparameters, plain MAP, posterior, certificates."""
+"""The fitted model of one batch of runs: hyperparameters, plain MAP, posterior, certificates.
 
+How wide a tie is and by which inference the posterior is approximated are decided here too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from kappasharp.core import (
+    comparison_space,
     comparisons,
-    conditioning,
     correction,
-    evidence,
+    ep,
+    gibbs,
+    hyperparameters,
     kernel,
-    laplace,
     likelihood,
-    point_space,
-    posterior,
-    staged_search,
+    spaces,
 )
-from kappasharp.core.comparisons import Incidence
-from kappasharp.core.evidence import Evaluable, Hyperfit, Model
+from kappasharp.core.comparisons import Answers, Incidence
+from kappasharp.core.evidence import Model
+from kappasharp.core.hyperparameters import Hyperfit
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.posterior import Posterior
+from kappasharp.methods.method import Inference, Preset
+from kappasharp.streams import stream
 
-
-class Answers(NamedTuple):
-    """Points (runs, n, d), comparisons (runs, m, 2), and which of them were ties (None: none)."""
-
-    X: Tensor
-    pairs: Tensor
-    ties: Tensor | None = None
+# Half-widths of a tie that are tried, in units of the model's noise. Without ties the evidence falls with the width,
+# and 0 is exact.
+THRESHOLDS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5)
 
 
 class Fit(NamedTuple):
@@ -43,19 +46,12 @@ class Fit(NamedTuple):
     posterior: Posterior
 
 
-def fit_hyperparameters(model: Model, data: Evaluable, starts: list[Tensor], z: Tensor) -> Hyperfit:
-    """The best hyperparameters over all starts; the runs of every start go through one batch."""
-    runs = len(z)
-    if z.shape[-1] == 0:
-        # Without answers the evidence is flat: the prior's own mode stands.
-        theta, flat = starts[0], z.new_zeros(runs)
-        return Hyperfit(theta, flat, torch.zeros_like(theta), flat == 0, flat.long(), flat.long())
-    copies = len(starts)
-    many = torch.arange(runs, device=z.device).repeat(copies)
-    found = evidence.maximize(model, data.take(many), torch.cat(starts), z[many])
-    best = found.value.reshape(copies, runs).nan_to_num(nan=-torch.inf).argmax(0)
-    rows = best * runs + torch.arange(runs, device=z.device)
-    return Hyperfit(*(part[rows] for part in found))
+class Inferred(NamedTuple):
+    """The posterior of a flat batch of runs, whether it carries its certificate, and the rounds that it took."""
+
+    posterior: Posterior
+    converged: Tensor
+    rounds: Tensor
 
 
 def fit(
@@ -67,54 +63,26 @@ def fit(
     """
     X, pairs, ties = answers
     runs, _, d = X.shape
-    C = comparisons.incidence(pairs, X.shape[-2])
     starts = [] if theta is None else [theta]
     if cold or theta is None:
         starts.append(model.priors.start(d).to(X).expand(runs, -1))
     z = X.new_zeros(pairs.shape[:-1]) if z is None else z
-    if staged_search.sizes(model, X, z.shape[-1]):
-        hyper, z = staged_search.search(model, staged_search.Answered(*answers), starts, z, warm=theta is not None)
-    elif point_space.applies(model, X, z.shape[-1]):
-        hyper = fit_hyperparameters(model, point_space.Data(X, C, ties), starts, z)
-    else:
-        hyper = fit_hyperparameters(model, evidence.gather(X, pairs, ties), starts, z)
+    space = spaces.choose(model, answers)
+    hyper, z = hyperparameters.search(model, space, starts, z, warm=theta is not None)
     K = kernel.covariance(model.family, X, hyper.theta, model.nugget)
-    found, root, value = _condition(model, K, C, z, ties)
-    if value is not None:
-        # The search may have been in single precision: the evidence that is reported is not.
-        hyper = hyper._replace(value=value + model.priors.log_density(hyper.theta))
-    fitted = Posterior(model.family, X, hyper.theta, found.beta, root)
-    return Fit(X, C, ties, hyper, K, found, fitted)
-
-
-def _condition(
-    model: Model, K: Tensor, C: Incidence, z: Tensor, ties: Tensor | None
-) -> tuple[MapFit, Tensor, Tensor | None]:
-    """MAP and root of the posterior given K, in the space that is cheaper, and log Z for a long study."""
-    if point_space.applies(model, K, z.shape[-1]):
-        return point_space.condition(model, K, C, z, ties)
-    if staged_search.sizes(model, K, z.shape[-1]):
-        known = conditioning.condition(model, K, C, z, ties)
-        f = (K @ known.beta.unsqueeze(-1)).squeeze(-1)
-        value = evidence.value_at(model.likelihood, known.dual, known.L, ties)
-        return MapFit(f, known.beta, known.dual), known.root, value
-    found = laplace.find_map(K, C, model.likelihood, start=z, ties=ties)
-    return found, posterior.information_root(K, C, posterior_weights(model, K, C, found, ties)), None
+    known = space.condition(model, K, z)
+    # A search in stages ends in single precision: the evidence that is reported does not.
+    exact = known.value + model.priors.log_density(hyper.theta)
+    hyper = hyper._replace(value=torch.where(hyper.searched_on < pairs.shape[-2], exact, hyper.value))
+    return Fit(
+        X, known.C, ties, hyper, K, known.map, Posterior(model.family, X, hyper.theta, known.map.beta, known.root)
+    )
 
 
 def weights(model: Model, found: MapFit, ties: Tensor | None) -> Tensor:
     """ω_m of the comparisons at a MAP, in units of utility. [prop:graph_laplacian]"""
     omega = likelihood.curvature(found.dual.z, model.likelihood.margin, ties).omega
     return omega / model.likelihood.scale**2
-
-
-def posterior_weights(model: Model, K: Tensor, C: Incidence, found: MapFit, ties: Tensor | None) -> Tensor:
-    """The weights that the posterior covariance uses: ω_m at the MAP, or averaged where the model says so."""
-    if model.curvature == "mode":
-        return weights(model, found, ties)
-    scale = model.likelihood.scale**2
-    A = comparisons.congruence(C, K) / scale
-    return laplace.averaged_omega(A, found.dual.z, model.likelihood.margin, ties) / scale
 
 
 def hessian(model: Model, fit: Fit) -> tuple[Tensor, Tensor, Tensor]:
@@ -130,12 +98,45 @@ def precision(model: Model, fit: Fit, omega: Tensor) -> tuple[Tensor, Tensor, Te
     return correction.precision(K, comparisons.laplacian(fit.C, omega.double()))
 
 
-def take(fit: Fit, rows: Tensor) -> Fit:
-    """The fit of some of the runs."""
-    dual = laplace.DualFit(*(part[rows] for part in fit.map.dual))
-    found = MapFit(fit.map.f[rows], fit.map.beta[rows], dual)
-    fitted = Posterior(fit.posterior.family, *(part[rows] for part in fit.posterior[1:]))
-    C = comparisons.incidence(fit.C.pairs[rows], fit.C.n_points)
-    hyper = Hyperfit(*(part[rows] for part in fit.hyper))
-    ties = None if fit.ties is None else fit.ties[rows]
-    return Fit(fit.X[rows], C, ties, hyper, fit.K[rows], found, fitted)
+def infer(choice: Inference, model: Model, fit: Fit, seeds: Sequence[int], step: int) -> Inferred:
+    """The posterior at the fit's hyperparameters, by the method's inference. [app:ep_gibbs]
+
+    Departure 11: the hyperparameters are those of the Laplace evidence whatever the inference. In double precision.
+    """
+    if choice is Inference.LAPLACE:
+        return Inferred(fit.posterior, fit.map.dual.converged, fit.map.dual.iterations)
+    K, scale, margin = fit.K, model.likelihood.scale, model.likelihood.margin
+    if K.dtype != torch.float64:
+        K = kernel.covariance(model.family, fit.X.double(), fit.hyper.theta.double(), model.nugget)
+    A = comparisons.congruence(fit.C, K) / scale**2
+    if choice is Inference.EP:
+        found = ep.solve(A, margin, fit.ties)
+        root = comparison_space.information_root(K, fit.C, found.tau / scale**2)
+        return _inferred(model, fit, found.alpha, root, converged=found.converged, rounds=found.iterations)
+    generators = [stream(seed, "gibbs", str(step)) for seed in seeds]
+    drawn = gibbs.sample(A, margin, generators, fit.ties)
+    root = comparisons.transpose_rows(fit.C, drawn.half) / scale
+    return _inferred(model, fit, drawn.alpha, root, converged=drawn.converged, rounds=drawn.sweeps)
+
+
+def _inferred(model: Model, fit: Fit, alpha: Tensor, root: Tensor, *, converged: Tensor, rounds: Tensor) -> Inferred:
+    """The posterior with mean k(x, X) Cᵀ α/(σ√2), in the precision of the points."""
+    beta = comparisons.transpose(fit.C, alpha) / model.likelihood.scale
+    return Inferred(fit.posterior._replace(beta=beta.to(fit.X), root=root.to(fit.X)), converged, rounds)
+
+
+@torch.inference_mode()
+def with_threshold(preset: Preset, answers: Answers, theta: Tensor | None) -> Preset:
+    """The preset with the most probable threshold at hyperparameters theta, by default the prior's mode.
+
+    A preset with a threshold of its own keeps it; without ties there is nothing to set.
+    """
+    if preset.threshold > 0.0 or answers.ties is None:
+        return preset
+    X = answers.X
+    theta = preset.model.priors.start(X.shape[-1]).to(X).expand(len(X), -1) if theta is None else theta
+    data = comparison_space.gather(*answers)
+    start = X.new_zeros(answers.pairs.shape[:-1])
+    presets = [replace(preset, threshold=value) for value in THRESHOLDS]
+    found = [data.evaluate(one.model, theta, start).value.sum() for one in presets]
+    return presets[int(torch.stack(found).argmax())]

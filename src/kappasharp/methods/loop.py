@@ -15,13 +15,13 @@ from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.batches import released
 from kappasharp.core import activation, comparisons, posterior
 from kappasharp.core.activation import Rule
+from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import asking, checks, correcting, fitting
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.correcting import Corrected
-from kappasharp.methods.fitting import Answers, Fit
-from kappasharp.methods.inference import Inferred, infer
+from kappasharp.methods.fitting import Fit, Inferred, infer
 from kappasharp.methods.method import PAIR, Method, Preset, Query
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.streams import stream

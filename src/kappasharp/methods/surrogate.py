@@ -11,16 +11,16 @@ from kappasharp.acquisition import eubo
 from kappasharp.acquisition.maximize import Request
 from kappasharp.batches import released
 from kappasharp.core import activation, posterior
-from kappasharp.core.conditioning import Conditioned
+from kappasharp.core.comparisons import Answers
 from kappasharp.core.diagnostics import Diagnostics
-from kappasharp.core.evidence import Hyperfit, Model
-from kappasharp.core.laplace import MapFit
+from kappasharp.core.evidence import Model
+from kappasharp.core.hyperparameters import Hyperfit
+from kappasharp.core.laplace import Conditioned
 from kappasharp.core.posterior import Posterior
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import asking, checks, correcting, fitting, loop
 from kappasharp.methods.correcting import Corrected
-from kappasharp.methods.fitting import Fit
-from kappasharp.methods.inference import Inferred, infer
+from kappasharp.methods.fitting import Fit, Inferred, infer
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.streams import stream
@@ -180,9 +180,8 @@ def hold(X: Tensor, theta: Tensor, known: Conditioned, method: Method, preset: P
     """
     flat = X.new_zeros(len(X))
     hyper = Hyperfit(theta, flat * torch.nan, torch.zeros_like(theta), flat == 0, flat.long(), flat.long())
-    f = (known.K @ known.beta.unsqueeze(-1)).squeeze(-1)
-    fitted = Posterior(preset.kernel, X, theta, known.beta, known.root)
-    plain = Fit(X, known.C, None, hyper, known.K, MapFit(f, known.beta, known.dual), fitted)
+    fitted = Posterior(preset.kernel, X, theta, known.map.beta, known.root)
+    plain = Fit(X, known.C, known.ties, hyper, known.K, known.map, fitted)
     with torch.no_grad():
         return _surrogate(method, preset, X.shape[:1], _complete(method, preset.model, plain, (0,) * len(X)))
 
@@ -196,7 +195,7 @@ def _surrogate(method: Method, preset: Preset, batch: torch.Size, parts: tuple[F
 @torch.inference_mode()
 def _fit(state: loop.State) -> tuple[Fit, Inferred, Corrected]:
     model = state.preset.model
-    plain = fitting.fit(model, fitting.Answers(state.points, state.comparisons, state.ties))
+    plain = fitting.fit(model, Answers(state.points, state.comparisons, state.ties))
     return _complete(state.method, model, plain, state.seeds)
 
 

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import torch
 
+from kappasharp.core.comparisons import Answers
 from kappasharp.core.correction import Weights
 from kappasharp.methods import correcting, fitting
-from kappasharp.methods.fitting import Answers
+from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP
-from kappasharp.methods.threshold import with_threshold
 from kappasharp.study import questions
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History

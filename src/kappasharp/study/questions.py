@@ -17,12 +17,12 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from kappasharp.batches import released
+from kappasharp.core.comparisons import Answers
 from kappasharp.methods import loop
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.fitting import Answers
+from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.loop import Learnt, State
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
-from kappasharp.methods.threshold import with_threshold
 from kappasharp.streams import stream, uniform
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin

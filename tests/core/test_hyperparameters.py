@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from kappasharp.core import comparisons, evidence, laplace, point_space, staged_search
+from kappasharp.core import comparison_space, comparisons, hyperparameters, laplace, spaces
+from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.core.kernel import PRIORS
 from kappasharp.core.likelihood import Probit
@@ -16,7 +17,7 @@ MODEL = Model("rbf", 1e-6, Probit(), PRIORS["botorch_0_18"], "averaged")
 def runs(n, m, d, seeds=(0,), threshold=0.0):
     parts = [answered(seed, n, m, d, threshold=threshold) for seed in seeds]
     X, pairs, ties = (torch.stack([torch.as_tensor(one[i]) for one in parts]) for i in range(3))
-    return staged_search.Answered(X, pairs, ties if threshold else None)
+    return Answers(X, pairs, ties if threshold else None)
 
 
 def model_of(data):
@@ -26,8 +27,8 @@ def model_of(data):
 @pytest.fixture
 def early(monkeypatch):
     """Stages of 30, 60 and 120 answers out of 240, so that the dense search beside them is quick."""
-    monkeypatch.setattr(staged_search, "ALL_AT_ONCE", 100)
-    monkeypatch.setattr(staged_search, "FEWEST", 30)
+    monkeypatch.setattr(hyperparameters, "ALL_AT_ONCE", 100)
+    monkeypatch.setattr(hyperparameters, "FEWEST", 30)
 
 
 def search(data, *, theta=None, z=None):
@@ -35,20 +36,21 @@ def search(data, *, theta=None, z=None):
     runs_, answers = data.pairs.shape[:2]
     start = model.priors.start(data.X.shape[-1]).expand(runs_, -1)
     z = torch.zeros(runs_, answers) if z is None else z
-    return staged_search.search(model, data, [start] if theta is None else [theta, start], z, warm=theta is not None)
+    space = spaces.choose(model, data)
+    return hyperparameters.search(model, space, [start] if theta is None else [theta, start], z, warm=theta is not None)
 
 
 def whole(data):
     """One search over all answers, in double precision."""
     model = model_of(data)
-    gathered = evidence.gather(*data)
+    gathered = comparison_space.gather(*data)
     start = model.priors.start(data.X.shape[-1]).expand(len(data.X), -1)
-    return fitting.fit_hyperparameters(model, gathered, [start], torch.zeros(data.pairs.shape[:-1]))
+    return hyperparameters.search_at_once(model, gathered, [start], torch.zeros(data.pairs.shape[:-1]))
 
 
 def value(data, theta):
     model = model_of(data)
-    found = evidence.evaluate(model, evidence.gather(*data), theta, torch.zeros(data.pairs.shape[:-1]))
+    found = comparison_space.gather(*data).evaluate(model, theta, torch.zeros(data.pairs.shape[:-1]))
     return found.value + model.priors.log_density(theta)
 
 
@@ -64,26 +66,27 @@ def value(data, theta):
     ],
 )
 def test_the_stages_double_up_to_the_size_that_sets_the_cost(n, m, wanted):
-    assert staged_search.sizes(MODEL, torch.zeros(1, n, 2), m) == wanted
+    answers = Answers(torch.zeros(1, n, 2), torch.zeros(1, m, 2, dtype=torch.long))
+    assert hyperparameters.sizes(spaces.choose(MODEL, answers)) == wanted
 
 
 @pytest.mark.parametrize(("n", "threshold"), [(480, 0.0), (480, 0.3), (60, 0.0)])
 def test_the_evidence_reached_is_that_of_one_search_over_all_answers(early, monkeypatch, n, threshold):
-    monkeypatch.setattr(point_space, "FEWEST_ANSWERS", 100)
+    monkeypatch.setattr(spaces, "FEWEST_ANSWERS", 100)
     data = runs(n, 240, 3, (0, 1), threshold)
     found = search(data).hyper
     assert bool(found.converged.all())
     assert found.searched_on.tolist() == [30, 30]
     parameters = data.X.shape[-1] + 1
     lost = whole(data).value - value(data, found.theta)
-    assert float(lost.max()) <= 2.0 * staged_search.GAIN_LEFT_PER_PARAMETER * parameters
+    assert float(lost.max()) <= 2.0 * hyperparameters.GAIN_LEFT_PER_PARAMETER * parameters
     assert torch.allclose(found.value, value(data, found.theta), atol=1e-2)
 
 
 def test_the_differences_that_come_along_are_those_of_the_map(early):
     data = runs(480, 240, 3)
     found = search(data)
-    exact = evidence.evaluate(MODEL, evidence.gather(*data), found.hyper.theta, torch.zeros(1, 240))
+    exact = comparison_space.gather(*data).evaluate(MODEL, found.hyper.theta, torch.zeros(1, 240))
     assert torch.allclose(found.z, exact.z, atol=2e-2)
 
 
@@ -107,23 +110,23 @@ def test_a_run_does_not_depend_on_its_company(early):
     both = search(data).hyper
     for run in (0, 1):
         # Single precision rounds a batch and a run alone differently: the paths part, the evidence reached does not.
-        alone = search(staged_search.Answered(data.X[run : run + 1], data.pairs[run : run + 1], None)).hyper
+        alone = search(Answers(data.X[run : run + 1], data.pairs[run : run + 1], None)).hyper
         assert float(alone.value) == pytest.approx(
-            float(both.value[run]), abs=4 * staged_search.GAIN_LEFT_PER_PARAMETER
+            float(both.value[run]), abs=4 * hyperparameters.GAIN_LEFT_PER_PARAMETER
         )
 
 
 @pytest.mark.parametrize("n", [480, 60])
 def test_a_long_fit_has_the_numbers_of_a_short_one_at_its_hyperparameters(early, monkeypatch, n):
-    monkeypatch.setattr(point_space, "FEWEST_ANSWERS", 100)
+    monkeypatch.setattr(spaces, "FEWEST_ANSWERS", 100)
     data = runs(n, 240, 3)
-    long = fitting.fit(MODEL, fitting.Answers(*data))
+    long = fitting.fit(MODEL, Answers(*data))
     C = comparisons.incidence(data.pairs, n)
     plain = laplace.find_map(long.K, C, MODEL.likelihood)
     assert torch.allclose(long.map.f, plain.f, atol=1e-6)
     assert torch.allclose(long.hyper.value, value(data, long.hyper.theta), atol=1e-6)
-    weights = fitting.posterior_weights(MODEL, long.K, C, plain, None)
-    root = fitting.posterior.information_root(long.K, C, weights)
+    weights = comparison_space.posterior_weights(MODEL, long.K, C, plain.dual.z, None)
+    root = comparison_space.information_root(long.K, C, weights)
     cov, wanted = (long.K @ part for part in (long.posterior.root, root))
     assert torch.allclose(cov @ cov.mT, wanted @ wanted.mT, rtol=1e-4, atol=1e-5 * float(long.K.max()))
 
@@ -134,6 +137,11 @@ def test_many_answers_have_their_averaged_curvature_by_an_inverse(monkeypatch, s
     K = fitting.kernel.covariance("rbf", data.X, torch.tensor([[0.5, 0.5, 0.5, 20.0]]).log().expand(2, -1), 1e-6)
     A = comparisons.congruence(comparisons.incidence(data.pairs, 60), K)
     z = spread * torch.randn(2, 90, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    by_solving = laplace.averaged_omega(A, z, 0.0)
-    monkeypatch.setattr(laplace, "SMALL", 0)
-    assert torch.allclose(laplace.averaged_omega(A, z, 0.0), by_solving, rtol=1e-3, atol=1e-9)
+    by_solving = comparison_space.averaged_omega(A, z, 0.0)
+    monkeypatch.setattr(comparison_space, "SMALL", 0)
+    by_inverse = comparison_space.averaged_omega(A, z, 0.0)
+    assert torch.allclose(by_inverse, by_solving, rtol=1e-3, atol=1e-9)
+    # What counts as faint is each run's own: without company, and without a batch, nothing changes.
+    for run in (0, 1):
+        assert torch.equal(comparison_space.averaged_omega(A[run : run + 1], z[run : run + 1], 0.0)[0], by_inverse[run])
+        assert torch.equal(comparison_space.averaged_omega(A[run], z[run], 0.0), by_inverse[run])

@@ -1,0 +1,254 @@
+"""The Laplace fit in comparison space: everything on m × m matrices over the answers, whatever the designs.
+
+Notation
+    E      (*batch, 2m, d) end points of the comparisons: all winners, then all losers
+    A      (*batch, m, m)  C K Cᵀ/(2σ²), the prior covariance of the standardised differences, as in laplace.py
+    side   (*batch, k, m)  the same between k further differences and the m known ones
+    corner (*batch, k, k)  the same among the further ones
+    L      (*batch, m, m)  Cholesky factor of B = I + ω^½ A ω^½ at the MAP
+    root   (*batch, n, p)  root rootᵀ = K⁻¹ − K⁻¹ Σ K⁻¹, for predictions as in posterior.py
+
+While the hyperparameters move, A is assembled from the end points, so nothing is gathered or scattered. Further answers
+compute nothing again that was computed for the first m: A and L are bordered, and the first Newton step, from the old
+differences and the predicted new ones, is exact with the bordered factor. Only the steps after it factorize.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.batches import apply
+from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood
+from kappasharp.core.comparisons import Answers, Incidence
+from kappasharp.core.evidence import Evidence, Model
+from kappasharp.core.laplace import Conditioned, DualFit, MapFit
+from kappasharp.shapes import (
+    ComparisonMatrix,
+    Pairs,
+    Parameters,
+    PerComparison,
+    PerComparisonMask,
+    PointMatrix,
+    Points,
+    Utilities,
+)
+
+# Up to this many answers the averaged curvature's variances come from a triangular solve, beyond from an inverse,
+# unless an answer informs its own difference by less than FAINT of its prior variance.
+SMALL, FAINT = 512, 1e-2
+
+
+class ComparisonSpace(NamedTuple):
+    """The answers of a flat batch of runs, to be fitted in comparison space (the contract: spaces.py)."""
+
+    answers: Answers
+
+    @property
+    def size(self) -> int:
+        """The number whose cube is the cost of one evaluation."""
+        return self.answers.pairs.shape[-2]
+
+    def gather(self) -> "EndPoints":
+        """What the evidence needs, gathered once."""
+        return gather(*self.answers)
+
+    def coarse(self) -> "ComparisonSpace":
+        """The same in the precision that a long search can afford: its noise lies below what is asked of such a one."""
+        return ComparisonSpace(self.answers._replace(X=self.answers.X.float()))
+
+    def condition(self, model: Model, K: PointMatrix, start: PerComparison) -> Conditioned:
+        """The posterior given K; `start` is a guess at the differences."""
+        C = comparisons.incidence(self.answers.pairs, self.answers.X.shape[-2])
+        return condition(model, K, C, start, self.answers.ties)
+
+
+class EndPoints(NamedTuple):
+    """What the evidence needs of every run's answers; `ties` is None where no answer is a tie."""
+
+    E: Points
+    signed: Points
+    gram: ComparisonMatrix
+    ties: PerComparisonMask | None
+
+    def evaluate(self, model: Model, theta: Parameters, start: PerComparison) -> Evidence:
+        """log Z and its gradient at theta, the MAP's search started from the standardised differences `start`."""
+        lengthscale, outputscale = kernel.split(theta)
+        E = self.E / lengthscale.unsqueeze(-2)
+        k, slope = kernel.profile(model.family, kernel.half_distances(E, E))
+        scale = (outputscale / model.likelihood.scale**2).unsqueeze(-1)
+        A = _contrast(k).add_(self.gram, alpha=model.nugget).mul_(scale.unsqueeze(-1))
+        dual = laplace.solve(A, model.likelihood.margin, start, self.ties)
+        value, G = evidence.value_and_slope(model.likelihood, A, dual, self.ties)
+        by_lengthscale = _lengthscale_moments(self, G, slope) * (2.0 * scale) / lengthscale.square()
+        # ∂A/∂log s = A.
+        by_outputscale = (G * A).sum((-2, -1)).unsqueeze(-1)
+        return Evidence(value, torch.cat([by_lengthscale, by_outputscale], -1), dual.z, dual.converged)
+
+
+def gather(X: Points, pairs: Pairs, ties: PerComparisonMask | None = None) -> EndPoints:
+    """The end points of every comparison, the same with sign and a one, and C Cᵀ, by which the nugget enters A."""
+    flat = torch.cat([pairs[..., 0], pairs[..., 1]], -1)
+    E = X.gather(-2, flat.unsqueeze(-1).expand(*flat.shape, X.shape[-1])) - 0.5
+    sign = torch.ones_like(E[..., :1])
+    sign[..., pairs.shape[-2] :, :] = -1.0
+    same = (flat.unsqueeze(-1) == flat.unsqueeze(-2)).to(X)
+    return EndPoints(E, torch.cat([E * sign, sign], -1), _contrast(same), ties)
+
+
+def _contrast(M: Tensor) -> Tensor:
+    """The m × m second difference, winner minus loser on both sides, of a 2m × 2m matrix over end points."""
+    m = M.shape[-1] // 2
+    half = M[..., :m, :] - M[..., m:, :]
+    return half[..., :m] - half[..., m:]
+
+
+def _lengthscale_moments(data: EndPoints, G: ComparisonMatrix, slope: Tensor) -> Tensor:
+    """½ Σ_pq P_pq (x_pj − x_qj)² over end points p, q for every dimension j, with P_pq = ±G_pq S_pq.
+
+    The sum is Σ_p x_pj (x_pj Σ_q P_pq − Σ_q P_pq x_qj); signs and row sums ride along in one product with `signed`.
+    """
+    m, d = G.shape[-1], data.E.shape[-1]
+    tiled = slope.unflatten(-1, (2, m)).unflatten(-3, (2, m)) * G.unsqueeze(-2).unsqueeze(-4)
+    product = tiled.flatten(-4, -3).flatten(-2, -1) @ data.signed
+    inner = torch.addcmul(-product[..., :d], data.E, product[..., d:])
+    return (data.signed[..., :d] * inner).sum(-2)
+
+
+def condition(
+    model: Model,
+    K: PointMatrix,
+    C: Incidence,
+    start: PerComparison | None = None,
+    ties: PerComparisonMask | None = None,
+) -> Conditioned:
+    """The posterior given K, whatever kernel it came from; `start` is a guess at the differences."""
+    gram = comparisons.congruence(C, K)
+    A = gram / model.likelihood.scale**2
+    start = A.new_zeros(A.shape[:-1]) if start is None else start
+    return _at_map(model, K, C, gram, laplace.solve(A, model.likelihood.margin, start, ties), ties)
+
+
+def extend(
+    model: Model, known: Conditioned, K_side: Tensor, K_corner: Tensor, pairs: Tensor, ties: Tensor | None = None
+) -> Conditioned:
+    """The posterior with further points and answers: K_side (*batch, k, n) and K_corner (*batch, k, k) are theirs.
+
+    `pairs` (*batch, l, 2) are the new answers, as indices into the n old points and the k new ones; `ties` (*batch, l)
+    says which of them are ties.
+    """
+    assert known.L is not None
+    K = bordered(known.K, K_side, K_corner)
+    C = comparisons.incidence(torch.cat([known.C.pairs, pairs], -2), K.shape[-1])
+    probit, m = model.likelihood, known.L.shape[-1]
+    new_rows = comparisons.rows(comparisons.incidence(pairs, K.shape[-1]), K)
+    gram_rows = comparisons.rows(C, new_rows.mT).mT
+    gram = bordered(comparisons.congruence(known.C, known.K), gram_rows[..., :m], gram_rows[..., m:])
+    A, A_side, A_corner = (part / probit.scale**2 for part in (gram, gram_rows[..., :m], gram_rows[..., m:]))
+    z = torch.cat([known.map.dual.z, apply(A_side, known.map.dual.alpha)], -1)
+    all_ties = _joined(known.ties, ties, known.C.pairs, pairs)
+    sites = likelihood.sites(z, probit.margin, all_ties)
+    root = sites.omega.sqrt()
+    B_corner = laplace.information(A_corner, root[..., m:])
+    L = bordered_factor(known.L, root[..., m:, None] * A_side * root[..., None, :m], B_corner)
+    start = apply(A, laplace.newton_target(A, z, sites, L))
+    return _at_map(model, K, C, gram, laplace.solve(A, probit.margin, start, all_ties), all_ties)
+
+
+def _joined(old: Tensor | None, new: Tensor | None, old_pairs: Tensor, new_pairs: Tensor) -> Tensor | None:
+    """Which of the old answers and the new ones are ties."""
+    if old is None and new is None:
+        return None
+    parts = [(old, old_pairs), (new, new_pairs)]
+    return torch.cat([torch.zeros_like(p[..., 0], dtype=torch.bool) if t is None else t for t, p in parts], -1)
+
+
+def bordered(M: Tensor, side: Tensor, corner: Tensor) -> Tensor:
+    """The symmetric matrix [[M, sideᵀ], [side, corner]]."""
+    return torch.cat([torch.cat([M, side.mT], -1), torch.cat([side, corner], -1)], -2)
+
+
+def bordered_factor(L: Tensor, side: Tensor, corner: Tensor) -> Tensor:
+    """The Cholesky factor of [[L Lᵀ, sideᵀ], [side, corner]], without factorizing L Lᵀ again."""
+    low = torch.linalg.solve_triangular(L, side.mT, upper=False).mT
+    last = torch.linalg.cholesky_ex(corner - low @ low.mT)[0]
+    return torch.cat([torch.nn.functional.pad(L, (0, corner.shape[-1])), torch.cat([low, last], -1)], -2)
+
+
+def _at_map(
+    model: Model, K: PointMatrix, C: Incidence, gram: ComparisonMatrix, dual: DualFit, ties: PerComparisonMask | None
+) -> Conditioned:
+    """What follows from a MAP, given C K Cᵀ."""
+    probit = model.likelihood
+    beta = comparisons.transpose(C, dual.alpha) / probit.scale
+    weights = likelihood.curvature(dual.z, probit.margin, ties).omega / probit.scale**2
+    L = laplace.factor(gram, weights.sqrt())
+    value = evidence.value_at(probit, dual, L, ties)
+    L_weights = L
+    if model.curvature == "averaged":
+        weights = averaged_omega(gram / probit.scale**2, dual.z, probit.margin, ties) / probit.scale**2
+        L_weights = laplace.factor(gram, weights.sqrt())
+    root = comparisons.transpose_rows(C, _scaled_inverse(L_weights, weights.sqrt()).mT)
+    return Conditioned(K, C, ties, MapFit(apply(K, beta), beta, dual), root, value, L)
+
+
+def posterior_weights(
+    model: Model, K: PointMatrix, C: Incidence, z: PerComparison, ties: PerComparisonMask | None
+) -> PerComparison:
+    """The weights that the posterior covariance uses: ω_m at the MAP, or averaged where the model says so."""
+    probit = model.likelihood
+    if model.curvature == "mode":
+        return likelihood.curvature(z, probit.margin, ties).omega / probit.scale**2
+    A = comparisons.congruence(C, K) / probit.scale**2
+    return averaged_omega(A, z, probit.margin, ties) / probit.scale**2
+
+
+def averaged_omega(
+    A: ComparisonMatrix, z: PerComparison, margin: float, ties: PerComparisonMask | None = None
+) -> PerComparison:
+    """ω averaged over the posterior of every difference (laplace.average)."""
+    return laplace.average(A.diagonal(dim1=-2, dim2=-1), lambda omega: _variance(A, omega), z, margin, ties)
+
+
+def _variance(A: ComparisonMatrix, omega: PerComparison) -> PerComparison:
+    """The diagonal of (A⁻¹ + diag ω)⁻¹."""
+    prior = A.diagonal(dim1=-2, dim2=-1)
+    if A.shape[-1] <= SMALL:
+        return prior - laplace.explained(A, A, omega.sqrt())[0]
+    # ω times the variance is 1 − (B⁻¹)_pp: half the work, and single precision is finer than what is left of the way
+    # to the fixed point. But where ω is faint so are the digits of the difference.
+    single, root = A.float(), omega.float().sqrt()
+    L = laplace.factor(single, root)
+    out = (1.0 - torch.cholesky_inverse(L).diagonal(dim1=-2, dim2=-1).to(omega)) / omega
+    m = A.shape[-1]
+    flat = (out.reshape(-1, m), (omega * prior < FAINT).reshape(-1, m), prior.reshape(-1, m), root.reshape(-1, m))
+    for run, (row, faint, own, weight) in enumerate(zip(*flat, strict=True)):
+        at = faint.nonzero().squeeze(-1)
+        columns = weight.unsqueeze(-1) * single.reshape(-1, m, m)[run][:, at]
+        half = torch.linalg.solve_triangular(L.reshape(-1, m, m)[run], columns, upper=False)
+        row[at] = own[at] - half.square().sum(-2).to(omega)
+    return out
+
+
+def information_root(K: PointMatrix, C: Incidence, weights: PerComparison, r: Utilities | None = None) -> Points:
+    """A root of K⁻¹ − K⁻¹ Σ K⁻¹ with Σ⁻¹ = K⁻¹ + CᵀWC (+ R where r is given), without K⁻¹.
+
+    With R the sites are the m comparisons and n unit vectors of weight r; a Schur complement splits them.
+    """
+    root = weights.sqrt()
+    if r is None:
+        L = laplace.factor(comparisons.congruence(C, K), root)
+        return comparisons.transpose_rows(C, _scaled_inverse(L, root).mT)
+    K_r, _ = laplace.shrink(K, r)
+    L = laplace.factor(comparisons.congruence(C, K_r), root)
+    answers = comparisons.transpose_rows(C, _scaled_inverse(L, root).mT)
+    root_r = r.sqrt()
+    half = _scaled_inverse(laplace.factor(K, root_r), root_r)
+    # (I − Q_R K) answers, with Q_R = halfᵀ half.
+    answers = answers - half.mT @ (half @ (K @ answers))
+    return torch.cat([answers, half.mT], -1)
+
+
+def _scaled_inverse(L: Tensor, weight: Tensor) -> Tensor:
+    """L⁻¹ diag(weight)."""
+    return torch.linalg.solve_triangular(L, torch.diag_embed(weight), upper=False)

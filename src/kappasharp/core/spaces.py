@@ -1,0 +1,67 @@
+"""Where a fit does its linear algebra: over the answers (m × m) or over the points (n × n). Chosen here, once."""
+
+from typing import Protocol, runtime_checkable
+
+import torch
+
+from kappasharp.core import comparisons
+from kappasharp.core.comparison_space import ComparisonSpace
+from kappasharp.core.comparisons import Answers
+from kappasharp.core.evidence import Evidence, Model
+from kappasharp.core.laplace import Conditioned
+from kappasharp.core.point_space import PointSpace
+from kappasharp.shapes import Parameters, PerComparison, PointMatrix
+
+# On points from this many answers on, and where a design has at least four of them.
+FEWEST_ANSWERS, ANSWERS_PER_POINT = 256, 2.0
+# There K needs a Cholesky factor: a smaller nugget, or single precision, does not promise one.
+LEAST_NUGGET = 1e-8
+
+
+@runtime_checkable
+class Gathered(Protocol):
+    """Answers whose evidence can be evaluated again and again while the hyperparameters move.
+
+    A tuple of tensors, so that `batches.take` gives that of some runs.
+    """
+
+    def evaluate(self, model: Model, theta: Parameters, start: PerComparison, /) -> Evidence:
+        """log Z and its gradient at theta, the MAP's search started from the standardised differences `start`."""
+        ...
+
+
+@runtime_checkable
+class Space(Protocol):
+    """The answers of a flat batch of runs, where they are fitted. Both spaces give the same numbers."""
+
+    @property
+    def answers(self) -> Answers:
+        """The answers themselves."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The number whose cube is the cost of one evaluation."""
+        ...
+
+    def gather(self) -> Gathered:
+        """What the evidence needs, gathered once."""
+        ...
+
+    def coarse(self) -> "Space":
+        """The same in the precision that a long search can afford."""
+        ...
+
+    def condition(self, model: Model, K: PointMatrix, start: PerComparison, /) -> Conditioned:
+        """The MAP, a root for predictions and log Z, given the prior covariance K."""
+        ...
+
+
+def choose(model: Model, answers: Answers) -> Space:
+    """The cheaper way to the same numbers."""
+    X, pairs, ties = answers
+    count = pairs.shape[-2]
+    few_points = X.shape[-2] * ANSWERS_PER_POINT <= count and count >= FEWEST_ANSWERS
+    if few_points and model.nugget >= LEAST_NUGGET and X.dtype == torch.float64:
+        return PointSpace(X, comparisons.incidence(pairs, X.shape[-2]), ties)
+    return ComparisonSpace(answers)
