@@ -8,7 +8,8 @@ import torch
 from scipy.optimize import minimize
 
 from kappasharp.batches import take
-from kappasharp.core import comparison_space, descent, evidence, hyperparameters
+from kappasharp.core import comparison_space, descent, hyperparameters
+from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.evidence import Model
 from kappasharp.core.kernel import PRIORS, Gamma, Priors
 from kappasharp.core.likelihood import Probit
@@ -163,7 +164,7 @@ def fit(model, gathered, z):
 def tight(monkeypatch):
     """Fits that go on until the gradient is 1e-6, far beyond what anybody needs."""
     tolerances = descent.Tolerances(gradient=1e-6, decrease=0.0, max_rounds=400, longest_step=2.0)
-    monkeypatch.setattr(evidence, "tolerances", lambda dtype: tolerances)
+    monkeypatch.setattr(hyperparameters, "tolerances", lambda dtype: tolerances)
 
 
 @pytest.mark.parametrize("name", list(PRIORS))
@@ -261,13 +262,13 @@ def test_the_search_never_ends_where_the_map_has_no_certificate(monkeypatch):
     gathered = comparison_space.gather(torch.as_tensor(data.X)[None], torch.as_tensor(data.pairs)[None])
     free = fit(model, gathered, torch.zeros(1, 30))
     assert float(free.theta[0, -1]) > math.log(2.0)
-    evaluate = evidence.evaluate
+    evaluate = EndPoints.evaluate
 
-    def doubtful(model, data, theta, start):
-        found = evaluate(model, data, theta, start)
+    def doubtful(data, model, theta, start):
+        found = evaluate(data, model, theta, start)
         return found._replace(converged=found.converged & (theta[:, -1] < math.log(1.5)))
 
-    monkeypatch.setattr(evidence, "evaluate", doubtful)
+    monkeypatch.setattr(EndPoints, "evaluate", doubtful)
     found = fit(model, gathered, torch.zeros(1, 30))
     assert float(found.theta[0, -1]) < math.log(1.5)
     assert float(found.value) == pytest.approx(

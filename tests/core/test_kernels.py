@@ -5,7 +5,7 @@ import torch
 
 from kappasharp.acquisition import eubo, maximize
 from kappasharp.batches import take
-from kappasharp.core import comparison_space, descent, evidence, hyperparameters, kernel, laplace
+from kappasharp.core import comparison_space, descent, hyperparameters, kernel, laplace
 from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
@@ -45,7 +45,7 @@ def each_alone(model, gathered, theta, z):
     """Torch's search, every row in a batch of its own: in company its MAPs take as many steps as the slowest needs."""
     rows = [torch.tensor([i]) for i in range(len(z))]
     found = [hyperparameters.maximize(model, take(gathered, i), theta[i], z[i]) for i in rows]
-    best = evidence.Hyperfit(*(torch.cat(part) for part in zip(*found, strict=True)))
+    best = hyperparameters.Hyperfit(*(torch.cat(part) for part in zip(*found, strict=True)))
     return descent.of_kernel(best.theta, -best.value, -best.gradient, best.converged, best.rounds)
 
 

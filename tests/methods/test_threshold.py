@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kappasharp.core import comparison_space, evidence
+from kappasharp.core import comparison_space
 from kappasharp.methods.fitting import THRESHOLDS, Answers, fit, with_threshold
 from kappasharp.methods.registry import PRESETS
 
@@ -49,7 +49,7 @@ def test_no_other_candidate_is_more_probable():
     start = torch.zeros(answers.pairs.shape[:-1])
 
     def value(threshold):
-        return float(evidence.evaluate(replace(MODERN, threshold=threshold).model, data, theta, start).value)
+        return float(data.evaluate(replace(MODERN, threshold=threshold).model, theta, start).value)
 
     chosen = with_threshold(MODERN, answers, theta).threshold
     assert value(chosen) == max(value(one) for one in THRESHOLDS)
