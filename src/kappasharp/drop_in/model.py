@@ -330,7 +330,7 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
     ) -> Posterior:
         """The joint posterior of the utility at X (…, q, d), differentiable in X for any batch in front.
 
-        As in PairwiseGP it is the utility's own: `observation_noise` has no effect, for a utility is never observed.
+        As in PairwiseGP it is the utility's own: `observation_noise` has no effect, since a utility is never observed.
         """
         del observation_noise
         if self.training:
@@ -343,7 +343,7 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
     def subset_output(self, idcs: list[int]) -> "KappaSharpGP":
         """The model itself: it has one output."""
         if list(idcs) not in ([0], [-1]):
-            raise InvalidValueError(f"`idcs` must be [0], for the model has one output, but got {idcs}.")
+            raise InvalidValueError(f"`idcs` must be [0], because the model has one output, but got {idcs}.")
         return self
 
     # --- further answers ----------------------------------------------------------------------------------------------
