@@ -10,8 +10,9 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_m
 from ax.storage.botorch_modular_registry import register_mll, register_model
 from ax.utils.common.constants import Keys
 
-from kappasharp.drop_in.evidence import KappaSharpMarginalLogLikelihood
 from kappasharp.drop_in.model import KappaSharpGP
+from kappasharp.drop_in.state import KappaSharpMarginalLogLikelihood
+from kappasharp.methods.method import Method, Preset
 
 register_model(KappaSharpGP)
 register_mll(KappaSharpMarginalLogLikelihood)
@@ -24,15 +25,20 @@ def _fit(model: KappaSharpGP, mll_class: Any, mll_options: Any = None) -> None:
     model.fit()
 
 
-def surrogate_spec(**options: Any) -> SurrogateSpec:
-    """A specification for Ax's BoTorchGenerator; `options` are KappaSharpGP's own, such as method and preset.
+def surrogate_spec(
+    *, method: str | Method = "baseline", preset: str | Preset = "modern", nugget: float | None = None
+) -> SurrogateSpec:
+    """A specification for Ax's BoTorchGenerator. Ax scales the parameters to the unit cube itself.
 
-    The preset is "modern" unless they say otherwise, as in our own loop. Ax scales the parameters to the unit cube
-    itself.
+    Args:
+        method: as in KappaSharpGP. What Ax stores as JSON needs a name here, and for the preset.
+        preset: as in KappaSharpGP, but by default "modern", as in our own loop.
+        nugget: as in KappaSharpGP.
     """
+    options: dict[str, Any] = {"method": method, "preset": preset} | ({} if nugget is None else {"nugget": nugget})
     config = ModelConfig(
         botorch_model_class=KappaSharpGP,
-        model_options={"preset": "modern"} | options,
+        model_options=options,
         mll_class=KappaSharpMarginalLogLikelihood,
         name="KappaSharpGP",
     )

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from kappasharp.acquisition import improvement
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
+from kappasharp.methods import asking
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.methods.surrogate import Surrogate, fit
@@ -35,8 +36,8 @@ class KappaSharpSampler(BaseSampler):
     those with a single value come from `independent_sampler`.
 
     Args:
-        method: as in `kappasharp.fit`; how questions are put together is the study's business.
-        preset: as in `kappasharp.fit`.
+        method: as in `kappasharp.fit`; which designs are compared is Optuna's business.
+        preset: as in `kappasharp.fit`; its `exploration` and `reach` shape the search as in our own loop.
         independent_sampler: by default Optuna's RandomSampler.
         seed: None for a seed of its own.
     """
@@ -88,12 +89,13 @@ class KappaSharpSampler(BaseSampler):
         return self._independent.sample_independent(study, trial, param_name, param_distribution)
 
     def _propose(self, model: Surrogate, waiting: Tensor | None, number: int) -> Tensor:
-        """The design with the largest EUBO beside the one that waits, or beside the best."""
+        """The design with the largest EUBO beside the one that waits, or beside the best, as the preset searches."""
         latent = model.latent
         anchor = latent.X[:, int(improvement.incumbent(latent))] if waiting is None else waiting.unsqueeze(0)
         # By the trial's number, so that workers with one seed do not propose the same design.
-        request = Request([stream(self._seed, "optuna", str(number))], model.preset.eubo, anchor)
+        chance = Request([stream(self._seed, "optuna", str(number))], anchor=anchor)
         with torch.no_grad():
+            request = asking.request(model.method, model.preset, latent, chance)
             return propose(latent, MAXIMIZERS[model.preset.maximizer], request).pair[0, 0]
 
 

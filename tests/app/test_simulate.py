@@ -4,13 +4,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-import torch
 
-import kappasharp as ks
-from kappasharp.problems import oracle
-from kappasharp.study import rehearsal
-from kappasharp.study.questions import sobol
-from kappasharp.study.study import Study
 from tests.app.shell import Shell, answer
 
 
@@ -53,36 +47,3 @@ def test_a_file_is_rehearsed_without_a_database(shell, tmp_path):
 def test_wrong_words_are_sentences(shell):
     shell.refused("simulate", "s", "--person", "hestant", code=2, says="Did you mean 'hesitant'?")
     shell.refused("simulate", "s", "--questions", "0", code=2, says="0 is not in the range")
-
-
-def test_the_truth_is_true():
-    definition = ks.create_study({"x": (0.0, 1.0), "mode": ["a", "b", "c"]}, storage="sqlite://").definition
-    utility, top = rehearsal.taste(definition.space, 3)
-    felt = torch.tensor([utility(design) for design in sobol(definition, 0, rehearsal.ORDINARY)])
-    assert float(felt.std()) == pytest.approx(1.0, rel=0.05)  # drawn from another sequence than the scale was
-    assert float(felt.max()) <= top + 1e-12 and float(felt.max()) == pytest.approx(top, abs=0.05)
-
-
-def test_a_row_compares_with_what_the_person_feels(monkeypatch):
-    definition = ks.create_study({"x": (0.0, 1.0), "y": (0.0, 1.0)}, storage="sqlite://").definition
-    seen, best = [], Study.best.fget
-    monkeypatch.setattr(Study, "best", property(lambda study: seen.append(best(study)) or seen[-1]))
-    rows = list(rehearsal.rehearse(definition, 12, oracle.person("exact"), 0))
-    utility, top = rehearsal.taste(definition.space, 0)
-    everyone = [utility(design) for design in sobol(definition, 0, rehearsal.ORDINARY)]
-    assert [row.answers for row in rows] == [5, 10, 12]
-    for row, found in zip(rows, seen, strict=True):
-        here = utility(found.params)
-        assert row.preferred == found.beats_random and row.room_left == found.room_left
-        below = sum(one < here for one in everyone) + 0.5 * sum(one == here for one in everyone)
-        assert row.truly_preferred == pytest.approx(below / len(everyone))
-        assert row.true_room_left == pytest.approx((top - here) / (top - sum(everyone) / len(everyone)))
-    assert rows[-1].truly_preferred > 0.8
-
-
-def test_someone_who_hesitates_answers_ties(monkeypatch):
-    told, tell = [], Study.tell
-    monkeypatch.setattr(Study, "tell", lambda study, pair, answer: told.append(answer) or tell(study, pair, answer))
-    definition = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://").definition
-    list(rehearsal.rehearse(definition, 5, oracle.Person(noise=0.0, just_noticeable=100.0), 0))
-    assert told == ["tie"] * 5

@@ -231,7 +231,7 @@ def test_a_search_cut_short_says_so(monkeypatch):
     fit = laplace.find_map(K, C, probit)
     assert not bool(fit.dual.converged)
     assert float(fit.dual.gradient_norm) > laplace.tolerance(torch.float64)
-    monkeypatch.setattr(metric, "METRIC_ITERATIONS", 2)
+    monkeypatch.setattr(laplace, "METRIC_ITERATIONS", 2)
     bent = laplace.find_map_by_bent_steps(K, C, probit, metric_r=torch.ones(15))
     assert not bool(bent.dual.converged)
     expected = dense.find_map(twin)
@@ -308,7 +308,7 @@ def test_the_metric_bends_the_path_not_the_goal(strength, threshold):
 def test_the_metrics_certificate_holds_run_by_run(monkeypatch):
     """A metric that dwarfs the Hessian is still on its way when the iterations end, and only that run says so."""
     K, C, probit, _ = case(9, 14, 2, 0.5)
-    monkeypatch.setattr(metric, "METRIC_ITERATIONS", 100)
+    monkeypatch.setattr(laplace, "METRIC_ITERATIONS", 100)
     both = laplace.find_map_by_bent_steps(
         K.repeat(2, 1, 1),
         comparisons.incidence(C.pairs.repeat(2, 1, 1), 9),

@@ -1,12 +1,16 @@
 """KappaSharpSampler in a real preferential study on SQLite: asked, answered, loaded again."""
 
 import math
+from dataclasses import replace
 
 import optuna
 import pytest
+import torch
 from optuna.distributions import FloatDistribution, IntDistribution
 from optuna_dashboard.preferential import create_study
 
+import kappasharp as ks
+from kappasharp.acquisition import region
 from kappasharp.errors import UnknownNameError
 from kappasharp.optuna_sampler import KappaSharpSampler, _from_unit, _to_unit
 
@@ -139,6 +143,22 @@ def test_the_unit_interval_and_back(x):
         value = _from_unit(x, part)
         assert part._contains(part.to_internal_repr(value))
         assert _from_unit(_to_unit({"p": value}, {"p": part})[0], part) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_reach_and_exploration_of_a_preset_shape_the_search(waits):
+    points = torch.tensor([[0.1, 0.2], [0.8, 0.3], [0.5, 0.9], [0.3, 0.6], [0.9, 0.9]], dtype=torch.float64)
+
+    def proposed(**changes):
+        model = ks.fit(points, [[0, 1], [0, 2], [3, 4], [0, 4]], preset=replace(ks.PRESETS["modern"], **changes))
+        return sampler(seed=0)._propose(model, points[1] if waits else None, 7), model
+
+    far, model = proposed()
+    low, high = region.around_best(model.latent, 0.05)
+    near, _ = proposed(reach=0.05)
+    assert bool(((low <= near) & (near <= high)).all()) and not bool(((low <= far) & (far <= high)).all())
+    timid, _ = proposed(exploration=0.1)
+    assert not torch.allclose(timid, far, atol=1e-3)
 
 
 def test_a_wrong_method_is_refused():

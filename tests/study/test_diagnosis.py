@@ -50,6 +50,20 @@ def test_the_gate_says_why(method, count, is_open, words):
     assert ("The correction is on" in str(found)) is found.gate_open
 
 
+@pytest.mark.parametrize(("turned", "words"), [(True, "better"), (False, "no better")])
+def test_the_validating_gate_speaks_of_predictions(turned, words):
+    """It keeps the correction where left-out answers are predicted better; how decisive they are is not its reason."""
+    study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://", method="auto")
+    ladder = [{"x": i / 10} for i in range(11)]
+    pairs = [pair for gap in (1, 3) for pair in zip(ladder[gap:], ladder, strict=False)]
+    for i, pair in enumerate(pairs):
+        study.add_comparison(*(pair[::-1] if turned and i % 3 == 2 else pair))
+    found = study.diagnostics()
+    assert found.gate_open is turned
+    assert found.gate_reason == f"with it the model predicts left-out answers {words} than without"
+    assert f"The correction is {'on' if turned else 'off'}: {found.gate_reason}" in str(found)
+
+
 def test_the_opposite_answer_is_found():
     assert opposite(compare((0, 1), (2, 3), (1, 0))) == [(1, 3)]
     assert opposite(compare((0, 1), (0, 1), (0, 1, "tie"), (1, 0, "tie"))) == []

@@ -10,8 +10,7 @@ import pytest
 from sqlalchemy import select
 
 import kappasharp as ks
-from kappasharp.study.schema import EVENTS
-from kappasharp.study.storage import Storage
+from kappasharp.study.storage import EVENTS, Storage
 from tests.study.voters import NAME
 
 ROOT = Path(__file__).parents[2]

@@ -134,7 +134,7 @@ def test_the_loop_is_algorithm_1():
     for _ in range(5):
         pair = study.ask()
         study.tell(pair, "a" if worth(pair.a) > worth(pair.b) else "b")
-    data = questions.data(study.definition, study.history)
+    data = questions.gather(study.definition, study.history)
     state = ks.init(data.answers.X, data.answers.pairs, method="static", seeds=4)
     for count in range(10):
         question, state, info = ks.ask(state)

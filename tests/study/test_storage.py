@@ -4,10 +4,10 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Column, Integer, create_engine, event, insert, inspect, text
+from sqlalchemy import Column, Integer, MetaData, Table, create_engine, event, insert, inspect, text
 
 from kappasharp.errors import CorruptedError, DuplicateNameError, KappaSharpError, StorageError, UnknownNameError
-from kappasharp.study import schema
+from kappasharp.study import storage as database
 from kappasharp.study.events import Added, Amended, Answered, Asked, Queued, Undone
 from kappasharp.study.storage import Storage
 from kappasharp.study.studies import create_study, load_study
@@ -141,14 +141,14 @@ class TestContract:
             ran.append(1)
             connection.execute(text("ALTER TABLE kappasharp_studies ADD COLUMN note INTEGER"))
 
-        monkeypatch.setattr(schema, "VERSION", 2)
-        monkeypatch.setattr(schema, "MIGRATIONS", {1: add_a_column})
+        monkeypatch.setattr(database, "SCHEMA_VERSION", 2)
+        monkeypatch.setattr(database, "MIGRATIONS", {1: add_a_column})
         for _ in range(2):
             again = Storage(url)
             assert [record.name for record in again.studies()] == ["s"]
         assert ran == [1]
         with again._engine.begin() as connection:
-            assert schema.version(connection) == 2
+            assert database.schema_version(connection) == 2
             assert "note" in {column["name"] for column in inspect(connection).get_columns("kappasharp_studies")}
 
     def test_a_migration_that_fails_changes_nothing(self, storage, url, monkeypatch):
@@ -159,16 +159,16 @@ class TestContract:
             raise StorageError("no")
 
         with monkeypatch.context() as patched:
-            patched.setattr(schema, "VERSION", 2)
-            patched.setattr(schema, "MIGRATIONS", {1: half})
+            patched.setattr(database, "SCHEMA_VERSION", 2)
+            patched.setattr(database, "MIGRATIONS", {1: half})
             with pytest.raises(StorageError, match="no"):
                 Storage(url)
         assert [record.name for record in Storage(url).studies()] == ["s"]
 
     def test_a_database_of_something_else_is_shared_politely(self, url):
         engine = create_engine(url)
-        other = schema.MetaData()
-        table = schema.Table("studies", other, Column("id", Integer))
+        other = MetaData()
+        table = Table("studies", other, Column("id", Integer))
         other.create_all(engine)
         with engine.begin() as connection:
             connection.execute(insert(table).values(id=7))

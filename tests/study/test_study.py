@@ -1,5 +1,6 @@
 """A study from outside: idempotent asks, answers that count once, undo, outside data, files, determinism."""
 
+import inspect
 import json
 import math
 from dataclasses import replace
@@ -21,6 +22,7 @@ from kappasharp.errors import (
     StorageError,
     UnknownNameError,
 )
+from kappasharp.study.storage import Storage
 
 SPACE = {"kp": (0.2, 3.0), "ki": ks.Float(1e-3, 2.0, log=True), "n": ks.Int(1, 8), "mode": ["soft", "hard"]}
 
@@ -269,7 +271,6 @@ class TestDoors:
             ({"method": "adaptve"}, "Did you mean 'adaptive'"),
             ({"method": ks.METHODS["static"]}, "a study outlives its process"),
             ({"preset": "moderne"}, "Did you mean 'modern'"),
-            ({"sed": 1}, "takes the options seed, method, preset, first_pairs, but got sed"),
             ({"study_name": ""}, "printable text"),
             ({"study_name": 3}, "must be a text"),
             ({"storage": 3}, "must be a URL"),
@@ -279,10 +280,37 @@ class TestDoors:
         with pytest.raises(KappaSharpError, match=words):
             ks.create_study(SPACE, **({"storage": "sqlite://"} | options))
 
+    def test_the_signature_says_every_option(self):
+        for make in (ks.create_study, ks.optimize):
+            parameters = inspect.signature(make).parameters.values()
+            assert all(one.kind is not one.VAR_KEYWORD for one in parameters)
+            assert {"seed", "method", "preset", "first_pairs"} <= {one.name for one in parameters}
+        with pytest.raises(TypeError, match="sed"):
+            ks.create_study(SPACE, storage="sqlite://", sed=1)
+
     def test_a_preset_of_ones_own_is_kept(self, url):
         own = replace(ks.PRESETS["modern"], threshold=0.3, nugget=1e-5)
         ks.create_study(SPACE, storage=url, study_name="s", preset=own)
         assert ks.load_study("s", storage=url).definition.preset == own
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (lambda made: made["preset"].update(warp=2.0), "its preset has 'warp'"),
+            (lambda made: made.update(drift=True, answers="graded"), "its definition has 'answers', 'drift'"),
+        ],
+    )
+    def test_a_study_of_a_newer_version_is_no_other_study_here(self, tmp_path, change, words):
+        own = replace(ks.PRESETS["modern"], nugget=1e-5)
+        data = ks.create_study(SPACE, storage="sqlite://", preset=own).plain()
+        change(data["definition"])
+        (tmp_path / "newer.json").write_text(json.dumps(data))
+        storage = Storage(f"sqlite:///{tmp_path / 'a.db'}")
+        with pytest.raises(StorageError, match=f"made by a newer kappasharp: {words}.*upgrade"):
+            ks.import_json(tmp_path / "newer.json", storage=storage)
+        storage.create("newer", data["definition"])
+        with pytest.raises(StorageError, match=words):
+            ks.load_study("newer", storage=storage)
 
     def test_as_it_was(self, study, url):
         answered(study, 7)

@@ -28,7 +28,7 @@ STARTS, COPIES, DISTANCES = 6, 24, (0.2, 0.1, 0.05, 0.02, 0.01)
 LEAST = 1e4
 
 
-class Best(NamedTuple):
+class BestOf(NamedTuple):
     """The best of some designs, as a Gaussian."""
 
     points: Tensor
@@ -45,18 +45,18 @@ class _Against(NamedTuple):
     spread: Tensor
 
 
-def of_one(fitted: Posterior, x: Tensor) -> Best:
+def of_one(fitted: Posterior, x: Tensor) -> BestOf:
     """One design (runs, 1, d)."""
-    return Best(x, torch.ones_like(x[..., 0]), posterior.mean(fitted, x)[:, 0], _variance(fitted, x)[:, 0])
+    return BestOf(x, torch.ones_like(x[..., 0]), posterior.mean(fitted, x)[:, 0], _variance(fitted, x)[:, 0])
 
 
-def gain(fitted: Posterior, best: Best, X: Tensor) -> Tensor:
+def gain(fitted: Posterior, best: BestOf, X: Tensor) -> Tensor:
     """E max(best, f(x)) − E best for every row of X (runs, k, d)."""
     found = _against(fitted, best, X)
     return eubo.closed_form(found.mean - best.mean.unsqueeze(-1), found.spread)
 
 
-def joined(fitted: Posterior, best: Best, x: Tensor) -> Best:
+def joined(fitted: Posterior, best: BestOf, x: Tensor) -> BestOf:
     """The best of those and of one more design (runs, 1, d)."""
     mean, variance, spread = (part[:, 0] for part in _against(fitted, best, x))
     ratio = (best.mean - mean) / spread
@@ -64,7 +64,7 @@ def joined(fitted: Posterior, best: Best, x: Tensor) -> Best:
     middle = best.mean * old + mean * new + height
     square = (best.mean.square() + best.variance) * old + (mean.square() + variance) * new
     square = square + (best.mean + mean) * height
-    return Best(
+    return BestOf(
         torch.cat([best.points, x], 1),
         torch.cat([best.share * old.unsqueeze(-1), new.unsqueeze(-1)], -1),
         middle,
@@ -81,7 +81,7 @@ def extend(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximize
     return found._replace(pair=best.points, value=best.mean)
 
 
-def _search(fitted: Posterior, best: Best, pool: Tensor, request: Request) -> Tensor:
+def _search(fitted: Posterior, best: BestOf, pool: Tensor, request: Request) -> Tensor:
     """The point (runs, 1, d) that adds most: the best of the pool, each moved to copies ever nearer to it."""
     runs, _, d = pool.shape
     x = _picked(pool, gain(fitted, best, pool).topk(STARTS, -1).indices)
@@ -105,7 +105,7 @@ def _variance(fitted: Posterior, X: Tensor) -> Tensor:
     return (fitted.theta[:, -1:].exp() - known.square().sum(-1)).clamp(min=0.0)
 
 
-def _against(fitted: Posterior, best: Best, X: Tensor) -> _Against:
+def _against(fitted: Posterior, best: BestOf, X: Tensor) -> _Against:
     variance = _variance(fitted, X)
     together = (best.share.unsqueeze(-1) * posterior.between(fitted, best.points, X)).sum(-2)
     floor = LEAST * eubo.VARIANCE_FLOOR[X.dtype] * fitted.theta[:, -1:].exp()

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+from kappasharp.study.certainty import Slice
 from kappasharp.study.parameters import Value
-from kappasharp.study.slices import Slice
 
 Number = float | int
 # The height of a line of text, and the width of a letter of an axis, in a picture's own units.

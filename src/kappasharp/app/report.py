@@ -11,11 +11,9 @@ from kappasharp.app import charts
 from kappasharp.app.tables import count, text
 from kappasharp.errors import StorageError
 from kappasharp.study import certainty, questions
-from kappasharp.study.certainty import Best, groups
+from kappasharp.study.certainty import Best, groups, slices
 from kappasharp.study.events import Asked, Queued
-from kappasharp.study.history import History
-from kappasharp.study.history import moments as spread
-from kappasharp.study.slices import slices
+from kappasharp.study.history import History, spread
 from kappasharp.study.study import Study
 
 # The model is fitted again at so many points of the past, no more: certainty over time costs a fit each.

@@ -4,14 +4,16 @@ A ScaleKernel around an RBF or Matérn-5/2 kernel is one of our own: its hyperpa
 back. Any other kernel gives K by its own forward.
 """
 
+import copy
 import math
 from typing import Any, NamedTuple
 
 import torch
 from gpytorch.constraints import GreaterThan, Interval
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
-from gpytorch.priors import GammaPrior, LogNormalPrior, SmoothedBoxPrior
-from torch import Tensor
+from gpytorch.likelihoods import Likelihood
+from gpytorch.priors import GammaPrior, LogNormalPrior, Prior, SmoothedBoxPrior
+from torch import Tensor, nn
 
 from kappasharp.core.kernel import PRIORS, DimensionScaledLogNormal, Family, Gamma, Priors
 from kappasharp.methods.method import Preset
@@ -21,6 +23,7 @@ LONGEST = 1e3
 SHORTEST = 1e-4
 # Constraints with a sigmoid never reach their ends; the search stops this share before them.
 MARGIN = 1e-6
+CONSTANT = (Prior, Interval, Likelihood)
 
 
 class Shape(NamedTuple):
@@ -174,3 +177,16 @@ def with_nugget(K: Tensor, nugget: float) -> Tensor:
     """K with the nugget on its diagonal, relative to the prior variance: for a kernel of ours the output scale."""
     size = nugget * K.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True)
     return K + torch.diag_embed(size.expand(K.shape[:-1]))
+
+
+def copied(model: nn.Module) -> dict[str, nn.Module | None]:
+    """The model's modules, its kernel among them, with tensors of their own.
+
+    Priors, constraints and likelihoods are never changed but by a move or a state dict: until then they are shared.
+    """
+    constant = [part for part in model.modules() if isinstance(part, CONSTANT)]
+    own = [part for part in model.modules() if not isinstance(part, CONSTANT)]
+    # Each module has a dozen empty dictionaries for hooks; naming their copies spares half of the copying.
+    hooks = [part for module in own for part in vars(module).values() if isinstance(part, dict) and not part]
+    memo = {id(part): part for part in constant} | {id(part): type(part)() for part in hooks}
+    return copy.deepcopy(model._modules, memo)

@@ -1,15 +1,18 @@
-"""The surrogate that a BoTorch model holds: computed at its kernel's hyperparameters, extended by answers, predicting.
+"""The surrogate that a BoTorch model holds: computed, extended by answers, predicting; and the evidence that fits it.
 
 Shapes here carry the model's batch in front, of any number of dimensions; the core's parts (`known`) have flat runs.
 All of it is computed in double precision.
 """
 
+import warnings
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import NumericsWarning
 from gpytorch.kernels import Kernel
+from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
 from kappasharp.batches import released, take
@@ -19,7 +22,7 @@ from kappasharp.core.evidence import Model
 from kappasharp.core.kernel import Family
 from kappasharp.core.laplace import Conditioned
 from kappasharp.drop_in import kernel as given
-from kappasharp.drop_in.data import Choices
+from kappasharp.drop_in.checks import Choices
 from kappasharp.drop_in.kernel import Shape
 from kappasharp.methods import surrogate
 from kappasharp.methods.method import Inference, Method
@@ -163,6 +166,23 @@ def differentiable_evidence(held: Held, X: Tensor, choices: Choices) -> Tensor:
     return evidence.log_evidence(probit, A, held.known.map.dual).reshape(held.X.shape[:-2])
 
 
+class KappaSharpMarginalLogLikelihood(MarginalLogLikelihood):  # type: ignore[misc]
+    """Laplace's evidence, summed over the model's batch, plus the log priors of the hyperparameters.
+
+    The gradient is exact, the dependence of the MAP on the hyperparameters included, for any kernel.
+    """
+
+    def forward(self, output: Any, target: Tensor, **kwargs: Any) -> Tensor:
+        """The sum for the model's own answers; `output` is the model's, which carries nothing that is needed."""
+        del output, kwargs
+        if target is not self.model.train_targets:
+            raise RuntimeError("Must train on training data")
+        value = self.model.log_evidence().sum()
+        for _, module, prior, closure, _ in self.named_priors():
+            value = value + prior.log_prob(closure(module)).sum()
+        return value
+
+
 def surrogate_of(held: Held, choices: Choices) -> Surrogate | None:
     """Our Surrogate with all that it can say; None where the kernel is not one of ours."""
     prior, (n, d) = held.prior, held.X.shape[-2:]
@@ -171,6 +191,17 @@ def surrogate_of(held: Held, choices: Choices) -> Surrogate | None:
     preset, theta = replace(choices.preset, kernel=prior.family), prior.theta.reshape(-1, d + 1)
     flat = surrogate.hold(held.X.reshape(-1, n, d), theta, held.known, choices.method, preset)
     return replace(flat, batch=held.X.shape[:-2])
+
+
+def warn_about_certificate(held: Held) -> None:
+    """BoTorch's warning about numerics, where a solve lacks its certificate."""
+    if not bool(held.converged.all()):
+        what = "map_not_converged" if held.surrogate is None else ", ".join(sorted(set(held.surrogate.status)))
+        warnings.warn(
+            f"KappaSharpGP's posterior carries no certificate ({what}); `model.converged` says which.",
+            NumericsWarning,
+            stacklevel=4,
+        )
 
 
 def is_plain(method: Method) -> bool:

@@ -39,7 +39,7 @@ def question(method: Method, preset: Preset, fitted: Posterior, chance: Request,
                 f"`Method.designs` must be {PAIR} where parameters are whole numbers or choices, but got "
                 f"{method.designs}."
             )
-        wanted = _request(method, preset, fitted, chance, None)
+        wanted = request(method, preset, fitted, chance)
         more = several.extend(fitted, found.proposal, method.designs, MAXIMIZERS[preset.maximizer], wanted)
         return Shown(more, torch.full(more.pair.shape[:2], NEW, device=more.pair.device))
     return found
@@ -67,7 +67,9 @@ def _bridged(method: Method, preset: Preset, fitted: Posterior, chance: Request)
 
 def _search(method: Method, preset: Preset, fitted: Posterior, chance: Request, held: Tensor | None) -> Shown:
     """The pair with the largest EUBO, or the best partner of the design that is held."""
-    wanted = _request(method, preset, fitted, chance, held)
+    rows = torch.arange(len(fitted.X), device=fitted.X.device)
+    anchored = chance._replace(anchor=None if held is None else fitted.X[rows, held])
+    wanted = request(method, preset, fitted, anchored)
     proposal = maximize.propose(fitted, MAXIMIZERS[preset.maximizer], wanted)
     known = torch.full(proposal.pair.shape[:2], NEW, device=proposal.pair.device)
     if held is not None:
@@ -75,11 +77,10 @@ def _search(method: Method, preset: Preset, fitted: Posterior, chance: Request, 
     return Shown(proposal, known)
 
 
-def _request(method: Method, preset: Preset, fitted: Posterior, chance: Request, held: Tensor | None) -> Request:
-    rows = torch.arange(len(fitted.X), device=fitted.X.device)
+def request(method: Method, preset: Preset, fitted: Posterior, chance: Request) -> Request:
+    """All that a search needs: to what `chance` has, the method and the preset add how and where it searches."""
     return chance._replace(
         variant="improvement" if method.acquisition is Acquisition.EXPECTED_IMPROVEMENT else preset.eubo,
-        anchor=None if held is None else fitted.X[rows, held],
         exploration=preset.exploration,
         box=region.around_best(fitted, preset.reach),
     )

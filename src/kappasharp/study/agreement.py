@@ -4,10 +4,9 @@ from itertools import combinations
 from statistics import median
 from typing import NamedTuple
 
-import torch
-
+from kappasharp.study import diagnosis
 from kappasharp.study.history import Comparison, History
-from kappasharp.study.questions import Model
+from kappasharp.study.questions import StudyModel
 
 EVEN = 0.5
 
@@ -32,9 +31,12 @@ class Couple(NamedTuple):
     agreed: int
 
 
-def voters(history: History, model: Model | None) -> list[Voter]:
+def voters(history: History, model: StudyModel | None) -> list[Voter]:
     """Every voter with an answer, the first to answer first."""
-    shared = set() if model is None else _shared(history, model)
+    shared: set[int] = set()
+    if model is not None:
+        # Whose winner the model of all answers also puts first.
+        shared = {event for event, chance in diagnosis.chances(history, model).items() if chance > EVEN}
     return [_voter(name, own, shared) for name, own in _by_voter(history).items()]
 
 
@@ -56,18 +58,6 @@ def _voter(name: str, own: list[Comparison], shared: set[int]) -> Voter:
         len(decided),
         sum(one.event in shared for one in decided),
     )
-
-
-def _shared(history: History, model: Model) -> set[int]:
-    """Answers whose winner the model of all answers also puts first."""
-    place = {number: i for i, number in enumerate(model.options)}
-    decided = [one for one in history.counted() if one.answer != "tie"]
-    if not decided:
-        return set()
-    rows = torch.tensor([[place[number] for number in one.ordered] for one in decided])
-    X = model.state.points[0]
-    chance = model.surrogate.contrast(X[rows[:, 0]], X[rows[:, 1]]).preferred.tolist()
-    return {one.event for one, p in zip(decided, chance, strict=True) if p > EVEN}
 
 
 def couples(history: History) -> list[Couple]:

@@ -16,7 +16,8 @@ from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
-from kappasharp.study.questions import Model, one_thread, sobol
+from kappasharp.study.parameters import Categorical, Float, Int, Value
+from kappasharp.study.questions import StudyModel, one_thread, sobol
 from kappasharp.study.space import Design
 
 What = Literal["go_on", "could_stop", "not_enough_signal", "link_groups"]
@@ -26,6 +27,8 @@ RANDOM, POOL, PROMISING, SAMPLES = 256, 1024, 160, 256
 DRAW_JITTER = 1e-8
 # Closer than this in the cube is the design itself.
 ITSELF = 1e-9
+# Values of one parameter that a slice looks at, and the width of its band.
+STEPS, DEVIATIONS = 41, 1.0
 # When the advice changes its mind.
 ENOUGH_PREFERRED, ENOUGH_ROOM = 0.95, 0.1
 LEAST_PREFERRED, LEAST_ANSWERS = 0.6, 3
@@ -76,8 +79,23 @@ class Figures(NamedTuple):
         return self.gap / (self.gap + self.ahead) if self.gap > 0.0 else 0.0
 
 
+class Slice(NamedTuple):
+    """Utility above that of the design (negative: worse) at values of one parameter, with a band of one deviation.
+
+    Values without order are choices; nothing lies between them.
+    """
+
+    name: str
+    here: Value
+    values: list[Value]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+    ordered: bool = True
+
+
 @one_thread()
-def best(definition: Definition, history: History, model: Model) -> Best:
+def best(definition: Definition, history: History, model: StudyModel) -> Best:
     """The best design seen, by the model of all answers."""
     place = int(model.surrogate.utility.argmax())
     option = model.options[place]
@@ -94,7 +112,7 @@ def best(definition: Definition, history: History, model: Model) -> Best:
     )
 
 
-def figures(definition: Definition, model: Model, place: int) -> Figures:
+def figures(definition: Definition, model: StudyModel, place: int) -> Figures:
     """How the design at a place stands in the space."""
     X, surrogate = model.state.points[0], model.surrogate
     pool = _pool(definition)
@@ -137,7 +155,7 @@ def _gap(surrogate: Surrogate, X: Tensor, place: int, pool: Tensor, seed: int) -
     return float(draws.amax(-1).clamp(min=0.0).mean())
 
 
-def advise(model: Model, place: int, found: Figures, answers: int) -> Advice:
+def advise(model: StudyModel, place: int, found: Figures, answers: int) -> Advice:
     """Go on, stop, or what stands in the way."""
     if answers < LEAST_ANSWERS or found.preferred < LEAST_PREFERRED:
         return Advice("not_enough_signal", _no_signal(answers, found.preferred))
@@ -169,7 +187,7 @@ def _no_signal(answers: int, preferred: float) -> str:
     )
 
 
-def _unlinked_rival(model: Model, place: int, gap: float) -> int | None:
+def _unlinked_rival(model: StudyModel, place: int, gap: float) -> int | None:
     """The place of a design in another group that holds most of what there is to gain."""
     label = groups(model)
     others = [i for i in range(len(label)) if label[i] != label[place]]
@@ -182,8 +200,30 @@ def _unlinked_rival(model: Model, place: int, gap: float) -> int | None:
     return others[int(which)] if float(gain) >= IN_A_RIVAL * gap else None
 
 
-def groups(model: Model) -> list[int]:
+def groups(model: StudyModel) -> list[int]:
     """The connected group of every place: designs that answers link, directly or through others."""
     state = model.state
     labels: list[int] = comparisons.components(state.comparisons, state.points.shape[1])[0].tolist()
     return labels
+
+
+def slices(definition: Definition, model: StudyModel, design: Design) -> list[Slice]:
+    """One for each tuned parameter, on contrasts: at the design itself everything is zero."""
+    return [_slice(definition, model, design, name) for name in definition.space.tuned]
+
+
+def _slice(definition: Definition, model: StudyModel, design: Design, name: str) -> Slice:
+    space, part = definition.space, definition.space.tuned[name]
+    if part.values is not None and len(part.values) <= STEPS:
+        values = list(part.values)
+    else:
+        # From end to end; a long list of choices is thinned, but keeps the design's own.
+        drawn = [part.draw(i / (STEPS - 1)) for i in range(STEPS)]
+        values = drawn if isinstance(part, Float | Int) or design[name] in drawn else [design[name], *drawn]
+    X = space.points(design | {name: value} for value in values)
+    here = space.points([design]).expand_as(X)
+    found = model.surrogate.contrast(X, here)
+    band = DEVIATIONS * found.variance.clamp(min=0.0).sqrt()
+    low, high = found.mean - band, found.mean + band
+    ordered = not isinstance(part, Categorical)
+    return Slice(name, design[name], values, found.mean.tolist(), low.tolist(), high.tolist(), ordered)

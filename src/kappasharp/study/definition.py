@@ -1,14 +1,14 @@
 """What a study is before its first question: a space, a seed, a method, a preset, how it starts. It never changes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from numbers import Integral
-from typing import Any
+from typing import Any, TypedDict
 
-from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, KappaSharpError
+from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
-from kappasharp.study.space import Space, space
+from kappasharp.study.space import GivenSpace, Space, space
 
 # What docs/results supports today: no correction has beaten the plain baseline there, and of the presets `modern` has
 # the better means.
@@ -16,6 +16,15 @@ DEFAULT_METHOD, DEFAULT_PRESET = "baseline", "modern"
 # Pairs of scrambled Sobol designs before the model takes over: the paper's pure_k5.
 DEFAULT_FIRST_PAIRS = 5
 MOST_FIRST_PAIRS = 10_000
+
+
+class Options(TypedDict, total=False):
+    """What a study may be told beside its space; what is left out has its default."""
+
+    seed: int
+    method: str
+    preset: str | Preset
+    first_pairs: int
 
 
 @dataclass(frozen=True)
@@ -50,16 +59,23 @@ class Definition:
         }
 
 
-def define(given: Any, *, seed: Any, method: Any, preset: Any, first_pairs: Any) -> Definition:
-    """A checked definition."""
+def define(
+    given: GivenSpace,
+    *,
+    seed: int = 0,
+    method: str = DEFAULT_METHOD,
+    preset: str | Preset = DEFAULT_PRESET,
+    first_pairs: int = DEFAULT_FIRST_PAIRS,
+) -> Definition:
+    """A checked definition; the arguments are those of `create_study`."""
     if isinstance(method, Method):
         raise InvalidTypeError(
-            "`method` must be a name in METHODS, for a study outlives its process, but got a Method."
+            "`method` must be a name in METHODS, because a study outlives its process, but got a Method."
         )
     if (designs := find_method(method).designs) > PAIR:
         raise InvalidValueError(
-            f"`method` must be one whose questions have two designs, for that is what a study shows, but {method!r} "
-            f"has {designs}; `kappasharp.ask` and the lab take it."
+            f"`method` must be one whose questions have two designs, because that is what a study shows, but "
+            f"{method!r} has {designs}; `kappasharp.ask` and the lab take it."
         )
     find_preset(preset)
     for name, value, least in (("seed", seed, 0), ("first_pairs", first_pairs, 1)):
@@ -73,19 +89,28 @@ def define(given: Any, *, seed: Any, method: Any, preset: Any, first_pairs: Any)
 
 
 def from_plain(data: Any) -> Definition:
-    """The definition that `plain` wrote."""
+    """The definition that `plain` wrote; one with an entry that this version does not know is refused."""
     try:
         table = dict(data)
+        given = table.pop("space")
         preset = table["preset"]
-        known = {field.name for field in fields(Preset)}
+        _refuse_unknown("definition", table, Options.__annotations__)
         if isinstance(preset, Mapping):
-            preset = Preset(**{name: value for name, value in preset.items() if name in known})
+            _refuse_unknown("preset", preset, [field.name for field in fields(Preset)])
+            preset = Preset(**preset)
         return define(
-            table["space"],
-            seed=table["seed"],
-            method=table["method"],
-            preset=preset,
-            first_pairs=table["first_pairs"],
+            given, seed=table["seed"], method=table["method"], preset=preset, first_pairs=table["first_pairs"]
         )
-    except (KeyError, TypeError, ValueError, KappaSharpError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise CorruptedError(f"A study's definition cannot be read: {error}") from error
+
+
+def _refuse_unknown(what: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+    """What a newer version stored must not open here as another model."""
+    unknown = sorted(table.keys() - set(known))
+    if unknown:
+        raise StorageError(
+            f"The study was made by a newer kappasharp: its {what} has {', '.join(map(repr, unknown))}, which this one "
+            "does not know and would leave out. Nothing was changed; `pip install --upgrade kappasharp` brings one "
+            "that reads it."
+        )

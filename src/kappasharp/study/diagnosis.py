@@ -1,19 +1,28 @@
-"""What the answers determine, how the model stands, where they contradict each other: in numbers and in words."""
+"""What the answers determine, how the model stands and stood, where answers contradict each other; also in words."""
 
 from collections import Counter
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
 
 import torch
 
 from kappasharp.core.activation import Gate, Rule
+from kappasharp.core.comparisons import Answers
+from kappasharp.core.correction import Weights
+from kappasharp.methods import correcting, fitting
+from kappasharp.methods.fitting import with_threshold
+from kappasharp.methods.registry import KAPPASHARP
+from kappasharp.study import questions
 from kappasharp.study.certainty import groups
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import Comparison, History
-from kappasharp.study.questions import Model
+from kappasharp.study.history import Comparison, History, spread
+from kappasharp.study.questions import StudyModel
 
 # An answer to which the model gives less than this chance, all answers considered, is a surprise.
 SURPRISE = 0.1
+# No more models of the past than this are looked at: each is a fit.
+PAST_MODELS = 24
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,34 @@ class Diagnosis:
         return "\n".join(sentences(self))
 
 
-def diagnose(definition: Definition, history: History, model: Model) -> Diagnosis:
+class PastModel(NamedTuple):
+    """The model of the first `answers` answers: κ(H) as it is and corrected, and what the answers determine."""
+
+    answers: int
+    options: list[int]
+    condition: float
+    corrected: float
+    strength: float
+    rank: int
+    groups: int
+    utility: list[float]
+    corrected_utility: list[float]
+    status: str
+
+
+class Noted(NamedTuple):
+    """What the study itself noted when it chose a pair: whether the correction acted, and on what grounds."""
+
+    answers: int
+    step: int
+    active: bool
+    mean_decisiveness: float
+    strength: float
+    condition_before: float | None
+    condition_after: float | None
+
+
+def diagnose(definition: Definition, history: History, model: StudyModel) -> Diagnosis:
     """The diagnosis of a history and its model."""
     counted = history.counted()
     found = model.surrogate.diagnostics()
@@ -76,7 +112,7 @@ def diagnose(definition: Definition, history: History, model: Model) -> Diagnosi
     )
 
 
-def _reason(gate: Gate, model: Model) -> str:
+def _reason(gate: Gate, model: StudyModel) -> str:
     """Why the correction acts or does not."""
     step, mean = model.state.step + 1, float(model.learnt.mean_decisiveness)
     if gate.rule is Rule.NEVER:
@@ -85,6 +121,9 @@ def _reason(gate: Gate, model: Model) -> str:
         return f"step {step} comes before the correction's first, {int(gate.first_step)}"
     if gate.rule is Rule.ALWAYS:
         return f"this method corrects from step {int(gate.first_step)} on"
+    if gate.rule is Rule.VALIDATED:
+        better = "better" if bool(model.learnt.active) else "no better"
+        return f"with it the model predicts left-out answers {better} than without"
     side = "reach" if mean >= float(gate.threshold) else "do not reach"
     return f"recent answers, with a mean decisiveness of {mean:.2f}, {side} the threshold {float(gate.threshold):.2f}"
 
@@ -119,16 +158,21 @@ def cycle(counted: list[Comparison]) -> list[int]:
     return []
 
 
-def surprises(history: History, model: Model) -> list[int]:
+def surprises(history: History, model: StudyModel) -> list[int]:
     """Answers that the model of all answers would not have expected."""
-    counted = [one for one in history.counted() if one.answer != "tie"]
-    if not counted:
-        return []
+    return [event for event, chance in chances(history, model).items() if chance < SURPRISE]
+
+
+def chances(history: History, model: StudyModel) -> dict[int, float]:
+    """The chance that the model of all answers gives to each of them, by the number of its event; ties are left out."""
+    decided = [one for one in history.counted() if one.answer != "tie"]
+    if not decided:
+        return {}
     place = {number: i for i, number in enumerate(model.options)}
-    rows = torch.tensor([[place[number] for number in one.ordered] for one in counted])
+    rows = torch.tensor([[place[number] for number in one.ordered] for one in decided])
     X = model.state.points[0]
-    chance = model.surrogate.contrast(X[rows[:, 0]], X[rows[:, 1]]).preferred.tolist()
-    return [one.event for one, p in zip(counted, chance, strict=True) if p < SURPRISE]
+    found = model.surrogate.contrast(X[rows[:, 0]], X[rows[:, 1]]).preferred.tolist()
+    return {one.event: chance for one, chance in zip(decided, found, strict=True)}
 
 
 def sentences(found: Diagnosis) -> list[str]:
@@ -189,3 +233,50 @@ def _about_contradictions(found: Diagnosis) -> list[str]:
         else f"A solve lacks its certificate: {found.status}."
     )
     return lines
+
+
+def past_models(definition: Definition, history: History) -> list[PastModel]:
+    """The past in steps, from the answers as they stand now; the last is the present."""
+    return [_past_model(definition, history, count) for count in spread(len(history.counted()), PAST_MODELS)]
+
+
+def noted(history: History) -> list[Noted]:
+    """The notes of every pair that the model chose, in order."""
+    memos = [event.memo for _, event in history.asked.values() if event.memo is not None]
+    return [
+        Noted(**{name: memo[name] for name in Noted._fields} | {"strength": memo["strength"] or 0.0}) for memo in memos
+    ]
+
+
+@torch.inference_mode()
+def _past_model(definition: Definition, history: History, count: int) -> PastModel:
+    found = questions.gather(definition, history)
+    pairs = found.answers.pairs[:, :count]
+    kept = sorted(set(pairs.flatten().tolist()))
+    place = {old: new for new, old in enumerate(kept)}
+    ties = None if found.answers.ties is None else found.answers.ties[:, :count]
+    answers = Answers(
+        found.answers.X[:, kept],
+        torch.tensor([[[place[i] for i in pair] for pair in pairs[0].tolist()]]),
+        ties if ties is not None and bool(ties.any()) else None,
+    )
+    memo = next((m for _, event in history.asked.values() if (m := event.memo) and m["answers"] == count), None)
+    theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
+    model = with_threshold(definition.preset, answers, theta).model
+    fit = fitting.fit(model, answers, theta=theta, cold=theta is None)
+    own = definition.method.correction
+    choice = KAPPASHARP if own.weights is Weights.NONE else own
+    corrected = correcting.correct(model, fit, choice, torch.ones(1, dtype=torch.bool))
+    numbers = correcting.diagnose(model, fit, corrected)
+    return PastModel(
+        answers=count,
+        options=[found.options[i] for i in kept],
+        condition=float(numbers.condition_before),
+        corrected=float(numbers.condition_after),
+        strength=float(numbers.strength),
+        rank=int(numbers.rank),
+        groups=int(numbers.n_components),
+        utility=fit.map.f[0].tolist(),
+        corrected_utility=corrected.map.f[0].tolist(),
+        status=correcting.status(fit, corrected, torch.ones(1, dtype=torch.bool))[0],
+    )

@@ -25,7 +25,7 @@ class Asked:
     b: Design
     origin: Origin
     after: int
-    # What the next fit starts from, and what this one found: see questions.Memo.
+    # What the next fit starts from, and what this one found: `_memo` in questions.py.
     memo: dict[str, Any] | None = None
 
 

@@ -6,24 +6,23 @@ from pathlib import Path
 from typing import Any
 
 from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, needed
+from kappasharp.files import replacing
 from kappasharp.study import events
 from kappasharp.study.definition import from_plain
 from kappasharp.study.events import Amended, Answered, Stored
 from kappasharp.study.history import History
-from kappasharp.study.questions import Model
+from kappasharp.study.questions import StudyModel
 from kappasharp.study.space import Space
 from kappasharp.study.storage import Record, Storage
 
 FORMAT, FORMAT_VERSION = "kappasharp study", 1
 Rows = list[dict[str, Any]]
-
-
 TABLES = ("comparisons", "options")
 # Entries of an event's body that hold a design.
 DESIGNS = ("a", "b", "winner", "loser")
 
 
-def options(history: History, model: Model | None) -> Rows:
+def options(history: History, model: StudyModel | None) -> Rows:
     """One row for each design; those that the model does not know have no utility."""
     counted = history.counted()
     utility: dict[int, float] = {}
@@ -78,12 +77,10 @@ def write(path: Path, content: dict[str, Any] | Rows) -> Path:
     """Write a whole study as JSON, or rows as the file's ending says: all of it or nothing."""
     check_path(path)
     writer = {".csv": _write_csv, ".parquet": _write_parquet}.get(path.suffix, _write_json)
-    temporary = path.with_name(f".{path.name}.part")
     try:
-        writer(temporary, content)  # type: ignore[arg-type]
-        temporary.replace(path)
+        with replacing(path) as temporary:
+            writer(temporary, content)  # type: ignore[arg-type]
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise StorageError(f"{path} could not be written: {error.strerror or error}.") from error
     return path
 

@@ -160,7 +160,7 @@ class History:
         one.answer, one.amended = event.answer, True
 
 
-def moments(total: int, most: int) -> list[int]:
+def spread(total: int, most: int) -> list[int]:
     """Numbers of answers from 1 to `total`, all of them or `most` spread evenly, the last among them."""
     if total <= 1:
         return list(range(1, total + 1))

@@ -8,21 +8,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.study import ranges
-from kappasharp.study.ranges import finite
 
 Value = float | int | str | bool | None
 # Two values of a float closer than this share of its range count as the same unless `jnd` says otherwise.
 DEFAULT_JND = 1.0 / 200.0
 # A value may miss a range's end or a step by this share of the range: what rounding in other programs leaves.
 SLACK = 1e-9
+MOST_LEVELS = 100_000
 TWO = 2
 
 
@@ -75,13 +74,13 @@ class _Number(_Lattice):
     def __post_init__(self) -> None:
         for name in ("low", "high"):
             object.__setattr__(self, name, self._number(getattr(self, name), f"`{self._kind}({name}=...)`"))
-        ranges.check_range(self._kind, self.low, self.high, self.log)
+        _check_range(self._kind, self.low, self.high, self.log)
         if self.step is not None and not self._number(self.step, f"`{self._kind}(step=...)`") > 0:
             raise InvalidValueError(f"`{self._kind}(step=...)` must be above 0, but got {self.step!r}.")
         if self.jnd is not None and not finite(self.jnd, f"`{self._kind}(jnd=...)`") >= 0:
             raise InvalidValueError(f"`{self._kind}(jnd=...)` must not be below 0, but got {self.jnd!r}.")
         if self.step is not None:
-            ranges.check_step(self._kind, self.low, self.high, self.step)
+            _check_step(self._kind, self.low, self.high, self.step)
         if self.jnd is not None and self.tolerance >= 1.0:
             raise InvalidValueError(
                 f"`{self._kind}(jnd=...)` must be smaller than the range {self.low:g} to {self.high:g}, but got "
@@ -272,3 +271,40 @@ def _plain(value: Any) -> Value:
     if isinstance(value, Real):
         return finite(value, "a choice")
     raise InvalidTypeError(f"A choice must be a text, a number, True, False or None, but got {value!r}.")
+
+
+def _check_range(kind: str, low: float, high: float, log: Any) -> None:
+    """Low before high, a width that a number can hold, and a logarithm where one is wanted."""
+    if low >= high:
+        raise InvalidValueError(
+            f"`{kind}` must have low < high, but got low={low:g}, high={high:g}; a value that never changes is "
+            "`Fixed(value)`."
+        )
+    if not math.isfinite(high - low):
+        raise InvalidValueError(f"`{kind}` must have a width that a number can hold, but got {low:g} to {high:g}.")
+    if not isinstance(log, bool):
+        raise InvalidTypeError(f"`{kind}(log=...)` must be True or False, but got {log!r}.")
+    if log and low <= 0:
+        raise InvalidValueError(
+            f"`{kind}(log=True)` must have low > 0, because zero has no logarithm, but got low={low:g}."
+        )
+
+
+def _check_step(kind: str, low: float, high: float, step: float) -> None:
+    """A step that fits in the range, and not too many of them."""
+    if step > high - low:
+        raise InvalidValueError(f"`{kind}(step=...)` must fit in the range {low:g} to {high:g}, but got {step:g}.")
+    if (high - low) / step > MOST_LEVELS:
+        raise InvalidValueError(
+            f"`{kind}` must not have more than {MOST_LEVELS} values, but got {(high - low) / step:.0f} from {low:g} to "
+            f"{high:g}; `Float` has no limit."
+        )
+
+
+def finite(value: Any, name: str) -> float:
+    """A finite number as Python's own, or a sentence."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidTypeError(f"{name} must be a number, but got {value!r}.")
+    if not math.isfinite(value):
+        raise InvalidValueError(f"{name} must be a finite number, but got {value!r}.")
+    return int(value) if isinstance(value, Integral) else float(value)

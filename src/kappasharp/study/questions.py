@@ -27,32 +27,59 @@ from kappasharp.streams import stream, uniform
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin
 from kappasharp.study.history import History, design_key
-from kappasharp.study.seen import Seen
-from kappasharp.study.space import Design
+from kappasharp.study.space import Design, Space
 
-# Where the first choice will not do: so many promising designs are paired with one another, out of so many drawn.
+# Where the first choice will not do: how many promising designs are paired with one another, and how many are drawn
+# beside those that there are.
 SHORTLIST, POOL = 40, 128
 # The fit starts from the last one's end, and at every second answer from the prior's mode too, which takes as long
 # again and seldom ends higher: `make bench` counts how seldom (`study_fit_not_worse`).
 COLD_EVERY = 2
-# A start pair that cannot be told apart is drawn again, so often.
+# How often a start pair is drawn again where its designs cannot be told apart.
 DRAWS = 64
 
 
-class Data(NamedTuple):
+class Compared(NamedTuple):
     """What the model is fitted to: the options compared, by number, and the answers in terms of their places."""
 
     options: list[int]
     answers: Answers
 
 
-class Model(NamedTuple):
+class StudyModel(NamedTuple):
     """The model of a history: where its step began and what it learnt."""
 
     options: list[int]
     state: State
     learnt: Learnt
     surrogate: Surrogate
+
+
+class Seen:
+    """What was seen so far, arranged for the two questions that every proposal must pass."""
+
+    def __init__(self, space: Space, history: History) -> None:
+        self.space, self.history = space, history
+        self.points = space.points(history.options)
+        self.met = history.met()
+
+    def nearest(self, design: Design) -> Design:
+        """The design itself, or the nearest of those already seen that cannot be told from it."""
+        if not len(self.points) or self.history.option(design) is not None:
+            return design
+        apart = (self.points - torch.tensor(self.space.encode(design), dtype=torch.float64)).abs()
+        alike = (apart <= self.space.tolerance).all(-1)
+        if not bool(alike.any()):
+            return design
+        distance = apart.square().sum(-1).masked_fill(~alike, torch.inf)
+        return self.history.options[int(distance.argmin())]
+
+    def allows(self, first: Design, second: Design) -> bool:
+        """Whether two designs make a question: they can be told apart, and nobody met them as a pair."""
+        if self.space.same(first, second):
+            return False
+        numbers = frozenset(n for n in (self.history.option(first), self.history.option(second)) if n is not None)
+        return len(numbers) < 2 or numbers not in self.met  # noqa: PLR2004
 
 
 @contextmanager
@@ -67,7 +94,7 @@ def one_thread() -> Iterator[None]:
 
 
 @one_thread()
-def next_pair(definition: Definition, history: History, model: Model | None = None) -> Asked:
+def next_pair(definition: Definition, history: History, model: StudyModel | None = None) -> Asked:
     """The pair to ask, whoever asks for it; `model` is the history's own where it is at hand."""
     if history.queue:
         number, queued = next(iter(history.queue.items()))
@@ -77,32 +104,32 @@ def next_pair(definition: Definition, history: History, model: Model | None = No
     return _from_model(definition, history, model or learn(definition, history))
 
 
-def data(definition: Definition, history: History) -> Data:
-    """The answers that count."""
+def gather(definition: Definition, history: History) -> Compared:
+    """The answers that count, and the options that they compare."""
     counted = history.counted()
     options = sorted({number for one in counted for number in one.options})
     place = {number: i for i, number in enumerate(options)}
     pairs = [[place[number] for number in one.ordered] for one in counted]
     ties = [one.answer == "tie" for one in counted]
     X = definition.space.points(history.options[number] for number in options).unsqueeze(0)
-    return Data(options, Answers(X, torch.tensor([pairs]), torch.tensor([ties]) if any(ties) else None))
+    return Compared(options, Answers(X, torch.tensor([pairs]), torch.tensor([ties]) if any(ties) else None))
 
 
 @one_thread()
-def learn(definition: Definition, history: History) -> Model:
+def learn(definition: Definition, history: History) -> StudyModel:
     """The model of all answers so far."""
-    found = data(definition, history)
+    found = gather(definition, history)
     state = _state(definition, history, found)
     return _model(found.options, state)
 
 
-def _model(options: list[int], state: State) -> Model:
+def _model(options: list[int], state: State) -> StudyModel:
     # Released once, so that what was learnt and its surrogate hold the same tensors.
     learnt = released(loop.learn(state))
-    return Model(options, state, learnt, surrogate_of(state, learnt))
+    return StudyModel(options, state, learnt, surrogate_of(state, learnt))
 
 
-def _state(definition: Definition, history: History, found: Data) -> State:
+def _state(definition: Definition, history: History, found: Compared) -> State:
     """The state of Algorithm 1 before its next step, from what the last step noted."""
     X, pairs, ties = found.answers
     memo = history.memo(pairs.shape[1])
@@ -119,7 +146,7 @@ def _state(definition: Definition, history: History, found: Data) -> State:
     return replace(state, mean_decisiveness=mean, hints=torch.tensor([memo["hints"]], dtype=torch.float64))
 
 
-def _from_model(definition: Definition, history: History, model: Model) -> Asked:
+def _from_model(definition: Definition, history: History, model: StudyModel) -> Asked:
     n_answers = model.state.comparisons.shape[1]
     model = _with_open_pairs(definition, history, model)
     question, after, info = loop.question_from(_anchored(history, model), model.learnt)
@@ -127,11 +154,11 @@ def _from_model(definition: Definition, history: History, model: Model) -> Asked
     first, second = (_design(seen, model, question, side) for side in (0, 1))
     if not seen.allows(first, second):
         first, second = _instead(definition, seen, model, (first, second))
-    note = {"answers": n_answers} | _memo(model, after, info)
-    return _sided(definition, history, first, second, "model", note)
+    memo = {"answers": n_answers} | _memo(model, after, info)
+    return _sided(definition, history, first, second, "model", memo)
 
 
-def _design(seen: Seen, model: Model, question: loop.Question, side: int) -> Design:
+def _design(seen: Seen, model: StudyModel, question: loop.Question, side: int) -> Design:
     """One side of the model's question."""
     known = int(question.known[0, side])
     if known != NEW:
@@ -139,7 +166,7 @@ def _design(seen: Seen, model: Model, question: loop.Question, side: int) -> Des
     return seen.nearest(seen.space.decode(question.points[0, side].tolist()))
 
 
-def _anchored(history: History, model: Model) -> State:
+def _anchored(history: History, model: StudyModel) -> State:
     """Connected querying holds on to the first design of the last pair that the model chose and somebody answered."""
     for one in reversed(history.counted()):
         if one.pair is not None and (memo := history.asked[one.pair][1].memo) is not None:
@@ -148,7 +175,7 @@ def _anchored(history: History, model: Model) -> State:
     return model.state
 
 
-def _with_open_pairs(definition: Definition, history: History, model: Model) -> Model:
+def _with_open_pairs(definition: Definition, history: History, model: StudyModel) -> StudyModel:
     """The model as if open pairs had been answered the way it expects, so that two voters are not asked the same."""
     waiting = [history.numbers(history.asked[number][0]) for number in history.open.values()]
     if not waiting:
@@ -168,7 +195,7 @@ def _with_open_pairs(definition: Definition, history: History, model: Model) -> 
     return _model(options, state)
 
 
-def _memo(model: Model, after: State, info: loop.Info) -> dict[str, Any]:
+def _memo(model: StudyModel, after: State, info: loop.Info) -> dict[str, Any]:
     """What the next step starts from, and what this one found, as plain data."""
     words = {"step": info.step, "status": info.status[0]}
     numbers = {
@@ -240,7 +267,9 @@ def _shares(dimensions: int, seed: int, skip: int, count: int) -> Sequence[Seque
     return rows
 
 
-def _instead(definition: Definition, seen: Seen, model: Model, pair: tuple[Design, Design]) -> tuple[Design, Design]:
+def _instead(
+    definition: Definition, seen: Seen, model: StudyModel, pair: tuple[Design, Design]
+) -> tuple[Design, Design]:
     """The pair with the largest EUBO among promising designs that makes a question; if none does, the best distinct."""
     space = definition.space
     pool = [seen.history.options[number] for number in model.options] + list(pair) + sobol(definition, 0, POOL)

@@ -1,10 +1,10 @@
 """A rehearsal of a study: a simulated person with a taste of their own answers a copy of it.
 
-What is said of the best design stands beside what is true.
+What the model says of its best design stands beside what is true.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,14 +16,13 @@ from kappasharp.study.definition import Definition, define
 from kappasharp.study.questions import sobol
 from kappasharp.study.space import Design, Space
 
-ORDINARY = 1024
-EVERY = 5
-LEAST_WEIGHT = 0.2
+# Designs that stand for the whole space, answers from one row to the next, and how little a parameter may matter.
+ORDINARY, EVERY, LEAST_WEIGHT = 1024, 5, 0.2
 ANSWERS = ("a", "b", "tie")
 
 
 class Rehearsed(NamedTuple):
-    """After so many answers: what the model said of its best design, and what was true."""
+    """What the model said of its best design after some answers, and what was true."""
 
     answers: int
     preferred: float
@@ -32,11 +31,8 @@ class Rehearsed(NamedTuple):
     true_room_left: float
 
 
-Taste = Callable[[Design], float]
-
-
-def taste(space: Space, seed: int) -> tuple[Taste, float]:
-    """A made-up person's utility with its largest value: one design is ideal, parameters matter unequally.
+def taste(space: Space, seed: int) -> Callable[[Design], float]:
+    """A made-up person's utility: 0 at one ideal design, negative elsewhere; parameters matter unequally.
 
     Its deviation over the space is 1, so that a person's noise means the same in every study.
     """
@@ -50,23 +46,16 @@ def taste(space: Space, seed: int) -> tuple[Taste, float]:
         point = torch.tensor(space.encode(design), dtype=torch.float64)
         return -(weight * (point - ideal).square()).sum()
 
-    designs = sobol(define(space, seed=seed, method="baseline", preset="modern", first_pairs=1), 0, ORDINARY)
+    designs = sobol(define(space, seed=seed), 0, ORDINARY)
     scale = float(torch.stack([plain(design) for design in designs]).std())
-    return (lambda design: float(plain(design)) / scale), 0.0
+    return lambda design: float(plain(design)) / scale
 
 
 def rehearse(definition: Definition, questions: int, who: oracle.Person, seed: int) -> Iterator[Rehearsed]:
-    """Answer so many pairs of a copy of the study; a row every few answers."""
-    utility, top = taste(definition.space, seed)
+    """Answer that many questions of a copy of the study, in memory; a row every few answers."""
+    utility = taste(definition.space, seed)
     everywhere = torch.tensor([utility(one) for one in sobol(definition, 0, ORDINARY)], dtype=torch.float64)
-    options: dict[str, Any] = {
-        "seed": definition.seed,
-        "method": definition.method_name,
-        "preset": definition.preset_choice,
-    }
-    study = studies.create_study(
-        definition.space, storage=studies.IN_MEMORY, first_pairs=definition.first_pairs, **options
-    )
+    study = studies.store(definition, storage=studies.IN_MEMORY)
     chance = oracle.draws("rehearsal", seed, "answers", questions)
     for count in range(1, questions + 1):
         pair = study.ask()
@@ -77,5 +66,5 @@ def rehearse(definition: Definition, questions: int, who: oracle.Person, seed: i
             here = utility(best.params)
             # A design ties with itself; on a small lattice that counts.
             truth = float((everywhere < here).double().mean() + 0.5 * (everywhere == here).double().mean())
-            room = (top - here) / (top - float(everywhere.mean()))
-            yield Rehearsed(count, best.beats_random, truth, best.room_left, room)
+            true_room = here / float(everywhere.mean())
+            yield Rehearsed(count, best.beats_random, truth, best.room_left, true_room)

@@ -102,7 +102,11 @@ class Space:
         return {name: self.fixed[name] if name in self.fixed else values[name] for name in self.parameters}
 
 
-def space(given: Any) -> Space:
+# A space, or what it may be made of: each parameter as it is, as (low, high), as a list of choices, or as a table.
+GivenSpace = Space | Mapping[str, Parameter | Sequence[Value] | Mapping[str, Any]]
+
+
+def space(given: GivenSpace) -> Space:
     """A space from a mapping: (low, high) is a float, a list holds choices, a table says its own type.
 
     A table without `type` is a float if it has `low`, choices if it has `choices`, and fixed if it has `value`.

@@ -1,4 +1,4 @@
-"""Studies in a database, through SQLAlchemy Core: append-only events in SQLite or PostgreSQL.
+"""Studies in a database, through SQLAlchemy Core: append-only events in SQLite or PostgreSQL, and their tables.
 
 An event is durable when `append`'s transaction has ended: SQLite writes ahead and synchronises fully. Writers of one
 study wait for each other; readers wait for nobody.
@@ -7,7 +7,7 @@ study wait for each other; readers wait for nobody.
 import hashlib
 import json
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,18 +15,68 @@ from threading import RLock
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, make_url, select
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    ForeignKey,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    create_engine,
+    delete,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    update,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
 from kappasharp.errors import CorruptedError, DuplicateNameError, StorageError, named, needed
-from kappasharp.study import events, schema
+from kappasharp.study import events
 from kappasharp.study.events import Event, Stored
-from kappasharp.study.schema import EVENTS, STUDIES
 
 BUSY_SECONDS = 30.0
 IN_MEMORY = (None, "", ":memory:")
 DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+SCHEMA_VERSION = 1
+METADATA = MetaData()
+
+VERSIONS = Table("kappasharp_schema", METADATA, Column("version", Integer, nullable=False))
+STUDIES = Table(
+    "kappasharp_studies",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("uid", String(32), nullable=False, unique=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("created", String(40), nullable=False),
+    Column("definition", Text, nullable=False),
+    # The number of a deleted study is not given again: whoever still holds it must not read another's events.
+    sqlite_autoincrement=True,
+)
+EVENTS = Table(
+    "kappasharp_events",
+    METADATA,
+    Column("study", ForeignKey("kappasharp_studies.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("kind", String(20), nullable=False),
+    Column("voter", Text, nullable=False),
+    Column("time", String(40), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+    PrimaryKeyConstraint("study", "number"),
+)
+
+Migration = Callable[[Connection], None]
+# Version -> what leads from it to the next. There has been one version so far.
+MIGRATIONS: Mapping[int, Migration] = {}
 
 
 class Record(NamedTuple):
@@ -53,10 +103,10 @@ class Storage:
                 self._alone = RLock()
             self._writing = self._engine.execution_options(writing=True)
             with self._engine.begin() as connection:
-                ready = schema.version(connection) == schema.VERSION
+                ready = schema_version(connection) == SCHEMA_VERSION
             if not ready:
                 with self._writing.begin() as connection:
-                    schema.prepare(connection)
+                    _prepare(connection)
 
     def create(self, name: str, definition: dict[str, Any], happened: Sequence[Stored] = ()) -> Record:
         """A new study, with what happened in it elsewhere; a DuplicateNameError if there is one of that name."""
@@ -175,6 +225,32 @@ class Transaction(NamedTuple):
         digest = _digest(self.record.uid, number, happened.kind, voter, body)
         self.connection.execute(insert(EVENTS).values(**row, body=body, digest=digest))
         return stored
+
+
+def _prepare(connection: Connection) -> None:
+    """Make the tables in an empty database, bring an older one up to date, refuse a newer one."""
+    found = schema_version(connection)
+    if found is None:
+        METADATA.create_all(connection)
+        connection.execute(insert(VERSIONS).values(version=SCHEMA_VERSION))
+        return
+    if found > SCHEMA_VERSION:
+        raise StorageError(
+            f"The database was written by a newer kappasharp: its schema is version {found}, this one reads up to "
+            f"version {SCHEMA_VERSION}. Nothing was changed; `pip install --upgrade kappasharp` brings one that reads "
+            "it."
+        )
+    while found < SCHEMA_VERSION:
+        MIGRATIONS[found](connection)
+        found += 1
+        connection.execute(update(VERSIONS).values(version=found))
+
+
+def schema_version(connection: Connection) -> int | None:
+    """The schema's version; None where there are no tables yet."""
+    if not inspect(connection).has_table(VERSIONS.name):
+        return None
+    return connection.execute(select(VERSIONS.c.version)).scalar()
 
 
 def exists(url: str) -> bool:

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, StorageError
+from kappasharp.methods.method import Preset
 from kappasharp.study import events, exchange
 from kappasharp.study.definition import (
     DEFAULT_FIRST_PAIRS,
@@ -16,7 +16,7 @@ from kappasharp.study.definition import (
     define,
     from_plain,
 )
-from kappasharp.study.space import Design
+from kappasharp.study.space import Design, GivenSpace
 from kappasharp.study.storage import Record, Storage, exists
 from kappasharp.study.study import Study
 
@@ -25,7 +25,6 @@ DEFAULT_STORAGE = "sqlite:///kappasharp.db"
 IN_MEMORY = "sqlite://"
 
 Prefer = Callable[[Design, Design], Any]
-ANSWERS = {"a": "a", "b": "b", "tie": "tie", "skip": "skip"}
 
 
 def storage_of(given: str | Storage | None) -> Storage:
@@ -50,35 +49,42 @@ def existing(given: str | None) -> Storage:
     return storage_of(given)
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a study may be told beside its space."""
-
-    seed: int = 0
-    method: str = DEFAULT_METHOD
-    preset: Any = DEFAULT_PRESET
-    first_pairs: int = DEFAULT_FIRST_PAIRS
-
-
 def create_study(
-    space: Any,
+    space: GivenSpace,
     *,
     storage: str | Storage | None = None,
     study_name: str | None = None,
     load_if_exists: bool = False,
-    **options: Any,
+    seed: int = 0,
+    method: str = DEFAULT_METHOD,
+    preset: str | Preset = DEFAULT_PRESET,
+    first_pairs: int = DEFAULT_FIRST_PAIRS,
 ) -> Study:
-    """Make a study of a space of named parameters.
+    """Make a study of a space of named parameters, or go on with a stored one.
 
     Args:
         space: name -> (low, high), a list of choices, or `Float`, `Int`, `Categorical`, `Fixed`.
         storage: `sqlite:///file.db`, `postgresql+psycopg://…`, or `sqlite://` for one that ends with the process. By
             default KAPPASHARP_STORAGE, or else kappasharp.db in this folder.
         study_name: by default "study", or the next free of "study-2", "study-3" …
-        load_if_exists: go on with the study of that name, if its space is the same.
-        options: `seed` (0), `method` ("baseline"), `preset` ("modern"), `first_pairs` (5).
+        load_if_exists: go on with the study of that name, if its space is the same; what it was made with stands.
+        seed: another seed draws other first pairs, and other starts of every search.
+        method: a name in `METHODS` whose questions have two designs.
+        preset: a name in `PRESETS`, or a `Preset` of one's own.
+        first_pairs: how many pairs of a Sobol sequence are asked before the model chooses; skips do not count.
     """
-    definition = _define(space, options)
+    definition = define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
+    return store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
+
+
+def store(
+    definition: Definition,
+    *,
+    storage: str | Storage | None = None,
+    study_name: str | None = None,
+    load_if_exists: bool = False,
+) -> Study:
+    """The study of a definition, as `create_study` makes it."""
     place = storage_of(storage)
     if study_name is None:
         return _unnamed(place, definition)
@@ -89,17 +95,6 @@ def create_study(
             raise
         record = _matching(place.find(study_name), definition)
     return Study(place, record)
-
-
-def _define(space: Any, options: dict[str, Any]) -> Definition:
-    try:
-        chosen = Options(**options)
-    except TypeError as error:
-        known = ", ".join(Options.__dataclass_fields__)
-        raise InvalidTypeError(f"`create_study` takes the options {known}, but got {', '.join(options)}.") from error
-    return define(
-        space, seed=chosen.seed, method=chosen.method, preset=chosen.preset, first_pairs=chosen.first_pairs
-    )  # fmt: skip
 
 
 def _unnamed(place: Storage, definition: Definition) -> Study:
@@ -128,32 +123,65 @@ def _name(name: Any) -> str:
 
 
 def load_study(study_name: str, *, storage: str | Storage | None = None, through: int | None = None) -> Study:
-    """Open a study; `through` opens it as it was after that event, for reading only."""
+    """Open a study.
+
+    Args:
+        study_name: its name in the database.
+        storage: as in `create_study`.
+        through: the number of an event; the study is opened as it was after it, for reading only.
+    """
     place = storage_of(storage)
     return Study(place, place.find(study_name), through)
 
 
 def delete_study(study_name: str, *, storage: str | Storage | None = None) -> None:
-    """Remove a study with all its answers, for good."""
+    """Remove a study with all its answers, for good.
+
+    Args:
+        study_name: its name in the database.
+        storage: as in `create_study`.
+    """
     place = storage_of(storage)
     place.delete(place.find(study_name))
 
 
 def import_json(path: str | Path, *, storage: str | Storage | None = None, study_name: str | None = None) -> Study:
-    """Make a study of a JSON file that `Study.export` wrote, under its own name or another."""
+    """Make a study of a JSON file that `Study.export` wrote; it asks the same next pair.
+
+    Args:
+        path: the file.
+        storage: where the new study is kept, as in `create_study`.
+        study_name: by default the name in the file.
+    """
     place = storage_of(storage)
     name = exchange.read_json(Path(path), place, None if study_name is None else _name(study_name))
     return load_study(name, storage=place)
 
 
-def optimize(space: Any, prefer: Prefer, n: int, *, storage: str | Storage | None = IN_MEMORY, **options: Any) -> Study:
-    """Ask `prefer(a, b)` n times and return the study.
+def optimize(
+    space: GivenSpace,
+    prefer: Prefer,
+    n: int,
+    *,
+    storage: str | Storage | None = IN_MEMORY,
+    study_name: str | None = None,
+    load_if_exists: bool = False,
+    seed: int = 0,
+    method: str = DEFAULT_METHOD,
+    preset: str | Preset = DEFAULT_PRESET,
+    first_pairs: int = DEFAULT_FIRST_PAIRS,
+) -> Study:
+    """The study after `prefer(a, b)` was asked n times. Arguments that are not named here are those of `create_study`.
 
-    `prefer` gets two designs and returns "a", "b", "tie" or "skip"; True and False mean "a" and "b".
+    Args:
+        prefer: gets two designs and returns "a", "b", "tie" or "skip"; True and False mean "a" and "b".
+        n: how many pairs are asked; of a study that goes on, how many more.
+        storage: as in `create_study`, but by default in memory.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise InvalidValueError(f"`n` must be a whole number of 1 or more, but got {n!r}.")
-    study = create_study(space, storage=storage, **options)
+    definition = define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
+    study = store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
     for _ in range(n):
         pair = study.ask()
         study.tell(pair, _answer(prefer(dict(pair.a), dict(pair.b))))
@@ -165,7 +193,7 @@ def _answer(given: Any) -> str:
     given = given.item() if hasattr(given, "item") and getattr(given, "shape", None) == () else given
     if isinstance(given, bool):
         return "a" if given else "b"
-    if given not in ANSWERS:
+    if given not in events.ANSWERS:
         raise InvalidValueError(
             f"`prefer` must return 'a', 'b', 'tie', 'skip', True or False, but it returned {given!r}."
         )

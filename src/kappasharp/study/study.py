@@ -1,7 +1,7 @@
 """Study: ask, tell, best, undo. A view of the events in a database, and the few that it may add to them."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -13,7 +13,8 @@ from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.diagnosis import Diagnosis
 from kappasharp.study.events import DEFAULT_VOTER, Added, Amended, Answered, Asked, Event, Queued, Stored, Undone
 from kappasharp.study.history import Comparison, History, Pair, design_key
-from kappasharp.study.ranges import finite
+from kappasharp.study.parameters import Value, finite
+from kappasharp.study.questions import StudyModel
 from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
 
@@ -28,7 +29,7 @@ class Study:
         self.definition: Definition = from_plain(record.definition)
         self._history = History(record.uid)
         self._lock = RLock()
-        self._learnt: tuple[Any, questions.Model] | None = None
+        self._learnt: tuple[Any, StudyModel] | None = None
         self.refresh()
 
     def __repr__(self) -> str:
@@ -58,8 +59,10 @@ class Study:
     def ask(self, voter: str = DEFAULT_VOTER, *, proposed: Asked | None = None) -> Pair:
         """The pair that waits for this voter's answer: the same one again until it is answered.
 
-        `proposed` is what `propose` gives for the events up to now, where somebody has computed it ahead; one that
-        rests on other events is not used.
+        Args:
+            voter: a name; each voter has an open pair of their own.
+            proposed: what `propose` gives for the events up to now, where somebody has computed it ahead; one that
+                rests on other events is not used.
         """
         voter = events.voter(voter)
         with self._lock:
@@ -99,9 +102,14 @@ class Study:
         return None if any(numbers == set(pair) for pair in since) else proposed
 
     def tell(self, pair: Pair | int, answer: str, *, seconds: float | None = None) -> Comparison:
-        """Store the answer to a pair: "a", "b", "tie" or "skip". It is durable when this returns.
+        """Store the answer to a pair; it is durable when this returns.
 
         A pair that is not open, because it was answered or withdrawn, is refused with the one that is.
+
+        Args:
+            pair: what `ask` returned, or its number.
+            answer: "a", "b", "tie" (no difference; the model learns from it) or "skip" (the model does not hear of it).
+            seconds: how long the voter took, where somebody measured it.
         """
         answered = Answered(self._number(pair), events.answer(answer), _seconds(seconds))
         with self._lock:
@@ -111,7 +119,7 @@ class Study:
             assert stored is not None
             return self._history.comparisons[stored.number]
 
-    def _number(self, pair: Any) -> int:
+    def _number(self, pair: Pair | int) -> int:
         if isinstance(pair, Pair):
             if pair.study != self.record.uid:
                 raise InvalidValueError(
@@ -139,7 +147,11 @@ class Study:
         raise StalePairError(f"Pair {answered.pair} takes no answer: {why}. {now}.", current)
 
     def undo(self, voter: str = DEFAULT_VOTER) -> Pair | None:
-        """Take back this voter's last answer and open the same pair again; None where it was no answer to a pair."""
+        """Take back this voter's last answer and open the same pair again; None where it was no answer to a pair.
+
+        Args:
+            voter: whose; a pair that this voter was shown since then is withdrawn.
+        """
         voter = events.voter(voter)
 
         def last(history: History) -> Undone:
@@ -156,7 +168,13 @@ class Study:
             return None if pair is None else self._history.open_pair(voter)
 
     def amend(self, comparison: int, answer: str | None, *, voter: str = DEFAULT_VOTER) -> None:
-        """Change an answer, named by the number of its event, to another one; None takes it out."""
+        """Change an answer that counts; the event that it came from stays.
+
+        Args:
+            comparison: the number of the answer's event, `Comparison.event`.
+            answer: "a", "b", "tie" or "skip"; None takes it out.
+            voter: who changes it.
+        """
         new = None if answer is None else events.answer(answer)
 
         def change(history: History) -> Amended:
@@ -168,32 +186,57 @@ class Study:
 
         self._write(events.voter(voter), change)
 
-    def add_comparison(self, winner: Any, loser: Any, *, tie: bool = False, voter: str = DEFAULT_VOTER) -> Comparison:
-        """Add a comparison from elsewhere."""
+    def add_comparison(
+        self,
+        winner: Mapping[str, Value],
+        loser: Mapping[str, Value],
+        *,
+        tie: bool = False,
+        voter: str = DEFAULT_VOTER,
+    ) -> Comparison:
+        """Add a comparison from elsewhere.
+
+        Args:
+            winner: a design, its fixed parameters or not.
+            loser: another design.
+            tie: there was no difference; which of the two comes first has then no meaning.
+            voter: who answered.
+        """
         first, second = self._designs(winner, loser, "winner", "loser")
         stored = self._write(events.voter(voter), lambda _: Added(first, second, bool(tie)))
         assert stored is not None
         return self._history.comparisons[stored.number]
 
-    def enqueue(self, a: Any, b: Any, *, voter: str = DEFAULT_VOTER) -> None:
-        """Have this pair asked next."""
+    def enqueue(self, a: Mapping[str, Value], b: Mapping[str, Value], *, voter: str = DEFAULT_VOTER) -> None:
+        """Have this pair asked next, of whoever asks first, after those that were enqueued before.
+
+        Args:
+            a: a design, its fixed parameters or not.
+            b: another design; the two are shown as A and B.
+            voter: who wishes it.
+        """
         first, second = self._designs(a, b, "a", "b")
         self._write(events.voter(voter), lambda _: Queued(first, second))
 
     def ask_again(self, pair: Pair | int, *, voter: str = DEFAULT_VOTER) -> None:
-        """Have an earlier pair asked once more; both answers will count."""
+        """Have an earlier pair asked once more; both answers will count.
+
+        Args:
+            pair: what `ask` returned, or its number.
+            voter: who wishes it.
+        """
         number = self._number(pair)
         self._voter(number)
         asked = self._history.asked[number][0]
         self._write(events.voter(voter), lambda _: Queued(asked.a, asked.b, number))
 
-    def _designs(self, one: Any, other: Any, *names: str) -> tuple[Design, Design]:
+    def _designs(self, one: Mapping[str, Value], other: Mapping[str, Value], *names: str) -> tuple[Design, Design]:
         first, second = self.space.check(one), self.space.check(other)
         if design_key(first) == design_key(second):
             raise InvalidValueError(f"`{names[0]}` and `{names[1]}` must be two designs, but got {first} twice.")
         return first, second
 
-    def model(self) -> questions.Model:
+    def model(self) -> StudyModel:
         """The model of all answers so far, fitted once for the same answers."""
         with self._lock:
             counted = self._history.counted()
@@ -247,7 +290,12 @@ class Study:
             return exchange.options(history, self.model() if history.counted() else None)
 
     def export(self, path: str | Path, *, table: str = "comparisons") -> Path:
-        """Write the study: .json holds all of it, .csv and .parquet one table, "comparisons" or "options"."""
+        """Write the study to a file, all of it or nothing, and return the path.
+
+        Args:
+            path: .json holds every event, for `import_json`; .csv and .parquet hold one table.
+            table: "comparisons", one row for each answer, or "options", one row for each design.
+        """
         target = Path(path)
         exchange.check_path(target)
         return exchange.write(target, self.plain() if target.suffix == ".json" else self.rows(table))

@@ -5,23 +5,23 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StorageError, named
+from kappasharp.study.definition import Options
 from kappasharp.study.space import Space, space
 
-OPTIONS = ("seed", "method", "preset", "first_pairs")
 PARTS_OF_A_RANGE = (2, 3)
-ENTRIES = ("name", "parameters", "render", *OPTIONS)
+ENTRIES = ("name", "parameters", "render", *Options.__annotations__)
 
 
 @dataclass(frozen=True)
 class StudyFile:
-    """What the file says; `options` are for `create_study`, `render` names a function as module:function."""
+    """What the file says; `options` are those of `create_study`, `render` names a function as module:function."""
 
     name: str
     space: Space
-    options: dict[str, Any]
+    options: Options
     render: str | None
 
 
@@ -53,8 +53,8 @@ def parse(table: dict[str, Any], name: str) -> StudyFile:
         raise InvalidTypeError(f"`render` must be a text, module:function, but got {render!r}.")
     if not isinstance(table.get("name", name), str):
         raise InvalidTypeError(f"`name` must be a text, but got {table['name']!r}.")
-    options = {entry: table[entry] for entry in OPTIONS if entry in table}
-    return StudyFile(table.get("name", name), space(parameters), options, render)
+    options = {entry: table[entry] for entry in Options.__annotations__ if entry in table}
+    return StudyFile(table.get("name", name), space(parameters), cast(Options, options), render)
 
 
 def parameters(entries: Sequence[str]) -> dict[str, Any]:

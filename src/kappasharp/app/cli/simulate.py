@@ -1,6 +1,5 @@
 """`kappasharp simulate`: a rehearsal with a simulated person, in memory, to see how many answers a study needs."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -40,7 +39,7 @@ def simulate(storage: str | None, study: str, questions: int, person: str, seed:
         who = oracle.person(person)
         if study.endswith(".toml"):
             given = toml_file.read(Path(study))
-            definition = define(given.space, **(_defaults() | given.options))
+            definition = define(given.space, **given.options)
         else:
             definition = studies.load_study(study, storage=studies.existing(storage)).definition
         say(f"A simulated person ({person}) with a hidden ideal answers {questions} pairs.")
@@ -49,10 +48,6 @@ def simulate(storage: str | None, study: str, questions: int, person: str, seed:
             say(f"{row.answers:>4} answers: preferred to {row.preferred:.0%} (truly {row.truly_preferred:.0%})")
             rows.append(row._asdict())
     show(style, rows, columns([{name: _percent(name, value) for name, value in row.items()} for row in rows]))
-
-
-def _defaults() -> dict[str, object]:
-    return asdict(studies.Options())
 
 
 def _percent(name: str, value: float) -> object:

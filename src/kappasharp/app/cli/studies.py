@@ -3,15 +3,16 @@
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import click
 
 from kappasharp.app import report, tables
 from kappasharp.app.cli.output import in_format, in_words, say, show
-from kappasharp.errors import CorruptedError, DuplicateNameError, InvalidValueError, KappaSharpError, StalePairError
+from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, StalePairError, StorageError
 from kappasharp.study import studies as doors
 from kappasharp.study import toml_file
+from kappasharp.study.definition import Options
 from kappasharp.study.events import ANSWERS, DEFAULT_VOTER
 from kappasharp.study.history import Pair
 from kappasharp.study.storage import Record, Storage
@@ -52,7 +53,7 @@ def _as(voter: str) -> tuple[str, ...]:
     return () if voter == DEFAULT_VOTER else ("--voter", voter)
 
 
-def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **options: Any) -> Study:
+def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **options: Unpack[Options]) -> Study:
     """The study that a TOML file defines; options come before those of the file."""
     given = toml_file.read(path)
     return doors.create_study(
@@ -103,10 +104,10 @@ def studies(storage: str | None, style: str) -> None:
 
 
 def _row(record: Record, place: Storage) -> dict[str, Any]:
-    """A study in the list; one that is damaged is in it too, without figures."""
+    """A study in the list; one that cannot be read is in it too, without figures."""
     try:
         one = Study(place, record)
-    except CorruptedError as error:
+    except StorageError as error:
         say(f"Error: {error}")
         return dict.fromkeys(("name", "parameters", "answers", "voters", "method", "created")) | {
             "name": record.name,

@@ -12,13 +12,12 @@ from typing import Any
 from kappasharp.core.activation import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
-from kappasharp.study import agreement, certainty, conditioning, diagnosis, questions, rehearsal
-from kappasharp.study.certainty import groups
+from kappasharp.study import agreement, certainty, diagnosis, questions, rehearsal
+from kappasharp.study.certainty import groups, slices
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Answer, Answered, Asked, Stored
 from kappasharp.study.history import History
-from kappasharp.study.questions import Model
-from kappasharp.study.slices import slices
+from kappasharp.study.questions import StudyModel
 from kappasharp.study.study import Study
 
 Plain = dict[str, Any]
@@ -70,11 +69,11 @@ def standing(at: Snapshot) -> Plain:
     }
 
 
-def _model(definition: Definition, history: History) -> Model | None:
+def _model(definition: Definition, history: History) -> StudyModel | None:
     return questions.learn(definition, history) if history.counted() else None
 
 
-def _voters(history: History, model: Model | None) -> list[Plain]:
+def _voters(history: History, model: StudyModel | None) -> list[Plain]:
     return [one._asdict() for one in agreement.voters(history, model)]
 
 
@@ -99,7 +98,7 @@ def model_view(at: Snapshot) -> Plain:
     model = _model(definition, history)
     if model is None:
         return {"nodes": [], "edges": [], "moments": [], "noted": [], "sentences": []}
-    past = conditioning.moments(definition, history)
+    past = diagnosis.past_models(definition, history)
     now = past[-1]
     heights = dict(zip(now.options, zip(now.utility, now.corrected_utility, strict=True), strict=True))
     label = groups(model)
@@ -121,9 +120,7 @@ def model_view(at: Snapshot) -> Plain:
         "diagnosis": numbers,
         "sentences": diagnosis.sentences(found),
         "moments": [_number_row(one) for one in past],
-        "noted": [
-            {name: _finite(value) for name, value in one._asdict().items()} for one in conditioning.noted(history)
-        ],
+        "noted": [{name: _finite(value) for name, value in one._asdict().items()} for one in diagnosis.noted(history)],
         "has_correction": definition.method.gate.rule is not Rule.NEVER,
     }
 
@@ -136,7 +133,7 @@ def rehearsed(definition: Definition, person: str, questions: int) -> Plain:
     return {"rows": [row._asdict() for row in rows]}
 
 
-def _number_row(one: conditioning.Moment) -> Plain:
+def _number_row(one: diagnosis.PastModel) -> Plain:
     left_out = ("options", "utility", "corrected_utility")
     return {name: _finite(value) for name, value in one._asdict().items() if name not in left_out}
 

@@ -225,9 +225,9 @@ async def challenge(request: Request) -> Response:
     best = (await desk.view("standing", jobs.standing))["best"]
     if best is None:
         raise InvalidValueError("There is no best design yet: answer a few pairs first.")
-    rival = data.get("params") if data.get("option") is None else desk.design(number_in(data, "option"))
     space = desk.study.space
-    if space.same(space.check(best["params"]), space.check(rival)):
+    rival = space.check(data.get("params") if data.get("option") is None else desk.design(number_in(data, "option")))
+    if space.same(space.check(best["params"]), rival):
         raise InvalidValueError("These settings cannot be told from the best design; change one of them first.")
     await desk.write(lambda: desk.study.enqueue(best["params"], rival, voter=voter))
     return said({"done": True})

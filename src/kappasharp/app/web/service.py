@@ -10,7 +10,7 @@ from kappasharp.app.web.session import Desk
 from kappasharp.app.web.workers import Crew
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import studies, toml_file
-from kappasharp.study.definition import DEFAULT_FIRST_PAIRS, DEFAULT_METHOD, DEFAULT_PRESET, Definition, define
+from kappasharp.study.definition import Definition, define
 from kappasharp.study.storage import Storage
 from kappasharp.study.study import Study
 
@@ -76,15 +76,7 @@ class Place:
     def create(self, given: Plain) -> str:
         """Make the study that the page describes; its identity."""
         name, definition, renderer = self.described(given)
-        made = studies.create_study(
-            definition.space,
-            storage=self.storage,
-            study_name=name,
-            seed=definition.seed,
-            method=definition.method_name,
-            preset=definition.preset_choice,
-            first_pairs=definition.first_pairs,
-        )
+        made = studies.store(definition, storage=self.storage, study_name=name)
         self._renderers[made.record.uid] = renderer
         return made.record.uid
 
@@ -92,13 +84,7 @@ class Place:
         """Name, definition and renderer of the study that the page describes, by a table or as TOML."""
         table = _table(given)
         found = toml_file.parse(table, "study")
-        definition = define(
-            found.space,
-            seed=found.options.get("seed", 0),
-            method=found.options.get("method", DEFAULT_METHOD),
-            preset=found.options.get("preset", DEFAULT_PRESET),
-            first_pairs=found.options.get("first_pairs", DEFAULT_FIRST_PAIRS),
-        )
+        definition = define(found.space, **found.options)
         chosen = given.get("renderer", NO_RENDERER) or found.render or None
         if chosen is not None and chosen not in self.renderers:
             raise InvalidValueError(

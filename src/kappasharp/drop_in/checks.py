@@ -1,7 +1,7 @@
 """What may come in from BoTorch's users: each mistake gets BoTorch's own warning, or a sentence."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -9,18 +9,19 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning, UserInputWarning
 from botorch.models.likelihoods.pairwise import PairwiseProbitLikelihood
+from botorch.utils.datasets import RankingDataset, SupervisedDataset
 from torch import Tensor
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.methods import checks
-from kappasharp.methods.method import Method, Preset
+from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
 
 OURS = ("method", "preset", "nugget")
-# What PairwiseGP tunes its machinery with; there is nothing here that they could tune.
+# What PairwiseGP tunes its machinery with; there is nothing here that these could tune.
 THEIRS = ("jitter", "xtol", "maxfev", "consolidate_rtol", "consolidate_atol")
 # Nothing measured supports a correction as the default (docs/results); the curvature at the MAP is PairwiseGP's own.
-DEFAULT = Preset()
+DEFAULT_METHOD, DEFAULT_PRESET = "baseline", Preset()
 
 
 class Choices(NamedTuple):
@@ -30,28 +31,27 @@ class Choices(NamedTuple):
     preset: Preset
 
 
-def choices(options: Mapping[str, Any]) -> Choices:
-    """Method and preset from the keyword arguments beside PairwiseGP's first five."""
-    for name in options:
+def choices(method: str | Method, preset: str | Preset, nugget: float | None, further: Collection[str]) -> Choices:
+    """Method and preset, with a nugget of its own if there is one; `further` are the names of all other arguments."""
+    for name in further:
         named("argument of KappaSharpGP", name, dict.fromkeys((*OURS, *THEIRS)))
-    idle = [name for name in THEIRS if name in options]
-    if idle:
+    if further:
         warnings.warn(
-            f"`{'`, `'.join(idle)}` tuned PairwiseGP's solver, jitter or merging of points and has no effect: "
+            f"`{'`, `'.join(further)}` tuned PairwiseGP's solver, jitter or merging of points and has no effect: "
             "KappaSharpGP solves to a certificate, merges nothing, and `nugget` is part of its model.",
             UserInputWarning,
             stacklevel=3,
         )
-    preset = find_preset(options.get("preset", DEFAULT))
-    if "nugget" in options:
-        preset = checks.preset(replace(preset, nugget=options["nugget"]))
-    if preset.noise != 1.0 or preset.threshold != 0.0:
+    chosen = find_preset(preset)
+    if nugget is not None:
+        chosen = checks.preset(replace(chosen, nugget=nugget))
+    if chosen.noise != 1.0 or chosen.threshold != 0.0:
         raise UnsupportedError(
             "`preset` must have noise=1 and threshold=0 in a BoTorch model, but got "
-            f"noise={preset.noise} and threshold={preset.threshold}: BoTorch's probit likelihood has noise 1 (the "
+            f"noise={chosen.noise} and threshold={chosen.threshold}: BoTorch's probit likelihood has noise 1 (the "
             "output scale carries the ratio) and its comparisons cannot say tie; `kappasharp.fit` can do both."
         )
-    return Choices(find_method(options.get("method", "baseline")), preset)
+    return Choices(find_method(method), chosen)
 
 
 def likelihood(given: Any) -> PairwiseProbitLikelihood:
@@ -114,7 +114,7 @@ def comparisons(value: Any, X: Tensor, n_points: int | None = None) -> Tensor:
     """Comparisons (…, m, 2), winner first, as indices into the points; whole numbers given as floats are converted."""
     if not isinstance(value, Tensor):
         raise InvalidTypeError(f"`comparisons` must be a tensor, but got {type(value).__name__}.")
-    if value.dim() < checks.POINT_DIMS or value.shape[-1] != 2 or value.shape[:-2] != X.shape[:-2]:  # noqa: PLR2004
+    if value.dim() < checks.POINT_DIMS or value.shape[-1] != PAIR or value.shape[:-2] != X.shape[:-2]:
         wanted = (*X.shape[:-2], "m", 2)
         raise InvalidValueError(
             f"`comparisons` must have the shape {wanted} for datapoints of shape {tuple(X.shape)}, "
@@ -136,6 +136,35 @@ def comparisons(value: Any, X: Tensor, n_points: int | None = None) -> Tensor:
             stacklevel=3,
         )
     return P
+
+
+def further_comparisons(value: Any) -> Tensor:
+    """Comparisons (…, l, 2) that a model is conditioned on, before they are held against their points."""
+    if not isinstance(value, Tensor) or value.is_floating_point() or value.shape[-1] != PAIR:
+        found = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise InvalidTypeError(
+            f"`Y` must hold integer indices (…, l, 2) into X, winner first, but got {found}: "
+            "the model learns from comparisons, not from values."
+        )
+    return value
+
+
+def ranking(value: SupervisedDataset) -> RankingDataset:
+    """A dataset of comparisons; others are refused."""
+    if not isinstance(value, RankingDataset):
+        raise UnsupportedError(
+            f"`training_data` must be a RankingDataset, but got {type(value).__name__}: "
+            "the model learns from comparisons."
+        )
+    return value
+
+
+def same_kind(name: str, old: Tensor | None, new: Tensor) -> None:
+    """Data that `strict` allows to replace these: of the same shape, precision and device."""
+    for part in ("shape", "dtype", "device"):
+        found = [getattr(old, part, None), getattr(new, part)]
+        if found[0] != found[1]:
+            raise RuntimeError(f"Cannot modify {part} of {name} (expected {found[0]}, found {found[1]}).")
 
 
 def _whole(value: Tensor) -> Tensor:
