@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 from optuna_dashboard.preferential import PreferentialStudy
 from torch import Tensor
 
-from kappasharp.acquisition import improvement
+from kappasharp.acquisition import incumbent
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
 from kappasharp.methods import asking
 from kappasharp.methods.method import Method, Preset
@@ -91,7 +91,7 @@ class KappaSharpSampler(BaseSampler):
     def _propose(self, model: Surrogate, waiting: Tensor | None, number: int) -> Tensor:
         """The design with the largest EUBO beside the one that waits, or beside the best, as the preset searches."""
         latent = model.latent
-        anchor = latent.X[:, int(improvement.incumbent(latent))] if waiting is None else waiting.unsqueeze(0)
+        anchor = latent.X[:, int(incumbent.find(latent))] if waiting is None else waiting.unsqueeze(0)
         # By the trial's number, so that workers with one seed do not propose the same design.
         chance = Request([stream(self._seed, "optuna", str(number))], anchor=anchor)
         with torch.no_grad():

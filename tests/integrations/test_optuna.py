@@ -10,7 +10,7 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from optuna_dashboard.preferential import create_study
 
 import kappasharp as ks
-from kappasharp.acquisition import region
+from kappasharp.acquisition import incumbent
 from kappasharp.errors import UnknownNameError
 from kappasharp.optuna_sampler import KappaSharpSampler, _from_unit, _to_unit
 
@@ -154,7 +154,7 @@ def test_reach_and_exploration_of_a_preset_shape_the_search(waits):
         return sampler(seed=0)._propose(model, points[1] if waits else None, 7), model
 
     far, model = proposed()
-    low, high = region.around_best(model.latent, 0.05)
+    low, high = incumbent.box_around(model.latent, 0.05)
     near, _ = proposed(reach=0.05)
     assert bool(((low <= near) & (near <= high)).all()) and not bool(((low <= far) & (far <= high)).all())
     timid, _ = proposed(exploration=0.1)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.acquisition import improvement
+from kappasharp.acquisition import incumbent
 from kappasharp.core import ep, posterior
 from kappasharp.core.comparisons import Answers
 from kappasharp.errors import InvalidValueError
@@ -50,7 +50,7 @@ def test_the_question_holds_a_new_design_and_the_incumbent(method):
     state = start(3, method, "paper")
     fitted = inferred(state)
     best = posterior.mean(fitted, state.points).argmax(-1)
-    assert improvement.incumbent(fitted).tolist() == best.tolist()
+    assert incumbent.find(fitted).tolist() == best.tolist()
     question, asked, _ = ks.ask(state)
     assert question.known.tolist() == [[-1, index] for index in best.tolist()]
     assert torch.equal(question.points[:, 1], state.points[torch.arange(3), best])

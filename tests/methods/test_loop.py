@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.acquisition import eubo, region
+from kappasharp.acquisition import eubo, incumbent
 from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.batches import released
 from kappasharp.core import activation, comparisons, posterior, spectral
@@ -240,10 +240,10 @@ def test_questions_within_reach_lie_in_the_box_around_the_best_design_seen():
     state, _ = drive(start(3, "baseline", preset), 2)
     question, _, _ = ks.ask(state)
     learnt = loop.learn(state)
-    low, high = region.around_best(learnt.corrected.posterior, 0.1)
+    low, high = incumbent.box_around(learnt.corrected.posterior, 0.1)
     assert bool(((question.points >= low.unsqueeze(1)) & (question.points <= high.unsqueeze(1))).all())
     assert bool(((high - low).log().mean(-1).exp() <= 0.2 + 1e-12).all())
-    assert region.around_best(learnt.corrected.posterior, 0.0) is None
+    assert incumbent.box_around(learnt.corrected.posterior, 0.0) is None
 
 
 def test_exploration_multiplies_the_deviation_that_eubo_sees():
@@ -284,7 +284,7 @@ def test_free_coordinates_stay_within_reach_beside_a_lattice():
     levels = torch.tensor([[0.0], [0.5], [1.0]], dtype=torch.float64)
     state = replace(state, lattice=Lattice((Group((1,), levels),)))
     question, _, _ = ks.ask(state)
-    low, high = region.around_best(loop.learn(state).corrected.posterior, 0.1)
+    low, high = incumbent.box_around(loop.learn(state).corrected.posterior, 0.1)
     free = question.points[..., 0]
     assert bool(((free >= low[:, :1]) & (free <= high[:, :1])).all())
     assert bool(torch.isin(question.points[..., 1], levels.squeeze(-1)).all())

@@ -36,8 +36,8 @@ MAXIMIZERS = {
     "default": Maximizer(raw=128, starts=12, finalists=4, from_pool=True),
     "thorough": Maximizer(raw=512, starts=32, finalists=16, from_pool=True, sorting_rounds=24),
 }
-# Points around the best designs seen: so many designs, so many copies of each, at these distances; and
-# of how many designs seen the utility is predicted at a time.
+# Points around the best designs seen: how many designs, how many copies of each, at which distances; and of how many
+# designs seen the utility is predicted at a time.
 INCUMBENTS, COPIES, BLOCK = 6, 24, 1024
 DISTANCES = (0.02, 0.2)
 # How many promising pool points are paired with one another, and with how many unknown ones.
@@ -63,7 +63,7 @@ class Request(NamedTuple):
     anchor: Tensor | None = None
     hints: Tensor | None = None
     lattice: Lattice | None = None
-    # The posterior deviation is taken so many times; and where the search is confined to, (runs, d) each.
+    # The posterior deviation is multiplied by `exploration`; and where the search is confined to, (runs, d) each.
     exploration: float = 1.0
     box: tuple[Tensor, Tensor] | None = None
 
@@ -182,12 +182,14 @@ def _from_pool(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, requ
     far = deviation.topk(min(UNKNOWN, points.shape[1]), -1).indices
     short = torch.cat([near, far], -1)
     points, known = (part.gather(1, short.unsqueeze(-1).expand(-1, -1, part.shape[-1])) for part in (points, known))
-    mean = mean.gather(1, short)
+    here = _Predicted(points, mean.gather(1, short), known)
     if request.anchor is not None:
-        score = _pair_values(prepared, points, request.anchor.unsqueeze(1), (mean, known), request)
+        anchors = request.anchor.unsqueeze(1)
+        there = _Predicted(anchors, *_predict(prepared, anchors))
+        score = _pair_values(prepared, here, there, request.variant)
         best = score.squeeze(-1).topk(min(maximizer.starts, score.shape[1]), -1).indices
         return points.gather(1, best.unsqueeze(-1).expand(-1, -1, points.shape[-1]))
-    score = _pair_values(prepared, points, points, (mean, known), request)
+    score = _pair_values(prepared, here, here, request.variant)
     first, second = _spread_out(score, near.shape[-1], maximizer.starts)
     at = torch.arange(len(points), device=points.device).unsqueeze(-1)
     return torch.cat([points[at, first], points[at, second]], -1)
@@ -226,21 +228,25 @@ def _predict(prepared: Prepared, points: Tensor) -> tuple[Tensor, Tensor]:
     return both[..., 0], both[..., 1:]
 
 
-def _pair_values(
-    prepared: Prepared, left: Tensor, right: Tensor, of_left: tuple[Tensor, Tensor], request: Request
-) -> Tensor:
+class _Predicted(NamedTuple):
+    """Points, their posterior mean, and the known part."""
+
+    points: Tensor
+    mean: Tensor
+    known: Tensor
+
+
+def _pair_values(prepared: Prepared, left: _Predicted, right: _Predicted, variant: Variant) -> Tensor:
     """EUBO of every point on the left with every one on the right."""
-    mean, known = of_left
-    mean_right, known_right = of_left if right is left else _predict(prepared, right)
-    Z, Z_right = ((points - 0.5) / prepared.lengthscale for points in (left, right))
+    Z, Z_right = ((side.points - 0.5) / prepared.lengthscale for side in (left, right))
     own = kernel.profile(prepared.family, kernel.half_distances(Z, Z_right)).value
-    squares = known.square().sum(-1).unsqueeze(-1) + known_right.square().sum(-1).unsqueeze(-2)
+    squares = left.known.square().sum(-1).unsqueeze(-1) + right.known.square().sum(-1).unsqueeze(-2)
     scale = prepared.outputscale.unsqueeze(-1)
-    variance = 2.0 * scale * (1.0 - own) - (squares - 2.0 * known @ known_right.mT)
-    delta = mean.unsqueeze(-1) - mean_right.unsqueeze(-2)
-    floor = scale * eubo.VARIANCE_FLOOR[left.dtype]
+    variance = 2.0 * scale * (1.0 - own) - (squares - 2.0 * left.known @ right.known.mT)
+    delta = left.mean.unsqueeze(-1) - right.mean.unsqueeze(-2)
+    floor = scale * eubo.VARIANCE_FLOOR[left.points.dtype]
     value = eubo.closed_form(delta, variance.clamp(min=floor).sqrt())
-    return value if request.variant == "improvement" else value + mean_right.unsqueeze(-2)
+    return value if variant == "improvement" else value + right.mean.unsqueeze(-2)
 
 
 def _spread_out(score: Tensor, near: int, starts: int) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.batches import apply
 from kappasharp.core import laplace, likelihood
 from kappasharp.shapes import ComparisonMatrix, Indices, PerComparison, PerComparisonMask, PerRun, PerRunMask
 
@@ -98,7 +99,7 @@ def _marginals(A: Tensor, tau: Tensor, nu: Tensor, margin: float, ties: Tensor |
     v = (A.diagonal(dim1=-2, dim2=-1) - half.square().sum(-2)).clamp(min=0.0)
     inner = (inverse.mT @ (half @ nu.unsqueeze(-1))).squeeze(-1)
     alpha = nu - root * inner
-    z = (A @ alpha.unsqueeze(-1)).squeeze(-1)
+    z = apply(A, alpha)
     cavity_mean, cavity_variance = (z - v * nu) / b, v / b
     spread = (1.0 + cavity_variance).sqrt()
     slope, omega = likelihood.sites(cavity_mean / spread, margin / spread, ties)

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.batches import apply
 from kappasharp.core import likelihood, normal
 from kappasharp.shapes import AnyFloat, ComparisonMatrix, Indices, PerComparison, PerComparisonMask, PerRun, PerRunMask
 from kappasharp.streams import uniform
@@ -266,7 +267,7 @@ def _moments(A: Tensor, target: _Target, averages: _Averages, sweeps: int) -> Gi
     half = torch.linalg.solve_triangular(target.L.mT, learnt, upper=True)
     r_hat, size = diagnose(averages.watched, averages.square, sweeps // 2)
     worst = r_hat.amax(-1)
-    z = (A @ alpha.unsqueeze(-1)).squeeze(-1)
+    z = apply(A, alpha)
     count = torch.full_like(worst, sweeps, dtype=torch.long)
     excess = (values[:, -1] - 1.0).clamp(min=0.0)
     return GibbsFit(alpha, z, half, worst <= LARGEST_R_HAT, count, worst, size.amin(-1), excess)

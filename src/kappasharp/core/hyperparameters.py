@@ -24,7 +24,7 @@ from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.core.posterior import Posterior
-from kappasharp.core.spaces import Gathered, Space
+from kappasharp.core.spaces import FitSpace, Gathered
 from kappasharp.kernels import evidence as kernels
 from kappasharp.kernels import launch
 from kappasharp.kernels.launch import Execute
@@ -63,7 +63,7 @@ class Searched(NamedTuple):
     z: PerComparison
 
 
-def search(model: Model, space: Space, starts: list[Parameters], z: PerComparison, *, warm: bool) -> Searched:
+def search(model: Model, space: FitSpace, starts: list[Parameters], z: PerComparison, *, warm: bool) -> Searched:
     """The hyperparameters that maximise evidence plus log prior, from differences z, zero where none are known.
 
     `warm` says that the first start is the end of a search over nearly all these answers.
@@ -160,7 +160,7 @@ def fused_search(
     return descent.of_kernel(*found[:5])
 
 
-def sizes(space: Space) -> list[int]:
+def sizes(space: FitSpace) -> list[int]:
     """How many answers each stage before the last sees; none where one search sees all."""
     size, found = space.size, list[int]()
     if size > ALL_AT_ONCE:
@@ -172,7 +172,7 @@ def sizes(space: Space) -> list[int]:
 
 def _search_in_stages(
     model: Model,
-    space: Space,
+    space: FitSpace,
     starts: list[Parameters],
     z: PerComparison,
     *,
@@ -244,7 +244,7 @@ def _predicted(model: Model, answers: Answers, theta: Parameters, reached: Tenso
 
 
 def _polish(
-    model: Model, space: Space, theta: Parameters, z: PerComparison, H: Tensor
+    model: Model, space: FitSpace, theta: Parameters, z: PerComparison, H: Tensor
 ) -> tuple[descent.Descent, PerComparison]:
     """The last stage, on all answers, in the precision that the space has."""
     X = space.answers.X

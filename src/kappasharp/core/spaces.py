@@ -31,7 +31,7 @@ class Gathered(Protocol):
 
 
 @runtime_checkable
-class Space(Protocol):
+class FitSpace(Protocol):
     """The answers of a flat batch of runs, where they are fitted. Both spaces give the same numbers."""
 
     @property
@@ -48,7 +48,7 @@ class Space(Protocol):
         """What the evidence needs, gathered once."""
         ...
 
-    def coarse(self) -> "Space":
+    def coarse(self) -> "FitSpace":
         """The same in the precision that a long search can afford."""
         ...
 
@@ -57,7 +57,7 @@ class Space(Protocol):
         ...
 
 
-def choose(model: Model, answers: Answers) -> Space:
+def choose(model: Model, answers: Answers) -> FitSpace:
     """The cheaper way to the same numbers."""
     X, pairs, ties = answers
     count = pairs.shape[-2]

@@ -28,6 +28,7 @@ from gpytorch.models.gp import GP
 from linear_operator import to_linear_operator
 from torch import Tensor
 
+from kappasharp.batches import apply
 from kappasharp.drop_in import checks, kernel, state
 from kappasharp.drop_in.checks import Choices
 from kappasharp.drop_in.kernel import Shape
@@ -142,7 +143,7 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
             return None
         held = self._held()
         K = held.known.K.reshape(*self.batch_shape, *held.known.K.shape[-2:])
-        return (K @ held.beta.unsqueeze(-1)).squeeze(-1).to(self.datapoints.dtype)
+        return apply(K, held.beta).to(self.datapoints.dtype)
 
     @property
     def unconsolidated_comparisons(self) -> Tensor:

@@ -15,7 +15,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
-from kappasharp.batches import released, take
+from kappasharp.batches import apply, released, take
 from kappasharp.core import comparison_space, comparisons, evidence, hyperparameters, kernel
 from kappasharp.core.correction import Weights
 from kappasharp.core.evidence import Model
@@ -133,7 +133,7 @@ def predict(held: Held, X: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Mean (…, q) and covariance (…, q, q) of the utility at X (…, q, d), differentiable in X."""
     k = held.prior.cross(X, held.X)
     known = k @ held.root
-    mean = (k @ held.beta.unsqueeze(-1)).squeeze(-1)
+    mean = apply(k, held.beta)
     return mean, held.prior.among(X, VARIANCE_FLOOR[dtype]) - known @ known.mT
 
 

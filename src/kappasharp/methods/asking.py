@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, improvement, maximize, region, several
+from kappasharp.acquisition import eubo, incumbent, maximize, several
 from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request
 from kappasharp.batches import where
 from kappasharp.core import posterior
@@ -48,7 +48,7 @@ def question(method: Method, preset: Preset, fitted: Posterior, chance: Request,
 def _best_seen(method: Method, fitted: Posterior) -> Tensor | None:
     """The index of the best design seen in every run, where the method asks against it."""
     against = method.acquisition is Acquisition.EXPECTED_IMPROVEMENT or method.query is Query.INCUMBENT
-    return improvement.incumbent(fitted) if against else None
+    return incumbent.find(fitted) if against else None
 
 
 def _bridged(method: Method, preset: Preset, fitted: Posterior, chance: Request) -> Shown:
@@ -58,7 +58,7 @@ def _bridged(method: Method, preset: Preset, fitted: Posterior, chance: Request)
     themselves; by questions alone it hardly ever does. So the two are weighed.
     """
     fresh = _search(method, preset, fitted, chance, None)
-    against = _search(method, preset, fitted, chance, improvement.incumbent(fitted))
+    against = _search(method, preset, fitted, chance, incumbent.find(fitted))
     best = posterior.mean(fitted, fitted.X).amax(-1)
     gains = [eubo.value(fitted, *found.proposal.pair.split(1, 1)).squeeze(-1) - best for found in (fresh, against)]
     again = (1.0 + 2.0 * method.design_cost) * gains[1] >= (1.0 + method.design_cost) * gains[0]
@@ -82,5 +82,5 @@ def request(method: Method, preset: Preset, fitted: Posterior, chance: Request) 
     return chance._replace(
         variant="improvement" if method.acquisition is Acquisition.EXPECTED_IMPROVEMENT else preset.eubo,
         exploration=preset.exploration,
-        box=region.around_best(fitted, preset.reach),
+        box=incumbent.box_around(fitted, preset.reach),
     )

@@ -99,9 +99,15 @@ def init(
     seeds: int | Sequence[int] = 0,
     ties: Any = None,
 ) -> State:
-    """The state before the first question, from points (runs, n, d) in the unit cube and answers (runs, m, 2).
+    """The state before the first question. Line 1: s̄₀ = 0.
 
-    One run may come without its leading dimension. Line 1: s̄₀ = 0.
+    Args:
+        points: Designs seen (runs, n, d) in the unit cube; one run may come without its leading dimension.
+        comparisons: Answers (runs, m, 2) as indices into the points, winner first; [] for none.
+        method: A name out of `METHODS`, or a `Method`: how questions are chosen.
+        preset: A name out of `PRESETS`, or a `Preset`: priors, kernel, noise and the like.
+        seeds: One number for all runs, or one for each: equal seeds draw equal numbers.
+        ties: Which answers were ties (runs, m); then the preset needs a threshold above 0.
     """
     chosen_method, chosen_preset = find_method(method), find_preset(preset)
     X = checks.points(points)
@@ -124,7 +130,10 @@ def init(
 
 
 def ask(state: State) -> tuple[Question, State, Info]:
-    """The next question of every run: lines 3 to 14 of Algorithm 1 for t = step + 1."""
+    """The next question of every run: lines 3 to 14 of Algorithm 1 for t = step + 1.
+
+    Returns the question, the state to `tell` its answer to, and what happened on the way, with every certificate.
+    """
     if state.asked:
         raise InvalidValueError(
             "`ask(state)` must not be given a state whose question is still open, but got the one that `ask` returned; "
@@ -186,9 +195,13 @@ def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
 
 
 def tell(state: State, question: Question, winner: Any) -> State:
-    """The state with the answers in it: line 15. `winner` is 0 or 1 for the better design, 2 for a tie.
+    """The state with the answers in it: line 15.
 
-    Where the method shows more designs, it is the number of the best: one answer, which beats each of the others.
+    Args:
+        state: The state that `ask` returned with the question.
+        question: That question.
+        winner: For each run, or once for all: 0 or 1 for the better design, 2 for a tie. Where the method shows more
+            than two designs, the number of the best: one answer, which beats each of the others.
     """
     if not state.asked:
         raise InvalidValueError(

@@ -1,4 +1,4 @@
-"""A method is six choices; a preset is every other choice that the paper leaves open. Both are data."""
+"""A method is seven choices; a preset is every other choice that the paper leaves open. Both are data."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -45,9 +45,16 @@ class Acquisition(Enum):
 
 @dataclass(frozen=True)
 class Method:
-    """Inference × correction × gate × query × acquisition; and of how many designs the answer names the best.
+    """How questions are chosen, as data.
 
-    `design_cost` is what making a design costs, in questions answered; bridging weighs it.
+    Args:
+        inference: How the posterior of the utilities is approximated.
+        correction: What is added to the Hessian, where, and how strongly.
+        gate: When the correction acts.
+        query: Whether both designs of a question are new, or one is held.
+        acquisition: What a question is chosen by.
+        designs: How many designs a question shows; the answer names the best of them.
+        design_cost: What making a design costs, in questions answered; bridging weighs it.
     """
 
     inference: Inference = Inference.LAPLACE
@@ -63,11 +70,19 @@ class Method:
 class Preset:
     """The choices around a method, each by name so that a result can carry them all.
 
-    `nugget` is relative to the output scale. `noise` is the model's own σ; `threshold` the half-width of a tie in
-    the same units (0: ties are not part of the model). `cold_fit` starts every fit from the prior's mode as well as
-    from the last one. `curvature` says where the posterior covariance takes the likelihood's: at the MAP, or averaged.
-    EUBO sees the posterior deviation `exploration` times. `reach` confines a question to a box around the best design
-    seen, of so many length scales' proportions (0: the whole cube); whole numbers and choices are not confined.
+    Args:
+        priors: The hyperparameters' priors, by name.
+        kernel: The kernel's family.
+        noise: The model's own σ.
+        threshold: The half-width of a tie, in the units of `noise`; 0 leaves ties out of the model.
+        nugget: What stands on the diagonal of the prior covariance, relative to the output scale.
+        eubo: The form of EUBO.
+        maximizer: How much is spent on finding the largest EUBO, by name.
+        cold_fit: Whether every fit starts from the prior's mode as well as from the last one.
+        curvature: Where the posterior covariance takes the likelihood's curvature: at the MAP, or averaged.
+        exploration: What EUBO multiplies the posterior deviation by.
+        reach: Half the side of a box around the best design seen to which a question is confined, its sides in
+            proportion to the length scales; 0 is the whole cube. Whole numbers and choices are not confined.
     """
 
     priors: str = "botorch_0_18"

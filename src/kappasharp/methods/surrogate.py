@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kappasharp.acquisition import eubo
 from kappasharp.acquisition.maximize import Request
-from kappasharp.batches import released
+from kappasharp.batches import apply, released
 from kappasharp.core import activation, posterior
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.diagnostics import Diagnostics
@@ -60,7 +60,7 @@ class Surrogate:
     @property
     def utility(self) -> Tensor:
         """The posterior mean utility of every point, for Laplace the MAP, (…, n)."""
-        return self._shaped((self._fit.K @ self._corrected.posterior.beta.unsqueeze(-1)).squeeze(-1))
+        return self._shaped(apply(self._fit.K, self._corrected.posterior.beta))
 
     @property
     def lengthscale(self) -> Tensor:
@@ -155,10 +155,16 @@ def fit(
     preset: str | Preset = "modern",
     ties: Any = None,
 ) -> Surrogate:
-    """Fit a preference model to points (…, n, d) in the unit cube and answers (…, m, 2), winner first.
+    """Fit a preference model.
 
-    A method's correction acts if its gate is "always", or "decisive" and the last answer alone is decisive enough; the
-    moving average of a whole run belongs to `init`, `ask` and `tell`.
+    Args:
+        points: Designs (…, n, d), each parameter scaled to [0, 1]; leading dimensions are a batch of models.
+        comparisons: Answers (…, m, 2) as indices into the points, winner first; [] for none.
+        method: A name out of `METHODS`, or a `Method`: the inference, and whether the MAP is corrected. A correction
+            acts if its gate is "always", or "decisive" and the last answer alone is decisive enough; the moving average
+            of a whole run belongs to `init`, `ask` and `tell`.
+        preset: A name out of `PRESETS`, or a `Preset`: priors, kernel, noise and the like.
+        ties: Which answers were ties (…, m); then the preset needs a threshold above 0.
     """
     chosen_method, chosen_preset = find_method(method), find_preset(preset)
     X = checks.points(points)
@@ -170,7 +176,7 @@ def surrogate_of(state: loop.State, learnt: loop.Learnt) -> Surrogate:
     """The model of a run's step, whose gate knows the whole run; for a run alone without its leading dimension."""
     learnt = released(learnt)
     batch = state.points.shape[:1] if len(state.points) > 1 else torch.Size()
-    return _surrogate(state.method, state.preset, batch, (learnt.fit, learnt.inferred, learnt.corrected))
+    return _surrogate(state.method, state.preset, batch, _Parts(learnt.fit, learnt.inferred, learnt.corrected))
 
 
 def hold(X: Tensor, theta: Tensor, known: Conditioned, method: Method, preset: Preset) -> Surrogate:
@@ -186,27 +192,31 @@ def hold(X: Tensor, theta: Tensor, known: Conditioned, method: Method, preset: P
         return _surrogate(method, preset, X.shape[:1], _complete(method, preset.model, plain, (0,) * len(X)))
 
 
-def _surrogate(method: Method, preset: Preset, batch: torch.Size, parts: tuple[Fit, Inferred, Corrected]) -> Surrogate:
-    plain, inferred, corrected = parts
-    status = correcting.status(plain, corrected, inferred.converged)
-    return Surrogate(method, preset, batch, status, preset.model, plain, inferred, corrected)
+class _Parts(NamedTuple):
+    """A plain fit with the method's inference and correction on top."""
+
+    fit: Fit
+    inferred: Inferred
+    corrected: Corrected
+
+
+def _surrogate(method: Method, preset: Preset, batch: torch.Size, parts: _Parts) -> Surrogate:
+    status = correcting.status(parts.fit, parts.corrected, parts.inferred.converged)
+    return Surrogate(method, preset, batch, status, preset.model, *parts)
 
 
 @torch.inference_mode()
-def _fit(state: loop.State) -> tuple[Fit, Inferred, Corrected]:
+def _fit(state: loop.State) -> _Parts:
     model = state.preset.model
     plain = fitting.fit(model, Answers(state.points, state.comparisons, state.ties))
     return _complete(state.method, model, plain, state.seeds)
 
 
-def _complete(method: Method, model: Model, plain: Fit, seeds: Sequence[int]) -> tuple[Fit, Inferred, Corrected]:
-    """The method's inference and correction on top of the plain fit, as in the first step of a run."""
+def _complete(method: Method, model: Model, plain: Fit, seeds: Sequence[int]) -> _Parts:
+    """The method's inference and correction, as in the first step of a run."""
     gate = method.gate
     inferred = infer(method.inference, model, plain, seeds, 1)
     plain = plain._replace(posterior=inferred.posterior)
     active = activation.is_open(gate, gate.first_step, loop.decisiveness(model, plain))
-    return (
-        plain,
-        inferred,
-        correcting.correct(model, plain, method.correction, active, validated=gate.rule is activation.Rule.VALIDATED),
-    )
+    validated = gate.rule is activation.Rule.VALIDATED
+    return _Parts(plain, inferred, correcting.correct(model, plain, method.correction, active, validated=validated))
