@@ -55,7 +55,7 @@ def test_failed_runs_are_listed_and_leave_their_partners_out(tmp_path):
     )
     found = results.gather(made, store)
     assert [line for line in report.summary(found) if "hartmann-6d, static, seed 2: ValueError: no" in line]
-    one = found.comparisons("paper")[results.Place("hartmann-6d", "pool_n6_k15", "static", "paper")]
+    one = found.comparisons("paper")[results.Setting("hartmann-6d", "pool_n6_k15", "static", "paper")]
     assert one.pairs == 5 and one.method.missing == (2,)
 
 
@@ -66,7 +66,7 @@ def test_a_label_comes_from_the_experiment_and_the_run_from_its_values(tmp_path)
     other = synthetic.experiment.parse("other", synthetic.plan(methods=["baseline"], variants=same))
     found = results.gather(other, store)
     assert found.missing == []
-    assert found.sample(results.Place("hartmann-6d", "pool_n6_k15", "another_name", "paper")).values[0] == 1.2
+    assert found.sample(results.Setting("hartmann-6d", "pool_n6_k15", "another_name", "paper")).values[0] == 1.2
 
 
 def test_the_command_and_its_refusals(tmp_path):
