@@ -30,7 +30,7 @@ SIMULATED = ("plasma-16d", "robotpush-14d")
 
 
 def analytic(seeds):
-    """The paper's grid without the two problems that are simulated, with so many seeds."""
+    """The paper's grid without the two problems that are simulated, with this number of seeds."""
     whole = experiment.read(HERE.parent / "experiments" / "main.toml")
     problems = tuple(name for name in whole.problems if name not in SIMULATED)
     return replace(whole, problems=problems, seeds=tuple(range(seeds)))

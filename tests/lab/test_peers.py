@@ -66,7 +66,7 @@ def test_a_peer_is_reproducible_and_leaves_the_global_generator_alone(record):
     assert untouched
     torch.manual_seed(2)
     again, first = watched(name, queries=1)
-    # Not to the last digit: BoTorch's sums hang on where its tensors lie in memory.
+    # Not to the last digit: BoTorch's sums depend on where its tensors lie in memory.
     assert again["best_utility"] == pytest.approx(found["best_utility"][:2], abs=1e-6)
     assert torch.allclose(torch.tensor(first), torch.tensor(questions[:1]), rtol=0.0, atol=1e-6)
     _, other = watched(name, seed=8, queries=1)
