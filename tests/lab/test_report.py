@@ -38,6 +38,20 @@ def test_everything_is_written_and_stands_alone(tmp_path):
     assert "48 of 48 runs" in page and "none (48)" in page
 
 
+def test_a_figure_is_drawn_once_for_the_page_and_its_files(tmp_path, monkeypatch):
+    synthetic.folder(tmp_path, steady)
+    drawn, draw = [], report.figures.forest
+    monkeypatch.setattr(report.figures, "forest", lambda *given: drawn.append(given) or draw(*given))
+    names = [path.name for path in report.write(tmp_path)]
+    assert len(drawn) == 1 and {"made_up_forest.svg", "made_up_forest.png"} <= set(names)
+
+
+def test_the_name_of_an_experiment_may_have_a_space(tmp_path):
+    synthetic.folder(tmp_path, steady, name="made up")
+    page = report.write(tmp_path)[0].read_text("utf-8")
+    assert '<section id="made up">' in page
+
+
 def test_an_unfinished_grid_says_what_is_missing_and_reports_the_rest(tmp_path):
     made, store = synthetic.folder(
         tmp_path, lambda cell: None if cell.problem == "vehicle-5d" and cell.seed > 3 else steady(cell)

@@ -108,17 +108,17 @@ def play(blocks: Sequence[Block], device: str = "cpu") -> Iterator[Step]:
         for problem, block in zip(problems, blocks, strict=True)
     ]
     parts = [(problem, len(block.seeds)) for problem, block in zip(problems, blocks, strict=True)]
-    before = _begin(blocks, initial.Start(*(torch.cat(part) for part in zip(*starts, strict=True))), device)
+    state = _begin(blocks, initial.Start(*(torch.cat(part) for part in zip(*starts, strict=True))), device)
     chance = torch.cat([_chance(block) for block in blocks])
     seen = torch.cat([start.utility for start in starts])
     cells = [(block.problem, seed) for block in blocks for seed in block.seeds]
     for number in range(blocks[0].queries):
-        question, asked, info = ask(before)
+        before = state
+        question, state, info = ask(before)
         utility, seen = judge(parts, question, seen)
         answers = oracle.answer_about(blocks[0].person, cells, utility, chance[:, number], number)
-        after = tell(asked, question, answers)
-        yield Step(before, question, info, after, seen)
-        before = after
+        state = tell(state, question, answers)
+        yield Step(before, question, info, state, seen)
 
 
 def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
@@ -127,6 +127,7 @@ def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
         seen = step.seen
         infos.append(step.info)
         n_points.append(seen.shape[1])
+        del step  # the memory of a state, before the next question needs its own
     # Designs stand in the order in which they were made.
     best = seen.cummax(1).values[:, torch.tensor(n_points) - 1]
     records = iter(_records(best, n_points, infos))
