@@ -1,6 +1,7 @@
 """Ackley, Hartmann, Levy and Branin, negated, to be maximised; two of them as few directions that matter among many."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -41,14 +42,20 @@ def ackley(X: Tensor) -> Tensor:
     return bowl + ripple - 20.0 - math.e
 
 
-def hartmann(X: Tensor) -> Tensor:
-    """Minus Hartmann's function of three dimensions or of six: four Gaussian bumps."""
-    three = X.shape[-1] == len(HARTMANN_3D_POINT)
-    heights = X.new_tensor(HARTMANN_HEIGHTS)
-    widths = X.new_tensor(HARTMANN_3D_WIDTHS if three else HARTMANN_6D_WIDTHS)
-    centres = 1e-4 * X.new_tensor(HARTMANN_3D_CENTRES if three else HARTMANN_6D_CENTRES)
-    distances = (widths * (X.unsqueeze(-2) - centres).square()).sum(-1)
-    return (heights * (-distances).exp()).sum(-1)
+def hartmann_3d(X: Tensor) -> Tensor:
+    """Minus Hartmann's three-dimensional function."""
+    return _hartmann(X, HARTMANN_3D_WIDTHS, HARTMANN_3D_CENTRES)
+
+
+def hartmann_6d(X: Tensor) -> Tensor:
+    """Minus Hartmann's six-dimensional function."""
+    return _hartmann(X, HARTMANN_6D_WIDTHS, HARTMANN_6D_CENTRES)
+
+
+def _hartmann(X: Tensor, widths: Sequence[Sequence[float]], centres: Sequence[Sequence[float]]) -> Tensor:
+    """Four Gaussian bumps; their centres in units of 1e-4."""
+    distances = (X.new_tensor(widths) * (X.unsqueeze(-2) - 1e-4 * X.new_tensor(centres)).square()).sum(-1)
+    return (X.new_tensor(HARTMANN_HEIGHTS) * (-distances).exp()).sum(-1)
 
 
 def levy(X: Tensor) -> Tensor:
@@ -76,7 +83,7 @@ def directions(X: Tensor) -> Tensor:
 
 def rotated_hartmann(X: Tensor) -> Tensor:
     """Hartmann's three-dimensional function of three mixtures of all coordinates."""
-    return hartmann(0.5 + (X - 0.5) @ directions(X).mT)
+    return hartmann_3d(0.5 + (X - 0.5) @ directions(X).mT)
 
 
 def _placed(values: tuple[float, ...], axes: tuple[int, ...], d: int) -> tuple[float, ...]:
@@ -106,7 +113,7 @@ HARTMANN_6D = Problem(
     name="hartmann-6d",
     low=(0.0,) * 6,
     high=(1.0,) * 6,
-    evaluate=hartmann,
+    evaluate=hartmann_6d,
     maximum=Maximum(
         3.322368011415515,
         (0.20168951, 0.15001069, 0.47687398, 0.27533243, 0.31165162, 0.65730053),
@@ -140,7 +147,7 @@ HARTMANN_3D = Problem(
     name="hartmann-3d",
     low=(0.0,) * 3,
     high=(1.0,) * 3,
-    evaluate=hartmann,
+    evaluate=hartmann_3d,
     maximum=Maximum(
         HARTMANN_3D_BEST,
         HARTMANN_3D_POINT,
