@@ -10,13 +10,11 @@ compares processor time, that of Dask's own threads in the worker included, and 
 processor time the work took with two.
 """
 
-import multiprocessing
 import os
 import statistics
 import tempfile
 import time
 import tomllib
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +25,7 @@ from dask.distributed import Client, LocalCluster
 from kappasharp.lab import engines, execution, grid
 from kappasharp.lab.experiment import parse
 from kappasharp.lab.run import run_together
+from kappasharp.processes import Pool
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 PRIMARY = EXPERIMENTS / "primary.toml"
@@ -39,7 +38,7 @@ BLOCK_REPEATS = 5
 
 @contextmanager
 def cluster(workers):
-    """The address of a scheduler with so many workers that have imported what they need, and how long that took."""
+    """The address of a scheduler whose workers have imported what they need, and how long that took."""
     settings = dask.config.merge(dask.config.config, *dask.config.collect_yaml([str(EXPERIMENTS / "dask.yaml")]))
     begin = time.perf_counter()
     with (
@@ -101,7 +100,7 @@ def whole(path, address):
     """The whole experiment, as `kappasharp run --engine dask://…` does it: claims and files included."""
     with tempfile.TemporaryDirectory() as folder:
         todo = execution.plan(path, Path(folder) / "results")
-        spent, steps = through_dask(address, lambda engine: list(execution.conduct(todo, engine)))
+        spent, steps = through_dask(address, lambda engine: list(execution.run_missing(todo, engine)))
     assert sum(step.runs for step in steps) == todo.n_runs and not any(step.error for step in steps)
     return spent
 
@@ -133,9 +132,9 @@ def directly(jobs):
 def overhead():
     """In fresh processes on both sides each time: one may be some per cent faster than another, all its life."""
     jobs = [(block,) for block in grid.blocks(parse("blocks", table(**BLOCKS)))]
-    ratios, by_processor, spawned = [], [], multiprocessing.get_context("spawn")
+    ratios, by_processor = [], []
     for _ in range(BLOCK_REPEATS):
-        with ProcessPoolExecutor(1, spawned) as plain:  # one that never heard of Dask
+        with Pool(1) as plain:  # one that never heard of Dask
             plain.submit(first_question).result()
             direct, processor = plain.submit(directly, jobs).result()
         with cluster(1) as (address, _):

@@ -8,6 +8,8 @@ from botorch.models.pairwise_gp import PairwiseGP
 
 from benchmarks import peers
 from kappasharp.botorch_model import KappaSharpGP, KappaSharpMarginalLogLikelihood
+from kappasharp.lab.peers import Botorch
+from kappasharp.problems.registry import find_problem
 
 FIT_SIZE, POSTERIOR_SIZE, CONDITION_SIZE = 106, 400, 200
 PAIRS, FANTASIES = 256, 16
@@ -26,11 +28,11 @@ def fastest(function, repeats):
 
 def answers(n, seed=0):
     """n random designs of Hartmann-6D: six of them compared all with all, the others in pairs, as in the states."""
-    function = peers.PROBLEMS["hartmann-6d"]
-    points, pairs = peers.first_answers(function, seed)
+    problem = find_problem("hartmann-6d")
+    points, pairs = peers.first_answers(problem, seed)
     while len(points) < n:
-        points, extra = peers.answer(function, points, pairs, torch.rand(2, function.dim))
-        pairs = extra
+        points = torch.cat([points, torch.rand(2, problem.dimensions)])
+        pairs = torch.cat([pairs, torch.tensor([peers.answer(problem, points)])])
     return points, pairs
 
 
@@ -55,7 +57,7 @@ def fits(states):
     ours = theirs = worse = count = 0
     for key, points, pairs in states:
         model, seconds = fastest(lambda points=points, pairs=pairs: KappaSharpGP(points, pairs).fit(), 2)
-        other, their_seconds = fastest(lambda points=points, pairs=pairs: peers.fit(points, pairs), 2)
+        other, their_seconds = fastest(lambda points=points, pairs=pairs: peers.fit(Botorch(points, pairs, 0)), 2)
         difference = log_posterior(points, pairs, model.state_dict()) - log_posterior(points, pairs, other.state_dict())
         ours, theirs, count = ours + seconds, theirs + their_seconds, count + 1
         worse += difference < -1e-3

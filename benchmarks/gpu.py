@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 
 from kappasharp.lab import engines, execution, experiment, grid
-from kappasharp.lab.jobs import AS_THEY_ARE, Limit
+from kappasharp.lab.execution import AS_THEY_ARE, Limit
 from kappasharp.lab.store import Store
 
 HERE = Path(__file__).parent
@@ -30,7 +30,7 @@ SIMULATED = ("plasma-16d", "robotpush-14d")
 
 
 def analytic(seeds):
-    """The paper's grid without the two problems that are simulated, with so many seeds."""
+    """The paper's grid without the two problems that are simulated, with this number of seeds."""
     whole = experiment.read(HERE.parent / "experiments" / "main.toml")
     problems = tuple(name for name in whole.problems if name not in SIMULATED)
     return replace(whole, problems=problems, seeds=tuple(range(seeds)))
@@ -44,9 +44,9 @@ def sample(blocks, count):
 def timed_runs(plan, blocks, engine, limit=AS_THEY_ARE):
     """Runs finished and the seconds they took, stored as in any experiment."""
     with tempfile.TemporaryDirectory() as folder:
-        todo = execution.Plan(plan, Store(Path(folder)).open(), blocks, blocks)
+        todo = execution.Workload(plan, Store(Path(folder)).open(), blocks, blocks)
         begin, finished, errors = time.perf_counter(), 0, []
-        for step in execution.conduct(todo, engine, limit):
+        for step in execution.run_missing(todo, engine, limit):
             finished += 0 if step.error else step.runs
             errors += [step.error] if step.error else []
         return finished, time.perf_counter() - begin, errors

@@ -53,7 +53,7 @@ def conducted(blocks):
     with tempfile.TemporaryDirectory() as folder:
         todo = execution.plan(PRIMARY, Path(folder) / "results")._replace(left=blocks)
         begin, found = time.perf_counter(), defaultdict(list)
-        for step in execution.conduct(todo, watching):
+        for step in execution.run_missing(todo, watching):
             assert not step.error
             row, name = rows[step.block.key], f"{step.block.problem} {step.block.method}"
             found[step.block.problem].append((row["seconds"] * step.runs, row["processor"] * step.runs))

@@ -7,34 +7,39 @@ states are those its own users meet. A state of n points is a prefix of such a r
 """
 
 import sys
+import warnings
 
 import numpy as np
 import torch
 
 from benchmarks import peers
+from kappasharp.lab.peers import Botorch
+from kappasharp.problems.registry import find_problem
 
 SEEDS = range(6)
 QUERIES = 50
 
 
-def record(function, seed):
+def record(problem, seed):
     np.random.seed(seed)  # BoTorch's MAP starts from NumPy's global generator
-    points, pairs = peers.first_answers(function, seed)
-    for _ in range(QUERIES):
-        pair = peers.propose(peers.fit(points, pairs), function.dim)
-        points, pairs = peers.answer(function, points, pairs, pair)
-    return points.numpy(), pairs.numpy()
+    player = Botorch(*peers.first_answers(problem, seed), seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(QUERIES):
+            player.ask()
+            player.tell(*peers.answer(problem, player.points))
+    return player.points.numpy(), player.pairs.numpy()
 
 
 def main(path):
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     arrays = {}
-    for name, function in peers.PROBLEMS.items():
+    for problem in map(find_problem, peers.PROBLEMS):
         for seed in SEEDS:
-            points, pairs = record(function, seed)
+            name, (points, pairs) = problem.name, record(problem, seed)
             arrays[f"{name}/{seed}/points"], arrays[f"{name}/{seed}/pairs"] = points, pairs
-            best = float(peers.utility(function, torch.as_tensor(points)).max())
+            best = float(problem.unit_utility(torch.as_tensor(points)).max())
             print(f"{name} seed {seed}: best utility {best:.3f}", flush=True)
             np.savez_compressed(path, **arrays)
 

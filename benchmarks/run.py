@@ -7,7 +7,6 @@ memory, solves, drop_in, study, page, dask, primary, scale.
 import argparse
 import json
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -21,13 +20,17 @@ import kappasharp as ks
 from benchmarks import cluster, peers, primary
 from benchmarks import drop_in as drop_in_bench
 from benchmarks import page as pages
-from benchmarks.scale import scale
+from benchmarks.scale import peak_mb, scale
 from benchmarks.study import study
 from kappasharp.acquisition import maximize
 from kappasharp.batches import released
 from kappasharp.core import comparison_space, kernel, laplace
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.likelihood import Probit
+from kappasharp.lab import grid, provenance
+from kappasharp.lab.experiment import parse
+from kappasharp.lab.peers import Botorch
+from kappasharp.lab.run import run_together
 from kappasharp.methods import fitting
 from kappasharp.streams import stream
 
@@ -86,19 +89,19 @@ def turn():
     worse_evidence, worse_eubo, gaps, count = 0, 0, {"default": [], "paper": [], "botorch": []}, 0
     for key, n, points, pairs in states():
         torch.manual_seed(0)
-        d = points.shape[-1]
+        player = Botorch(points, pairs, 0)
         our_proposal(our_fit(points, pairs), "default", 0)  # warm-up, of both
         if count == 0:
-            peers.propose(peers.fit(points, pairs), d)
+            peers.propose(player, player.eubo(peers.fit(player)))
         fitted, fit_seconds = timed(our_fit, points, pairs)
         found, eubo_seconds = timed(our_proposal, fitted, "default", 0)
-        model, their_fit_seconds = timed(peers.fit, points, pairs)
-        _, their_eubo_seconds = timed(peers.propose, model, d)
+        model, their_fit_seconds = timed(peers.fit, player)
+        _, their_eubo_seconds = timed(peers.propose, player, player.eubo(model))
         ours[n] += fit_seconds + eubo_seconds
         theirs[n] += their_fit_seconds + their_eubo_seconds
         difference = float(fitted.hyper.value) - evidence_at(points, pairs, peers.theta(model))
         worse_evidence += difference < -1e-3
-        _, theirs_on_ours = peers.maximize(peers.OurEubo(released(fitted.posterior)), d)
+        theirs_on_ours = float(peers.propose(player, peers.OurEubo(released(fitted.posterior)))[1])
         worse_eubo += float(found.value) < theirs_on_ours * (1 - 1e-3)
         values = {
             "default": float(found.value),
@@ -131,40 +134,26 @@ def turn():
 # --- whole runs: a block of 60 in lockstep against one BoTorch run --------------------------------------------------
 
 
-def our_block(function, method, runs=RUNS, preset=PRESET):
-    starts = [peers.first_answers(function, seed) for seed in range(runs)]
-    points, pairs = (torch.stack(part) for part in zip(*starts, strict=True))
-    generator = torch.Generator().manual_seed(0)
-    state = ks.init(points, pairs, method=method, preset=preset, seeds=range(runs))
-    begin = time.perf_counter()
-    unconverged = 0
-    for _ in range(QUERIES):
-        question, state, info = ks.ask(state)
-        unconverged += int((~info.map_converged).sum())
-        noisy = peers.utility(function, question.points) + peers.NOISE * torch.randn(runs, 2, generator=generator)
-        state = ks.tell(state, question, noisy.argmax(-1))
-    seconds = time.perf_counter() - begin
-    best = peers.utility(function, state.points).amax(-1)
-    return seconds / runs, best, unconverged
+def rows_of(problem, method, runs=RUNS):
+    """The lab's rows of a block in lockstep; a peer's runs go one by one."""
+    chosen = {"problems": [problem], "methods": [method], "initializations": ["pool_n6_k15"], "presets": ["modern"]}
+    blocks = grid.blocks(parse("bench", chosen | {"seeds": runs, "queries": QUERIES}))
+    return run_together(blocks)[0]
 
 
-def their_run(function, seed=0):
-    points, pairs = peers.first_answers(function, seed)
-    for _ in range(QUERIES):
-        pair = peers.propose(peers.fit(points, pairs), function.dim)
-        points, pairs = peers.answer(function, points, pairs, pair)
-    return float(peers.utility(function, points).max())
+def seconds_per_run(problem, method):
+    return rows_of(problem, method)[0]["seconds"]
 
 
 def block():
     ratios, seconds = {}, {}
-    for name, function in peers.PROBLEMS.items():
-        ours, best, _ = our_block(function, "baseline")
-        _, theirs = timed(their_run, function)
+    for name in peers.PROBLEMS:
+        rows, theirs = rows_of(name, "baseline"), rows_of(name, "botorch_0_18", runs=1)[0]["seconds"]
+        best, ours = np.array([row["final_best"] for row in rows]), rows[0]["seconds"]
         ratios[name], seconds[name] = theirs / ours, ours
         print(
             f"  {name:12} ours {ours:.3f} s a run, BoTorch {theirs:.1f} s, ratio {ratios[name]:.0f}; "
-            f"our best utility {float(best.mean()):.3f} ± {float(best.std()):.3f}",
+            f"our best utility {best.mean():.3f} ± {best.std(ddof=1):.3f}",
             flush=True,
         )
     return {"block_ratio": min(ratios.values()), "block_ratio_by_problem": ratios, "block_seconds_per_run": seconds}
@@ -172,9 +161,8 @@ def block():
 
 def overhead():
     result = {}
-    for name, function in peers.PROBLEMS.items():
-        plain, _, _ = our_block(function, "baseline")
-        static, _, _ = our_block(function, "static")
+    for name in peers.PROBLEMS:
+        plain, static = seconds_per_run(name, "baseline"), seconds_per_run(name, "static")
         result[name] = static / plain
         print(f"  {name:12} baseline {plain:.3f} s, static {static:.3f} s a run: {static / plain:.3f}", flush=True)
     return {"kappasharp_overhead": float(np.mean(list(result.values()))), "kappasharp_overhead_by_problem": result}
@@ -189,19 +177,10 @@ def memory():
 
 def report_memory():
     configure()
-    function = peers.PROBLEMS["levy-10d"]
-    our_block(function, "baseline", runs=1)
-    before = peak_kilobytes()
-    our_block(function, "static")
-    print((peak_kilobytes() - before) / 1024)
-
-
-def peak_kilobytes():
-    """The process's own peak. (getrusage would do, but Linux hands a parent's peak down to its children.)"""
-    status = Path("/proc/self/status")
-    if status.exists():
-        return int(status.read_text().split("VmHWM:")[1].split()[0])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rows_of("levy-10d", "baseline", runs=1)
+    before = peak_mb()
+    rows_of("levy-10d", "static")
+    print(peak_mb() - before)
 
 
 # --- every MAP solve has its certificate ----------------------------------------------------------------------------
@@ -292,15 +271,9 @@ PARTS = {
 }  # fmt: skip
 
 
-def provenance():
-    try:
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True, cwd=HERE
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        commit = "unknown"
+def made_by():
     return {
-        "commit": commit,
+        "commit": provenance.commit(),
         "machine": f"{platform.machine()} {platform.system()}, one thread",
         **{name: version(name) for name in ("kappasharp", "torch", "botorch", "gpytorch")},
         "python": platform.python_version(),
@@ -347,7 +320,7 @@ def main():
     for name in wanted:
         print(f"{name}:", flush=True)
         results.update(PARTS[name]())
-        results["provenance"] = provenance()
+        results["provenance"] = made_by()
         target.write_text(json.dumps(results, indent=2) + "\n")
     print(f"\n{'key':24}{'measured':>34}{'bar':>14}")
     missed = []

@@ -181,7 +181,7 @@ def long():
 
 
 def turn_seconds(answers):
-    """The shortest of a few asks of a block of RUNS with so many answers each, a run."""
+    """The shortest of a few asks of a block of RUNS with this many answers each, a run."""
     starts = [answered(2 * answers, answers, TURN_DIMENSIONS, seed) for seed in range(RUNS)]
     state = ks.init(*(torch.stack(part) for part in zip(*starts, strict=True)), seeds=range(RUNS))
     return min(timed(ks.ask, state)[1]["core"] for _ in range(REPEATS[answers])) / RUNS

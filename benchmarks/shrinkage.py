@@ -9,10 +9,11 @@ the corrected MAP could come from a smaller output scale: the same with the MAP 
 import torch
 
 from kappasharp.core import spectral
-from kappasharp.lab.run import judge
+from kappasharp.lab import grid
+from kappasharp.lab.experiment import parse
+from kappasharp.lab.run import play
 from kappasharp.methods import correcting, loop
 from kappasharp.methods.registry import METHODS, PRESETS
-from kappasharp.problems import initial, oracle
 from kappasharp.problems.registry import DEVELOPMENT
 
 SEEDS, QUESTIONS = [5100, 5101, 5102, 5103], (10, 25, 40)
@@ -21,17 +22,9 @@ FACTORS = torch.logspace(-1, 3, 33, dtype=torch.float64)
 
 def states(problem, preset):
     """A baseline run's states at some questions."""
-    person = oracle.person("paper")
-    start = initial.start(problem, "pool_n6_k15", SEEDS, person)
-    state = loop.init(start.points, start.comparisons, preset=preset, seeds=SEEDS)
-    chance = torch.stack([oracle.draws(problem.name, seed, "oracle noise", max(QUESTIONS)) for seed in SEEDS])
-    seen = start.utility
-    for step in range(max(QUESTIONS)):
-        question, state, _ = loop.ask(state)
-        utility, seen = judge([(problem, len(SEEDS))], question, seen)
-        state = loop.tell(state, question, oracle.answer(person, utility, chance[:, step]))
-        if step + 1 in QUESTIONS:
-            yield state
+    chosen = {"problems": [problem], "initializations": ["pool_n6_k15"], "methods": ["baseline"], "presets": [preset]}
+    blocks = grid.blocks(parse("shrinkage", chosen | {"seeds": SEEDS, "queries": max(QUESTIONS)}))
+    return [step.after for number, step in enumerate(play(blocks), start=1) if number in QUESTIONS]
 
 
 def centred(f):
@@ -58,7 +51,7 @@ def tempered(model, fit, target):
 def measure(preset):
     """Factor, share explained by it, and share explained by a smaller output scale, over all states."""
     model, found = PRESETS[preset].model, []
-    for problem in DEVELOPMENT.values():
+    for problem in DEVELOPMENT:
         for state in states(problem, preset):
             fit = loop.learn(state).fit
             every = torch.ones(len(fit.X), dtype=torch.bool)

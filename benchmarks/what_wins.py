@@ -1,6 +1,7 @@
 """Scores of the candidates in folders of results, or in a packed file: python -m benchmarks.what_wins FOLDER...
 
-`--problems` shows every problem, `--at 25` an earlier question, `--pack FILE.parquet` keeps what the scores need.
+`--problems` shows every problem, `--at 25` an earlier question, `--designs 50` where fifty designs had been made after
+the first ones, `--pack FILE.parquet` keeps what the scores need.
 A candidate's gain on a problem is its paired gain in best utility over the baseline, in units of the baseline's
 standard deviation there, or with `--own` of the gain's own; its score is the mean over problems, and the error that of
 the mean. `--table` shows the baseline's and every other's mean on every problem with the paired tests instead.
@@ -14,9 +15,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy import stats
+import torch
 
-from kappasharp.lab.statistics import holm
+from kappasharp.lab.statistics import holm, paired_t
+from kappasharp.lab.store import Store
 from kappasharp.problems.registry import find_problem
 
 BASELINE = ("baseline", "modern")
@@ -27,16 +29,15 @@ def rows_of(source):
     if Path(source).suffix == ".parquet":
         yield from pq.read_table(source).to_pylist()
         return
-    for path in sorted(Path(source).glob("blocks/**/*.parquet")):
-        for row in pq.read_table(path).to_pylist():
-            # Runs of an older version of a problem are runs of another problem.
-            if row["status"] != "error" and row["problem_version"] == find_problem(row["problem"]).version:
-                yield row
+    for row in Store(Path(source)).existing().read().to_pylist():
+        # Runs of an older version of a problem are runs of another problem.
+        if row["status"] != "error" and row["problem_version"] == find_problem(row["problem"]).version:
+            yield row
 
 
-def read(sources, at):
-    """Best utility after `at` questions (the last by default), and seconds, by candidate, problem, and seed."""
-    best, seconds = defaultdict(lambda: defaultdict(dict)), defaultdict(list)
+def read(sources, at, designs):
+    """Best utility by candidate, problem and seed; and mean seconds and designs made, by candidate."""
+    best, costs = defaultdict(lambda: defaultdict(dict)), defaultdict(list)
     for source in sources:
         for row in rows_of(source):
             name, cell = (row["method"], row["preset"]), (row["problem"], row["initialization"])
@@ -44,14 +45,23 @@ def read(sources, at):
                 sys.exit(
                     f"{source} has {len(row['best_utility'])} values a run: the last one only, or fewer questions."
                 )
-            best[name][cell][row["seed"]] = row["best_utility"][-1 if at is None else at]
-            seconds[name].append(row.get("seconds", np.nan))
-    return best, {name: float(np.mean(values)) for name, values in seconds.items()}
+            made = np.subtract(row["n_points"], row["n_points"][0]) if row.get("n_points") else np.array([np.nan])
+            last = (-1 if at is None else at) if designs is None else last_within(made, designs)
+            if last is not None:
+                best[name][cell][row["seed"]] = row["best_utility"][last]
+            seconds = row.get("seconds")
+            costs[name].append((np.nan if seconds is None else seconds, made[-1]))
+    return best, {name: np.mean(values, axis=0) for name, values in costs.items()}
+
+
+def last_within(made, designs):
+    """The last question until which at most this many designs had been made; None where the run made fewer."""
+    return int(np.searchsorted(made, designs, side="right")) - 1 if made[-1] >= designs else None
 
 
 def pack(sources, target, where=()):
     """What the scores need of every run, in one small file: names, seed, and best utility in single precision."""
-    kept = ("problem", "initialization", "method", "preset", "seed", "seconds", "commit")
+    kept = ("problem", "initialization", "method", "preset", "seed", "seconds", "commit", "n_points")
     wanted = dict(pair.split("=", 1) for pair in where)
     found = (
         row for source in sources for row in rows_of(source) if all(row[key] == value for key, value in wanted.items())
@@ -72,7 +82,7 @@ def gains(candidate, baseline, own=False):
             continue
         theirs = np.array([baseline[cell][seed] for seed in seeds])
         difference = np.array([ours[seed] for seed in seeds]) - theirs
-        p = float(stats.ttest_1samp(difference, 0.0).pvalue) if difference.std() > 0 else 1.0
+        _, p = paired_t(torch.zeros(len(difference), dtype=torch.float64), torch.from_numpy(difference))
         unit = (difference if own else theirs).std(ddof=1)
         found[cell] = (difference.mean() / max(unit, 1e-12), p, float(difference.mean()))
     return found
@@ -111,6 +121,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--at", type=int)
+    parser.add_argument("--designs", type=int)
     parser.add_argument("--problems", action="store_true", help="the gain on every problem too")
     parser.add_argument("--baseline", nargs=2, default=BASELINE)
     parser.add_argument("--own", action="store_true", help="gains in units of their own deviation")
@@ -121,7 +132,7 @@ def main():
     if options.pack:
         pack(options.folders, options.pack, options.where)
         return
-    best, seconds = read(options.folders, options.at)
+    best, costs = read(options.folders, options.at, options.designs)
     if options.table:
         table(best, tuple(options.baseline))
         return
@@ -135,11 +146,14 @@ def main():
             losses = sum(p < 0.05 and value < 0 for value, p, _ in found.values())
             error = values.std(ddof=1) / np.sqrt(len(values))
             rows.append((values.mean(), error, wins, losses, len(values), name, found))
-    print("| candidate | score | ± | wins / losses of cells | seconds a run |\n| --- | --- | --- | --- | --- |")
+    counted = not all(np.isnan(made) for _, made in costs.values())  # an older file does not say
+    header = ["candidate", "score", "±", "wins / losses of cells", "seconds a run", *["designs made"] * counted]
+    print(f"| {' | '.join(header)} |\n|{' --- |' * len(header)}")
     for score, error, wins, losses, count, name, found in sorted(rows, key=lambda row: -row[0]):
-        took = "–" if np.isnan(seconds[name]) else f"{seconds[name]:.2f}"
+        seconds, made = ("–" if np.isnan(v) else f"{v:.{k}f}" for v, k in zip(costs[name], (2, 0), strict=True))
         label = " + ".join(part for part in name if part not in BASELINE) or "baseline, modern"
-        print(f"| {label} | {score:+.3f} | {error:.3f} | {wins} / {losses} of {count} | {took} |")
+        shown = [label, f"{score:+.3f}", f"{error:.3f}", f"{wins} / {losses} of {count}", seconds, *[made] * counted]
+        print(f"| {' | '.join(shown)} |")
         if options.problems:
             for (where, start), (value, p, _) in sorted(found.items()):
                 print(f"    {where:22} {start:12} {value:+.2f} (p {p:.3f})")

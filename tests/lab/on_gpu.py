@@ -7,10 +7,8 @@ import torch
 from scipy import stats
 
 from kappasharp.lab import experiment, grid
-from kappasharp.lab.run import judge, run_together
+from kappasharp.lab.run import play, run_together
 from kappasharp.methods import loop
-from kappasharp.problems import initial, oracle
-from kappasharp.problems.registry import find_problem
 
 PROBLEMS = ("hartmann-6d", "levy-10d", "dtlz2-16d")
 STEPS = 10
@@ -20,17 +18,17 @@ def trajectory(
     name: str, seeds: list[int], device: str, method: str = "baseline", preset: str = "modern"
 ) -> torch.Tensor:
     """Every question's designs (runs, STEPS, 2, d) of a block on a device."""
-    problem, person = find_problem(name), oracle.person("paper")
-    start = initial.start(problem, "pool_n6_k15", seeds, person)
-    chance = torch.stack([oracle.draws(name, seed, "oracle noise", STEPS) for seed in seeds])
-    state = loop.init(start.points.to(device), start.comparisons, method=method, preset=preset, seeds=seeds)
-    seen, asked = start.utility, []
-    for step in range(STEPS):
-        question, state, _ = loop.ask(state)
-        utility, seen = judge([(problem, len(seeds))], question, seen)
-        state = loop.tell(state, question, oracle.answer(person, utility, chance[:, step]))
-        asked.append(question.points.cpu())
-    return torch.stack(asked, 1)
+    steps = play([block(name, seeds, method, preset)], device)
+    return torch.stack([step.question.points.cpu() for step in steps], 1)
+
+
+def block(name: str, seeds: list[int], method: str, preset: str) -> grid.Block:
+    chosen = {
+        "problems": [name], "initializations": ["pool_n6_k15"], "methods": [method], "presets": [preset],
+        "seeds": seeds, "queries": STEPS,
+    }  # fmt: skip
+    (found,) = grid.blocks(experiment.parse("contract", chosen))
+    return found
 
 
 def step_by_step(
@@ -47,18 +45,10 @@ def each_step(name: str, seeds: list[int], method: str, preset: str, device: str
 
     For methods whose runs are chaotic: a difference in the last digit grows a thousandfold and more with a question.
     """
-    problem, person = find_problem(name), oracle.person("paper")
-    start = initial.start(problem, "pool_n6_k15", seeds, person)
-    chance = torch.stack([oracle.draws(name, seed, "oracle noise", STEPS) for seed in seeds])
-    state = loop.init(start.points, start.comparisons, method=method, preset=preset, seeds=seeds)
-    seen, worst = start.utility, 0.0
-    for step in range(STEPS):
-        there = loop.ask(_moved(state, device))[0]
-        question, state, _ = loop.ask(state)
-        worst = max(worst, float((there.points.cpu() - question.points).abs().max()))
-        utility, seen = judge([(problem, len(seeds))], question, seen)
-        state = loop.tell(state, question, oracle.answer(person, utility, chance[:, step]))
-    return worst
+    return max(
+        float((loop.ask(_moved(step.before, device))[0].points.cpu() - step.question.points).abs().max())
+        for step in play([block(name, seeds, method, preset)])
+    )
 
 
 def _moved(state: loop.State, device: str) -> loop.State:

@@ -29,6 +29,7 @@ def row(cell, queries, final, **changes):
         | {"status": "ok", "error": None, "device": "cpu", "machine": "test", "python": "3", "torch": "2"}
         | {"kappasharp": "0", "commit": "none", "problem_version": 1, "queries": queries, "failed_steps": 0}
         | {"block_runs": 1, "initial_best": best[0], "final_best": best[-1], "seconds": 1.5, "best_utility": best}
+        | {"n_points": [6 + 2 * step for step in range(queries + 1)]}
         | {"outputscale": [], "evidence": [], "acquisition": [], "active": [True] * queries}
         | {"n_components": [1] * queries, "step_status": ["ok"] * queries}
         | flat

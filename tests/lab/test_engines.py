@@ -165,7 +165,7 @@ def test_a_job_for_a_pool_that_just_broke_is_not_lost(monkeypatch):
         raise engines.BrokenProcessPool("a child process terminated abruptly")
 
     died = []
-    monkeypatch.setattr(engines.ProcessPoolExecutor, "submit", refuse)
+    monkeypatch.setattr(engines.Pool, "submit", refuse)
     assert list(engines._in_pool(iter(JOBS), 2, lambda job: None, died)) == []
     assert died == JOBS[:2]
 

@@ -1,17 +1,30 @@
-"""An experiment, a folder and an engine: what is missing is run, what is finished stays, claims are given back."""
+"""An experiment, a folder and an engine: what is missing is run, what is finished stays, claims are given back.
+
+Batches within a limit: nothing is lost or run twice, no batch is too large, and the longest go first. The estimate of a
+run's memory stands against the true peak of a process that does nothing else.
+"""
 
 import errno
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from kappasharp.errors import InvalidValueError
+from kappasharp.lab import execution
 from kappasharp.lab.engines import Outcome
-from kappasharp.lab.execution import conduct, plan
-from kappasharp.lab.jobs import Limit
+from kappasharp.lab.execution import AS_THEY_ARE, Limit, cut, jobs, length, plan, run_missing
 from kappasharp.lab.run import error_rows
 from kappasharp.lab.store import StoreError
+from kappasharp.methods.registry import PRESETS
 from tests.lab import tiny
+
+BLOCKS = tiny.blocks(problems=["hartmann-6d", "robotpush-14d", "levy-20d"], seeds=7)
+ROOT = Path(__file__).parents[2]
+RUNS = 80
 
 
 def rows_of(block):
@@ -46,11 +59,11 @@ def test_what_is_missing_is_run_and_stored_at_once(make):
     todo = make()
     assert (todo.n_runs, todo.n_left, len(todo.wanted)) == (8, 8, 4)
     done = set()
-    for step in conduct(todo, instant):
+    for step in run_missing(todo, instant):
         done |= set(step.block.keys)
         assert (step.runs, step.error) == (2, None) and todo.store.done() == done
     assert claims_in(todo) == [] and (make().n_runs, make().n_left) == (8, 0)
-    assert list(conduct(make(), instant)) == []
+    assert list(run_missing(make(), instant)) == []
     assert [path.stem for path in todo.store.experiments()] == ["tiny"]
 
 
@@ -62,14 +75,14 @@ def test_blocks_may_go_in_batches(make):
             taken.append(len(outcome.job))
             yield outcome
 
-    steps = list(conduct(make(), watched, limit=Limit(100)))
+    steps = list(run_missing(make(), watched, limit=Limit(100)))
     assert taken == [2, 2] and [step.runs for step in steps] == [2, 2, 2, 2]
     assert make().n_left == 0 and len(list(make().store.blocks.glob("*.parquet"))) == 4
 
 
 @pytest.mark.parametrize("size", [1, 60])
 def test_another_block_size_finds_the_same_runs(make, tmp_path, size):
-    list(conduct(make(), instant))
+    list(run_missing(make(), instant))
     other = tmp_path / "other.toml"
     other.write_text(f"{tiny.TOML}block_size = {size}\n".replace("seeds = 2", "seeds = 3"))
     todo = plan(other, tmp_path / "results")
@@ -78,11 +91,11 @@ def test_another_block_size_finds_the_same_runs(make, tmp_path, size):
 
 def test_a_run_that_is_left_goes_on_where_it_was(make):
     todo = make()
-    steps = conduct(todo, instant)
+    steps = run_missing(todo, instant)
     first = next(steps)
     steps.close()
     assert claims_in(todo) == [] and make().left == todo.wanted[1:] and first.block == todo.wanted[0]
-    assert len(list(conduct(make(), instant))) == 3 and make().n_left == 0
+    assert len(list(run_missing(make(), instant))) == 3 and make().n_left == 0
 
 
 @pytest.mark.parametrize("trouble", [KeyboardInterrupt, RuntimeError])
@@ -94,7 +107,7 @@ def test_claims_are_given_back_when_the_engine_stops(make, trouble):
 
     todo = make()
     with pytest.raises(trouble):
-        list(conduct(todo, stops))
+        list(run_missing(todo, stops))
     assert claims_in(todo) == [] and make().n_left == 6
 
 
@@ -111,10 +124,10 @@ def test_a_full_disk_stops_the_runner_and_spoils_nothing(make, monkeypatch):
     with pytest.raises(
         StoreError, match=r"could not be written .*No space left on device.*the runs before it are stored"
     ):
-        list(conduct(todo, instant))
+        list(run_missing(todo, instant))
     assert claims_in(todo) == [] and [path.suffix for path in todo.store.blocks.iterdir()] == [".parquet"]
     monkeypatch.undo()
-    assert make().n_left == 6 and len(list(conduct(make(), instant))) == 3 and make().n_left == 0
+    assert make().n_left == 6 and len(list(run_missing(make(), instant))) == 3 and make().n_left == 0
 
 
 def test_a_block_in_another_runners_hands_is_left_to_it(make):
@@ -123,21 +136,21 @@ def test_a_block_in_another_runners_hands_is_left_to_it(make):
     (todo.store.folder / "claims").mkdir()
     claim = todo.store.folder / "claims" / held.key
     claim.write_text(json.dumps({"host": "elsewhere", "process": 1}))
-    assert [step.block for step in conduct(todo, instant)] == [todo.wanted[0], *todo.wanted[2:]]
+    assert [step.block for step in run_missing(todo, instant)] == [todo.wanted[0], *todo.wanted[2:]]
     assert claims_in(todo) == [held.key] and make().left == [held]
     claim.unlink()
-    assert [step.block for step in conduct(make(), instant)] == [held]
+    assert [step.block for step in run_missing(make(), instant)] == [held]
 
 
 def test_a_block_that_another_runner_has_finished_meanwhile_is_not_run_again(make):
     late = make()
-    list(conduct(make(), instant))
-    assert list(conduct(late, instant)) == [] and claims_in(late) == []
+    list(run_missing(make(), instant))
+    assert list(run_missing(late, instant)) == [] and claims_in(late) == []
 
 
 def test_a_block_that_fails_is_kept_in_words_and_run_again(make):
     todo = make()
-    steps = {step.block.problem: step.error for step in conduct(todo, broken_on_vehicles)}
+    steps = {step.block.problem: step.error for step in run_missing(todo, broken_on_vehicles)}
     assert steps == {"hartmann-6d": None, "vehicle-5d": "RuntimeError: no"}
     rows = todo.store.read(["problem", "error"]).to_pylist()
     assert {(row["problem"], row["status"], row["error"]) for row in rows} == {
@@ -146,19 +159,19 @@ def test_a_block_that_fails_is_kept_in_words_and_run_again(make):
     }
     again = make()
     assert again.n_left == 4 and {block.problem for block in again.left} == {"vehicle-5d"}
-    list(conduct(again, instant))
+    list(run_missing(again, instant))
     table = make().store.read(["key"])
     assert make().n_left == 0 and table["status"].to_pylist() == ["ok"] * 8
 
 
 def test_a_broken_file_is_run_again(make):
     todo = make()
-    list(conduct(todo, instant))
+    list(run_missing(todo, instant))
     path = todo.store.blocks / f"{todo.wanted[2].key}.parquet"
     path.write_bytes(path.read_bytes()[:100])
     again = make()
     assert again.left == [todo.wanted[2]] and len(again.store.broken) == 1
-    assert len(list(conduct(again, instant))) == 1 and make().n_left == 0
+    assert len(list(run_missing(again, instant))) == 1 and make().n_left == 0
 
 
 def test_a_peer_under_two_presets_runs_once(make, tmp_path):
@@ -168,4 +181,88 @@ def test_a_peer_under_two_presets_runs_once(make, tmp_path):
     )
     todo = plan(path, tmp_path / "peers")
     assert (len(todo.wanted), todo.n_runs, todo.n_left) == (4, 4, 4)
-    assert len(list(conduct(todo, instant))) == 2 and plan(path, tmp_path / "peers").n_left == 0
+    assert len(list(run_missing(todo, instant))) == 2 and plan(path, tmp_path / "peers").n_left == 0
+
+
+def keys(batches):
+    return sorted(key for batch in batches for block in batch for key in block.keys)
+
+
+def sizes(batches):
+    return [sum(len(block.seeds) for block in batch) for batch in batches]
+
+
+@pytest.mark.parametrize("runs", [None, 1, 3, 7, 10, 14, 1000])
+def test_nothing_is_lost_and_no_batch_is_too_large(runs):
+    batches = jobs(BLOCKS, Limit(runs))
+    assert keys(batches) == sorted(key for block in BLOCKS for key in block.keys)
+    assert max(sizes(batches)) <= (runs or 7)
+
+
+def test_blocks_stay_as_they_are_without_a_limit():
+    assert sorted(jobs(BLOCKS, AS_THEY_ARE), key=str) == sorted([(block,) for block in BLOCKS], key=str)
+
+
+def test_the_longest_go_first():
+    batches = jobs(BLOCKS, AS_THEY_ARE)
+    assert [batch[0].problem for batch in batches] == ["robotpush-14d"] * 2 + ["levy-20d"] * 2 + ["hartmann-6d"] * 2
+    (peer,) = tiny.blocks(methods=["botorch_0_18"], seeds=7)
+    assert length(peer) > max(length(block) for block in BLOCKS)
+
+
+def test_a_block_is_cut_into_nearly_equal_parts():
+    (block,) = tiny.blocks(methods=["baseline"], seeds=60)
+    pieces = cut(block, 25)
+    assert [len(piece.seeds) for piece in pieces] == [20, 20, 20]
+    assert [seed for piece in pieces for seed in piece.seeds] == list(range(60))
+    assert cut(block, 60) == [block]
+
+
+def test_a_budget_cuts_what_would_need_more():
+    (block,) = tiny.blocks(methods=["baseline"], seeds=60, queries=50)
+    each = execution.bytes_per_run(execution.sizes(block), block.preset_values)
+    for runs in (1, 10, 60):
+        budget = execution.IDLE + each * runs
+        assert sizes(jobs([block], Limit(memory=budget))) == [runs] * (60 // runs)
+    assert sizes(jobs([block, *BLOCKS[:1]], Limit(runs=4096, memory=execution.IDLE + each * 30)))[:2] == [30, 30]
+
+
+def test_the_sizes_are_those_of_the_last_question():
+    (block,) = tiny.blocks(methods=["baseline"], queries=50)
+    assert execution.sizes(block) == execution.Sizes(106, 65, 6)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read there")
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+@pytest.mark.parametrize("size", [(56, 40, 6), (106, 65, 20)], ids=str)
+def test_the_true_peak_is_within_a_factor_of_two(preset, size):
+    words = [sys.executable, "-m", "tests.lab.peak", preset, *map(str, size), str(RUNS)]
+    found = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    idle, measured = int(found[0]), int(found[1]) / RUNS
+    assert idle < execution.IDLE
+    assert 0.5 < execution.bytes_per_run(execution.Sizes(*size), PRESETS[preset]) / measured < 2.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("4GB", 4 * 10**9), ("512 MiB", 2**29), ("8e9", 8 * 10**9), ("1.5gb", 15 * 10**8), ("100", 100)],
+)
+def test_memory_in_words(text, expected):
+    assert execution.read_memory(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "much", "4 parsecs", "GB", "1.2.3GB", "-4GB", "nan"])
+def test_other_words_are_refused(text):
+    with pytest.raises(InvalidValueError, match="`memory` must"):
+        execution.read_memory(text)
+
+
+def test_a_budget_without_room_for_one_run_is_refused():
+    (block,) = tiny.blocks(methods=["baseline"], queries=50)
+    with pytest.raises(InvalidValueError, match=r"`memory` must hold a worker with one run, 35\d MB for hartmann-6d"):
+        execution.runs_within(block, 300 * 10**6)
+
+
+def test_more_designs_a_question_are_more_points_and_more_answers():
+    two, four = (tiny.blocks(methods=[name], queries=50)[0] for name in ("baseline", "best_of_4"))
+    assert execution.sizes(two) == (6 + 100, 15 + 50, 6) and execution.sizes(four) == (6 + 200, 15 + 150, 6)

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from kappasharp.errors import InvalidValueError, UnknownNameError
-from kappasharp.lab import behaviour_figures, experiment, figures, method_figure, style
+from kappasharp.lab import correction_figures, experiment, figures, style
 from kappasharp.lab.grid import Cell
-from kappasharp.lab.results import Place, Results, paper
+from kappasharp.lab.results import Results, Setting, paper
 
 PLAN = {
     "problems": ["levy-10d", "ackley-8d"], "initializations": ["pool_n6_k15"], "presets": ["paper"],
@@ -33,11 +33,11 @@ def made_up(effects, without=(), **changes):
         for initialization in plan.initializations:
             for preset in plan.presets:
                 for method in plan.methods:
-                    place = Place(problem, initialization, method, preset)
+                    setting = Setting(problem, initialization, method, preset)
                     seeds = [seed for seed in plan.seeds if (method, problem, seed) not in without]
-                    found = {seed: row(plan, place, seed, effects) for seed in seeds}
+                    found = {seed: row(plan, setting, seed, effects) for seed in seeds}
                     if found and (method, problem) not in without:
-                        rows[place] = found
+                        rows[setting] = found
     failed = [(Cell(p, INIT, m, plan_preset(plan), s, "key"), "broke") for m, p, *rest in without for s in rest]
     return Results(plan, rows, [], failed, 0)
 
@@ -46,11 +46,11 @@ def plan_preset(plan):
     return next(iter(plan.presets))
 
 
-def row(plan, place, seed, effects):
-    final = -10.0 + 0.3 * seed + effects.get((place.method, place.problem), 0.0)
-    final += 0.0 if place.method == "baseline" else 0.4 * math.sin(5 * seed + 2)
+def row(plan, setting, seed, effects):
+    final = -10.0 + 0.3 * seed + effects.get((setting.method, setting.problem), 0.0)
+    final += 0.0 if setting.method == "baseline" else 0.4 * math.sin(5 * seed + 2)
     acting = [step >= 2 and (seed + step) % 3 > 0 for step in range(plan.queries)]
-    nugget = plan.presets[place.preset].nugget
+    nugget = plan.presets[setting.preset].nugget
     return {
         "final_best": final,
         "best_utility": [final - 0.5 * left for left in range(plan.queries, -1, -1)],
@@ -91,7 +91,7 @@ class TestForest:
     @pytest.mark.parametrize("problem", PLAN["problems"])
     def test_markers_stand_at_the_gains(self, results, method, problem):
         figure = figures.forest(results, "paper")
-        one = results.comparisons("paper")[Place(problem, INIT, method, "paper")]
+        one = results.comparisons("paper")[Setting(problem, INIT, method, "paper")]
         marker, bar = find(figure, f"gain:{method}:{problem}"), find(figure, f"interval:{method}:{problem}")
         assert marker.get_xdata()[0] == one.gain_percent
         assert tuple(bar.get_xdata()) == (one.gain_low, one.gain_high)
@@ -152,7 +152,7 @@ class TestHeatmap:
         figure = figures.heatmap(results, "paper", "static")
         for row_, problem in enumerate(PLAN["problems"]):
             for column, start in enumerate(starts):
-                one = results.comparisons("paper")[Place(problem, start, "static", "paper")]
+                one = results.comparisons("paper")[Setting(problem, start, "static", "paper")]
                 text = find(figure, f"cell:{row_}:{column}")
                 assert text.get_position() == (column, row_)
                 assert text.get_text() == f"{one.gain_percent:+.1f}*".replace("-", "−")
@@ -183,15 +183,15 @@ class TestConvergence:
         figure = figures.convergence(results, "paper")
         for problem in PLAN["problems"]:
             for method in PLAN["methods"]:
-                place = Place(problem, INIT, method, "paper")
+                setting = Setting(problem, INIT, method, "paper")
                 line = find(figure, f"mean:{method}:{problem}")
                 assert line.get_xdata().tolist() == list(range(6))
-                assert line.get_ydata()[-1] == pytest.approx(results.sample(place).mean, rel=1e-14)
+                assert line.get_ydata()[-1] == pytest.approx(results.sample(setting).mean, rel=1e-14)
 
     def test_bands_are_standard_errors(self, results):
         axis = find(figures.convergence(results, "paper", ["levy-10d"]), "mean:static:levy-10d").axes
         band = axis.collections[1].get_paths()[0].vertices
-        sample = results.sample(Place("levy-10d", INIT, "static", "paper"))
+        sample = results.sample(Setting("levy-10d", INIT, "static", "paper"))
         at_the_end = band[band[:, 0] == 5, 1]
         assert at_the_end.max() - at_the_end.min() == pytest.approx(2 * sample.sd / math.sqrt(8), rel=1e-12)
 
@@ -216,25 +216,25 @@ class TestConvergence:
 
 class TestActivation:
     def test_medians_and_runs(self, results):
-        figure = figures.activation(results, "paper")
-        runs = results.rows[Place("levy-10d", INIT, "adaptive", "paper")].values()
+        figure = correction_figures.activation(results, "paper")
+        runs = results.rows[Setting("levy-10d", INIT, "adaptive", "paper")].values()
         shares = [100 * sum(run["active"]) / 5 for run in runs]
         assert find(figure, "shares:levy-10d").get_xdata().tolist() == pytest.approx(shares)
         assert find(figure, "median:levy-10d").get_xdata() == pytest.approx([np.median(shares)] * 2)
 
     def test_decisiveness_and_threshold(self, results):
-        figure = figures.activation(results, "paper")
+        figure = correction_figures.activation(results, "paper")
         line = find(figure, "decisiveness:levy-10d")
         assert line.get_xdata().tolist() == [1, 2, 3, 4, 5]
         assert line.get_ydata() == pytest.approx(np.array([0.1, 0.2, 0.3, 0.4, 0.5]) + 0.035)
         assert any(list(other.get_ydata()) == [0.3, 0.3] for other in line.axes.lines)
 
     def test_the_papers_medians(self, results):
-        assert find(figures.activation(results, "paper"), "paper:ackley-8d").get_xdata()[0] == 12.0
-        assert not has(figures.activation(results, "paper", "static"), "paper:ackley-8d")
+        assert find(correction_figures.activation(results, "paper"), "paper:ackley-8d").get_xdata()[0] == 12.0
+        assert not has(correction_figures.activation(results, "paper", "static"), "paper:ackley-8d")
 
     def test_an_ungated_method_has_no_threshold(self, results):
-        line = find(figures.activation(results, "paper", "static"), "decisiveness:levy-10d")
+        line = find(correction_figures.activation(results, "paper", "static"), "decisiveness:levy-10d")
         assert len(line.axes.lines) == 1
 
 
@@ -247,36 +247,36 @@ class TestNugget:
 
     def test_gains_stand_over_their_nuggets(self):
         results = self.made()
-        figure = figures.nugget(results)
+        figure = correction_figures.nugget(results)
         for name, values in VARIANTS.items():
-            one = results.comparisons(name)[Place("levy-10d", INIT, "static", name)]
+            one = results.comparisons(name)[Setting("levy-10d", INIT, "static", name)]
             markers = [find(figure, f"gain:{method}:levy-10d:{name}") for method in ("static", "adaptive")]
             beside = [marker.get_xdata()[0] for marker in markers]
             assert math.sqrt(math.prod(beside)) == pytest.approx(values["nugget"])
-            assert beside[1] / beside[0] == pytest.approx(behaviour_figures.ASIDE)
+            assert beside[1] / beside[0] == pytest.approx(correction_figures.ASIDE)
             assert markers[0].get_ydata()[0] == one.gain_percent
             assert is_filled(markers[0])
             assert not is_filled(markers[1])
         assert markers[0].axes.get_xscale() == "log"
 
     def test_one_method_stands_on_the_nugget(self):
-        line = find(figures.nugget(self.made(), ("static",)), "strength:static:ackley-8d")
+        line = find(correction_figures.nugget(self.made(), ("static",)), "strength:static:ackley-8d")
         assert line.get_xdata() == pytest.approx([1e-6, 1e-2, 1e-1])
         assert line.get_ydata() == pytest.approx([4.5 / 7, 4.5 / 3, 4.5 / 2])
         assert line.axes.get_yscale() == "log"
 
     def test_strength_is_that_of_acting_steps(self):
         results = self.made()
-        place = Place("levy-10d", INIT, "static", "c")
-        assert behaviour_figures.strengths(results, place) == pytest.approx([(1 + seed) / 2 for seed in range(8)])
-        results.rows[place][3]["active"] = [False] * 5
-        assert len(behaviour_figures.strengths(results, place)) == 7
+        setting = Setting("levy-10d", INIT, "static", "c")
+        assert correction_figures.strengths(results, setting) == pytest.approx([(1 + seed) / 2 for seed in range(8)])
+        results.rows[setting][3]["active"] = [False] * 5
+        assert len(correction_figures.strengths(results, setting)) == 7
 
     def test_a_missing_preset(self):
         results = self.made()
         for method in PLAN["methods"]:
-            del results.rows[Place("levy-10d", INIT, method, "b")]
-        figure = figures.nugget(results)
+            del results.rows[Setting("levy-10d", INIT, method, "b")]
+        figure = correction_figures.nugget(results)
         assert not has(figure, "gain:static:levy-10d:b")
         assert has(figure, "gain:static:levy-10d:a")
         assert "levy-10d (baseline b, static b, adaptive b)" in note(figure)
@@ -286,7 +286,7 @@ class TestPeers:
     def test_our_gain_over_theirs(self):
         results = made_up({("botorch_0_18", "levy-10d"): LOSS}, methods=["baseline", "botorch_0_18"])
         figure = figures.against_peers(results, "paper")
-        one = results.comparisons("paper", "botorch_0_18")[Place("levy-10d", INIT, "baseline", "paper")]
+        one = results.comparisons("paper", "botorch_0_18")[Setting("levy-10d", INIT, "baseline", "paper")]
         marker = find(figure, "gain:botorch_0_18:levy-10d")
         assert marker.get_xdata()[0] == one.gain_percent > 0
         assert is_filled(marker)
@@ -302,15 +302,15 @@ class TestPeers:
         for found in results.rows.values():
             for one in found.values():
                 one |= {"active": [], "strength": [], "mean_decisiveness": []}
-        assert has(figures.activation(results, "paper", "botorch_0_18"), "none:levy-10d")
+        assert has(correction_figures.activation(results, "paper", "botorch_0_18"), "none:levy-10d")
 
 
 DRAWN = {
     "forest": lambda results: figures.forest(results, "paper"),
     "heatmap": lambda results: figures.heatmap(results, "paper"),
     "convergence": lambda results: figures.convergence(results, "paper"),
-    "activation": lambda results: figures.activation(results, "paper"),
-    "nugget": figures.nugget,
+    "activation": lambda results: correction_figures.activation(results, "paper"),
+    "nugget": correction_figures.nugget,
 }
 each_figure = pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
 
@@ -356,12 +356,12 @@ class TestEvery:
 
 class TestHero:
     def test_the_example_is_the_papers_shape(self):
-        shown = method_figure.example()
+        shown = correction_figures.example()
         assert (len(shown.points), len(shown.pairs), len(shown.component.unique())) == (6, 4, 2)
         assert int(torch.linalg.matrix_rank(shown.likelihood)) == 4
 
     def test_the_numbers_hold(self):
-        shown = method_figure.example()
+        shown = correction_figures.example()
         a = shown.prior.diagonal()
         assert torch.allclose(shown.correction, shown.strength**2 / (shown.strength + a))
         assert shown.correction.argmax() == a.argmin()
@@ -373,7 +373,7 @@ class TestHero:
         assert bool((shown.prior * shown.likelihood >= 0).all())
 
     def test_areas_are_the_numbers(self):
-        figure, shown = figures.hero(), method_figure.example()
+        figure, shown = correction_figures.hero(), correction_figures.example()
         _, before, after = (axis for axis in figure.axes if axis.get_title(loc="left"))
         squares = [{patch.get_gid(): patch.get_width() ** 2 for patch in axis.patches} for axis in (before, after)]
         scale = squares[0]["prior:0:0"] / shown.prior[0, 0]
@@ -391,7 +391,7 @@ class TestHero:
 
     def test_saves(self):
         file = io.BytesIO()
-        figures.hero().savefig(file, format="svg")
+        correction_figures.hero().savefig(file, format="svg")
         assert file.getvalue().startswith(b"<?xml")
 
 
@@ -399,11 +399,12 @@ def test_nothing_global_is_touched(results):
     before = dict(mpl.rcParams)
     for draw in DRAWN.values():
         draw(results)
-    figures.hero()
+    correction_figures.hero()
     assert dict(mpl.rcParams) == before
 
 
 def test_pyplot_is_never_imported():
-    code = "import sys; from kappasharp.lab import figures; figures.hero().savefig('/dev/null', format='png')\n"
+    code = "import sys; from kappasharp.lab import correction_figures, figures\n"
+    code += "correction_figures.hero().savefig('/dev/null', format='png')\n"
     code += "assert 'matplotlib.pyplot' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

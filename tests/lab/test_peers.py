@@ -10,7 +10,7 @@ import torch
 
 from kappasharp.errors import MissingLibraryError
 from kappasharp.lab import engines, peers
-from kappasharp.lab.peers import PEERS, PLAYERS, Question
+from kappasharp.lab.peers import PEERS, PLAYERS, PeerQuestion
 from kappasharp.lab.run import run_together
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.problem import Problem
@@ -20,14 +20,13 @@ from tests.lab import tiny
 # Optuna Dashboard compiles a loop with it when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 HARTMANN = PROBLEMS["hartmann-6d"]
-CELL = ("pool_n6_k15", 7, 2)
 
 
-def played(name, cell=CELL, person=oracle.PERSONS["paper"]):
-    return peers.run(PEERS[name], HARTMANN, cell, person)
+def played(name, seed=7, queries=2, person=oracle.PERSONS["paper"]):
+    return peers.run(PEERS[name], HARTMANN, "pool_n6_k15", seed, queries, person)
 
 
-def watched(name, cell=CELL):
+def watched(name, seed=7, queries=2):
     """The record of a run, and the designs of its questions."""
     asked, questions = peers._asked, []
 
@@ -39,7 +38,7 @@ def watched(name, cell=CELL):
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)
         patched.setattr(peers, "_asked", remember)
-        return played(name, cell), questions
+        return played(name, seed, queries), questions
 
 
 @pytest.fixture(scope="module", params=PEERS)
@@ -66,11 +65,11 @@ def test_a_peer_is_reproducible_and_leaves_the_global_generator_alone(record):
     name, (found, questions), untouched = record
     assert untouched
     torch.manual_seed(2)
-    again, first = watched(name, ("pool_n6_k15", 7, 1))
-    # Not to the last digit: BoTorch's sums hang on where its tensors lie in memory.
+    again, first = watched(name, queries=1)
+    # Not to the last digit: BoTorch's sums depend on where its tensors lie in memory.
     assert again["best_utility"] == pytest.approx(found["best_utility"][:2], abs=1e-6)
     assert torch.allclose(torch.tensor(first), torch.tensor(questions[:1]), rtol=0.0, atol=1e-6)
-    _, other = watched(name, ("pool_n6_k15", 8, 1))
+    _, other = watched(name, seed=8, queries=1)
     assert not torch.allclose(torch.tensor(other), torch.tensor(first), atol=1e-2)
 
 
@@ -98,9 +97,9 @@ class Scripted:
         generator = torch.Generator().manual_seed(seed)
         fresh = torch.rand(3, 6, generator=generator)
         self.script = [
-            Question(fresh[:2], (-1, -1)),
-            Question(torch.stack([points[3], points[0]]), (3, 0)),
-            Question(torch.stack([fresh[2], fresh[0]]), (-1, 6)),
+            PeerQuestion(fresh[:2], (-1, -1)),
+            PeerQuestion(torch.stack([points[3], points[0]]), (3, 0)),
+            PeerQuestion(torch.stack([fresh[2], fresh[0]]), (-1, 6)),
         ]
         self.questions = iter(self.script)
 
@@ -113,7 +112,7 @@ class Scripted:
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """The one scripted player of a test, in BoTorch's place."""
+    """The one scripted player of a test, in BoTorch's setting."""
     players = []
 
     def make(*start):
@@ -127,7 +126,7 @@ def scripted(monkeypatch):
 def test_a_peer_gets_our_tables_and_our_persons_answers(scripted, monkeypatch):
     evaluated, evaluate = [], Problem.unit_utility
     monkeypatch.setattr(Problem, "unit_utility", lambda self, U: evaluated.append(U) or evaluate(self, U))
-    found = played("botorch_0_18", ("pool_n6_k15", 7, 3))
+    found = played("botorch_0_18", queries=3)
     player, start = scripted[0], initial.start(HARTMANN, "pool_n6_k15", [7])
     assert torch.equal(player.start[0], start.points[0]) and torch.equal(player.start[1], start.comparisons[0])
     assert player.start[2] == 7
@@ -139,14 +138,14 @@ def test_a_peer_gets_our_tables_and_our_persons_answers(scripted, monkeypatch):
     assert player.answers == expected
     # Six first designs, then three new ones; the known are not evaluated again (the loop above and `start` add theirs).
     assert [U.shape for U in evaluated[:4]] == [(1, 6, 6), (6,), (6,), (6,)]
-    assert found["n_components"] == [1, 2, 2]
+    assert found["n_components"] == [1, 2, 2] and found["n_points"] == [6, 8, 8, 9]
     seen = torch.cat([start.utility[0], *(HARTMANN.unit_utility(question.points) for question in player.script)])
     assert found["best_utility"][-1] == float(seen.max())
 
 
 def test_a_tie_counts_for_the_first_design(scripted):
     never_sure = oracle.Person(just_noticeable=100.0)
-    played("botorch_0_18", ("pool_n6_k15", 7, 3), never_sure)
+    played("botorch_0_18", queries=3, person=never_sure)
     assert scripted[0].answers == [(6, 7), (3, 0), (8, 6)]
 
 

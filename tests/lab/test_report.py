@@ -38,6 +38,20 @@ def test_everything_is_written_and_stands_alone(tmp_path):
     assert "48 of 48 runs" in page and "none (48)" in page
 
 
+def test_a_figure_is_drawn_once_for_the_page_and_its_files(tmp_path, monkeypatch):
+    synthetic.folder(tmp_path, steady)
+    drawn, draw = [], report.figures.forest
+    monkeypatch.setattr(report.figures, "forest", lambda *given: drawn.append(given) or draw(*given))
+    names = [path.name for path in report.write(tmp_path)]
+    assert len(drawn) == 1 and {"made_up_forest.svg", "made_up_forest.png"} <= set(names)
+
+
+def test_the_name_of_an_experiment_may_have_a_space(tmp_path):
+    synthetic.folder(tmp_path, steady, name="made up")
+    page = report.write(tmp_path)[0].read_text("utf-8")
+    assert '<section id="made up">' in page
+
+
 def test_an_unfinished_grid_says_what_is_missing_and_reports_the_rest(tmp_path):
     made, store = synthetic.folder(
         tmp_path, lambda cell: None if cell.problem == "vehicle-5d" and cell.seed > 3 else steady(cell)
@@ -55,7 +69,7 @@ def test_failed_runs_are_listed_and_leave_their_partners_out(tmp_path):
     )
     found = results.gather(made, store)
     assert [line for line in report.summary(found) if "hartmann-6d, static, seed 2: ValueError: no" in line]
-    one = found.comparisons("paper")[results.Place("hartmann-6d", "pool_n6_k15", "static", "paper")]
+    one = found.comparisons("paper")[results.Setting("hartmann-6d", "pool_n6_k15", "static", "paper")]
     assert one.pairs == 5 and one.method.missing == (2,)
 
 
@@ -66,7 +80,7 @@ def test_a_label_comes_from_the_experiment_and_the_run_from_its_values(tmp_path)
     other = synthetic.experiment.parse("other", synthetic.plan(methods=["baseline"], variants=same))
     found = results.gather(other, store)
     assert found.missing == []
-    assert found.sample(results.Place("hartmann-6d", "pool_n6_k15", "another_name", "paper")).values[0] == 1.2
+    assert found.sample(results.Setting("hartmann-6d", "pool_n6_k15", "another_name", "paper")).values[0] == 1.2
 
 
 def test_the_command_and_its_refusals(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -81,6 +82,7 @@ def test_a_row_holds_every_step(alone):
         for row, first in zip(rows, start.utility.amax(1).tolist(), strict=True):
             best = row["best_utility"]
             assert len(best) == QUERIES + 1 and best == sorted(best)
+            assert row["n_points"] == [6 + 2 * count for count in range(QUERIES + 1)]
             assert best[0] == row["initial_best"] == first and best[-1] == row["final_best"]
             assert best[-1] <= PROBLEMS["hartmann-6d"].maximum.value
             assert all(len(row[name]) == QUERIES for name in (*run.TRACES, *run.FURTHER, "step_status"))
@@ -210,3 +212,6 @@ def test_other_kinds_of_question_run_in_blocks_as_one_by_one(method):
     one_by_one = [run_together(tiny.blocks(**wanted, seeds=[row["seed"]]))[0][0] for row in together_rows]
     same(together_rows, one_by_one)
     assert all(row["best_utility"] == sorted(row["best_utility"]) for row in together_rows)
+    for row in together_rows:
+        made = {after - before for before, after in pairwise(row["n_points"])}
+        assert made <= {"bridging": {1, 2}, "best_of_3": {3}}[method] and len(row["n_points"]) == 13

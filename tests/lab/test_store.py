@@ -24,7 +24,13 @@ BLOCKS = tiny.blocks(seeds=3)
 
 def rows_of(block, final=1.0):
     """Rows as a run makes them, with numbers of our own."""
-    traces = {"best_utility": [0.5, final], "strength": [0.0], "active": [False], "n_components": [1]}
+    traces = {
+        "best_utility": [0.5, final],
+        "strength": [0.0],
+        "active": [False],
+        "n_components": [1],
+        "n_points": [6, 8],
+    }
     scalars = {"status": "ok", "error": None, "initial_best": 0.5, "final_best": final, "step_status": ["ok"]}
     return [row | traces | scalars for row in error_rows(block, "")]
 
@@ -46,6 +52,18 @@ def test_round_trip(store):
     assert [tiny.fingerprint(row) for row in back] == [tiny.fingerprint(row) for row in rows]
     assert store.done() == set(BLOCKS[0].keys) and store.has(BLOCKS[0].key) and not store.has(BLOCKS[1].key)
     assert missing(BLOCKS, store.done()) == BLOCKS[1:]
+
+
+def test_a_file_of_an_older_version_is_read_and_its_runs_are_done(store):
+    """Without the column of a later version, as written before it was there; a new file may stand beside it."""
+    old = SCHEMA.remove(SCHEMA.get_field_index("n_points"))
+    rows = rows_of(BLOCKS[0])
+    pq.write_table(pa.Table.from_pylist(rows, schema=old), store.blocks / "old.parquet")
+    store.write("new", [row | {"n_points": [6, 8]} for row in rows_of(BLOCKS[1])])
+    assert missing(BLOCKS, store.done()) == [] and store.has("old")
+    assert store.read(["n_points"])["n_points"].to_pylist() == [[6, 8]] * 3 + [None] * 3
+    back = store.read().to_pylist()[3:]
+    assert [tiny.fingerprint(row) for row in back] == [tiny.fingerprint(row | {"n_points": None}) for row in rows]
 
 
 def test_some_columns_only(store):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kappasharp.lab import results, statistics, tables
-from kappasharp.lab.results import Place
+from kappasharp.lab.results import Setting
 from kappasharp.lab.statistics import Verdict
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -45,7 +45,7 @@ def test_main_table_by_hand(found):
 
 
 def test_no_difference_is_neutral(found):
-    one = found.comparisons("paper")[Place("hartmann-6d", "pool_n6_k15", "connected", "paper")]
+    one = found.comparisons("paper")[Setting("hartmann-6d", "pool_n6_k15", "connected", "paper")]
     assert (one.t, one.p, one.verdict) == (0.0, 1.0, Verdict.NEUTRAL)
 
 
@@ -117,6 +117,6 @@ def test_the_papers_values_stand_only_beside_the_papers_setting(tmp_path):
 
 
 def test_a_run_out_of_a_batch_has_no_time_of_its_own(found):
-    for row in found.rows[Place("hartmann-6d", "pool_n6_k15", "static", "paper")].values():
+    for row in found.rows[Setting("hartmann-6d", "pool_n6_k15", "static", "paper")].values():
         row["block_runs"] = 60
     assert cells(tables.time_table(found, "paper", "pool_n6_k15"), "hartmann-6d")[1:3] == ["1.50", "–"]

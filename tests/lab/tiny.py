@@ -69,7 +69,7 @@ def kills(folder: Path, problem: str, job: tuple[grid.Block, ...], device: str) 
 
 
 def meets_and_loses_one(folder: Path, count: int, job: tuple[grid.Block, ...], device: str) -> list[list[run.Row]]:
-    """Work that goes on only when so many workers are at it; one of them is then killed, with its runs done."""
+    """Work that goes on only when this many workers are at it; one of them is then killed, with its runs done."""
     (folder / f"worker-{os.getpid()}").touch()
     patience = time.monotonic() + 120
     while len(present := sorted(folder.glob("worker-*"))) < count and time.monotonic() < patience:

@@ -166,7 +166,7 @@ def fused_ascent(
         return None
     p, anchor = objective.prepared, objective.anchor
     runs = kernels.Runs(p.lengthscale, p.outputscale, p.X, p.weights, anchor)
-    constants = kernels.Constants(
+    constants = kernels.EuboConstants(
         matern=p.family == "matern52",
         improvement=objective.variant == "improvement",
         least_variance=VARIANCE_FLOOR[x.dtype],

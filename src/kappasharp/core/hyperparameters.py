@@ -139,7 +139,7 @@ def fused_search(
     if execute is None and launch.elsewhere("evidence", theta):
         return None
     probit, limits = model.likelihood, tolerances(theta.dtype)
-    constants = kernels.Constants(
+    constants = kernels.EvidenceConstants(
         matern=model.family == "matern52",
         nugget=model.nugget,
         scale=probit.scale,

@@ -23,8 +23,8 @@ class Runs(NamedTuple):
     anchor: Tensor | None
 
 
-class Constants(NamedTuple):
-    """The numbers that all starts share; `limits` are descent's, in the order of evidence.Constants."""
+class EuboConstants(NamedTuple):
+    """The numbers that all starts share; `limits` are descent's, in the order of EvidenceConstants."""
 
     matern: bool
     improvement: bool
@@ -33,13 +33,13 @@ class Constants(NamedTuple):
     max_rounds: int
 
 
-def refusal(runs: Runs, constants: Constants, start: Tensor) -> str | None:
+def refusal(runs: Runs, constants: EuboConstants, start: Tensor) -> str | None:
     """Why the kernel cannot do this; None where it can."""
     return launch.refusal("eubo", _defines(runs, constants), _shared_bytes(runs, constants.matern, 1), start)
 
 
 def minimize(
-    runs: Runs, start: Tensor, box: tuple[Tensor, Tensor], constants: Constants, execute: Execute = launch.execute
+    runs: Runs, start: Tensor, box: tuple[Tensor, Tensor], constants: EuboConstants, execute: Execute = launch.execute
 ) -> Found:
     """The minimum of −EUBO from every start (runs, starts, p) in a box, (p,) or like the starts."""
     count, starts, p = start.shape
@@ -80,7 +80,7 @@ def _warps(runs: Runs, matern: bool, starts: int) -> int:
     return warps
 
 
-def _defines(runs: Runs, constants: Constants) -> tuple[tuple[str, int], ...]:
+def _defines(runs: Runs, constants: EuboConstants) -> tuple[tuple[str, int], ...]:
     return (
         ("DIMENSION", runs.X.shape[-1]),
         ("MATERN", int(constants.matern)),

@@ -22,7 +22,7 @@ class Rows(NamedTuple):
     z: Tensor
 
 
-class Constants(NamedTuple):
+class EvidenceConstants(NamedTuple):
     """The numbers that all rows share.
 
     `prior` are a, b, c and t₀ of the length scales' log density a t + b exp t + c (t − t₀)² at t = log ℓ; `limits` are
@@ -40,7 +40,7 @@ class Constants(NamedTuple):
     max_rounds: int
 
 
-class Found(NamedTuple):
+class FoundMinima(NamedTuple):
     """Where each row ended, and its work: rounds of descent, Newton steps."""
 
     x: Tensor
@@ -51,13 +51,15 @@ class Found(NamedTuple):
     steps: Tensor
 
 
-def refusal(rows: Rows, constants: Constants, other: str | None) -> str | None:
+def refusal(rows: Rows, constants: EvidenceConstants, other: str | None) -> str | None:
     """Why the kernel cannot do this, `other` for a reason that the caller knows; None where it can."""
     m, d = rows.z.shape[-1], rows.E.shape[-1]
     return launch.refusal("evidence", _defines(constants.matern, m, d), _shared_bytes(m, d), rows.theta, other)
 
 
-def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: Constants, execute: Execute = launch.execute) -> Found:
+def minimize(
+    rows: Rows, box: tuple[Tensor, Tensor], constants: EvidenceConstants, execute: Execute = launch.execute
+) -> FoundMinima:
     """The minimum of every row's negative log posterior in a box (d + 1) that all rows share."""
     count, m = rows.z.shape
     x = torch.empty_like(rows.theta, memory_format=torch.contiguous_format)
@@ -83,7 +85,7 @@ def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: Constants, execu
         )
     )  # fmt: skip
     converged, rounds, steps = ended.long().unbind(-1)
-    return Found(x, value, gradient, converged == 1, rounds, steps)
+    return FoundMinima(x, value, gradient, converged == 1, rounds, steps)
 
 
 def _threads(m: int) -> int:

@@ -13,12 +13,13 @@ from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.cuda import _utils as torch_cuda
+
+from kappasharp.files import replacing
 
 SWITCH = "KAPPASHARP_KERNELS"
 NOT_ON_CUDA = "not on a CUDA device"
@@ -136,9 +137,8 @@ def _kept(text: str, architecture: str) -> bytes:
     binary = _compile(text, architecture)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(binary)
-        Path(file.name).replace(path)
+        with replacing(path) as temporary:
+            temporary.write_bytes(binary)
     except OSError as error:
         warnings.warn(f"The compiled kernel cannot be kept in {path.parent}: {error}.", stacklevel=2)
     return binary

@@ -4,15 +4,11 @@ An engine takes jobs as it has room for them and yields an outcome for each, in 
 fails comes back as an outcome with an error, and what a dying worker held is run again.
 """
 
-import multiprocessing
 import os
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -22,8 +18,9 @@ import torch
 from kappasharp.errors import InvalidValueError, needed
 from kappasharp.lab.grid import Block, digest
 from kappasharp.lab.run import Row, run_together
+from kappasharp.processes import Pool
 
-# A job during which so many workers died is not tried again.
+# A job is not tried again after this many workers died during it.
 MOST_DEATHS = 3
 DASK = "dask://"
 MIN_UNDER_WAY = 4
@@ -98,33 +95,31 @@ def processes(
 def _in_pool(supply: Iterator[Job], room: int, task: Callable[[Job], Outcome], died: list[Job]) -> Iterator[Outcome]:
     """Outcomes until there is no more job, or a worker dies: what was under way is then added to `died`."""
     pending: dict[Future[Outcome], Job] = {}
-    with _pool(room) as pool:
-        try:
-            while True:
-                for job in islice(supply, room - len(pending)):
-                    pending[_submit(pool, task, job)] = job
-                if not pending:
-                    return
-                for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                    outcome = future.result()
-                    del pending[future]
-                    yield outcome
-        except BrokenProcessPool:
-            died.extend(pending.values())
+    pool = Pool(room)
+    try:
+        while True:
+            for job in islice(supply, room - len(pending)):
+                pending[_submit(pool, task, job)] = job
+            if not pending:
+                return
+            for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                outcome = future.result()
+                del pending[future]
+                yield outcome
+    except BrokenProcessPool:
+        died.extend(pending.values())
+    finally:
+        pool.end()  # also in the middle of a block
 
 
-def _submit(pool: ProcessPoolExecutor, task: Callable[[Job], Outcome], job: Job) -> Future[Outcome]:
+def _submit(pool: Pool, task: Callable[[Job], Outcome], job: Job) -> Future[Outcome]:
     """The future of a job; of one that came too late for a broken pool too, so that it is not lost."""
-    # The pool starts its workers here, and they inherit the mask: Ctrl-C is the parent's business, which ends them.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return pool.submit(task, job)
     except BrokenProcessPool as error:
         late: Future[Outcome] = Future()
         late.set_exception(error)
         return late
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _cores() -> int:
@@ -178,27 +173,3 @@ def _attempt(job: Job, device: str, work: Work = run_together) -> Outcome:
 
 def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-@contextmanager
-def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool whose workers end with it, also in the middle of a block."""
-    before = set(multiprocessing.active_children())
-    spawned = multiprocessing.get_context("spawn")  # not forked: the parent may hold threads and a GPU
-    pool = ProcessPoolExecutor(count, mp_context=spawned, initializer=_prepare_worker)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
-
-
-def _prepare_worker() -> None:
-    """A worker whose parent was killed would wait for work for ever: it ends too."""
-    threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
-
-
-def _end_with(parent: Any) -> None:
-    parent.join()
-    os._exit(1)

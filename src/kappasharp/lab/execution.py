@@ -1,27 +1,72 @@
-"""An experiment, a folder and an engine together: what is missing is run, what is finished is kept."""
+"""What is run, together with what, and within which memory.
 
-from collections.abc import Iterator
+An experiment, a folder and an engine together: what is missing is run, what is finished is kept. Blocks go to the
+engine as jobs, the longest first; how many runs share a batch is limited by number and by a worker's memory.
+
+The estimate of memory counts the largest tensors of one question, of which there are two kinds: matrices over the end
+points of all answers while the hyperparameters are searched for, and a pool of candidates while the next pair is. Its
+constants were fitted to measured peaks on a CPU, of 5 to 20 dimensions and 25 to 115 answers; a test holds it within a
+factor of two.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from kappasharp.acquisition.maximize import COPIES, INCUMBENTS, MAXIMIZERS, SHORTLIST, UNKNOWN
+from kappasharp.errors import InvalidValueError
 from kappasharp.lab import grid
 from kappasharp.lab.engines import Engine, Job
 from kappasharp.lab.experiment import Experiment, read
 from kappasharp.lab.grid import Block
-from kappasharp.lab.jobs import AS_THEY_ARE, Limit, jobs
+from kappasharp.lab.peers import Peer
 from kappasharp.lab.run import error_rows
 from kappasharp.lab.store import Store
+from kappasharp.methods.method import PAIR, Method, Preset
+from kappasharp.problems.initial import INITIALIZATIONS
+from kappasharp.problems.registry import find_problem
+
+# How much longer a run takes that simulates, and one of another library: as measured, roughly. They only set the order.
+SIMULATED, PEER = 3, 100
+DOUBLE = 8
+# A worker that has imported everything and holds no run yet: about 250 MB measured, Dask and the simulators on top.
+IDLE = 350 * 1000**2
+# Copies alive at once: matrices over end points, their coordinates; a pool's coordinates, pairs of a shortlist.
+MATRICES, ENDS = 5, 10
+CANDIDATES, PAIRS = 8, 10
+UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4, "KIB": 2**10, "MIB": 2**20,
+         "GIB": 2**30, "TIB": 2**40}  # fmt: skip
 
 
-class Progress(NamedTuple):
-    """One block is finished: how many runs it held, and whether they failed."""
+@dataclass(frozen=True)
+class Limit:
+    """How large a batch may be: in runs (by default, a block as it is), and in a worker's memory in bytes."""
+
+    runs: int | None = None
+    memory: int | None = None
+
+    def of(self, block: Block) -> int:
+        """How many runs of this block's shape may go together."""
+        runs = len(block.seeds) if self.runs is None else self.runs
+        return runs if self.memory is None else min(runs, runs_within(block, self.memory))
+
+
+AS_THEY_ARE = Limit()
+
+
+class FinishedBlock(NamedTuple):
+    """A block that is done: how many runs it held, and why they failed, if they did."""
 
     block: Block
     runs: int
     error: str | None
 
 
-class Plan(NamedTuple):
+class Workload(NamedTuple):
     """What there is to do: everything wanted, and what of it is not yet stored."""
 
     experiment: Experiment
@@ -40,23 +85,23 @@ class Plan(NamedTuple):
         return sum(len(block.seeds) for block in self.left)
 
 
-def plan(path: Path, out: Path) -> Plan:
+def plan(path: Path, out: Path) -> Workload:
     """Read the experiment, open the folder, and see what is missing."""
     experiment = read(path)
     wanted = grid.blocks(experiment)
     store = Store(out).open()
     store.remember(experiment.name, path.read_text("utf-8"))
-    return Plan(experiment, store, wanted, grid.missing(wanted, store.done()))
+    return Workload(experiment, store, wanted, grid.missing(wanted, store.done()))
 
 
-def conduct(todo: Plan, engine: Engine, limit: Limit = AS_THEY_ARE) -> Iterator[Progress]:
+def run_missing(todo: Workload, engine: Engine, limit: Limit = AS_THEY_ARE) -> Iterator[FinishedBlock]:
     """Run what is left, storing every block as soon as it is finished; another runner's blocks are left to it."""
     with Claims(todo.store) as claims:
         for job, rows, error in engine(claims.over(jobs(todo.left, limit))):
             for at, block in enumerate(job):
                 todo.store.write(block.key, error_rows(block, str(error)) if rows is None else rows[at])
                 claims.release(block)
-                yield Progress(block, len(block.seeds), error)
+                yield FinishedBlock(block, len(block.seeds), error)
 
 
 class Claims:
@@ -94,3 +139,86 @@ class Claims:
         """The block is stored: its claim has done its work."""
         self.store.release(block.key)
         self.held.discard(block.key)
+
+
+def jobs(blocks: Iterable[Block], limit: Limit) -> list[Job]:
+    """The blocks as batches within the limit, the longest first: then the last ones leave no worker idle for long."""
+    if limit.runs is None:
+        batches: list[Job] = [(piece,) for block in blocks for piece in cut(block, limit.of(block))]
+    else:
+        alike = defaultdict(list)
+        for block in blocks:
+            alike[limit.of(block)].append(block)
+        batches = [
+            batch
+            for most, group in alike.items()
+            for batch in grid.together([piece for block in group for piece in cut(block, most)], most)
+        ]
+    return sorted(batches, key=lambda batch: sum(length(block) for block in batch), reverse=True)
+
+
+def cut(block: Block, most: int) -> list[Block]:
+    """A block in as few pieces as have at most `most` runs, of nearly equal size. Runs keep their keys."""
+    count = -(-len(block.seeds) // most)
+    ends = [at * len(block.seeds) // count for at in range(count + 1)]
+    parts = [slice(low, high) for low, high in pairwise(ends)]
+    return [replace(block, seeds=block.seeds[part], keys=block.keys[part]) for part in parts]
+
+
+def length(block: Block) -> int:
+    """How long a block takes beside others, in no unit: to sort by, not to believe."""
+    problem = find_problem(block.problem)
+    slow = PEER if isinstance(block.method_values, Peer) else SIMULATED if problem.is_simulated else 1
+    return len(block.seeds) * block.queries * problem.dimensions * slow
+
+
+class Sizes(NamedTuple):
+    """A run's sizes at its last question."""
+
+    points: int
+    answers: int
+    dimensions: int
+
+
+def sizes(block: Block) -> Sizes:
+    """The sizes of a block's runs at their last question: one of q designs adds at most q points, and q − 1 answers."""
+    first = INITIALIZATIONS[block.initialization]
+    dimensions = find_problem(block.problem).dimensions
+    method = block.method_values
+    q = method.designs if isinstance(method, Method) else PAIR
+    return Sizes(first.n_points + q * block.queries, first.n_comparisons + (q - 1) * block.queries, dimensions)
+
+
+def bytes_per_run(size: Sizes, preset: Preset) -> int:
+    """Bytes that one run adds to the peak of its batch."""
+    points, answers, dimensions = size
+    ends = 2 * answers
+    fit = MATRICES * ends**2 + ENDS * ends * dimensions
+    maximizer = MAXIMIZERS[preset.maximizer]
+    pool = maximizer.raw + INCUMBENTS * (COPIES + 1) if maximizer.from_pool else 2 * maximizer.raw
+    shortlist = SHORTLIST + UNKNOWN if maximizer.from_pool else 0
+    search = pool * (points + answers + CANDIDATES * dimensions) + PAIRS * shortlist**2
+    return DOUBLE * max(fit, search)
+
+
+def runs_within(block: Block, budget: int) -> int:
+    """How many runs of a block's shape fit into a worker's budget of bytes."""
+    each = bytes_per_run(sizes(block), block.preset_values)
+    count = (budget - IDLE) // each
+    if count < 1:
+        raise InvalidValueError(
+            f"`memory` must hold a worker with one run, {(IDLE + each) / 1000**2:.0f} MB for {block.problem} with "
+            f"{block.queries} questions, but got {budget / 1000**2:.0f} MB."
+        )
+    return count
+
+
+def read_memory(text: str) -> int:
+    """Bytes from words like 4GB, 512 MiB or 8e9."""
+    found = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([a-z]*)\s*", text, re.IGNORECASE)
+    if found is None or found[2].upper() not in UNITS:
+        raise InvalidValueError(f"`memory` must be a number with a unit, like 4GB or 512MB, but got {text!r}.")
+    try:
+        return int(float(found[1]) * UNITS[found[2].upper()])
+    except ValueError as error:
+        raise InvalidValueError(f"`memory` must begin with a number, but got {text!r}.") from error

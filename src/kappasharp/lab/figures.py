@@ -14,13 +14,9 @@ from numpy.typing import NDArray
 
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab import style
-from kappasharp.lab.behaviour_figures import activation, nugget
-from kappasharp.lab.method_figure import hero
 from kappasharp.lab.peers import Peer
-from kappasharp.lab.results import BASELINE, Place, Results, paper
-from kappasharp.lab.statistics import SIGNIFICANT, Comparison, Verdict
-
-__all__ = ["activation", "against_peers", "convergence", "forest", "heatmap", "hero", "nugget"]
+from kappasharp.lab.results import BASELINE, Results, Setting, paper
+from kappasharp.lab.statistics import SIGNIFICANT, PairedComparison, Verdict
 
 ROW, LANE = 0.14, 0.15  # inches for a problem, and for each method of it, in a forest
 TINY = 7.5
@@ -32,19 +28,19 @@ class Line(NamedTuple):
 
     name: str
     y: float
-    found: Comparison | None
+    found: PairedComparison | None
     stated: float = math.nan
 
 
 def forest(results: Results, preset: str, methods: Sequence[str] = ("static", "adaptive")) -> Figure:
     """Gains over the baseline with 95 % intervals, problem by problem, and the paper's beside them. [fig:forest]"""
-    start = style.place_of(results, preset, methods)
+    start = style.initialization_shown(results, preset, methods)
     compared, problems = results.comparisons(preset), results.experiment.problems
     stated = paper()["gains"] if start == style.PAPERS_INITIALIZATION else {}
     lines = {
         method: [
             Line(
-                f"{method}:{problem}", row + shift, compared.get(Place(problem, start, method, preset)),
+                f"{method}:{problem}", row + shift, compared.get(Setting(problem, start, method, preset)),
                 _stated_gain(stated.get(problem, {}).get(method)),
             )
             for row, problem in enumerate(problems)
@@ -53,12 +49,12 @@ def forest(results: Results, preset: str, methods: Sequence[str] = ("static", "a
     }  # fmt: skip
     title = f"Gain over the baseline, preset {preset}: " + "; ".join(f"{m} {_score(lines[m])}" for m in methods)
     figure = _effects(results, lines, title, "gain over the baseline, % of its mean (right is better)")
-    places = [Place(p, start, m, preset) for p in problems for m in (BASELINE, *methods)]
+    settings = [Setting(p, start, m, preset) for p in problems for m in (BASELINE, *methods)]
     style.say(
         figure,
         f"{start}, {len(results.experiment.seeds)} seeds. Bars: 95 % paired bootstrap intervals (arrow: it goes on). "
         "Filled: p < 0.05, paired t-test, uncorrected.",
-        style.absent(results, places),
+        style.absent(results, settings),
     )
     return figure
 
@@ -68,14 +64,14 @@ def against_peers(results: Results, preset: str) -> Figure:
     peers = [name for name, values in results.experiment.methods.items() if isinstance(values, Peer)]
     if not peers:
         raise InvalidValueError(f"The experiment {results.experiment.name!r} has no peer among its methods.")
-    start = style.place_of(results, preset, (BASELINE, *peers))
+    start = style.initialization_shown(results, preset, (BASELINE, *peers))
     problems = results.experiment.problems
     lines = {
         peer: [
             Line(
                 f"{peer}:{problem}",
                 row + shift,
-                results.comparisons(preset, peer).get(Place(problem, start, BASELINE, preset)),
+                results.comparisons(preset, peer).get(Setting(problem, start, BASELINE, preset)),
             )
             for row, problem in enumerate(problems)
         ]
@@ -83,9 +79,9 @@ def against_peers(results: Results, preset: str) -> Figure:
     }
     title = f"Our baseline, preset {preset}: " + "; ".join(f"against {p} {_score(lines[p])}" for p in peers)
     figure = _effects(results, lines, title, "our baseline's gain over the peer, % of its mean (right: ours is better)")
-    places = [Place(p, start, m, preset) for p in problems for m in (BASELINE, *peers)]
+    settings = [Setting(p, start, m, preset) for p in problems for m in (BASELINE, *peers)]
     note = f"{start}, {len(results.experiment.seeds)} seeds. Bars: 95 % paired bootstrap intervals. Filled: p < 0.05."
-    style.say(figure, note, style.absent(results, places))
+    style.say(figure, note, style.absent(results, settings))
     return figure
 
 
@@ -154,9 +150,9 @@ def _draw_beyond(axis: Axes, line: Line, text: str, value: float, colour: str) -
 
 def heatmap(results: Results, preset: str, method: str = "adaptive") -> Figure:
     """A method's gain in every problem and initialization; bold with an asterisk where p < 0.05. [fig:heatmap]"""
-    style.place_of(results, preset, (method,))
+    style.initialization_shown(results, preset, (method,))
     plan, compared = results.experiment, results.comparisons(preset)
-    cells = [[compared.get(Place(p, i, method, preset)) for i in plan.initializations] for p in plan.problems]
+    cells = [[compared.get(Setting(p, i, method, preset)) for i in plan.initializations] for p in plan.problems]
     gains = np.array([[math.nan if one is None else one.gain_percent for one in row] for row in cells])
     sizes = np.abs(gains[np.isfinite(gains)])
     # A few huge gains must not pale the rest; the number in the cell tells them.
@@ -169,7 +165,7 @@ def heatmap(results: Results, preset: str, method: str = "adaptive") -> Figure:
     axis.set_facecolor(style.FAINT)
     image = axis.imshow(np.ma.masked_invalid(gains), cmap="RdBu", norm=Normalize(-bound, bound), aspect="auto")
     for row, column in np.ndindex(gains.shape):
-        _write_cell(axis, (row, column), cells[row][column], dark=bool(abs(gains[row, column]) > 0.6 * bound))
+        _write_cell(axis, row, column, cells[row][column], dark=bool(abs(gains[row, column]) > 0.6 * bound))
     axis.set_xticks(range(len(plan.initializations)), plan.initializations, fontsize=style.SMALL)
     axis.set_yticks(range(len(plan.problems)), plan.problems, fontsize=style.LABEL)
     axis.grid(visible=False)
@@ -178,14 +174,15 @@ def heatmap(results: Results, preset: str, method: str = "adaptive") -> Figure:
     bar = figure.colorbar(image, ax=axis, extend="both", shrink=0.8, pad=0.03)
     bar.set_label("gain, % (blue is better)", fontsize=style.SMALL, color=style.INK)
     bar.ax.tick_params(labelsize=style.SMALL)
-    places = [Place(p, i, m, preset) for p in plan.problems for i in plan.initializations for m in (BASELINE, method)]
+    settings = [
+        Setting(p, i, m, preset) for p in plan.problems for i in plan.initializations for m in (BASELINE, method)
+    ]
     note = f"Means over {len(plan.seeds)} seeds. Bold and *: p < 0.05 in a paired t-test, uncorrected."
-    style.say(figure, note, style.absent(results, places))
+    style.say(figure, note, style.absent(results, settings))
     return figure
 
 
-def _write_cell(axis: Axes, at: tuple[int, int], one: Comparison | None, *, dark: bool) -> None:
-    row, column = at
+def _write_cell(axis: Axes, row: int, column: int, one: PairedComparison | None, *, dark: bool) -> None:
     if one is None or math.isnan(one.gain_percent):
         text, strong = "no runs", False
     else:
@@ -201,7 +198,7 @@ def convergence(results: Results, preset: str, problems: Sequence[str] | None = 
     """The best utility found so far against questions: mean ± standard error, all methods. [fig:convergence]"""
     chosen = style.pick(problems, results.experiment.problems)
     methods = tuple(results.experiment.methods)
-    start = style.place_of(results, preset, methods)
+    start = style.initialization_shown(results, preset, methods)
     colours = style.palette(methods)
     dashes = dict(zip(methods, cycle(style.DASHES), strict=False))
     handles = [Line2D([], [], color=colours[m], ls=dashes[m], lw=1.8, label=m) for m in methods]
@@ -211,30 +208,32 @@ def convergence(results: Results, preset: str, problems: Sequence[str] | None = 
     for axis in axes.flat[len(chosen) :]:
         axis.set_axis_off()
     for problem, axis in zip(chosen, axes.flat, strict=False):
-        drawn = [_draw_course(axis, results, Place(problem, start, m, preset), colours[m], dashes[m]) for m in methods]
+        drawn = [
+            _draw_course(axis, results, Setting(problem, start, m, preset), colours[m], dashes[m]) for m in methods
+        ]
         if not any(drawn):
             style.empty(axis, f"none:{problem}")
         axis.set_title(problem, loc="left", fontsize=style.LABEL, color=style.INK)
         axis.set_xlim(0, results.experiment.queries)
     for axis in axes.flat[max(len(chosen) - columns, 0) : len(chosen)]:
         axis.set_xlabel("questions answered", fontsize=style.SMALL, color=style.INK)
-    places = [Place(p, start, m, preset) for p in chosen for m in methods]
+    settings = [Setting(p, start, m, preset) for p in chosen for m in methods]
     note = (
         f"{start}, {len(results.experiment.seeds)} seeds. Lines: means; bands: ± one standard error; each problem in "
     )
-    style.say(figure, note + "its own unit.", style.absent(results, places))
+    style.say(figure, note + "its own unit.", style.absent(results, settings))
     return figure
 
 
-def _draw_course(axis: Axes, results: Results, place: Place, colour: str, dash: Any) -> bool:
+def _draw_course(axis: Axes, results: Results, setting: Setting, colour: str, dash: Any) -> bool:
     """One method's mean and band; false where there is nothing to draw."""
-    runs = results.traces(place, "best_utility")
+    runs = results.traces(setting, "best_utility")
     if not runs:
         return False
     best: NDArray[np.float64] = np.array(runs)
     questions = np.arange(best.shape[1])
     mean = best.mean(0)
-    axis.plot(questions, mean, color=colour, ls=dash, lw=1.5, gid=f"mean:{place.method}:{place.problem}")
+    axis.plot(questions, mean, color=colour, ls=dash, lw=1.5, gid=f"mean:{setting.method}:{setting.problem}")
     if len(best) > 1:
         error = best.std(0, ddof=1) / math.sqrt(len(best))
         axis.fill_between(questions, mean - error, mean + error, color=colour, alpha=0.18, lw=0)
@@ -260,6 +259,6 @@ def _score(lines: Iterable[Line]) -> str:
     return _counts([line.found for line in lines if line.found is not None])
 
 
-def _counts(found: Sequence[Comparison]) -> str:
+def _counts(found: Sequence[PairedComparison]) -> str:
     wins, losses = (sum(one.verdict is kind for one in found) for kind in (Verdict.WIN, Verdict.LOSS))
     return f"better on {wins}, worse on {losses} of {len(found)}"

@@ -95,7 +95,7 @@ def blocks(experiment: Experiment) -> list[Block]:
     for problem, initialization, preset, method in sides:
         for at in range(0, len(experiment.seeds), experiment.block_size):
             seeds = experiment.seeds[at : at + experiment.block_size]
-            found.append(_block(experiment, problem, initialization, (method, preset), seeds))
+            found.append(_block(experiment, problem, initialization, method, preset, seeds))
     _refuse_duplicates(found)
     return found
 
@@ -155,22 +155,19 @@ def missing(wanted: Iterable[Block], stored: set[str]) -> list[Block]:
 
 
 def _block(
-    experiment: Experiment, problem: str, initialization: str, choice: tuple[str, str], seeds: tuple[int, ...]
+    experiment: Experiment, problem: str, initialization: str, method: str, preset: str, seeds: tuple[int, ...]
 ) -> Block:
-    method, preset = choice
     method_values, preset_values = experiment.methods[method], experiment.presets[preset]
     # A peer is its library, and brings its own model: our preset does not touch it.
     if isinstance(method_values, Peer):
-        how: tuple[Any, Any] = ([method_values.library, method_values.versions], None)
+        models: dict[str, Any] = {"method": [method_values.library, method_values.versions], "preset": None}
     else:
-        how = (chosen(method_values), chosen(preset_values))
-    values = {
+        models = {"method": chosen(method_values), "preset": chosen(preset_values)}
+    values = models | {
         "protocol": PROTOCOL,
         "problem": problem,
         "problem_version": find_problem(problem).version,
         "initialization": initialization,
-        "method": how[0],
-        "preset": how[1],
         "person": chosen(experiment.who),
         "queries": experiment.queries,
     }

@@ -1,7 +1,7 @@
 """Other people's software as methods: the same cells, first designs and simulated people; the rest is their own.
 
 `botorch_0_18` is BoTorch as its tutorials use it. `optuna_preferential` is Optuna Dashboard's sampler with two designs
-on the screen: the winner stays, and a new design takes the loser's place.
+on the screen: the winner stays, and a new design takes the loser's setting.
 """
 
 import warnings
@@ -32,7 +32,7 @@ class Peer:
     summary: str
 
 
-class Question(NamedTuple):
+class PeerQuestion(NamedTuple):
     """Two designs (2, d) in the unit cube, and the index of each among the designs seen; −1 for a new one."""
 
     points: Tensor
@@ -43,7 +43,7 @@ class Question(NamedTuple):
 class Player(Protocol):
     """One run of a peer."""
 
-    def ask(self) -> Question:
+    def ask(self) -> PeerQuestion:
         """The next question."""
         ...
 
@@ -57,20 +57,29 @@ class Botorch:
 
     def __init__(self, points: Tensor, pairs: Tensor, seed: int) -> None:
         self.gp = needed("botorch.models.pairwise_gp", "The method botorch_0_18", "botorch")
-        self.fit = needed("botorch.fit", "The method botorch_0_18", "botorch").fit_gpytorch_mll
+        self.fit_model = needed("botorch.fit", "The method botorch_0_18", "botorch").fit_gpytorch_mll
         preference = needed("botorch.acquisition.preference", "The method botorch_0_18", "botorch")
         self.eubo = preference.AnalyticExpectedUtilityOfBestOption
         self.maximize = needed("botorch.optim", "The method botorch_0_18", "botorch").optimize_acqf
         self.points, self.pairs, self.seed = points, pairs, seed
 
-    def ask(self) -> Question:
-        """The pair with the largest EUBO found."""
+    def fit(self) -> Any:
+        """The model of all answers so far."""
         model = self.gp.PairwiseGP(self.points, self.pairs)
-        self.fit(self.gp.PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
+        self.fit_model(self.gp.PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
+        return model
+
+    def propose(self, acquisition: Any) -> tuple[Tensor, Tensor]:
+        """The pair (2, d) with the largest value found of an acquisition function, and that value."""
         box = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, self.points.shape[-1])
-        pair, _ = self.maximize(self.eubo(model), bounds=box, q=2, num_restarts=4, raw_samples=32)
-        self.points = torch.cat([self.points, pair.detach()])
-        return Question(pair.detach(), (NEW, NEW))
+        pair, value = self.maximize(acquisition, bounds=box, q=2, num_restarts=4, raw_samples=32)
+        return pair.detach(), value
+
+    def ask(self) -> PeerQuestion:
+        """The pair with the largest EUBO found."""
+        pair, _ = self.propose(self.eubo(self.fit()))
+        self.points = torch.cat([self.points, pair])
+        return PeerQuestion(pair, (NEW, NEW))
 
     def tell(self, winner: int, loser: int) -> None:
         """One more comparison."""
@@ -101,12 +110,12 @@ class Optuna:
         self.trials.append(trial)
         return point
 
-    def ask(self) -> Question:
+    def ask(self) -> PeerQuestion:
         """A new design against the winner of the last question."""
         champion = self.champion
         point = torch.tensor(self._generate(), dtype=torch.float64)
         kept = [self.trials[champion].params[name] for name in self.names]
-        return Question(torch.stack([point, torch.tensor(kept, dtype=torch.float64)]), (NEW, champion))
+        return PeerQuestion(torch.stack([point, torch.tensor(kept, dtype=torch.float64)]), (NEW, champion))
 
     def tell(self, winner: int, loser: int) -> None:
         """One more preference."""
@@ -124,21 +133,18 @@ PLAYERS: dict[Peer, Callable[[Tensor, Tensor, int], Player]] = {
 }
 
 
-def run(peer: Peer, problem: Problem, cell: tuple[str, int, int], person: Person) -> dict[str, Any]:
-    """The record of one run: `cell` is its initialization, its seed and its number of queries."""
-    initialization, seed, queries = cell
+def run(peer: Peer, problem: Problem, initialization: str, seed: int, queries: int, person: Person) -> dict[str, Any]:
+    """The record of one run."""
     start = initial.start(problem, initialization, [seed], person)
     chance = oracle.draws(problem.name, seed, "oracle noise", queries)
     with seeded_globally(seed, problem.name, peer.library):
         player = PLAYERS[peer](start.points[0], start.comparisons[0], seed)
-        return _play(player, problem, (start.utility[0], start.comparisons[0]), (person, chance))
+        return _play(player, problem, start, person, chance)
 
 
-def _play(
-    player: Player, problem: Problem, known: tuple[Tensor, Tensor], answerer: tuple[Person, Tensor]
-) -> dict[str, Any]:
-    (seen, pairs), (person, chance) = known, answerer
-    best, words, components = [float(seen.max())], [], []
+def _play(player: Player, problem: Problem, start: initial.Start, person: Person, chance: Tensor) -> dict[str, Any]:
+    seen, pairs = start.utility[0], start.comparisons[0]
+    best, n_points, words, components = [float(seen.max())], [len(seen)], [], []
     for mood in chance:
         components.append(int(comparisons.count_components(pairs.unsqueeze(0), len(seen))))
         question, word = _asked(player)
@@ -154,11 +160,12 @@ def _play(
         player.tell(*pair)
         pairs = torch.cat([pairs, torch.tensor([pair])])
         best.append(float(seen.max()))
+        n_points.append(len(seen))
         words.append(word)
-    return {"best_utility": best, "step_status": words, "n_components": components}
+    return {"best_utility": best, "n_points": n_points, "step_status": words, "n_components": components}
 
 
-def _asked(player: Player) -> tuple[Question, str]:
+def _asked(player: Player) -> tuple[PeerQuestion, str]:
     """A question, and a word where the library warned on the way."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -8,19 +8,22 @@ import html
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
-from kappasharp.lab import experiment, figures, grid, results, tables
+from kappasharp.files import write_text
+from kappasharp.lab import correction_figures, experiment, figures, grid, results, tables
 from kappasharp.lab.peers import Peer
 from kappasharp.lab.results import Results
-from kappasharp.lab.store import NUMBERS, TEXTS, WHOLES, Store, StoreError, write_text
+from kappasharp.lab.store import NUMBERS, TEXTS, WHOLES, Store, StoreError
 from kappasharp.lab.tables import Table
 
 MOST_LISTED = 12
+KINDS = ("png", "svg")
 # What the report keeps of every run beside its tables and pictures: all but the traces.
 SUMMARY = (*TEXTS, *WHOLES, *NUMBERS)
 STYLE = """
@@ -49,6 +52,12 @@ class Picture:
     caption: str
     draw: Callable[[], Figure]
 
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        """The figure, drawn once, as the bytes of a file of every kind."""
+        figure = self.draw()
+        return {kind: _saved(figure, kind) for kind in KINDS}
+
 
 @dataclass(frozen=True)
 class Chapter:
@@ -70,17 +79,16 @@ def write(folder: Path, out: Path | None = None) -> list[Path]:
     target.mkdir(parents=True, exist_ok=True)
     every = [table for part in chapters for table in part.tables]
     written = [target / name for name in ("index.html", "tables.md", "tables.tex")]
-    write_text(written[0], page(chapters))
+    hero = Picture("hero", "A comparison graph in two components, its Hessian H, and H + R", correction_figures.hero)
+    write_text(written[0], page(hero, chapters))
     write_text(written[1], "\n".join(tables.markdown(table) for table in every))
     write_text(written[2], "\n".join(tables.latex(table) for table in every))
     written.append(target / "runs.parquet")
     pq.write_table(outcomes(store, chapters), written[-1], compression="zstd")
-    portrait = Picture("hero", "A comparison graph in two components, its Hessian H, and H + R", figures.hero)
-    for pictures in ([portrait], *(part.pictures for part in chapters)):
-        for picture in pictures:
-            for kind in ("svg", "png"):
-                written.append(target / f"{picture.name}.{kind}")
-                written[-1].write_bytes(drawn(picture.draw(), kind))
+    for picture in (hero, *(picture for part in chapters for picture in part.pictures)):
+        for kind, content in picture.files.items():
+            written.append(target / f"{picture.name}.{kind}")
+            written[-1].write_bytes(content)
     return written
 
 
@@ -118,7 +126,7 @@ def _pictures(found: Results) -> Iterator[Picture]:
     plan = found.experiment
     methods = tuple(name for name in ("static", "adaptive") if name in plan.methods)
     if methods and len({preset.nugget for preset in plan.presets.values()}) > 1:
-        nugget = _call(figures.nugget, found, methods)
+        nugget = partial(correction_figures.nugget, found, methods)
         yield Picture(f"{plan.name}_nugget", "Gain and strength against the nugget", nugget)
         return
     for preset in plan.presets:
@@ -130,22 +138,20 @@ def _pictures_of(found: Results, preset: str, methods: tuple[str, ...]) -> Itera
     plan = found.experiment
     name = plan.name if len(plan.presets) == 1 else f"{plan.name}_{preset}"
     if methods:
-        forest = _call(figures.forest, found, preset, methods)
+        forest = partial(figures.forest, found, preset, methods)
         yield Picture(f"{name}_forest", "Gain over the baseline, 95 % intervals", forest)
     if "adaptive" in plan.methods:
-        yield Picture(f"{name}_activation", "Where the gate opened", _call(figures.activation, found, preset))
+        yield Picture(
+            f"{name}_activation", "Where the gate opened", partial(correction_figures.activation, found, preset)
+        )
         if len(plan.initializations) > 1:
-            yield Picture(f"{name}_heatmap", "Gain by initialization", _call(figures.heatmap, found, preset))
+            yield Picture(f"{name}_heatmap", "Gain by initialization", partial(figures.heatmap, found, preset))
     if any(isinstance(values, Peer) for values in plan.methods.values()):
-        yield Picture(f"{name}_peers", "Our baseline against others", _call(figures.against_peers, found, preset))
-    yield Picture(f"{name}_convergence", "Best utility against questions", _call(figures.convergence, found, preset))
+        yield Picture(f"{name}_peers", "Our baseline against others", partial(figures.against_peers, found, preset))
+    yield Picture(f"{name}_convergence", "Best utility against questions", partial(figures.convergence, found, preset))
 
 
-def _call(draw: Callable[..., Figure], *arguments: object) -> Callable[[], Figure]:
-    return lambda: draw(*arguments)
-
-
-def drawn(figure: Figure, kind: str) -> bytes:
+def _saved(figure: Figure, kind: str) -> bytes:
     """A figure as the bytes of a file."""
     file = io.BytesIO()
     # Without a date: the same results give the same bytes.
@@ -153,23 +159,22 @@ def drawn(figure: Figure, kind: str) -> bytes:
     return file.getvalue()
 
 
-def page(chapters: list[Chapter]) -> str:
+def page(hero: Picture, chapters: list[Chapter]) -> str:
     """The whole report as one HTML document that needs nothing else."""
-    hero = _image(figures.hero(), "A comparison graph in two components, its Hessian H, and H + R")
     body = "".join(_section(part) for part in chapters)
     return (
         '<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f"<title>kappasharp: results</title><style>{STYLE}</style></head>"
-        f"<body><h1>Results</h1>{hero}{body}</body></html>\n"
+        f"<body><h1>Results</h1>{_image(hero)}{body}</body></html>\n"
     )
 
 
 def _section(part: Chapter) -> str:
     plan = part.results.experiment
     shown = "".join(tables.hypertext(table) for table in part.tables)
-    images = "".join(_image(picture.draw(), picture.caption) for picture in part.pictures)
+    images = "".join(_image(picture) for picture in part.pictures)
     head = f"<h2>{html.escape(plan.title or plan.name)}</h2>{_state(part.results)}"
-    return f"<section id={html.escape(plan.name)}>{head}{shown}{images}{_origin(part.results)}</section>"
+    return f'<section id="{html.escape(plan.name)}">{head}{shown}{images}{_origin(part.results)}</section>'
 
 
 def summary(found: Results) -> list[str]:
@@ -200,7 +205,7 @@ def _origin(found: Results) -> str:
     return f"<p class=note>Made by {html.escape('; '.join(parts))} (number of runs in brackets).</p>"
 
 
-def _image(figure: Figure, caption: str) -> str:
-    data = base64.b64encode(drawn(figure, "png")).decode()
-    text = html.escape(caption)
+def _image(picture: Picture) -> str:
+    data = base64.b64encode(picture.files["png"]).decode()
+    text = html.escape(picture.caption)
     return f'<figure><img alt="{text}" src="data:image/png;base64,{data}"><figcaption>{text}</figcaption></figure>'

@@ -13,13 +13,13 @@ from kappasharp.lab import grid
 from kappasharp.lab.experiment import Experiment
 from kappasharp.lab.grid import Cell
 from kappasharp.lab.run import ERROR, OK
-from kappasharp.lab.statistics import Comparison, Sample, compare, holm
+from kappasharp.lab.statistics import PairedComparison, Sample, compare, holm
 from kappasharp.lab.store import Store
 
 BASELINE = "baseline"
 
 
-class Place(NamedTuple):
+class Setting(NamedTuple):
     """A cell without its seed."""
 
     problem: str
@@ -30,46 +30,48 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """One experiment's runs, by place and seed, and what is not there."""
+    """One experiment's runs, by setting and seed, and what is not there."""
 
     experiment: Experiment
-    rows: dict[Place, dict[int, dict[str, Any]]]
+    rows: dict[Setting, dict[int, dict[str, Any]]]
     missing: list[Cell]
     failed: list[tuple[Cell, str]]
     troubled: int
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def sample(self, place: Place) -> Sample:
-        """The final best utilities of one place."""
+    def sample(self, setting: Setting) -> Sample:
+        """The final best utilities of one setting."""
         return Sample(
-            {seed: row["final_best"] for seed, row in self.rows.get(place, {}).items()}, self.experiment.seeds
+            {seed: row["final_best"] for seed, row in self.rows.get(setting, {}).items()}, self.experiment.seeds
         )
 
-    def comparisons(self, preset: str, baseline: str = BASELINE) -> dict[Place, Comparison]:
+    def comparisons(self, preset: str, baseline: str = BASELINE) -> dict[Setting, PairedComparison]:
         """Every method against the baseline of its own problem, initialization and preset; Holm over each method's."""
         if (preset, baseline) not in self._cache:
             self._cache[preset, baseline] = self._compared(preset, baseline)
-        found: dict[Place, Comparison] = self._cache[preset, baseline]
+        found: dict[Setting, PairedComparison] = self._cache[preset, baseline]
         return found
 
-    def _compared(self, preset: str, baseline: str) -> dict[Place, Comparison]:
-        found: dict[Place, Comparison] = {}
+    def _compared(self, preset: str, baseline: str) -> dict[Setting, PairedComparison]:
+        found: dict[Setting, PairedComparison] = {}
         for method in self.experiment.methods:
             if method == baseline:
                 continue
             family = {
-                place: compare(self.sample(place._replace(method=baseline)), self.sample(place))
+                setting: compare(self.sample(setting._replace(method=baseline)), self.sample(setting))
                 for problem in self.experiment.problems
                 for initialization in self.experiment.initializations
-                if self.rows.get(place := Place(problem, initialization, method, preset))
+                if self.rows.get(setting := Setting(problem, initialization, method, preset))
             }
             adjusted = holm([one.p for one in family.values()])
-            found |= {place: replace(one, p_holm=p) for (place, one), p in zip(family.items(), adjusted, strict=True)}
+            found |= {
+                setting: replace(one, p_holm=p) for (setting, one), p in zip(family.items(), adjusted, strict=True)
+            }
         return found
 
-    def traces(self, place: Place, name: str) -> list[list[float]]:
-        """One trace of every run of a place, in the order of the seeds."""
-        return [row[name] for _, row in sorted(self.rows.get(place, {}).items())]
+    def traces(self, setting: Setting, name: str) -> list[list[float]]:
+        """One trace of every run of a setting, in the order of the seeds."""
+        return [row[name] for _, row in sorted(self.rows.get(setting, {}).items())]
 
     def provenance(self) -> dict[str, dict[str, int]]:
         """How many runs each version, machine and commit made."""
@@ -88,7 +90,7 @@ class Results:
 def gather(experiment: Experiment, store: Store) -> Results:
     """Join what an experiment wants with what is stored, by key."""
     stored = {row["key"]: row for row in store.read().to_pylist()}
-    rows: dict[Place, dict[int, dict[str, Any]]] = defaultdict(dict)
+    rows: dict[Setting, dict[int, dict[str, Any]]] = defaultdict(dict)
     missing, failed, troubled = [], [], 0
     for cell in grid.cells(experiment):
         row = stored.get(cell.key)
@@ -98,7 +100,7 @@ def gather(experiment: Experiment, store: Store) -> Results:
             failed.append((cell, row["error"] or row["status"]))
         else:
             troubled += row["status"] != OK
-            rows[Place(cell.problem, cell.initialization, cell.method, cell.preset)][cell.seed] = row
+            rows[Setting(cell.problem, cell.initialization, cell.method, cell.preset)][cell.seed] = row
     return Results(experiment, dict(rows), missing, failed, troubled)
 
 

@@ -5,10 +5,10 @@ Needs nothing but torch, so that it runs on a bare machine; a simulated problem 
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from kappasharp.methods.asking import NEW
 from kappasharp.methods.loop import Info, Question, State, ask, init, tell
 from kappasharp.methods.method import Method, Query
 from kappasharp.problems import initial, oracle
-from kappasharp.problems.oracle import Person
+from kappasharp.problems.initial import INITIALIZATIONS
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import find_problem
 
@@ -39,6 +39,8 @@ TRACES = (
     "n_components",
 )
 FURTHER = ("outputscale", "evidence", "acquisition")
+# Of the start, and then after every answer: the best utility seen, and how many designs there are.
+COURSE = ("best_utility", "n_points")
 OK, ERROR = "ok", "error"
 
 
@@ -50,7 +52,7 @@ def run_together(blocks: Sequence[Block], device: str = "cpu") -> list[list[Row]
     device = "cpu" if find_problem(blocks[0].problem).is_simulated else device
     method = blocks[0].method_values
     if isinstance(method, Peer):
-        records = [[_record(**peers.run(method, *_peer_cell(block, seed))) for seed in block.seeds] for block in blocks]
+        records = [[_peer_record(block, method, seed) for seed in block.seeds] for block in blocks]
     elif method.query is Query.BRIDGING:
         # Each run makes designs at a pace of its own, and runs in lockstep must grow alike.
         records = [
@@ -68,8 +70,9 @@ def _runs(block: Block) -> Iterable[tuple[int, str]]:
     return zip(block.seeds, block.keys, strict=True)
 
 
-def _peer_cell(block: Block, seed: int) -> tuple[Problem, tuple[str, int, int], Person]:
-    return find_problem(block.problem), (block.initialization, seed, block.queries), block.person
+def _peer_record(block: Block, peer: Peer, seed: int) -> Row:
+    problem = find_problem(block.problem)
+    return _record(**peers.run(peer, problem, block.initialization, seed, block.queries, block.person))
 
 
 def _rows(block: Block, records: list[Row], cost: Row, device: str) -> list[Row]:
@@ -80,34 +83,55 @@ def _rows(block: Block, records: list[Row], cost: Row, device: str) -> list[Row]
 
 def error_rows(block: Block, error: str) -> list[Row]:
     """The rows of a block that could not be run: what happened, and no numbers. They do not count as done."""
-    nothing: Row = {name: [] for name in ("best_utility", "step_status", *TRACES, *FURTHER)}
+    nothing: Row = {name: [] for name in (*COURSE, "step_status", *TRACES, *FURTHER)}
     scalars = {"status": ERROR, "error": error, "failed_steps": 0, "initial_best": None, "final_best": None}
     return _rows(
         block, [nothing | scalars] * len(block.seeds), {"seconds": 0.0, "block_runs": len(block.seeds)}, "none"
     )
 
 
-def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
+class Step(NamedTuple):
+    """One question of all runs, answered: the states before and after, and the utilities (runs, n) of all designs."""
+
+    before: State
+    question: Question
+    info: Info
+    after: State
+    seen: Tensor
+
+
+def play(blocks: Sequence[Block], device: str = "cpu") -> Iterator[Step]:
+    """The blocks' runs in lockstep, question by question, with the simulated person's answers."""
     problems = [find_problem(block.problem) for block in blocks]
     starts = [
         initial.start(problem, block.initialization, block.seeds, block.person)
         for problem, block in zip(problems, blocks, strict=True)
     ]
-    sizes = [len(block.seeds) for block in blocks]
+    parts = [(problem, len(block.seeds)) for problem, block in zip(problems, blocks, strict=True)]
     state = _begin(blocks, initial.Start(*(torch.cat(part) for part in zip(*starts, strict=True))), device)
     chance = torch.cat([_chance(block) for block in blocks])
     seen = torch.cat([start.utility for start in starts])
     cells = [(block.problem, seed) for block in blocks for seed in block.seeds]
-    infos: list[Info] = []
-    best = [seen.amax(1)]
-    for step in range(blocks[0].queries):
-        question, state, info = ask(state)
-        utility, seen = judge(list(zip(problems, sizes, strict=True)), question, seen)
-        state = tell(state, question, oracle.answer_about(blocks[0].person, cells, utility, chance[:, step], step))
-        infos.append(info)
-        best.append(seen.amax(1))
-    records = iter(_records(torch.stack(best, 1), infos))
-    return [list(islice(records, size)) for size in sizes]
+    for number in range(blocks[0].queries):
+        before = state
+        question, state, info = ask(before)
+        utility, seen = judge(parts, question, seen)
+        answers = oracle.answer_about(blocks[0].person, cells, utility, chance[:, number], number)
+        state = tell(state, question, answers)
+        yield Step(before, question, info, state, seen)
+
+
+def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
+    infos, n_points = [], [INITIALIZATIONS[blocks[0].initialization].n_points]
+    for step in play(blocks, device):
+        seen = step.seen
+        infos.append(step.info)
+        n_points.append(seen.shape[1])
+        del step  # the memory of a state, before the next question needs its own
+    # Designs stand in the order in which they were made.
+    best = seen.cummax(1).values[:, torch.tensor(n_points) - 1]
+    records = iter(_records(best, n_points, infos))
+    return [list(islice(records, len(block.seeds))) for block in blocks]
 
 
 def _begin(blocks: Sequence[Block], start: initial.Start, device: str) -> State:
@@ -151,21 +175,22 @@ def judge(parts: list[tuple[Problem, int]], question: Question, seen: Tensor) ->
     return utility, torch.cat([seen, new], 1)
 
 
-def _records(best: Tensor, infos: list[Info]) -> list[Row]:
+def _records(best: Tensor, n_points: list[int], infos: list[Info]) -> list[Row]:
     """One record per run from the steps' values."""
     traces = {name: torch.stack([getattr(info, name).cpu() for info in infos], 1) for name in (*TRACES, *FURTHER)}
     words = zip(*(info.status for info in infos), strict=True)
     return [
-        _record(best[run].tolist(), list(word), **{name: trace[run].tolist() for name, trace in traces.items()})
-        for run, word in enumerate(words)
+        _record(utility, n_points, list(word), **{name: trace[run].tolist() for name, trace in traces.items()})
+        for run, (utility, word) in enumerate(zip(best.tolist(), words, strict=True))
     ]
 
 
-def _record(best_utility: list[float], step_status: list[str], **traces: list[Any]) -> Row:
+def _record(best_utility: list[float], n_points: list[int], step_status: list[str], **traces: list[Any]) -> Row:
     """What is kept of one run; a trace that a peer does not have is empty."""
     failed = [word for word in step_status if word != OK]
     return {name: traces.get(name, []) for name in (*TRACES, *FURTHER)} | {
         "best_utility": best_utility,
+        "n_points": n_points,
         "initial_best": best_utility[0],
         "final_best": best_utility[-1],
         "step_status": step_status,

@@ -52,7 +52,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """A method against the baseline on one cell, over the seeds that both have."""
 
     baseline: Sample
@@ -93,7 +93,7 @@ def gain_percent(baseline: float, method: float) -> float:
     return 100.0 * (method - baseline) / abs(baseline) if baseline != 0 else math.nan
 
 
-def compare(baseline: Sample, method: Sample) -> Comparison:
+def compare(baseline: Sample, method: Sample) -> PairedComparison:
     """Everything about one method and one baseline on one cell."""
     seeds = sorted(set(baseline.values) & set(method.values))
     before = torch.tensor([baseline.values[seed] for seed in seeds], dtype=torch.float64)
@@ -101,7 +101,7 @@ def compare(baseline: Sample, method: Sample) -> Comparison:
     t, p = paired_t(before, after)
     low, high = bootstrap_gain(before, after)
     empty = not seeds
-    return Comparison(
+    return PairedComparison(
         baseline=baseline,
         method=method,
         pairs=len(seeds),

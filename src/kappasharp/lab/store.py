@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kappasharp.errors import InvalidValueError, KappaSharpError
+from kappasharp.files import replacing, write_text
 from kappasharp.lab import run
 from kappasharp.lab.run import ERROR, Row
 
 SCHEMA_VERSION = 1
-# A claim whose owner has not been heard of for so long is anyone's.
+# After this time without a word from its owner a claim is anyone's.
 STALE_SECONDS = 6 * 3600.0
 MARKER = "store.json"
 TEXTS = (
@@ -30,14 +31,17 @@ TEXTS = (
 )  # fmt: skip
 WHOLES = ("seed", "problem_version", "queries", "failed_steps", "block_runs")
 NUMBERS = ("initial_best", "final_best", "seconds")
-FLAG, COUNT = "active", "n_components"
-TRACES = ("best_utility", *(name for name in (*run.TRACES, *run.FURTHER) if name not in (FLAG, COUNT)))
+FLAG, COUNTS = "active", ("n_components", "n_points")
+TRACES = tuple(name for name in (*run.COURSE, *run.TRACES, *run.FURTHER) if name not in (FLAG, *COUNTS))
+# Columns of a later version: files without them are as good, and the column is null there.
+LATER = ("n_points",)
 SCHEMA = pa.schema(
     [pa.field(name, pa.string()) for name in TEXTS]
     + [pa.field(name, pa.int64()) for name in WHOLES]
     + [pa.field(name, pa.float64()) for name in NUMBERS]
     + [pa.field(name, pa.list_(pa.float64())) for name in TRACES]
-    + [pa.field(FLAG, pa.list_(pa.bool_())), pa.field(COUNT, pa.list_(pa.int64()))]
+    + [pa.field(FLAG, pa.list_(pa.bool_()))]
+    + [pa.field(name, pa.list_(pa.int64())) for name in COUNTS]
     + [pa.field("step_status", pa.list_(pa.string()))],
     metadata={"kappasharp schema": str(SCHEMA_VERSION)},
 )
@@ -112,16 +116,11 @@ class Store:
     def write(self, name: str, rows: list[Row]) -> Path:
         """A finished block, whole or not at all."""
         path = self.blocks / f"{name}.parquet"
-        temporary = path.with_name(f".{name}.{uuid.uuid4().hex}.tmp")
         try:
-            pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary, compression="zstd")
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(path)
+            with replacing(path) as temporary:
+                pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary, compression="zstd")
         except OSError as error:
             raise StoreError(f"`{path}` could not be written ({error}); the runs before it are stored.") from error
-        finally:
-            temporary.unlink(missing_ok=True)
         return path
 
     def read(self, columns: Iterable[str] | None = None) -> pa.Table:
@@ -150,9 +149,12 @@ class Store:
                 raise StoreError(f"`{path}` could not be read ({error}).") from error
             self._set_aside(path, error)
             return None
-        if not schema.equals(SCHEMA) or schema.metadata != SCHEMA.metadata:
+        known = pa.schema([part for part in SCHEMA if part.name in schema.names or part.name not in LATER])
+        if not schema.equals(known) or schema.metadata != SCHEMA.metadata:
             raise StoreError(f"`{path}` holds no block of schema {SCHEMA_VERSION}; move it to another folder.")
-        return table if columns is None else table.select(columns)
+        for name in set(LATER) - set(schema.names):
+            table = table.append_column(SCHEMA.field(name), pa.nulls(len(table), SCHEMA.field(name).type))
+        return table.select(SCHEMA.names if columns is None else columns)
 
     def _set_aside(self, path: Path, error: Exception) -> None:
         aside = path.with_suffix(f".{uuid.uuid4().hex[:8]}.broken")
@@ -233,13 +235,3 @@ def _first_of_each(table: pa.Table) -> list[int]:
         if key not in chosen or (status[chosen[key]] == ERROR and status[row] != ERROR):
             chosen[key] = row
     return sorted(chosen.values())
-
-
-def write_text(path: Path, text: str) -> None:
-    """A text file, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

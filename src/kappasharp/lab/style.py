@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from kappasharp.errors import InvalidValueError, named
-from kappasharp.lab.results import Place, Results
+from kappasharp.lab.results import Results, Setting
 
 # A figure is 900 pixels wide at 100 dots per inch.
 WIDTH, DOTS_PER_INCH = 9.0, 100
@@ -94,7 +94,7 @@ def say(figure: Figure, *sentences: str) -> None:
     figure.supxlabel(text, x=0.01, ha="left", fontsize=SMALL, color=PALE)
 
 
-def place_of(results: Results, preset: str, methods: Iterable[str]) -> str:
+def initialization_shown(results: Results, preset: str, methods: Iterable[str]) -> str:
     """The initialization that a figure shows: the paper's primary one where it is there. Refuses unknown names."""
     named("preset", preset, results.experiment.presets)
     for method in methods:
@@ -103,18 +103,18 @@ def place_of(results: Results, preset: str, methods: Iterable[str]) -> str:
     return PAPERS_INITIALIZATION if PAPERS_INITIALIZATION in names else names[0]
 
 
-def absent(results: Results, places: Iterable[Place]) -> str:
-    """A sentence about the runs of these places that are not there; empty where all are."""
+def absent(results: Results, settings: Iterable[Setting]) -> str:
+    """A sentence about the runs of these settings that are not there; empty where all are."""
     lacking: dict[str, dict[str, int]] = {}
     wanted, lost = len(results.experiment.seeds), set()
-    for place in places:
-        one = lacking.setdefault(place.problem, {})
-        lost.add(place)
+    for setting in settings:
+        one = lacking.setdefault(setting.problem, {})
+        lost.add(setting)
         several = [len(results.experiment.initializations) > 1, True, len(results.experiment.presets) > 1]
-        name = " ".join(part for part, show in zip(place[1:], several, strict=True) if show)
-        one[name] = wanted - len(results.rows.get(place, {}))
+        name = " ".join(part for part, show in zip(setting[1:], several, strict=True) if show)
+        one[name] = wanted - len(results.rows.get(setting, {}))
     parts = [_lacks(problem, runs, wanted) for problem, runs in lacking.items() if any(runs.values())]
-    failed = sum(Place(c.problem, c.initialization, c.method, c.preset) in lost for c, _ in results.failed)
+    failed = sum(Setting(c.problem, c.initialization, c.method, c.preset) in lost for c, _ in results.failed)
     more = f" {failed} of these runs failed." if failed else ""
     return f"Missing: {'; '.join(parts)}.{more}" if parts else ""
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kappasharp.lab import style
-from kappasharp.lab.results import BASELINE, Place, Results, paper
-from kappasharp.lab.statistics import Comparison, Verdict, tally
+from kappasharp.lab.results import BASELINE, Results, Setting, paper
+from kappasharp.lab.statistics import PairedComparison, Verdict, tally
 
 LATEX = {"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "±": r"$\pm$", "−": "$-$", "≥": r"$\ge$", "η": r"$\eta$"}
 LATEX |= {
@@ -26,7 +26,7 @@ PAPERS_QUERIES = 50
 
 
 @dataclass(frozen=True)
-class Cell:
+class Entry:
     """A text, and whether it is good or bad news."""
 
     text: str
@@ -40,7 +40,7 @@ class Table:
     title: str
     note: str
     header: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[Entry, ...], ...]
 
 
 def markdown(table: Table) -> str:
@@ -75,7 +75,7 @@ def _bar(texts: Iterable[str]) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
-def _marked(cell: Cell) -> str:
+def _marked(cell: Entry) -> str:
     text = _escaped(cell.text)
     return f"**{text}**" if cell.mood in (Verdict.WIN, Verdict.LOSS) else text
 
@@ -89,7 +89,7 @@ def _tex(text: str) -> str:
     return "".join(LATEX.get(letter, letter) for letter in text)
 
 
-def _td(cell: Cell, column: int) -> str:
+def _td(cell: Entry, column: int) -> str:
     name = "th" if column == 0 else "td"
     mood = "" if cell.mood is None else f" class={cell.mood.value} title={cell.mood.value}"
     return f"<{name}{mood}>{html.escape(cell.text)}</{name}>"
@@ -100,12 +100,12 @@ def number(value: float, digits: int = 3) -> str:
     return "–" if math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
 
 
-def gain(one: Comparison | None) -> Cell:
+def gain(one: PairedComparison | None) -> Entry:
     """A gain with the paper's stars, and † where it survives Holm's correction."""
     if one is None or math.isnan(one.gain_percent):
-        return Cell("–")
+        return Entry("–")
     kept = "†" if one.verdict_holm is not Verdict.NEUTRAL else ""
-    return Cell(f"{one.gain_percent:+.1f}".replace("-", "−") + one.stars + kept, one.verdict)
+    return Entry(f"{one.gain_percent:+.1f}".replace("-", "−") + one.stars + kept, one.verdict)
 
 
 STARS = (
@@ -116,33 +116,33 @@ STARS = (
 
 def main_table(results: Results, preset: str, initialization: str) -> Table:
     """The paper's Table 1 with the paper's own value beside ours. [tab:main]"""
-    methods = [name for name in results.experiment.methods if name != BASELINE]
+    methods = _compared_methods(results)
     header = ["problem", "runs", "baseline", "paper's"]
     header += [text for name in methods for text in (name, "gain %", "paper's")]
     stated, compared = paper(), results.comparisons(preset)
     rows = []
     for problem in results.experiment.problems:
-        base = results.sample(Place(problem, initialization, BASELINE, preset))
+        base = results.sample(Setting(problem, initialization, BASELINE, preset))
         theirs = stated["table1"].get(problem, {}).get(BASELINE) if _is_papers(results, initialization) else None
-        row = [_problem(problem), Cell(str(len(base.values))), Cell(f"{number(base.mean)} ± {number(base.sd)}")]
-        row.append(Cell(f"{number(theirs[0])} ± {number(theirs[1])}" if theirs else "–"))
+        row = [_problem(problem), Entry(str(len(base.values))), Entry(f"{number(base.mean)} ± {number(base.sd)}")]
+        row.append(Entry(f"{number(theirs[0])} ± {number(theirs[1])}" if theirs else "–"))
         for name in methods:
-            place = Place(problem, initialization, name, preset)
-            sample = results.sample(place)
+            setting = Setting(problem, initialization, name, preset)
+            sample = results.sample(setting)
             row += [
-                Cell(f"{number(sample.mean)} ± {number(sample.sd)}"),
-                gain(compared.get(place)),
+                Entry(f"{number(sample.mean)} ± {number(sample.sd)}"),
+                gain(compared.get(setting)),
                 _stated(results, initialization, problem, name),
             ]
         rows.append(tuple(row))
-    rows.append(_tally_row(results, (preset, initialization), methods, blanks=(3, 1)))
+    rows.append(_tally_row(results, preset, initialization, blanks_first=3, blanks_between=1))
     title = f"Final best utility, {initialization}, preset {preset}: mean ± sd, gain over the baseline"
     return Table(title, STARS, tuple(header), tuple(rows))
 
 
 def gain_table(results: Results, preset: str, initialization: str, title: str) -> Table:
     """Gains of every method, each with the paper's beside it where the paper states one."""
-    methods = [name for name in results.experiment.methods if name != BASELINE]
+    methods = _compared_methods(results)
     header = ["problem"] + [text for name in methods for text in (name, "paper's")]
     compared = results.comparisons(preset)
     rows = []
@@ -150,11 +150,11 @@ def gain_table(results: Results, preset: str, initialization: str, title: str) -
         row = [_problem(problem)]
         for name in methods:
             row += [
-                gain(compared.get(Place(problem, initialization, name, preset))),
+                gain(compared.get(Setting(problem, initialization, name, preset))),
                 _stated(results, initialization, problem, name),
             ]
         rows.append(tuple(row))
-    rows.append(_tally_row(results, (preset, initialization), methods, blanks=(0, 0)))
+    rows.append(_tally_row(results, preset, initialization))
     return Table(
         f"{title}, {initialization}, preset {preset}: gain % over the baseline", STARS, tuple(header), tuple(rows)
     )
@@ -165,10 +165,10 @@ def robustness_table(results: Results, preset: str, method: str) -> Table:
     compared = results.comparisons(preset)
     initializations = results.experiment.initializations
     rows = [
-        (_problem(problem), *(gain(compared.get(Place(problem, name, method, preset))) for name in initializations))
+        (_problem(problem), *(gain(compared.get(Setting(problem, name, method, preset))) for name in initializations))
         for problem in results.experiment.problems
     ]
-    every = [one for place, one in compared.items() if place.method == method]
+    every = [one for setting, one in compared.items() if setting.method == method]
     note = f"Win / loss / neutral: {tally([one.verdict for one in every])} uncorrected, "
     note += f"{tally([one.verdict_holm for one in every])} after Holm's correction over all {len(every)} cells. {STARS}"
     return Table(
@@ -182,28 +182,28 @@ def time_table(results: Results, preset: str, initialization: str) -> Table:
     stated = paper()["wallclock"]
     rows = []
     for problem in results.experiment.problems:
-        means = {name: _seconds(results, Place(problem, initialization, name, preset)) for name in methods}
-        shown = [Cell(number(means[name], 2)) for name in methods]
+        means = {name: _seconds(results, Setting(problem, initialization, name, preset)) for name in methods}
+        shown = [Entry(number(means[name], 2)) for name in methods]
         theirs = stated.get(problem)
-        rows.append((Cell(problem), *shown, Cell(f"{theirs[0]}, {theirs[1]}" if theirs else "–")))
+        rows.append((Entry(problem), *shown, Entry(f"{theirs[0]}, {theirs[1]}" if theirs else "–")))
     note = "The paper's seconds are its baseline's and its correction's, on other machines: compare ratios."
     return Table(f"Seconds per run, preset {preset}", note, ("problem", *methods, "paper's"), tuple(rows))
 
 
-def _seconds(results: Results, place: Place) -> float:
+def _seconds(results: Results, setting: Setting) -> float:
     """Mean seconds of the runs that ran by themselves; a run out of a batch has no time of its own."""
-    alone = [row["seconds"] for row in results.rows.get(place, {}).values() if row["block_runs"] == 1]
+    alone = [row["seconds"] for row in results.rows.get(setting, {}).values() if row["block_runs"] == 1]
     return sum(alone) / len(alone) if alone else math.nan
 
 
-def _problem(name: str) -> Cell:
-    return Cell(name + ("‡" if name in paper()["not_comparable"] else ""))
+def _problem(name: str) -> Entry:
+    return Entry(name + ("‡" if name in paper()["not_comparable"] else ""))
 
 
-def _stated(results: Results, initialization: str, problem: str, method: str) -> Cell:
+def _stated(results: Results, initialization: str, problem: str, method: str) -> Entry:
     if not _is_papers(results, initialization):
-        return Cell("–")
-    return Cell(str(paper()["gains"].get(problem, {}).get(method, "–")).replace("-", "−"))
+        return Entry("–")
+    return Entry(str(paper()["gains"].get(problem, {}).get(method, "–")).replace("-", "−"))
 
 
 def _is_papers(results: Results, initialization: str) -> bool:
@@ -211,14 +211,18 @@ def _is_papers(results: Results, initialization: str) -> bool:
     return initialization == style.PAPERS_INITIALIZATION and results.experiment.queries == PAPERS_QUERIES
 
 
-def _tally_row(results: Results, at: tuple[str, str], methods: list[str], blanks: tuple[int, int]) -> tuple[Cell, ...]:
+def _tally_row(
+    results: Results, preset: str, initialization: str, *, blanks_first: int = 0, blanks_between: int = 0
+) -> tuple[Entry, ...]:
     """Wins, losses and neutral cells of every method, uncorrected and corrected."""
-    (preset, initialization), (before, between) = at, blanks
-    row = [Cell("W / L / N, and after Holm"), *[Cell("")] * before]
-    for name in methods:
-        here = (name, initialization)
+    row = [Entry("W / L / N, and after Holm"), *[Entry("")] * blanks_first]
+    for method in _compared_methods(results):
         found = results.comparisons(preset).items()
-        every = [one for place, one in found if (place.method, place.initialization) == here]
+        every = [one for at, one in found if (at.method, at.initialization) == (method, initialization)]
         plain, strict = tally([one.verdict for one in every]), tally([one.verdict_holm for one in every])
-        row += [*[Cell("")] * between, Cell(plain), Cell(strict)]
+        row += [*[Entry("")] * blanks_between, Entry(plain), Entry(strict)]
     return tuple(row)
+
+
+def _compared_methods(results: Results) -> list[str]:
+    return [name for name in results.experiment.methods if name != BASELINE]

@@ -1,6 +1,9 @@
-"""A problem: a box, a hidden utility on it, and what is known about its maximum and its origin."""
+"""A problem: a box, a hidden utility on it, and what is known about its maximum and its origin.
 
-from collections.abc import Callable
+Where a design has several outcomes, `piecewise_linear` makes one utility of them.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -111,3 +114,9 @@ def _as_tensor(value: Any, name: str) -> Tensor:
         return torch.as_tensor(value, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidTypeError(f"`{name}` must be an array of numbers, but got {value!r}: {error}.") from error
+
+
+def piecewise_linear(Y: Tensor, steep: Sequence[float], flat: Sequence[float], knees: Sequence[float]) -> Tensor:
+    """A sum over outcomes (…, k) of lines that are steep below their knee and flat above it, continuous there."""
+    b, c, t = Y.new_tensor(steep), Y.new_tensor(flat), Y.new_tensor(knees)
+    return (c * Y + (b - c) * (Y - t).clamp(max=0.0)).sum(-1)

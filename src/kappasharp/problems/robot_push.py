@@ -60,15 +60,17 @@ class World:
         self.table = self.world.CreateStaticBody(position=(0.0, 0.0))
         box, disc = engine.b2PolygonShape(box=(0.5, 0.5)), engine.b2CircleShape(radius=1.0, pos=(0.0, 0.0))
         self.objects = [
-            self._body(shape, start, 0.0, (0.05, 0.01), 5.0) for shape, start in zip((box, disc), STARTS, strict=True)
+            self._body(shape, start, 0.0, density=0.05, friction=0.01, grip=5.0)
+            for shape, start in zip((box, disc), STARTS, strict=True)
         ]
         palm = engine.b2PolygonShape(box=(1.0, 0.3))
-        self.hands = [self._body(palm, (hand[0], hand[1]), hand[5], (0.1, 0.1), 2.0) for hand in hands]
+        self.hands = [
+            self._body(palm, (hand[0], hand[1]), hand[5], density=0.1, friction=0.1, grip=2.0) for hand in hands
+        ]
 
     def _body(
-        self, shape: Any, position: tuple[float, float], angle: float, matter: tuple[float, float], grip: float
+        self, shape: Any, position: tuple[float, float], angle: float, *, density: float, friction: float, grip: float
     ) -> Any:
-        density, friction = matter
         fixture = self.engine.b2FixtureDef(shape=shape, density=density, friction=friction)
         body = self.world.CreateDynamicBody(position=position, angle=angle, fixtures=fixture)
         self.world.CreateFrictionJoint(bodyA=self.table, bodyB=body, maxForce=grip, maxTorque=2.0)

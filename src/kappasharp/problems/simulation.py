@@ -1,11 +1,8 @@
 """Simulators beside the analytic problems: their points shared out among processes."""
 
-import multiprocessing
 import os
-import signal
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache, partial
 
@@ -13,6 +10,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.errors import InvalidValueError
+from kappasharp.processes import Pool
 
 # How many processes share a simulator's points, unless the caller says otherwise: one, because an engine above may
 # already use every core.
@@ -22,15 +20,8 @@ Simulator = Callable[[Sequence[float]], float]
 
 
 @cache
-def _pool(workers: int) -> ProcessPoolExecutor:
-    # Spawned, not forked: the parent may hold threads and a GPU.
-    spawned = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=spawned, initializer=_prepare_worker)
-
-
-def _prepare_worker() -> None:
-    # Ctrl-C is the parent's business.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _pool(workers: int) -> Pool:
+    return Pool(workers)
 
 
 def workers_wanted() -> int:

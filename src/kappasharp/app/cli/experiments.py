@@ -12,9 +12,8 @@ import click
 
 from kappasharp.app.cli.output import in_words
 from kappasharp.lab import engines, execution
-from kappasharp.lab import memory as budgets
 from kappasharp.lab import report as reports
-from kappasharp.lab.jobs import Limit
+from kappasharp.lab.execution import Limit
 
 # A GPU is not busy with fewer.
 GPU_BATCH = 4096
@@ -44,7 +43,7 @@ def run(experiment: Path, out: Path, engine: str, workers: int | None, device: s
     try:
         bar = click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr)
         with _stoppable(), bar, in_words():
-            for step in execution.conduct(todo, chosen, limit):
+            for step in execution.run_missing(todo, chosen, limit):
                 finished += step.runs
                 failed += [step] if step.error else []
                 bar.label = f"{finished / (time.monotonic() - begin):.1f} runs/s"
@@ -67,10 +66,10 @@ def _stoppable() -> Iterator[None]:
 
 def _limit(device: str, batch: int | None, memory: str | None) -> Limit:
     runs = batch or (None if device == "cpu" else GPU_BATCH)
-    return Limit(runs, None if memory is None else budgets.read(memory))
+    return Limit(runs, None if memory is None else execution.read_memory(memory))
 
 
-def _conclude(todo: execution.Plan, finished: int, failed: list[execution.Progress]) -> None:
+def _conclude(todo: execution.Workload, finished: int, failed: list[execution.FinishedBlock]) -> None:
     for step in failed:
         block = step.block
         where = f"{block.problem}, {block.initialization}, {block.method}, {block.preset}"

@@ -1,21 +1,22 @@
-"""DTLZ2 with four outcomes, and two ways to prefer one outcome to another."""
+"""DTLZ2 with four outcomes and ZDT2 with two, all in conflict, and ways to prefer one outcome to another."""
 
 import math
 
 import torch
 from torch import Tensor
 
-from kappasharp.problems import utilities
-from kappasharp.problems.problem import Maximum, Problem, Provenance
+from kappasharp.problems.problem import Maximum, Problem, Provenance, piecewise_linear
 
 OUTCOMES = 4
-# The outcomes at the centre of the box, for every dimension: where the person would like to be.
-WISH = (0.25 * math.sqrt(2.0), 0.25 * math.sqrt(2.0), 0.5, 0.5 * math.sqrt(2.0))
+# DTLZ2's outcomes at the centre of the box, for every dimension: where the person would like to be.
+DTLZ2_WISH = (0.25 * math.sqrt(2.0), 0.25 * math.sqrt(2.0), 0.5, 0.5 * math.sqrt(2.0))
 STEEP, FLAT, KNEES = (4.0, 3.0, 2.0, 1.0), (0.4, 0.3, 0.2, 0.1), (1.0, 1.0, 1.0, 1.0)
+# This wish lies on the front y₂ = 1 − y₁² of ZDT2.
+ZDT2_WISH, ZDT2_WEIGHTS = (0.6, 0.64), (4.0, 0.5)
 
 
-def outcomes(X: Tensor) -> Tensor:
-    """The four outcomes (n, 4): a point of the unit sphere's positive part, pushed outwards by the distance g."""
+def dtlz2_outcomes(X: Tensor) -> Tensor:
+    """DTLZ2's outcomes (n, 4): a point of the unit sphere's positive part, pushed outwards by the distance g."""
     angles = 0.5 * math.pi * X[..., : OUTCOMES - 1]
     g = (X[..., OUTCOMES - 1 :] - 0.5).square().sum(-1)
     cos, sin = angles.cos(), angles.sin()
@@ -28,14 +29,26 @@ def outcomes(X: Tensor) -> Tensor:
     return (1.0 + g).unsqueeze(-1) * torch.stack(f, -1)
 
 
-def nearness(X: Tensor) -> Tensor:
+def dtlz2_nearness(X: Tensor) -> Tensor:
     """Minus the sum of the outcomes' distances from the wish."""
-    return -(outcomes(X) - X.new_tensor(WISH)).abs().sum(-1)
+    return -(dtlz2_outcomes(X) - X.new_tensor(DTLZ2_WISH)).abs().sum(-1)
 
 
-def piecewise(X: Tensor) -> Tensor:
+def dtlz2_piecewise(X: Tensor) -> Tensor:
     """The piecewise-linear utility, with the outcomes maximised as they are."""
-    return utilities.piecewise_linear(outcomes(X), STEEP, FLAT, KNEES)
+    return piecewise_linear(dtlz2_outcomes(X), STEEP, FLAT, KNEES)
+
+
+def zdt2_outcomes(X: Tensor) -> Tensor:
+    """ZDT2's outcomes (n, 2), to be small."""
+    first = X[..., 0]
+    g = 1.0 + 9.0 * X[..., 1:].mean(-1)
+    return torch.stack([first, g - first.square() / g], -1)
+
+
+def zdt2_nearness(X: Tensor) -> Tensor:
+    """Minus a weighted square distance of the outcomes from the wish: a concave utility."""
+    return -((zdt2_outcomes(X) - X.new_tensor(ZDT2_WISH)).square() * X.new_tensor(ZDT2_WEIGHTS)).sum(-1)
 
 
 def _near(d: int) -> Problem:
@@ -43,7 +56,7 @@ def _near(d: int) -> Problem:
         name=f"dtlz2-{d}d",
         low=(0.0,) * d,
         high=(1.0,) * d,
-        evaluate=nearness,
+        evaluate=dtlz2_nearness,
         maximum=Maximum(0.0, (0.5,) * d, proven=True, source="minus a distance, zero at the centre of the box"),
         provenance=Provenance.RECONSTRUCTED,
         formula=(
@@ -63,7 +76,7 @@ def _piecewise(best: float, angles: tuple[float, ...], d: int) -> Problem:
         name=f"dtlz2-{d}d-piecewise",
         low=(0.0,) * d,
         high=(1.0,) * d,
-        evaluate=piecewise,
+        evaluate=dtlz2_piecewise,
         maximum=Maximum(best, angles + corner, proven=False, source="multi-start search"),
         provenance=Provenance.SOURCED,
         formula="outcomes y as in dtlz2; Σₖ: slope (4, 3, 2, 1) where yₖ < 1, (0.4, 0.3, 0.2, 0.1) above",
@@ -75,3 +88,16 @@ DTLZ2_8D, DTLZ2_16D, DTLZ2_20D = (_near(d) for d in (8, 16, 20))
 DTLZ2_8D_PIECEWISE = _piecewise(1.175, (0.29319777734712804, 0.33049868107713065, 0.4096655263180422), 8)
 DTLZ2_16D_PIECEWISE = _piecewise(2.3244381313, (0.1512106736753693, 0.24223788240110017, 0.4096655291706297), 16)
 DTLZ2_20D_PIECEWISE = _piecewise(2.8754504139, (0.12200639364022878, 0.24223788363022739, 0.40966552954078084), 20)
+
+ZDT2_20D = Problem(
+    name="zdt2-20d",
+    low=(0.0,) * 20,
+    high=(1.0,) * 20,
+    evaluate=zdt2_nearness,
+    maximum=Maximum(
+        0.0, (0.6, *(0.0,) * 19), proven=True, source="minus a distance, zero where both outcomes are the wish"
+    ),
+    provenance=Provenance.RECONSTRUCTED,
+    formula="g = 1 + 9 mean(x₂ … x₂₀); y = (x₁, g − x₁²/g); −4 (y₁ − 0.6)² − ½ (y₂ − 0.64)²",
+    origin="outcomes: Zitzler, Deb and Thiele (2000), as in BoTorch; the wish and its weights were chosen here",
+)
