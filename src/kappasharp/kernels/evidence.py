@@ -40,7 +40,7 @@ class EvidenceConstants(NamedTuple):
     max_rounds: int
 
 
-class FoundMinima(NamedTuple):
+class Found(NamedTuple):
     """Where each row ended, and its work: rounds of descent, Newton steps."""
 
     x: Tensor
@@ -59,7 +59,7 @@ def refusal(rows: Rows, constants: EvidenceConstants, other: str | None) -> str 
 
 def minimize(
     rows: Rows, box: tuple[Tensor, Tensor], constants: EvidenceConstants, execute: Execute = launch.execute
-) -> FoundMinima:
+) -> Found:
     """The minimum of every row's negative log posterior in a box (d + 1) that all rows share."""
     count, m = rows.z.shape
     x = torch.empty_like(rows.theta, memory_format=torch.contiguous_format)
@@ -85,7 +85,7 @@ def minimize(
         )
     )  # fmt: skip
     converged, rounds, steps = ended.long().unbind(-1)
-    return FoundMinima(x, value, gradient, converged == 1, rounds, steps)
+    return Found(x, value, gradient, converged == 1, rounds, steps)
 
 
 def _threads(m: int) -> int:
