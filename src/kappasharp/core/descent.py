@@ -20,7 +20,7 @@ from kappasharp.batches import apply, take
 
 SUFFICIENT = 1e-4
 SHORTEST_STEP = 1e-10
-# After so many updates H's promises are believed.
+# After this many updates H's promises are believed.
 LEARNT = 2
 # Rows are dropped once this share of the batch has finished: dropping copies the data, so not after each one.
 DROP_SHARE = 0.2

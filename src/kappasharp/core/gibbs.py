@@ -35,7 +35,7 @@ LARGEST_R_HAT = 1.05
 WANDER = 0.3
 # Half the distance of two neighbouring uniform numbers: stands for 0, whose quantile is infinite.
 SMALLEST = 2.0**-54
-# Beyond so many deviations Φ nears its underflow, and the quantile is found in logarithms, by a fixed-point iteration
+# Beyond this many deviations Φ nears its underflow, and the quantile is found in logarithms, by a fixed-point iteration
 # that contracts by TAIL⁻² a round.
 TAIL, TAIL_ROUNDS = 25.0, 5
 # Coordinates whose conditional means come out of one matrix product.
@@ -44,7 +44,7 @@ BLOCK = 16
 
 @dataclass(frozen=True)
 class Plan:
-    """How long the chains are; one whose run's chains disagree goes on for twice as long, so many times."""
+    """How long the chains are; where a run's chains disagree they go on for twice as long, at most `doublings` times."""
 
     chains: int = 32
     burn_in: int = 40
@@ -235,7 +235,7 @@ def _beyond(low: AnyFloat, w: AnyFloat) -> AnyFloat:
 
 
 def _collect(A: Tensor, target: _Target, y: Tensor, generators: list[torch.Generator], sweeps: int) -> GibbsFit:
-    """The moments of so many further sweeps; y goes on in place."""
+    """The moments of further sweeps; y goes on in place."""
     runs, m, chains = y.shape
     slope, outer = torch.zeros_like(target.low), torch.zeros_like(A)
     watched, square = (y.new_zeros(runs, 2, 2 * m, chains) for _ in range(2))

@@ -18,7 +18,7 @@ from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.methods.method import PAIR, Acquisition, Inference, Method, Preset, Query
 
 POINT_DIMS = 2
-# A person can look at so many designs at once.
+# More designs than this a person cannot look at side by side.
 MOST_DESIGNS = 12
 
 
