@@ -74,9 +74,8 @@ def fit(
     # A search in stages ends in single precision: the evidence that is reported does not.
     exact = known.value + model.priors.log_density(hyper.theta)
     hyper = hyper._replace(value=torch.where(hyper.searched_on < pairs.shape[-2], exact, hyper.value))
-    return Fit(
-        X, known.C, ties, hyper, K, known.map, Posterior(model.family, X, hyper.theta, known.map.beta, known.root)
-    )
+    fitted = Posterior(model.family, X, hyper.theta, known.map.beta, known.root)
+    return Fit(X, known.C, ties, hyper, K, known.map, fitted)
 
 
 def weights(model: Model, found: MapFit, ties: Tensor | None) -> Tensor:
