@@ -6,15 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from kappasharp.app.cli.output import in_words
 from kappasharp.lab import engines, execution
-from kappasharp.lab import memory as budgets
-from kappasharp.lab import report as reports
 from kappasharp.lab.jobs import Limit
+from kappasharp.lab.memory import read as read_bytes
+from kappasharp.lab.report import write
 
 # A GPU is not busy with fewer.
 GPU_BATCH = 4096
@@ -30,11 +29,20 @@ GPU_BATCH = 4096
     "--batch", type=click.IntRange(1), help="Most runs in lockstep; by default a block's on cpu, 4096 on cuda."
 )
 @click.option("--memory", help="Most memory of one worker, as 4GB: cuts batches that would need more.")
-def run(experiment: Path, out: Path, engine: str, workers: int | None, device: str, **most: Any) -> None:
+def run(
+    experiment: Path,
+    out: Path,
+    engine: str,
+    workers: int | None,
+    device: str,
+    *,
+    batch: int | None,
+    memory: str | None,
+) -> None:
     """Run what is missing of an EXPERIMENT (a TOML file). Stop it at any time; run it again to go on."""
     with in_words():
         chosen = engines.engine(engine, device, workers)
-        limit = _limit(device, **most)
+        limit = _limit(device, batch, memory)
         todo = execution.plan(experiment, out)
     total = todo.n_runs
     for path in todo.store.broken:
@@ -67,7 +75,7 @@ def _stoppable() -> Iterator[None]:
 
 def _limit(device: str, batch: int | None, memory: str | None) -> Limit:
     runs = batch or (None if device == "cpu" else GPU_BATCH)
-    return Limit(runs, None if memory is None else budgets.read(memory))
+    return Limit(runs, None if memory is None else read_bytes(memory))
 
 
 def _conclude(todo: execution.Plan, finished: int, failed: list[execution.Progress]) -> None:
@@ -91,6 +99,6 @@ def _conclude(todo: execution.Plan, finished: int, failed: list[execution.Progre
 def report(folder: Path, out: Path | None) -> None:
     """Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."""
     with in_words():
-        written = reports.write(folder, out)
+        written = write(folder, out)
     for path in written:
         click.echo(path)

@@ -6,8 +6,8 @@ from typing import Any
 
 from starlette.requests import Request
 
-from kappasharp.app.web.service import Place
-from kappasharp.app.web.session import Desk, off_loop
+from kappasharp.app.web.service import Service
+from kappasharp.app.web.session import Session, off_loop
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import events
 
@@ -60,15 +60,15 @@ def seconds_in(data: dict[str, Any]) -> float | None:
 
 
 def voter_in(request: Request, given: Any) -> str:
-    """Who asks: noted on the request, for the answer to a stale one names that voter's pair."""
+    """Who asks: noted on the request, because the answer to a stale one names that voter's pair."""
     request.state.voter = events.voter(given)
     return str(request.state.voter)
 
 
-async def desk_of(request: Request) -> Desk:
-    """The study that a request is about."""
-    place: Place = request.app.state.place
+async def session_of(request: Request) -> Session:
+    """The session of the study that a request is about."""
+    service: Service = request.app.state.service
     uid = request.path_params["study"]
     if not re.fullmatch(r"[0-9a-f]{32}", uid):
         raise UnknownNameError("There is no such study here.")
-    return await off_loop(place.desk, uid)
+    return await off_loop(service.session, uid)
