@@ -35,7 +35,8 @@ def context(browser):
 
     def make(**options):
         new = browser.new_context(**(WIDE | options))
-        new.set_default_timeout(60_000)
+        # Patient: on a busy machine the workers alone take a minute to start.
+        new.set_default_timeout(120_000)
         new.on(
             "request",
             lambda r: None if re.match(r"(http://127\.0\.0\.1:|data:|blob:)", r.url) else complaints.append(r.url),

@@ -121,9 +121,6 @@ def _path(places: Sequence[tuple[Number, Number]], kind: str, *, closed: bool = 
     return Mark("path", kind, {"d": f"M{steps}{'Z' if closed else ''}"})
 
 
-# Curves over the number of answers, or over time.
-
-
 class Curve(NamedTuple):
     """Points of a line, its label and its CSS class."""
 
@@ -188,9 +185,6 @@ def curves(
     return Chart(box.width, box.height, label, marks, [Words(one.label, f"key {one.kind}") for one in given])
 
 
-# What the model believes along one parameter at a time.
-
-
 def slices(found: Sequence[Slice], space: Space) -> list[Chart]:
     """Better or worse along each parameter, on one scale for all, so that they compare."""
     low = min(0.0, *(value for one in found for value in one.low))
@@ -252,9 +246,6 @@ def _is(value: Value, other: Value) -> bool:
 
 def _short(value: Value) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-# The comparison graph.
 
 
 class Node(NamedTuple):

@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 
 from kappasharp.app.cli.output import in_words
-from kappasharp.lab import engines, execution
+from kappasharp.lab import engines, execution, memory
 from kappasharp.lab.jobs import Limit
-from kappasharp.lab.memory import read as read_bytes
 from kappasharp.lab.report import write
 
 # A GPU is not busy with fewer.
@@ -28,7 +27,7 @@ GPU_BATCH = 4096
 @click.option(
     "--batch", type=click.IntRange(1), help="Most runs in lockstep; by default a block's on cpu, 4096 on cuda."
 )
-@click.option("--memory", help="Most memory of one worker, as 4GB: cuts batches that would need more.")
+@click.option("--memory", "size", help="Most memory of one worker, as 4GB: cuts batches that would need more.")
 def run(
     experiment: Path,
     out: Path,
@@ -37,12 +36,12 @@ def run(
     device: str,
     *,
     batch: int | None,
-    memory: str | None,
+    size: str | None,
 ) -> None:
     """Run what is missing of an EXPERIMENT (a TOML file). Stop it at any time; run it again to go on."""
     with in_words():
         chosen = engines.engine(engine, device, workers)
-        limit = _limit(device, batch, memory)
+        limit = _limit(device, batch, size)
         todo = execution.plan(experiment, out)
     total = todo.n_runs
     for path in todo.store.broken:
@@ -73,9 +72,9 @@ def _stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _limit(device: str, batch: int | None, memory: str | None) -> Limit:
-    runs = batch or (None if device == "cpu" else GPU_BATCH)
-    return Limit(runs, None if memory is None else read_bytes(memory))
+def _limit(device: str, runs: int | None, size: str | None) -> Limit:
+    most = runs or (None if device == "cpu" else GPU_BATCH)
+    return Limit(most, None if size is None else memory.read(size))
 
 
 def _conclude(todo: execution.Plan, finished: int, failed: list[execution.Progress]) -> None:

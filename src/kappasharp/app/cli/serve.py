@@ -28,7 +28,7 @@ NEXT_PORTS = 20
 IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
 
 
-class Example(NamedTuple):
+class ExampleStudy(NamedTuple):
     """A ready study with pictures, so that a newcomer compares within seconds."""
 
     study_name: str
@@ -37,9 +37,9 @@ class Example(NamedTuple):
 
 
 EXAMPLES = {
-    "pid": Example("PID controller", pid.SPACE, "kappasharp.app.examples.pid:render"),
-    "filter": Example("Photo filter", image_filter.SPACE, "kappasharp.app.examples.image_filter:render"),
-    "cabin": Example("Wooden cabin", cabin.SPACE, "kappasharp.app.examples.cabin:render"),
+    "pid": ExampleStudy("PID controller", pid.SPACE, "kappasharp.app.examples.pid:render"),
+    "filter": ExampleStudy("Photo filter", image_filter.SPACE, "kappasharp.app.examples.image_filter:render"),
+    "cabin": ExampleStudy("Wooden cabin", cabin.SPACE, "kappasharp.app.examples.cabin:render"),
 }
 
 

@@ -27,7 +27,7 @@ async function written(text) {
 /** @param {string} text */
 function copiedBySelection(text) {
   const before = document.activeElement;
-  const area = el("textarea", { class: "unseen", readonly: true, "aria-hidden": "true", tabindex: "-1" }, text);
+  const area = el("textarea", { class: "off-screen", readonly: true, "aria-hidden": "true", tabindex: "-1" }, text);
   document.body.append(area);
   area.select();
   const done = document.execCommand("copy");
