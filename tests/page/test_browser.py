@@ -261,7 +261,10 @@ def test_best_copies_and_challenges(context, server):
 
 
 def test_the_model_view_switches_the_correction(context, server):
-    page = opened(context, server, "model", "#model")
+    page = opened(context, server, "model")
+    for _ in range(4):
+        turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    page.goto(f"{page.url.split('#')[0]}#model")
     page.get_by_role("img", name=re.compile("Comparison graph without")).wait_for()
     page.get_by_role("button", name="With correction", exact=True).click()
     page.get_by_role("img", name=re.compile("Comparison graph with the")).wait_for()

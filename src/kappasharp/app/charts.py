@@ -113,7 +113,7 @@ def _circle(x: Number, y: Number, r: Number, kind: str, title: str = "") -> Mark
 
 
 def _text(x: Number, y: Number, words: str, anchor: str = "middle", title: str = "") -> Mark:
-    return Mark("text", "axis", {"x": x, "y": y, "text-anchor": anchor}, words, title)
+    return Mark("text", "axis", {"x": round(x, 1), "y": round(y, 1), "text-anchor": anchor}, words, title)
 
 
 def _path(places: Sequence[tuple[Number, Number]], kind: str, *, closed: bool = False) -> Mark:
@@ -170,8 +170,10 @@ def curves(
     box = Box(560, 220, min(xs), max(xs), up.low, up.high)
     floor, right = box.height - box.bottom, box.width - box.right
     marks = [
-        Mark("rect", "shaded", {"x": box.x(x) - 4, "y": box.top, "width": 8, "height": floor - box.top}, title=title)
-        for x, title in (shaded or {}).items()
+        Mark(
+            "rect", "shaded", {"x": round(at - 4, 1), "y": box.top, "width": 8, "height": floor - box.top}, title=title
+        )
+        for at, title in ((box.x(x), title) for x, title in (shaded or {}).items())
     ]
     for value, name in up.levels:
         marks += [_line(box.left, box.y(value), right, box.y(value), "grid")]
@@ -292,7 +294,7 @@ def graph(nodes: Sequence[Node], edges: Sequence[Edge], *, label: str) -> Chart:
         if node.best or len(nodes) <= MOST_NUMBERS:
             # Lines come to a loser mostly from above: its number stands below it.
             gap = size[node.option] + 12 if node.option in losers else -size[node.option] - 5
-            marks.append(_text(x, round(y + gap, 1), str(node.option), title=title))
+            marks.append(_text(x, y + gap, str(node.option), title=title))
     return Chart(box.width, box.height, label, marks, [])
 
 

@@ -9,8 +9,12 @@ import { button, el } from "./elements.js";
  * @param {string} text
  */
 export async function copy(page, text) {
-  if ((await written(text)) || copiedBySelection(text)) page.say("Copied.", "good");
-  else showSelected(text);
+  if ((await written(text)) || copiedBySelection(text)) {
+    page.say("Copied.", "good");
+    return;
+  }
+  page.say("");
+  showSelected(text);
 }
 
 /** @param {string} text */
