@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kappasharp.app.examples.registry import EXAMPLES
+from kappasharp.app.cli.serve import EXAMPLES
 from kappasharp.study.studies import create_study, storage_of
 from tests.page.chromium import launched, serving, settle, turn
 

@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from kappasharp.app.cli.serve import EXAMPLES  # noqa: E402
 from kappasharp.app.examples import pid  # noqa: E402
-from kappasharp.app.examples.registry import EXAMPLES  # noqa: E402
 from kappasharp.study.studies import create_study, storage_of  # noqa: E402
 from tests.page.chromium import launched, serving, settle  # noqa: E402
 

@@ -7,7 +7,8 @@ from click.testing import CliRunner
 
 import kappasharp as ks
 from kappasharp.app.cli import demo
-from kappasharp.app.cli.main import main, plot
+from kappasharp.app.cli.demo import plot
+from kappasharp.app.cli.main import main
 
 
 def test_the_demo_tunes_and_reports(tmp_path):

@@ -1,5 +1,7 @@
 """The HTML report: self-contained, safe with hostile names, and its pictures hold what the study holds."""
 
+import json
+import math
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -98,61 +100,92 @@ def test_every_answer_has_a_row(mixed, text):
     assert re.findall(r"<td>(a|b|tie|skip)</td></tr>", rows) == given
 
 
+def along(text, name):
+    """The slice of that parameter."""
+    return next(one for label, one in pictures(text).items() if label.startswith(f"Utility along {name}, from"))
+
+
 def test_a_slice_for_each_tuned_parameter(mixed, text):
-    found = pictures(text)
-    assert [label for label in found if label.startswith("Utility")] == [
-        f"Utility along {n}" for n in ("kp", "ki", "n", "mode")
-    ]
+    labels = [label for label in pictures(text) if label.startswith("Utility")]
+    assert [label.split(",")[0] for label in labels] == [f"Utility along {n}" for n in ("kp", "ki", "n", "mode")]
     best = mixed.best.params
     for name, ends in (("kp", ["0.2", "3"]), ("ki", ["0.001", "2"]), ("n", ["1", "4"])):
-        picture = found[f"Utility along {name}"]
-        assert [len(marked(picture, kind)) for kind in ("band", "first", "here")] == [1, 1, 1]
+        picture = along(text, name)
+        assert [len(marked(picture, kind)) for kind in ("band", "first", "ring")] == [1, 1, 1]
         assert [one.text for one in marked(picture, "axis")] == ends
         count = 4 if name == "n" else 41
-        assert len(marked(picture, "band")[0].get("points").split()) == 2 * count
+        assert marked(picture, "band")[0].get("d").count("L") == 2 * count - 1
         assert marked(picture, "first")[0].get("d").count("L") == count - 1
-    choices = found["Utility along mode"]
-    assert [len(marked(choices, kind)) for kind in ("whisker", "here", "dot")] == [3, 1, 2]
-    assert [one.text for one in marked(choices, "axis")] == ["a", "b", "c"]
-    here = [one.get("cx") for one in marked(choices, "here")]
-    assert here == [one.get("x") for one in marked(choices, "axis") if one.text == best["mode"]]
+    choices = along(text, "mode")
+    assert [len(marked(choices, kind)) for kind in ("whisker", "ring", "end")] == [3, 1, 2]
+    assert [written(one) for one in marked(choices, "axis")] == ["a", "b", "c"]
+    here = [one.get("cx") for one in marked(choices, "ring")]
+    assert here == [one.get("x") for one in marked(choices, "axis") if written(one) == best["mode"]]
 
 
-def test_the_ring_is_where_the_best_design_is(mixed, text):
-    picture, best = pictures(text)["Utility along kp"], mixed.best.params["kp"]
-    across = charts.Box(300, 170, 0.2, 3.0, 0, 1, left=14.0)
-    step = across.x(0.2 + 2.8 / 40) - across.x(0.2)
-    assert abs(float(marked(picture, "here")[0].get("cx")) - across.x(best)) <= step / 2 + 0.1
+def written(element):
+    """The words of an element, without the title that only the pointer brings up."""
+    return "".join(element.itertext()).removeprefix(element.findtext("title") or "")
+
+
+def test_the_ring_is_where_the_best_design_is_on_a_logarithmic_axis_too(mixed, text):
+    for name, low, high, of in (("kp", 0.2, 3.0, float), ("ki", 1e-3, 2.0, math.log)):
+        across = charts.Box(280, 150, of(low), of(high), 0, 1, left=12, right=12)
+        step = (across.x(of(high)) - across.x(of(low))) / 40
+        ring = float(marked(along(text, name), "ring")[0].get("cx"))
+        # The nearest value, which on a logarithmic axis may be a step away.
+        assert abs(ring - across.x(of(mixed.best.params[name]))) <= step + 0.1
+
+
+def test_all_slices_have_one_scale(text):
+    """The line of the best design's own utility is at one height in all."""
+    heights = {marked(along(text, name), "grid")[0].get("y1") for name in ("kp", "ki", "n", "mode")}
+    assert len(heights) == 1
 
 
 def test_the_graph_holds_every_design_and_every_answer(mixed, text):
-    picture = pictures(text)["The comparison graph: designs by age and utility, a line for every answer"]
+    picture = graph_in(text)
     counted = mixed.history.counted()
     designs = {number for one in counted for number in one.options}
-    assert len(picture.findall("circle")) == len(designs) and len(marked(picture, "here")) == 1
-    assert len(marked(picture, "answer")) == len(counted) == 7
-    assert len(marked(picture, "tie")) == 2
-    titles = [one.findtext("title") for one in picture.findall("circle")]
-    assert [int(re.match(r"option (\d+),", one)[1]) for one in titles] == sorted(designs)
-    best = marked(picture, "here")[0].findtext("title")
-    assert best.startswith(f"option {mixed.best.option},")
+    nodes = marked(picture, "node")
+    assert len(nodes) == len(designs) and len(marked(picture, "best")) == 1
+    assert len(marked(picture, "edge")) == len(counted) == 7
+    assert len(marked(picture, "tie")) == 2 and len(marked(picture, "arrow")) == 5
+    titles = [one.findtext("title") for one in nodes]
+    assert sorted(int(re.match(r"Design (\d+),", one)[1]) for one in titles) == sorted(designs)
+    best = marked(picture, "best")[0].findtext("title")
+    assert best.startswith(f"Design {mixed.best.option},") and best.endswith("the best")
     groups = len(mixed.diagnostics().groups)
-    coloured = {one.get("class") for one in picture.findall("circle")} - {"here"}
-    assert f"{groups} groups, told by colours;" in text and len(coloured) in (groups, groups - 1)
+    coloured = {one.get("class").split()[1] for one in nodes}
+    assert f"{groups} groups, told by colours;" in text and len(coloured) == groups
+
+
+def graph_in(text):
+    return next(one for label, one in pictures(text).items() if label.startswith("The comparison graph"))
+
+
+def test_an_arrow_points_to_the_loser():
+    chart = charts.graph(
+        [charts.Node(0, 1.0, 0, True), charts.Node(1, 0.0, 0, False)], [charts.Edge(0, 1, False)], label=""
+    )
+    (arrow,) = [one for one in chart.marks if one.kind == "arrow"]
+    _, (x, y), _ = [[float(v) for v in one.split(",")] for one in re.findall(r"[\d.]+,[\d.]+", arrow.at["d"])]
+    loser = chart.marks[-2].at
+    assert math.hypot(x - loser["cx"], y - loser["cy"]) == pytest.approx(loser["r"], abs=0.1)
 
 
 def test_certainty_over_time_ends_where_the_study_stands(mixed, text):
-    moments = report.past(mixed)
-    assert [one.answers for one in moments] == [1, 2, 3, 4, 5, 6, 7]
+    found = report.past(mixed)
+    assert [one.answers for one in found] == [1, 2, 3, 4, 5, 6, 7]
     best = mixed.best
-    assert moments[-1].preferred == pytest.approx(best.beats_random, abs=1e-12)
-    assert moments[-1].room == pytest.approx(best.room_left, abs=1e-12)
+    assert found[-1].preferred == pytest.approx(best.beats_random, abs=1e-12)
+    assert found[-1].room == pytest.approx(best.room_left, abs=1e-12)
     picture = pictures(text)["Certainty over the number of answers"]
     for kind, share in (("first", best.beats_random), ("second", best.room_left)):
         (line,) = [one for one in marked(picture, kind) if one.tag == "path"]
         (end,) = [one for one in marked(picture, kind) if one.tag == "circle"]
         assert line.get("d").count("L") == 6
-        assert float(end.get("cy")) == pytest.approx(charts.Box(640, 240, 0, 7, 0, 1).y(share), abs=0.1)
+        assert float(end.get("cy")) == pytest.approx(charts.Box(560, 220, 1, 7, 0, 1).y(share), abs=0.1)
 
 
 def test_what_was_undone_or_amended_counts_as_it_reads_now():
@@ -160,8 +193,8 @@ def test_what_was_undone_or_amended_counts_as_it_reads_now():
     study.undo()
     study.tell(study.ask(), "b")
     study.amend(next(iter(study.history.comparisons)), "b")
-    moments = report.past(study)
-    assert moments[-1].answers == 3 and moments[-1].preferred == pytest.approx(study.best.beats_random, abs=1e-12)
+    found = report.past(study)
+    assert found[-1].answers == 3 and found[-1].preferred == pytest.approx(study.best.beats_random, abs=1e-12)
     assert "b (amended)" in report.html(study)
 
 
@@ -170,8 +203,7 @@ def test_a_long_past_is_thinned(monkeypatch):
     study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://")
     for i in range(10):
         study.add_comparison({"x": 0.01 + 0.08 * i}, {"x": 0.02 + 0.08 * i})
-    moments = report.past(study)
-    assert [one.answers for one in moments] == [1, 4, 7, 10]
+    assert [one.answers for one in report.past(study)] == [1, 4, 7, 10]
     assert "colours (which come again after 8)" in report.html(study)
 
 
@@ -183,7 +215,7 @@ def test_hostile_names_stay_text():
     assert "script" not in page.tags and "<script" not in text
     assert page.text.count(EVIL) >= 5 and EVIL in page.cells
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
-    assert f"Utility along {EVIL}" in pictures(text)
+    assert along(text, EVIL) is not None
 
 
 def test_one_answer_is_enough():
@@ -198,24 +230,23 @@ def test_one_answer_is_enough():
 def test_ties_and_skips(words):
     text = report.html(study_of({"x": (0.0, 1.0), "y": (0.0, 1.0)}, words))
     Page(text)
-    graph = next(one for label, one in pictures(text).items() if label.startswith("The comparison graph"))
-    assert len(marked(graph, "answer")) == sum(word != "skip" for word in words)
+    graph = graph_in(text)
+    assert len(marked(graph, "edge")) == sum(word != "skip" for word in words)
     assert len(marked(graph, "tie")) == words.count("tie")
 
 
 def test_choices_only():
     text = report.html(study_of({"flag": [True, False], "size": [10, 1, 5]}, ["a", "b", "a", "a"]))
     Page(text)
-    found = pictures(text)
     for name, labels in (("flag", ["True", "False"]), ("size", ["10", "1", "5"])):
-        picture = found[f"Utility along {name}"]
-        assert [one.text for one in marked(picture, "axis")] == labels
+        picture = along(text, name)
+        assert [written(one) for one in marked(picture, "axis")] == labels
         assert len(marked(picture, "whisker")) == len(labels) and not marked(picture, "band")
 
 
 def test_a_choice_of_true_and_one_has_one_ring():
-    picture = pictures(report.html(study_of({"x": [True, 1, "one"]}, ["a"])))["Utility along x"]
-    assert len(marked(picture, "here")) == 1 and len(marked(picture, "dot")) == 2
+    picture = along(report.html(study_of({"x": [True, 1, "one"]}, ["a"])), "x")
+    assert len(marked(picture, "ring")) == 1 and len(marked(picture, "end")) == 2
 
 
 def test_a_study_without_answers_is_refused_in_words():
@@ -224,10 +255,35 @@ def test_a_study_without_answers_is_refused_in_words():
         report.html(study)
 
 
-def test_labels_keep_apart_and_fit():
-    assert charts._apart([100.0, 20.0, 101.0]) == [100.0, 20.0, 115.0]
-    assert charts._apart([50.0, 50.0]) == [50.0, 65.0]
+def test_names_of_choices_fit():
     assert charts.cut("abcdef", 4 * charts.LETTER) == "abc…" and charts.cut("abcd", 4 * charts.LETTER) == "abcd"
     many = [f"choice {i}" for i in range(30)]
-    picture = pictures(report.html(study_of({"x": many}, ["a"])))["Utility along x"]
+    picture = along(report.html(study_of({"x": many}, ["a"])), "x")
     assert len(marked(picture, "axis")) == 1 and len(marked(picture, "whisker")) == 30
+
+
+def test_the_page_gets_the_same_marks_as_the_report():
+    """One geometry: every number of the plain data stands in the SVG, and nothing else does."""
+    curve = charts.Curve("<b>", "first", [(1, 0.5), (2, 0.75)])
+    chart = charts.curves([curve], charts.shares(), label='"', across="answers", shaded={2: "acted"})
+    plain = json.loads(json.dumps(charts.plain(chart)))
+    picture = pictures(charts.html(chart))['"']
+    assert len(picture) == len(plain["marks"])
+    for element, mark in zip(picture, plain["marks"], strict=True):
+        at = {name: str(value) for name, value in mark["at"].items()}
+        assert (element.tag, element.attrib) == (mark["tag"], at | {"class": mark["kind"]})
+        assert (written(element), element.findtext("title") or "") == (mark["words"], mark["title"])
+    assert plain["caption"] == [{"words": "<b>", "kind": "key first"}] and "<b>" not in charts.html(chart)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "count", "found"),
+    [(0, 1, 5, [0, 0.2, 0.4, 0.6, 0.8, 1]), (1, 18, 6, [5, 10, 15]), (3, 3, 6, [3]), (-0.3, 7.1, 5, [0, 2, 4, 6])],
+)
+def test_ticks_are_round(low, high, count, found):
+    assert charts.ticks(low, high, count) == found
+
+
+def test_powers_of_ten_have_names():
+    assert [name for _, name in charts.powers([-1.0, 2.5]).levels] == ["10⁻¹", "10⁰", "10¹", "10²"]
+    assert [name for _, name in charts.powers([0.0, 1.0]).levels] == ["10⁰", "10⁰·⁵", "10¹"]

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from tests.app.shell import SOURCE, START
+
+ROOT = Path(__file__).parents[2]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -40,10 +43,10 @@ class Server:
 
     def __init__(self, folder, *words, port=0):
         self.folder = folder
-        script = Path(sys.executable).parent / "kappasharp"
-        command = [str(script), "serve", "--no-browser", "--port", str(port), *words]
+        command = [sys.executable, "-c", START, "serve", "--no-browser", "--port", str(port), *words]
         environment = os.environ | {"KAPPASHARP_STORAGE": "sqlite:///page.db", "OMP_NUM_THREADS": "1"}
-        environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+        # The tests' renderers, and the package that the tests themselves run on.
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), SOURCE])
         self.errors = (folder / "errors.txt").open("a")
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=folder, env=environment

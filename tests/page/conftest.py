@@ -2,16 +2,16 @@
 
 import pytest
 
-from tests.page.doubles import Browser, place
+from tests.page.doubles import Browser, service
 
 
 @pytest.fixture
 def opened():
-    """Makes clients: of a new place unless they are given one."""
+    """Makes clients: of a new service unless they are given one."""
     made = []
 
     def make(of=None, **more):
-        made.append(Browser(of or place(), **more))
+        made.append(Browser(of or service(), **more))
         return made[-1]
 
     yield make

@@ -1,4 +1,4 @@
-"""A page over studies in memory, for tests: real server, real safety, workers that are threads of this process."""
+"""A page over studies in memory, for tests: real server, real guard, workers that are threads of this process."""
 
 import asyncio
 import tempfile
@@ -7,8 +7,8 @@ from concurrent.futures import Future
 import httpx
 
 from kappasharp.app.web import server
-from kappasharp.app.web.service import Place
-from kappasharp.app.web.workers import Crew
+from kappasharp.app.web.service import Service
+from kappasharp.app.web.workers import Workers
 from kappasharp.study import studies
 from kappasharp.study.storage import Storage
 
@@ -18,8 +18,8 @@ WRITE = {"x-kappasharp": "1", "content-type": "application/json"}
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 
 
-class AtOnce(Crew):
-    """A crew whose jobs are done when they are submitted."""
+class AtOnce(Workers):
+    """Workers whose jobs are done when they are submitted."""
 
     is_warm = True
 
@@ -32,20 +32,20 @@ class AtOnce(Crew):
         return done
 
 
-def place(*, space=None, name="taste", renderer=None):
-    """A place over a database of its own, which goes when the client is closed."""
+def service(*, space=None, name="taste", renderer=None):
+    """A service over a database of its own, which goes when the client is closed."""
     folder = tempfile.TemporaryDirectory()
-    made = Place(Storage(f"sqlite:///{folder.name}/page.db"), renderer=renderer)
+    made = Service(Storage(f"sqlite:///{folder.name}/page.db"), renderer=renderer)
     made.folder = folder
-    made.thinkers, made.painters = AtOnce(1), AtOnce(1)
-    made.gallery.crew = made.painters
+    made.computing, made.drawing = AtOnce(1), AtOnce(1)
+    made.cards.workers = made.drawing
     study = studies.create_study(space or SPACE, storage=made.storage, study_name=name, load_if_exists=True)
     made.show(study, renderer)
     return made
 
 
 def events(of):
-    """How many events all studies of a place hold: what a request that was refused must not change."""
+    """How many events all studies of a service hold: what a request that was refused must not change."""
     return [(record.name, len(of.storage.read(record))) for record in of.storage.studies()]
 
 
@@ -53,7 +53,7 @@ class Browser:
     """A client of the page that speaks to it in process; it has the cookie unless it is told otherwise."""
 
     def __init__(self, of, *, hosts=("localhost", "127.0.0.1", "::1"), signed_in=True, raising=False):
-        self.place = of
+        self.service = of
         self.app = server.application(of, token=TOKEN, hosts=hosts)
         self.cookies = {f"kappasharp_{TOKEN[:6]}": TOKEN} if signed_in else {}
         self.study = of.current
@@ -85,7 +85,7 @@ class Browser:
 
     def close(self):
         self.run(self.client.aclose())
-        self.place.close()
+        self.service.close()
         self._runner.close()
-        self.place.storage.close()
-        self.place.folder.cleanup()
+        self.service.storage.close()
+        self.service.folder.cleanup()

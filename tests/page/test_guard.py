@@ -9,7 +9,7 @@ import pytest
 
 from kappasharp.app.web import guard
 from kappasharp.app.web.server import assets
-from tests.page.doubles import HOST, SPACE, TOKEN, WRITE, events, place
+from tests.page.doubles import HOST, SPACE, TOKEN, WRITE, events, service
 
 ENDS = [
     "pair",
@@ -51,10 +51,10 @@ def test_nothing_is_read_without_the_key(stranger, path):
 
 @pytest.mark.parametrize("path", POSTS)
 def test_nothing_is_written_without_the_key(stranger, path):
-    before = events(stranger.place)
+    before = events(stranger.service)
     answer = stranger.post(filled(stranger, path), {"voter": "me"})
     assert answer.status_code == 401 and leaks(answer, stranger) == []
-    assert events(stranger.place) == before
+    assert events(stranger.service) == before
 
 
 @pytest.mark.parametrize("wrong", ["", TOKEN[:-1], TOKEN.upper(), TOKEN + "0", "ü" * 48])
@@ -76,10 +76,10 @@ def test_the_link_gives_a_cookie_that_scripts_and_other_sites_cannot_use(strange
 
 @pytest.mark.parametrize("host", FOREIGN)
 def test_a_foreign_host_is_refused(browser, host):
-    before = events(browser.place)
+    before = events(browser.service)
     assert browser.get("/api/studies", headers={"host": host}).status_code == 400
     assert browser.post(browser.at("undo"), {"voter": "me"}, headers={"host": host}).status_code == 400
-    assert events(browser.place) == before
+    assert events(browser.service) == before
 
 
 @pytest.mark.parametrize("host", ["localhost:8642", "127.0.0.1", "[::1]:8642", "LOCALHOST"])
@@ -114,11 +114,11 @@ def test_listening_everywhere_takes_addresses_and_own_names_but_no_others(opened
 )
 def test_a_write_from_another_site_is_refused(browser, headers):
     pair = browser.pair()
-    before = events(browser.place)
+    before = events(browser.service)
     data = json.dumps({"pair": pair["number"], "answer": "a", "voter": "me"})
     answer = browser.request("POST", browser.at("answer"), content=data, headers=WRITE | headers)
     assert answer.status_code == 403
-    assert events(browser.place) == before
+    assert events(browser.service) == before
 
 
 def test_our_own_page_may_write(browser):
@@ -163,11 +163,11 @@ def _right_for(path, body):
 )
 def test_a_malformed_body_is_a_sentence_and_changes_nothing(browser, path, body):
     browser.pair()
-    before = events(browser.place)
+    before = events(browser.service)
     answer = browser.request("POST", filled(browser, path), content=body, headers=WRITE)
     assert 400 <= answer.status_code < 500, answer.text
     assert answer.json()["error"] and "Traceback" not in answer.text
-    assert events(browser.place) == before
+    assert events(browser.service) == before
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -181,7 +181,7 @@ def test_a_path_leads_nowhere_else(browser, path):
 def test_what_people_write_is_never_markup(opened):
     """Names of parameters, studies and voters come out as JSON alone."""
     script = "<script>alert(1)</script>"
-    browser = opened(place(space={script: (0.0, 1.0), "y": ["<img src=x onerror=alert(1)>", "b"]}, name=script))
+    browser = opened(service(space={script: (0.0, 1.0), "y": ["<img src=x onerror=alert(1)>", "b"]}, name=script))
     pair = browser.pair(voter=script)
     assert browser.answer(pair, "a", voter=script).status_code == 200
     for path in ("pair?voter=" + script, "history", "standing", "model", "best", "export/json"):
@@ -292,13 +292,13 @@ def one_request(chance, browser):
 
 
 def test_ten_thousand_fuzzed_requests_break_nothing_and_change_nothing(opened):
-    browser = opened(place(space=SPACE | {"z": ["p", "q"]}))
+    browser = opened(service(space=SPACE | {"z": ["p", "q"]}))
     for _ in range(3):
         browser.answer(browser.pair(), "a")
     browser.pair()
     chance = np.random.default_rng(6)
-    strangers = opened(browser.place, signed_in=False)
-    before = events(browser.place)
+    strangers = opened(browser.service, signed_in=False)
+    before = events(browser.service)
     asked = {}
 
     async def all_of_them():
@@ -313,6 +313,6 @@ def test_ten_thousand_fuzzed_requests_break_nothing_and_change_nothing(opened):
                 assert answer.status_code in (400, 401, 405) and leaks(answer, browser) == [], (given, answer.text)
 
     browser.run(all_of_them())
-    created = [name for name, _ in events(browser.place) if name not in dict(before)]
-    assert [row for row in events(browser.place) if row[0] not in created] == before
+    created = [name for name, _ in events(browser.service) if name not in dict(before)]
+    assert [row for row in events(browser.service) if row[0] not in created] == before
     assert sum(asked.values()) == 10_000 and {200, 400, 401, 403, 404} <= set(asked)

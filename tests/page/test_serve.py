@@ -17,13 +17,13 @@ from tests.page.chromium import Server
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Runs the command up to where it would serve; its result, and the place it would serve."""
+    """Runs the command up to where it would serve; its result, and the service it would run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KAPPASHARP_STORAGE", f"sqlite:///{tmp_path / 'page.db'}")
     served = []
 
     def note(server, sockets):
-        served.append(server.config.app.state.place)
+        served.append(server.config.app.state.service)
         for one in sockets:
             one.close()
 
@@ -32,35 +32,38 @@ def run(tmp_path, monkeypatch):
     def command(*words):
         served.clear()
         result = CliRunner().invoke(main, ["serve", "--no-browser", "--port", "0", *words])
-        for place in served:
-            place.storage.close()
+        for service in served:
+            service.storage.close()
         return result, (served[0] if served else None)
 
     return command
 
 
 def test_it_prints_the_link_alone_on_stdout(run):
-    result, place = run("--example", "pid")
+    result, service = run("--example", "pid")
     assert result.exit_code == 0 and result.stdout.startswith("http://127.0.0.1:") and "token=" in result.stdout
     assert len(result.stdout.splitlines()) == 1 and "voter=NAME" in result.stderr and "Warning" not in result.stderr
-    assert len(place.listed()) == 1 and place.listed()[0]["name"] == "PID controller"
+    assert len(service.listed()) == 1 and service.listed()[0]["name"] == "PID controller"
 
 
 def test_a_study_by_name_by_file_and_none(run, tmp_path):
     storage = f"sqlite:///{tmp_path / 'page.db'}"
     create_study({"x": (0.0, 1.0)}, storage=storage, study_name="mine").storage.close()
-    _, place = run("mine")
-    assert place.desk(place.current).study.name == "mine" and place.desk(place.current).renderer is None
+    _, service = run("mine")
+    assert service.session(service.current).study.name == "mine" and service.session(service.current).renderer is None
     (tmp_path / "pictures.py").write_text("def render(params):\n    return None\n")
     (tmp_path / "file.toml").write_text(
         'name = "typed"\nrender = "pictures:render"\n[parameters]\nx = {low = 0, high = 1}\n'
     )
-    _, place = run("file.toml")
-    assert place.desk(place.current).study.name == "typed" and place.desk(place.current).renderer == "pictures:render"
-    _, place = run()
-    assert place.current is None and [one["name"] for one in place.listed()] == ["mine", "typed"]
-    _, place = run("mine", "--render", "pictures:render")
-    assert place.desk(place.current).renderer == "pictures:render"
+    _, service = run("file.toml")
+    assert (
+        service.session(service.current).study.name == "typed"
+        and service.session(service.current).renderer == "pictures:render"
+    )
+    _, service = run()
+    assert service.current is None and [one["name"] for one in service.listed()] == ["mine", "typed"]
+    _, service = run("mine", "--render", "pictures:render")
+    assert service.session(service.current).renderer == "pictures:render"
 
 
 @pytest.mark.parametrize(
@@ -76,8 +79,8 @@ def test_a_study_by_name_by_file_and_none(run, tmp_path):
     ],
 )
 def test_what_it_refuses_it_says_in_a_sentence(run, words, sentence):
-    result, place = run(*words)
-    assert result.exit_code in (1, 2) and place is None
+    result, service = run(*words)
+    assert result.exit_code in (1, 2) and service is None
     assert sentence in result.stderr and "Traceback" not in result.stderr
 
 

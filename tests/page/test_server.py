@@ -7,21 +7,18 @@ import json
 import pytest
 
 from kappasharp.study import studies
-from tests.page.doubles import SPACE, place
+from tests.page.doubles import SPACE, service
 
 
 def wish(params):
     return -((params["x"] - 0.7) ** 2) - (params["y"] - 0.2) ** 2
 
 
-def better(pair):
-    return "a" if wish(pair["a"]["params"]) > wish(pair["b"]["params"]) else "b"
-
-
-def answered(browser, count, voter="me"):
+def answered(browser, count, voter="me", like=wish):
     pair = browser.pair(voter)
     for _ in range(count):
-        pair = browser.answer(pair, better(pair), voter).json()["pair"]
+        better = "a" if like(pair["a"]["params"]) > like(pair["b"]["params"]) else "b"
+        pair = browser.answer(pair, better, voter).json()["pair"]
     return pair
 
 
@@ -30,7 +27,7 @@ def test_a_pair_stays_until_it_is_answered_and_an_answer_is_stored_with_its_seco
     assert browser.pair() == pair and pair["can_undo"] is False
     told = browser.answer(pair, "b", seconds=3.25).json()
     assert told["saved"]["answer"] == "b" and told["pair"]["number"] != pair["number"]
-    stored = browser.place.desk(browser.study).study.rows("comparisons")
+    stored = browser.service.session(browser.study).study.rows("comparisons")
     assert [(row["pair"], row["answer"], row["seconds"], row["voter"]) for row in stored] == [(1, "b", 3.25, "me")]
 
 
@@ -46,7 +43,7 @@ def test_a_second_answer_to_a_taken_pair_gets_409_and_the_current_pair(browser):
     refused = browser.answer(pair, "b")
     assert refused.status_code == 409 and "answered" in refused.json()["error"]
     assert refused.json()["pair"]["number"] == following["number"]
-    assert len(browser.place.desk(browser.study).study.rows("comparisons")) == 1
+    assert len(browser.service.session(browser.study).study.rows("comparisons")) == 1
 
 
 def test_each_voter_has_a_pair_of_their_own_and_nobody_answers_for_another(browser):
@@ -79,7 +76,7 @@ def test_history_flags_contradictions_and_takes_changes_as_events(browser):
     browser.answer(again, "b" if same_side else "a")
     latest, middle, first = browser.get(browser.at("history")).json()["rows"]
     assert latest["contradicts"] == [first["event"]] and first["contradicts"] == [latest["event"]]
-    before = browser.place.desk(browser.study).study.history.number
+    before = browser.service.session(browser.study).study.history.number
     turned = {"event": first["event"], "answer": "b", "voter": "me"}
     assert browser.post(browser.at("amend"), turned).status_code == 200
     assert (
@@ -87,17 +84,29 @@ def test_history_flags_contradictions_and_takes_changes_as_events(browser):
     )
     rows = browser.get(browser.at("history")).json()["rows"]
     assert [(row["answer"], row["amended"], row["contradicts"]) for row in rows][-1] == ("b", True, [])
-    assert len(rows) == 2 and browser.place.desk(browser.study).study.history.number == before + 2
+    assert len(rows) == 2 and browser.service.session(browser.study).study.history.number == before + 2
 
 
 def test_best_has_two_figures_a_sentence_and_slices(browser):
     assert browser.get(browser.at("best")).json() == {"best": None, "slices": []}
     answered(browser, 8)
     found = browser.get(browser.at("best")).json()
-    study = browser.place.desk(browser.study).study
+    study = browser.service.session(browser.study).study
     assert found["best"]["params"] == study.best_params
     assert found["best"]["beats_random"] == pytest.approx(study.best.beats_random, abs=1e-9)
-    assert found["best"]["advice"]["sentence"] and [one["name"] for one in found["slices"]] == ["x", "y"]
+    assert found["best"]["advice"]["sentence"]
+    assert [one["caption"][0]["words"] for one in found["slices"]] == ["x", "y"]
+
+
+def test_numbers_to_choose_from_are_choices_and_no_curve(opened):
+    browser = opened(service(space={"x": (0.0, 1.0), "size": [10, 1, 200]}))
+    answered(browser, 3, like=lambda params: params["x"])
+    numbers, choices = browser.get(browser.at("best")).json()["slices"]
+    kinds = [[one["kind"] for one in chart["marks"]] for chart in (numbers, choices)]
+    assert "band" in kinds[0] and "whisker" not in kinds[0]
+    assert "band" not in kinds[1] and kinds[1].count("whisker") == 3
+    names = {one["words"]: one["at"]["x"] for one in choices["marks"] if one["tag"] == "text"}
+    assert list(names) == ["10", "1", "200"] and list(names.values()) == sorted(set(names.values()))
 
 
 def test_a_duel_is_asked_after_the_open_pair(browser):
@@ -113,7 +122,7 @@ def test_a_duel_is_asked_after_the_open_pair(browser):
 def test_the_model_view_shows_groups_rank_and_kappa_with_and_without(browser):
     answered(browser, 9)
     found = browser.get(browser.at("model")).json()
-    study = browser.place.desk(browser.study).study
+    study = browser.service.session(browser.study).study
     diagnosis = study.diagnostics()
     assert found["diagnosis"]["rank"] == diagnosis.rank and len(found["edges"]) == 9
     assert len({node["group"] for node in found["nodes"]}) == len(diagnosis.groups)
@@ -122,10 +131,16 @@ def test_the_model_view_shows_groups_rank_and_kappa_with_and_without(browser):
     # The calibration's whole purpose: κ(H + R) ≤ κ(H)^0.9.
     assert all(row["corrected"] <= row["condition"] ** 0.9 * 1.001 for row in found["moments"] if row["strength"])
     assert found["has_correction"] is False and found["sentences"]
+    for which, words in (("plain", "without"), ("corrected", "with")):
+        chart = found["graphs"][which]
+        kinds = [one["kind"].split()[0] for one in chart["marks"]]
+        assert chart["label"].startswith(f"Comparison graph {words} the correction")
+        assert [kinds.count(kind) for kind in ("edge", "node")] == [9, len(found["nodes"])]
+    assert [one["words"] for one in found["conditions"]["caption"]] == ["without correction", "with correction"]
 
 
 def test_the_model_view_says_where_the_correction_was_active(opened):
-    of = place(name="plain")
+    of = service(name="plain")
     made = studies.create_study(SPACE, storage=of.storage, study_name="corrected", method="static", first_pairs=2)
     of.show(made, None)
     browser = opened(of)
@@ -134,6 +149,7 @@ def test_the_model_view_says_where_the_correction_was_active(opened):
     assert found["has_correction"] is True
     active = [row["step"] for row in found["noted"] if row["active"]]
     assert active and min(active) == 8 and len(active) < len(found["noted"])
+    assert sum(one["kind"] == "shaded" for one in found["conditions"]["marks"]) == len(active)
 
 
 def test_agreement_of_voters(browser):
@@ -183,11 +199,12 @@ def test_the_page_runs_no_code_that_the_command_line_did_not_name(browser):
 
 
 def test_a_rehearsal_leaves_the_study_alone(browser):
-    before = browser.place.desk(browser.study).study.history.number
+    before = browser.service.session(browser.study).study.history.number
     found = browser.post("/api/rehearsal", {"study": browser.study, "person": "exact", "questions": 12}).json()
     assert [row["answers"] for row in found["rows"]] == [5, 10, 12]
     assert found["rows"][-1]["truly_preferred"] > 0.8
-    assert browser.place.desk(browser.study).study.history.number == before
+    assert [one["words"] for one in found["chart"]["caption"]] == ["in truth", "what the model says"]
+    assert browser.service.session(browser.study).study.history.number == before
     assert [one["name"] for one in browser.get("/api/studies").json()["studies"]] == ["taste"]
 
 
@@ -207,7 +224,7 @@ def test_the_exported_python_makes_the_same_study(browser):
     code = browser.get(browser.at("export/python")).text
     namespace = {}
     exec(code.replace("print(", "result = ("), namespace)
-    real = browser.place.desk(browser.study).study.best
+    real = browser.service.session(browser.study).study.best
     assert namespace["result"].params == real.params
     assert namespace["result"].beats_random == pytest.approx(real.beats_random, abs=1e-3)
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from kappasharp.app.web import jobs
-from kappasharp.app.web.cards import Gallery
-from kappasharp.app.web.session import Desk
-from kappasharp.app.web.workers import Crew
+from kappasharp.app.web.cards import Cards
+from kappasharp.app.web.session import Session
+from kappasharp.app.web.workers import Workers
 from kappasharp.study import studies
 from kappasharp.study.events import ANSWERS
 from tests.page.doubles import AtOnce
@@ -52,24 +52,24 @@ def test_a_study_with_real_workers_asks_what_a_study_without_them_asks():
     taken = []
 
     async def whole_study():
-        crew = Crew(2)
-        desk = Desk(ahead, None, crew, Gallery(crew))
-        take = desk.speculation.take
+        workers = Workers(2)
+        session = Session(ahead, None, workers, Cards(workers))
+        take = session.speculation.take
 
         async def noted(*given):
             found = await take(*given)
             taken.append(found)
             return found
 
-        desk.speculation.take = noted
+        session.speculation.take = noted
         try:
-            pair = await desk.pair("me")
+            pair = await session.pair("me")
             for answer in SCRIPT:
-                await asyncio.gather(*desk._tasks)
-                _, pair = await desk.answer("me", pair.number, answer, 1.0)
+                await asyncio.gather(*session._tasks)
+                _, pair = await session.answer("me", pair.number, answer, 1.0)
         finally:
-            desk.close()
-            crew.close()
+            session.close()
+            workers.close()
 
     asyncio.run(whole_study())
     assert asked(ahead) == asked(plain)
@@ -103,15 +103,15 @@ def test_a_pair_in_the_queue_comes_first_whatever_was_computed():
 def test_voters_are_looked_ahead_for_together():
     async def two():
         study = studies.create_study(SPACE, storage="sqlite://", first_pairs=50)
-        crew = AtOnce(1)
-        desk = Desk(study, None, crew, Gallery(crew))
-        pairs = {voter: await desk.pair(voter) for voter in ("ann", "ben")}
+        workers = AtOnce(1)
+        session = Session(study, None, workers, Cards(workers))
+        pairs = {voter: await session.pair(voter) for voter in ("ann", "ben")}
         for _ in range(4):
             for voter, pair in list(pairs.items()):
-                _, pairs[voter] = await desk.answer(voter, pair.number, "a", None)
-                await asyncio.gather(*desk._tasks)
-        numbers = {voter: desk.speculation._ahead[voter].number for voter in pairs}
-        desk.close()
+                _, pairs[voter] = await session.answer(voter, pair.number, "a", None)
+                await asyncio.gather(*session._tasks)
+        numbers = {voter: session.speculation._ahead[voter].number for voter in pairs}
+        session.close()
         return numbers, study.history.number
 
     numbers, last = asyncio.run(two())

@@ -1,22 +1,56 @@
-"""Pictures as SVG text, drawn by hand so that a report needs no library: curves, slices, the graph of answers.
+"""Pictures as plain marks, drawn by hand so that a report and the page need no library: slices, curves, a graph.
 
-Colours are CSS variables of the page they stand in, so that they follow its light or dark mode.
+All geometry is here. A chart is a list of lines, circles, paths and words with numbers and a class each: the report
+writes it as SVG text, the page places the same marks as elements. Colours and strokes are in charts.css, for both.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kappasharp.study.certainty import Slice
 from kappasharp.study.parameters import Value
+from kappasharp.study.space import Space
 
 Number = float | int
-# The height of a line of text, and the width of a letter of an axis, in a picture's own units.
-LINE, LETTER = 15.0, 6.2
+# The width of a letter of an axis, in a picture's own units.
+LETTER = 6.2
 LEAST_LETTERS = 3
-# As many as the style sheet has for groups.
+# As many as the style sheet has for groups; where there are more, they come again.
 COLOURS = 8
+# Up to this many designs carry their number in the graph; of more, the best alone.
+MOST_NUMBERS = 40
+# Radii of a design in the graph, of the best one, and of the ring around the best value of a slice.
+NODE, BEST_NODE, BEST_RING = 5.5, 9.0, 5.5
+ARROW_LENGTH, ARROW_WIDTH = 8.0, 3.5
+
+
+class Mark(NamedTuple):
+    """One shape: its SVG tag, its class, its attributes, its words, and a title that the pointer brings up."""
+
+    tag: Literal["line", "path", "rect", "circle", "text"]
+    kind: str
+    at: dict[str, Number | str]
+    words: str = ""
+    title: str = ""
+
+
+class Words(NamedTuple):
+    """A piece of a caption, and its class."""
+
+    words: str
+    kind: str
+
+
+class Chart(NamedTuple):
+    """A picture: its size, a name for those who do not see it, its marks from back to front, the caption above it."""
+
+    width: Number
+    height: Number
+    label: str
+    marks: list[Mark]
+    caption: list[Words]
 
 
 class Box(NamedTuple):
@@ -28,20 +62,63 @@ class Box(NamedTuple):
     x_high: Number
     y_low: Number
     y_high: Number
-    left: Number = 44.0
-    right: Number = 12.0
-    top: Number = 12.0
-    bottom: Number = 28.0
+    left: Number = 48.0
+    right: Number = 14.0
+    top: Number = 14.0
+    bottom: Number = 30.0
 
     def x(self, value: Number) -> float:
         """A value's place across."""
-        share = (value - self.x_low) / ((self.x_high - self.x_low) or 1.0)
-        return self.left + share * (self.width - self.left - self.right)
+        return round(self.left + _share(value, self.x_low, self.x_high) * (self.width - self.left - self.right), 1)
 
     def y(self, value: Number) -> float:
         """A value's place down."""
-        share = (value - self.y_low) / ((self.y_high - self.y_low) or 1.0)
-        return self.height - self.bottom - share * (self.height - self.top - self.bottom)
+        high = self.height - self.top - self.bottom
+        return round(self.height - self.bottom - _share(value, self.y_low, self.y_high) * high, 1)
+
+
+def _share(value: Number, low: Number, high: Number) -> float:
+    return (value - low) / (high - low) if high > low else 0.5
+
+
+def plain(chart: Chart) -> dict[str, Any]:
+    """A chart as plain data, for JSON."""
+    marks, caption = [one._asdict() for one in chart.marks], [one._asdict() for one in chart.caption]
+    return chart._asdict() | {"marks": marks, "caption": caption}
+
+
+def html(chart: Chart) -> str:
+    """A chart as HTML with SVG in it."""
+    caption = "".join(f'<span class="{one.kind}">{escape(one.words)}</span>' for one in chart.caption)
+    marks = "\n".join(_svg(one) for one in chart.marks)
+    size = f'viewBox="0 0 {chart.width:g} {chart.height:g}"'
+    return (
+        f'<figure class="chart">{f"<figcaption>{caption}</figcaption>" if caption else ""}'
+        f'<svg {size} role="img" aria-label="{escape(chart.label, quote=True)}">\n{marks}\n</svg></figure>'
+    )
+
+
+def _svg(mark: Mark) -> str:
+    at = "".join(f' {name}="{value}"' for name, value in mark.at.items())
+    title = f"<title>{escape(mark.title)}</title>" if mark.title else ""
+    return f'<{mark.tag}{at} class="{mark.kind}">{title}{escape(mark.words)}</{mark.tag}>'
+
+
+def _line(x1: Number, y1: Number, x2: Number, y2: Number, kind: str) -> Mark:
+    return Mark("line", kind, {"x1": x1, "y1": y1, "x2": x2, "y2": y2})
+
+
+def _circle(x: Number, y: Number, r: Number, kind: str, title: str = "") -> Mark:
+    return Mark("circle", kind, {"cx": x, "cy": y, "r": r}, title=title)
+
+
+def _text(x: Number, y: Number, words: str, anchor: str = "middle", title: str = "") -> Mark:
+    return Mark("text", "axis", {"x": round(x, 1), "y": round(y, 1), "text-anchor": anchor}, words, title)
+
+
+def _path(places: Sequence[tuple[Number, Number]], kind: str, *, closed: bool = False) -> Mark:
+    steps = " L".join(f"{x:g},{y:g}" for x, y in places)
+    return Mark("path", kind, {"d": f"M{steps}{'Z' if closed else ''}"})
 
 
 class Curve(NamedTuple):
@@ -52,128 +129,110 @@ class Curve(NamedTuple):
     points: Sequence[tuple[Number, Number]]
 
 
-def svg(box: Box, label: str, parts: Sequence[str]) -> str:
-    """A picture with a name for those who do not see it."""
-    inside = "\n".join(parts)
-    size = f'viewBox="0 0 {box.width:g} {box.height:g}"'
-    return f'<svg {size} role="img" aria-label="{escape(label, quote=True)}">\n{inside}\n</svg>'
+class Scale(NamedTuple):
+    """What runs up: from where to where, and the levels that have a line and a name."""
+
+    low: Number
+    high: Number
+    levels: Sequence[tuple[Number, str]]
 
 
-def words(x: Number, y: Number, content: str, *, anchor: str = "middle", kind: str = "axis") -> str:
-    """A piece of text."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(content)}</text>'
+def shares(low: Number = 0.0) -> Scale:
+    """Shares up to 100 %."""
+    return Scale(low, 1.0, [(value, f"{value:.0%}".replace("%", " %")) for value in ticks(low, 1.0, 5)])
 
 
-def path(box: Box, points: Sequence[tuple[Number, Number]], kind: str) -> str:
-    """A line through points."""
-    steps = " ".join(f"{'M' if i == 0 else 'L'}{box.x(x):.1f},{box.y(y):.1f}" for i, (x, y) in enumerate(points))
-    return f'<path d="{steps}" class="line {kind}"/>'
+def powers(exponents: Sequence[Number]) -> Scale:
+    """Powers of ten with a little room around them."""
+    pad = 0.12 * (max(exponents) - min(exponents) or 1.0)
+    low, high = min(exponents) - pad, max(exponents) + pad
+    return Scale(low, high, [(value, f"10{_superscript(value)}") for value in ticks(low, high, 5)])
 
 
-def axes(
-    box: Box, *, across: str, ticks: Sequence[tuple[Number, str]], levels: Sequence[tuple[Number, str]]
-) -> list[str]:
-    """Grid lines with their numbers, and what runs across."""
-    parts = []
-    for value, name in levels:
-        y = box.y(value)
-        parts.append(f'<line x1="{box.left:g}" x2="{box.width - box.right:g}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>')
-        parts.append(words(box.left - 6, y + 4, name, anchor="end"))
-    for value, name in ticks:
-        parts.append(words(box.x(value), box.height - box.bottom + 15, name))
-    if across:
-        parts.append(words(box.width - box.right, box.height - 2, across, anchor="end"))
-    return parts
+def _superscript(value: Number) -> str:
+    return f"{round(value, 1):g}".translate(str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def curves(given: Sequence[Curve], *, label: str, across: str, width: Number = 640.0, height: Number = 240.0) -> str:
-    """Shares from 0 to 100 % over a count, each line with its name at its end."""
-    last = max(x for curve in given for x, _ in curve.points)
-    box = Box(width, height, 0.0, max(last, 1.0), 0.0, 1.0, right=150.0)
-    step = max(1, round(last / 6))
-    ticks = [(float(i), str(i)) for i in range(0, int(last) + 1, step)]
-    parts = axes(box, across=across, ticks=ticks, levels=[(s / 4, f"{s * 25} %") for s in range(5)])
-    names = _apart([box.y(curve.points[-1][1]) + 4 for curve in given])
-    for curve, name in zip(given, names, strict=True):
-        x, y = curve.points[-1]
-        parts.append(path(box, curve.points, curve.kind))
-        parts.append(f'<circle cx="{box.x(x):.1f}" cy="{box.y(y):.1f}" r="3.5" class="end {curve.kind}"/>')
-        parts.append(words(box.x(x) + 10, name, curve.label, anchor="start", kind=f"label {curve.kind}"))
-    return svg(box, label, parts)
+def ticks(low: Number, high: Number, count: int) -> list[float]:
+    """Round numbers between two ends, about as many as asked for."""
+    rough = (high - low) / count or 1.0
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next((one * power for one in (1, 2, 5) if one * power >= rough), 10 * power)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
-def _apart(places: Sequence[float]) -> list[float]:
-    """The same places, moved down where a line of text would cover the one above it."""
-    moved, lowest = list(places), -math.inf
-    for i in sorted(range(len(places)), key=lambda i: places[i]):
-        moved[i] = lowest = max(places[i], lowest + LINE)
-    return moved
-
-
-def slice_chart(found: Slice, *, width: Number = 300.0, height: Number = 170.0) -> str:
-    """Better or worse along one parameter: a curve with its band, or bars for choices."""
-    low, high = min(0.0, *found.low), max(0.0, *found.high)
-    pad = 0.05 * (high - low or 1.0)
-    count = len(found.values)
-    places = _spread(found.values) if found.ordered else [float(i) for i in range(count)]
-    edge = 0.0 if found.ordered else 0.5
-    box = Box(width, height, min(places) - edge, max(places) + edge, low - pad, high + pad, left=14.0, bottom=36.0)
-    parts = [
-        f'<line x1="{box.left:g}" x2="{width - box.right:g}" y1="{box.y(0.0):.1f}" y2="{box.y(0.0):.1f}" class="grid"/>'
+def curves(
+    given: Sequence[Curve], up: Scale, *, label: str, across: str, shaded: Mapping[Number, str] | None = None
+) -> Chart:
+    """Lines with the key to them; what is `shaded` has a title each."""
+    xs = [x for curve in given for x, _ in curve.points]
+    box = Box(560, 220, min(xs), max(xs), up.low, up.high)
+    floor, right = box.height - box.bottom, box.width - box.right
+    marks = [
+        Mark(
+            "rect", "shaded", {"x": round(at - 4, 1), "y": box.top, "width": 8, "height": floor - box.top}, title=title
+        )
+        for at, title in ((box.x(x), title) for x, title in (shaded or {}).items())
     ]
-    parts += _band(box, places, found) if found.ordered else _whiskers(box, places, found)
-    parts += _ends(box, places, found) if found.ordered else _choices(box, places, found)
-    parts.append(words(width / 2, height - 5, cut(found.name, width), kind="label"))
-    return svg(box, f"Utility along {found.name}", parts)
+    for value, name in up.levels:
+        marks += [_line(box.left, box.y(value), right, box.y(value), "grid")]
+        marks += [_text(box.left - 6, box.y(value) + 4, name, "end")]
+    whole = [value for value in ticks(box.x_low, box.x_high, 6) if value.is_integer()]
+    marks += [_text(box.x(value), floor + 16, f"{value:g}") for value in whole]
+    marks += [_text(right, box.height - 1, across, "end")]
+    places = [(curve.kind, [(box.x(x), box.y(y)) for x, y in curve.points]) for curve in given]
+    marks += [_path(line, f"line {kind}") for kind, line in places]
+    marks += [_circle(*line[-1], 4, f"end {kind}") for kind, line in places]
+    return Chart(box.width, box.height, label, marks, [Words(one.label, f"key {one.kind}") for one in given])
 
 
-def _spread(values: Sequence[Any]) -> list[float]:
-    """Numbers as places: on their logarithms where they are evenly spread there."""
-    low, high = float(values[0]), float(values[-1])
-    middle = float(values[len(values) // 2])
-    even = abs(middle - (low + high) / 2)
-    if low > 0 and high / low > 10 and abs(middle - math.sqrt(low * high)) < even:  # noqa: PLR2004
-        return [math.log(value) for value in values]
-    return [float(value) for value in values]
+def slices(found: Sequence[Slice], space: Space) -> list[Chart]:
+    """Better or worse along each parameter, on one scale for all, so that they compare."""
+    low = min(0.0, *(value for one in found for value in one.low))
+    high = max(0.0, *(value for one in found for value in one.high))
+    return [_slice(one, (low, high), log=getattr(space.tuned[one.name], "log", False)) for one in found]
 
 
-def _band(box: Box, places: Sequence[float], found: Slice) -> list[str]:
-    upper = [f"{box.x(x):.1f},{box.y(y):.1f}" for x, y in zip(places, found.high, strict=True)]
-    lower = [f"{box.x(x):.1f},{box.y(y):.1f}" for x, y in zip(places, found.low, strict=True)]
+def _slice(found: Slice, up: tuple[float, float], *, log: bool) -> Chart:
+    """A curve with its band, or a whisker for each choice."""
+    if found.ordered:
+        places, edge = [math.log(value) if log else float(value) for value in found.values], 0.0  # type: ignore[arg-type]
+    else:
+        places, edge = [float(i) for i in range(len(found.values))], 0.5
+    box = Box(280, 150, min(places) - edge, max(places) + edge, *up, left=12, right=12, top=10, bottom=24)
+    marks = [_line(box.left, box.y(0.0), box.width - box.right, box.y(0.0), "grid")]
+    marks += _band(box, places, found) if found.ordered else _whiskers(box, places, found)
+    here = _short(found.here)
+    label = f"Utility along {found.name}, from {_short(found.values[0])} to {_short(found.values[-1])}, best at {here}"
+    return Chart(box.width, box.height, label, marks, [Words(found.name, "name"), Words(here, "")])
+
+
+def _band(box: Box, places: Sequence[float], found: Slice) -> list[Mark]:
+    across = [box.x(value) for value in places]
+    upper, lower, line = (list(zip(across, map(box.y, ys), strict=True)) for ys in (found.high, found.low, found.mean))
     here = min(range(len(places)), key=lambda i: abs(float(found.values[i]) - float(found.here)))  # type: ignore[arg-type]
     return [
-        f'<polygon points="{" ".join([*upper, *reversed(lower)])}" class="band"/>',
-        path(box, list(zip(places, found.mean, strict=True)), "first"),
-        f'<circle cx="{box.x(places[here]):.1f}" cy="{box.y(0.0):.1f}" r="4" class="here"/>',
+        _path([*upper, *reversed(lower)], "band", closed=True),
+        _path(line, "line first"),
+        _circle(*line[here], BEST_RING, "ring"),
+        *(_text(across[i], box.height - 4, _short(found.values[i]), side) for i, side in ((0, "start"), (-1, "end"))),
     ]
 
 
-def _whiskers(box: Box, places: Sequence[float], found: Slice) -> list[str]:
-    parts = []
-    for x, value, mean, low, high in zip(places, found.values, found.mean, found.low, found.high, strict=True):
-        at = f"{box.x(x):.1f}"
-        kind = "here" if _is(value, found.here) else "dot"
-        parts.append(f'<line x1="{at}" x2="{at}" y1="{box.y(low):.1f}" y2="{box.y(high):.1f}" class="whisker"/>')
-        parts.append(f'<circle cx="{at}" cy="{box.y(mean):.1f}" r="4" class="{kind}"/>')
-    return parts
-
-
-def _ends(box: Box, places: Sequence[float], found: Slice) -> list[str]:
-    return [
-        words(box.x(places[i]), box.height - 20, _short(found.values[i]), anchor=anchor)
-        for i, anchor in ((0, "start"), (-1, "end"))
-    ]
-
-
-def _choices(box: Box, places: Sequence[float], found: Slice) -> list[str]:
-    """Names below the choices, as long as there is room; where there is none, only the design's own."""
+def _whiskers(box: Box, places: Sequence[float], found: Slice) -> list[Mark]:
+    """Names stand below the choices as far as there is room; where there is none, only the design's own."""
     room = (box.width - box.left - box.right) / len(places)
     crowded = room < LEAST_LETTERS * LETTER
-    return [
-        words(box.x(x), box.height - 20, cut(_short(value), box.width / 2 if crowded else room))
-        for x, value in zip(places, found.values, strict=True)
-        if not crowded or _is(value, found.here)
-    ]
+    marks = []
+    for place, value, mean, low, high in zip(places, found.values, found.mean, found.low, found.high, strict=True):
+        x, here = box.x(place), _is(value, found.here)
+        marks.append(_line(x, box.y(low), x, box.y(high), "whisker"))
+        marks.append(_circle(x, box.y(mean), BEST_RING if here else 4, "ring" if here else "end first"))
+        if here or not crowded:
+            short = cut(_short(value), box.width / 2 if crowded else room)
+            marks.append(_text(x, box.height - 4, short, title=_short(value)))
+    return marks
 
 
 def cut(content: str, room: Number) -> str:
@@ -188,37 +247,65 @@ def _is(value: Value, other: Value) -> bool:
 
 
 def _short(value: Value) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 class Node(NamedTuple):
-    """A design in the graph: when it was first seen, its utility, its group, whether it is the best."""
+    """A design in the graph: its number, its utility, its group, whether it is the best."""
 
-    number: int
+    option: int
     utility: Number
     group: int
     best: bool
 
 
-def graph(
-    nodes: Sequence[Node], edges: Sequence[tuple[int, int, bool]], *, width: Number = 640.0, height: Number = 300
-) -> str:
-    """Designs by age and utility, coloured by group; a line for every answer, dashed for a tie."""
-    place = {node.number: i for i, node in enumerate(nodes)}
-    low, high = min(node.utility for node in nodes), max(node.utility for node in nodes)
-    pad = 0.08 * (high - low or 1.0)
-    box = Box(width, height, -0.5, len(nodes) - 0.5, low - pad, high + pad, left=20.0)
-    parts = []
+class Edge(NamedTuple):
+    """An answer in the graph."""
+
+    winner: int
+    loser: int
+    tie: bool
+
+
+def group_numbers(labels: Sequence[int]) -> list[int]:
+    """Groups numbered 0, 1, 2 … in the order in which they are first seen."""
+    order = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    return [order[label] for label in labels]
+
+
+def graph(nodes: Sequence[Node], edges: Sequence[Edge], *, label: str) -> Chart:
+    """Designs by group and age, higher where the utility is; each answer points to its loser, a tie is dashed."""
+    heights = [node.utility for node in nodes]
+    last = max(len(nodes) - 1, 1)
+    box = Box(640, 420, 0, last, min(heights), max(heights), left=24, right=24, top=34, bottom=34)
+    ordered = sorted(nodes, key=lambda node: (node.group, node.option))
+    places = {node.option: (box.x(i), box.y(node.utility)) for i, node in enumerate(ordered)}
+    size = {node.option: BEST_NODE if node.best else NODE for node in nodes}
+    losers = {edge.loser for edge in edges if not edge.tie}
+    marks = []
     for winner, loser, tie in edges:
-        one, other = nodes[place[winner]], nodes[place[loser]]
-        ends = f'x1="{box.x(float(place[winner])):.1f}" y1="{box.y(one.utility):.1f}"'
-        ends += f' x2="{box.x(float(place[loser])):.1f}" y2="{box.y(other.utility):.1f}"'
-        parts.append(f'<line {ends} class="answer{" tie" if tie else ""}"/>')
-    for i, node in enumerate(nodes):
-        at = f'cx="{box.x(float(i)):.1f}" cy="{box.y(node.utility):.1f}"'
-        title = f"<title>option {node.number}, utility {node.utility:.2f}</title>"
-        kind = "here" if node.best else f"group{node.group % COLOURS}"
-        parts.append(f'<circle {at} r="{6 if node.best else 4}" class="{kind}">{title}</circle>')
-    parts.append(words(width - box.right, height - 6, "first seen earlier → later", anchor="end"))
-    parts.append(words(4.0, 12.0, "utility ↑", anchor="start"))
-    return svg(box, "The comparison graph: designs by age and utility, a line for every answer", parts)
+        marks.append(_line(*places[winner], *places[loser], "edge tie" if tie else "edge"))
+        marks += [] if tie else _arrow(places[winner], places[loser], size[loser])
+    for node in ordered:
+        x, y = places[node.option]
+        title = f"Design {node.option}, utility {node.utility:.4g}{', the best' if node.best else ''}"
+        kind = f"node group-{node.group % COLOURS}{' best' if node.best else ''}"
+        marks.append(_circle(x, y, size[node.option], kind, title))
+        if node.best or len(nodes) <= MOST_NUMBERS:
+            # Lines come to a loser mostly from above: its number stands below it.
+            gap = size[node.option] + 12 if node.option in losers else -size[node.option] - 5
+            marks.append(_text(x, y + gap, str(node.option), title=title))
+    return Chart(box.width, box.height, label, marks, [])
+
+
+def _arrow(start: tuple[float, float], end: tuple[float, float], gap: Number) -> list[Mark]:
+    """The head of an arrow that ends at the rim of a node; none where the two nodes touch."""
+    across, down = end[0] - start[0], end[1] - start[1]
+    length = math.hypot(across, down)
+    if length <= gap + ARROW_LENGTH:
+        return []
+    across, down = across / length, down / length
+    tip = end[0] - gap * across, end[1] - gap * down
+    back = tip[0] - ARROW_LENGTH * across, tip[1] - ARROW_LENGTH * down
+    wings = [(back[0] - side * down, back[1] + side * across) for side in (ARROW_WIDTH, -ARROW_WIDTH)]
+    return [_path([(round(x, 1), round(y, 1)) for x, y in (wings[0], tip, wings[1])], "arrow", closed=True)]

@@ -2,23 +2,27 @@
 
 from collections.abc import Sequence
 from html import escape
+from importlib import resources
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kappasharp.app import charts
-from kappasharp.app.tables import count, text
+from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.errors import StorageError
-from kappasharp.study import certainty, questions
-from kappasharp.study.certainty import Best, groups, slices
+from kappasharp.files import write_text
+from kappasharp.study import certainty, history, questions
+from kappasharp.study.certainty import Best, slices
 from kappasharp.study.events import Asked, Queued
-from kappasharp.study.history import History, spread
+from kappasharp.study.history import History
 from kappasharp.study.study import Study
 
-# The model is fitted again at so many points of the past, no more: certainty over time costs a fit each.
+# The model is fitted again at this many points of the past, no more: certainty over time costs a fit each.
 CHECKPOINTS = 16
 ROWS = 500
+GRAPH = (
+    "Higher: the model thinks it is liked more. Each line is an answer and points to the loser; a dashed one is a tie."
+)
 
 
 class Section(NamedTuple):
@@ -28,8 +32,8 @@ class Section(NamedTuple):
     body: str
 
 
-class Moment(NamedTuple):
-    """How sure the model was after so many answers."""
+class Checkpoint(NamedTuple):
+    """How sure the model was after a number of answers."""
 
     answers: int
     preferred: float
@@ -38,14 +42,11 @@ class Moment(NamedTuple):
 
 def write_html(study: Study, path: Path, pictures: Sequence[Section] = ()) -> Path:
     """Write the report, all of it or nothing; `pictures` come right after the best design."""
-    page, temporary = html(study, pictures), path.with_name(f".{path.name}.part")
+    page = html(study, pictures)
     try:
-        temporary.write_text(page, "utf-8")
-        temporary.replace(path)
+        return write_text(path, page)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise StorageError(f"{path} could not be written: {error.strerror or error}.") from error
-    return path
 
 
 def html(study: Study, pictures: Sequence[Section] = ()) -> str:
@@ -61,7 +62,10 @@ def html(study: Study, pictures: Sequence[Section] = ()) -> str:
         Section("Every answer", _answers(study)),
     ]
     body = "\n".join(f"<section><h2>{escape(one.title)}</h2>\n{one.body}\n</section>" for one in sections)
-    style = files("kappasharp.app").joinpath("report.css").read_text("utf-8")
+    sheets = [
+        resources.files("kappasharp.app").joinpath(name).read_text("utf-8") for name in ("charts.css", "report.css")
+    ]
+    style = "".join(sheets)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -71,10 +75,10 @@ def html(study: Study, pictures: Sequence[Section] = ()) -> str:
 
 
 def _origin(study: Study) -> str:
-    definition, history = study.definition, study.history
+    definition, told = study.definition, study.history
     preset = definition.preset_choice if isinstance(definition.preset_choice, str) else "its own"
     return (
-        f"{count(len(history.counted()), 'answer')}, {history.number} events. "
+        f"{count(len(told.counted()), 'answer')}, {told.number} events. "
         f"Method {definition.method_name}, preset {preset}, seed {definition.seed}; made {study.record.created}; "
         f"kappasharp {version('kappasharp')}."
     )
@@ -93,61 +97,57 @@ def _best(best: Best) -> str:
         "" if best.status == "ok" else f"<p class='warn'>A solve lacks its certificate: {escape(best.status)}.</p>"
     )
     return (
-        f"<div class='best'><table>{rows}</table><div class='figures'>{figures}</div></div>"
+        f"<div class='design'><table>{rows}</table><div class='figures'>{figures}</div></div>"
         f"<p class='advice'>{escape(str(best.advice))}</p>{certificate}"
     )
 
 
-def past(study: Study) -> list[Moment]:
-    """The certainty at up to CHECKPOINTS moments, from the study's own events: each as it was then."""
+def past(study: Study) -> list[Checkpoint]:
+    """The certainty at up to CHECKPOINTS points of the past, from the study's own events: each as it was then."""
     stored = study.storage.read(study.record, 0, study.through)
-    wanted = spread(len(study.history.counted()), CHECKPOINTS)
-    # What was undone or amended counts as it reads now: the last event that left so many answers.
-    last, history = {}, History(study.record.uid)
+    wanted = history.spread(len(study.history.counted()), CHECKPOINTS)
+    # What was undone or amended counts as it reads now: the last event that left that number of answers.
+    last, told = {}, History(study.record.uid)
     for one in stored:
-        history.apply(one)
+        told.apply(one)
         if not isinstance(one.event, Asked | Queued):
-            last[len(history.counted())] = one.number
-    chosen = {number for count, number in last.items() if count in wanted}
-    history, moments = History(study.record.uid), []
+            last[len(told.counted())] = one.number
+    chosen = {number for answers, number in last.items() if answers in wanted}
+    told, found = History(study.record.uid), []
     for one in stored:
-        history.apply(one)
+        told.apply(one)
         if one.number in chosen:
-            model = questions.learn(study.definition, history)
-            found = certainty.figures(study.definition, model, int(model.surrogate.utility.argmax()))
-            moments.append(Moment(len(history.counted()), found.preferred, found.room))
-    return sorted(moments)
+            model = questions.learn(study.definition, told)
+            sure = certainty.figures(study.definition, model, int(model.surrogate.utility.argmax()))
+            found.append(Checkpoint(len(told.counted()), sure.preferred, sure.room))
+    return sorted(found)
 
 
-def _certainty(moments: list[Moment]) -> str:
+def _certainty(found: list[Checkpoint]) -> str:
     given = [
-        charts.Curve("beats a random design", "first", [(float(m.answers), m.preferred) for m in moments]),
-        charts.Curve("room left", "second", [(float(m.answers), m.room) for m in moments]),
+        Curve("beats a random design", "first", [(one.answers, one.preferred) for one in found]),
+        Curve("room left", "second", [(one.answers, one.room) for one in found]),
     ]
-    picture = charts.curves(given, label="Certainty over the number of answers", across="answers")
-    return f"<figure>{picture}</figure><p class='small'>Both are the model's own estimates, each as it stood then.</p>"
+    chart = charts.curves(given, charts.shares(), label="Certainty over the number of answers", across="answers")
+    return f"{charts.html(chart)}<p class='small'>Both are the model's own estimates, each as it stood then.</p>"
 
 
 def _slices(study: Study, best: Best) -> str:
     found = slices(study.definition, study.model(), best.params)
-    pictures = "".join(f"<figure>{charts.slice_chart(one)}</figure>" for one in found)
+    pictures = "".join(charts.html(one) for one in charts.slices(found, study.space))
     return (
-        f"<div class='grid'>{pictures}</div><p class='small'>Utility above (up) or below the best design's while one "
+        f"<div class='slices'>{pictures}</div><p class='small'>Utility above (up) or below the best design's while one "
         "parameter moves and the others stay; the band is one standard deviation, the ring is the best design.</p>"
     )
 
 
 def _graph(study: Study, best: Best) -> str:
     model = study.model()
-    label = groups(model)
-    utility = model.surrogate.utility.tolist()
-    order = {name: i for i, name in enumerate(dict.fromkeys(label))}
-    nodes = [
-        charts.Node(option, utility[i], order[label[i]], option == best.option)
-        for i, option in enumerate(model.options)
-    ]
-    edges = [(*one.ordered, one.answer == "tie") for one in study.history.counted()]
-    return f"<figure>{charts.graph(nodes, edges)}</figure><p class='small'>{_group_words(len(order))}</p>"
+    groups, utility = charts.group_numbers(certainty.groups(model)), model.surrogate.utility.tolist()
+    nodes = [Node(option, utility[i], groups[i], option == best.option) for i, option in enumerate(model.options)]
+    edges = [Edge(*one.ordered, one.answer == "tie") for one in study.history.counted()]
+    chart = charts.graph(nodes, edges, label="The comparison graph: higher is liked more, a line for every answer")
+    return f"{charts.html(chart)}<p class='small'>{GRAPH} {_group_words(max(groups) + 1)}</p>"
 
 
 def _group_words(groups: int) -> str:
@@ -164,19 +164,32 @@ def _list(lines: Sequence[str]) -> str:
 
 
 def _answers(study: Study) -> str:
-    history = study.history
-    rows = list(history.comparisons.values())[-ROWS:]
+    told = study.history
+    rows = list(told.comparisons.values())[-ROWS:]
     head = "<tr><th>event</th><th>voter</th><th>A</th><th>B</th><th>answer</th></tr>"
     body = "".join(
-        f"<tr><td>{one.event}</td><td>{escape(one.voter)}</td><td>{_design(history, one.options[0])}</td>"
-        f"<td>{_design(history, one.options[1])}</td><td>{one.answer}{' (amended)' if one.amended else ''}</td></tr>"
+        f"<tr><td>{one.event}</td><td>{escape(one.voter)}</td><td>{_design(told, one.options[0])}</td>"
+        f"<td>{_design(told, one.options[1])}</td><td>{one.answer}{' (amended)' if one.amended else ''}</td></tr>"
         for one in rows
     )
-    more = len(history.comparisons) - len(rows)
+    more = len(told.comparisons) - len(rows)
     left_out = f"<p class='small'>{more} earlier answers are left out here; the export has them.</p>" if more else ""
     return f"<div class='scroll'><table class='answers'>{head}{body}</table></div>{left_out}"
 
 
-def _design(history: History, option: int) -> str:
-    values = ", ".join(f"{name} {text(value)}" for name, value in history.options[option].items())
+def _design(told: History, option: int) -> str:
+    values = ", ".join(f"{name} {text(value)}" for name, value in told.options[option].items())
     return f"<b>{option}</b> {escape(values)}"
+
+
+def text(value: Any) -> str:
+    """A value as people read it; what would move a terminal's cursor is written out."""
+    if value is None:
+        return "–"
+    words = f"{value:.5g}" if isinstance(value, float) else str(value)
+    return words if words.isprintable() else repr(words)
+
+
+def count(number: int, what: str) -> str:
+    """A number of things in words: 1 answer, 2 answers."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

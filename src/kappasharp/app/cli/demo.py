@@ -1,17 +1,21 @@
-"""The demonstration: a simulated person tunes a PID controller by comparing step responses, two at a time."""
+"""`kappasharp demo`: a simulated person tunes a PID controller by comparing step responses, two at a time."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import torch
 from torch import Tensor
 
 from kappasharp.app import charts, report
+from kappasharp.app.cli.output import best_table, in_words, say
 from kappasharp.app.examples import pid
 from kappasharp.errors import StorageError
 from kappasharp.streams import stream
 from kappasharp.study import studies
+from kappasharp.study.definition import DEFAULT_METHOD, DEFAULT_PRESET
 from kappasharp.study.events import Answer
 from kappasharp.study.history import Pair
 from kappasharp.study.study import Study
@@ -22,9 +26,10 @@ SETTLING_TIME = 3.0
 # The person cannot tell responses apart whose scores differ by much less than this.
 PERSON_NOISE = 0.05
 NAME, DATABASE, REPORT = "pid", "study.db", "report.html"
+PLOT_WIDTH, PLOT_HEIGHT = 64, 9
 
 
-class Progress(NamedTuple):
+class Step(NamedTuple):
     """One answered question: how many so far, whether its solves converged, the best score among the designs seen."""
 
     answered: int
@@ -62,7 +67,7 @@ def answer(pair: Pair, seed: int) -> Answer:
     return "a" if felt[0] > felt[1] else "b"
 
 
-def start(folder: Path, seed: int, **options: Any) -> Study:
+def start(folder: Path, seed: int, *, method: str = DEFAULT_METHOD, preset: str = DEFAULT_PRESET) -> Study:
     """A new study in a database in that folder; what an earlier demonstration left there goes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,10 +76,10 @@ def start(folder: Path, seed: int, **options: Any) -> Study:
     storage = studies.storage_of(f"sqlite:///{folder / DATABASE}")
     if NAME in {record.name for record in storage.studies()}:
         studies.delete_study(NAME, storage=storage)
-    return studies.create_study(GAINS, storage=storage, study_name=NAME, seed=seed, **options)
+    return studies.create_study(GAINS, storage=storage, study_name=NAME, seed=seed, method=method, preset=preset)
 
 
-def tune(study: Study, questions: int) -> Iterator[Progress]:
+def tune(study: Study, questions: int) -> Iterator[Step]:
     """Ask and answer, one question at a time."""
     best = -torch.inf
     for count in range(1, questions + 1):
@@ -82,30 +87,87 @@ def tune(study: Study, questions: int) -> Iterator[Progress]:
         study.tell(pair, answer(pair, study.definition.seed))
         memo = study.history.asked[pair.number][1].memo
         best = max(best, *(float(score(gains_of(design))) for design in (pair.a, pair.b)))
-        yield Progress(count, memo is None or memo["status"] == "ok", best)
+        yield Step(count, memo is None or memo["status"] == "ok", best)
 
 
 def responses(study: Study) -> report.Section:
-    """The best design's response beside that of the first pair."""
-    first, best = next(iter(study.history.asked.values()))[0], study.best_params
-    shown = (("first pair's A", "faint", first.a), ("first pair's B", "faint", first.b), ("best so far", "first", best))
-    tracks = [(label, kind, step_response(gains_of(design))[0].tolist()) for label, kind, design in shown]
-    box = charts.Box(
-        640.0, 260.0, 0.0, SECONDS, 0.0, 1.1 * max(1.0, *(max(track) for *_, track in tracks)), right=120.0
-    )
-    parts = charts.axes(
-        box,
-        across="seconds",
-        ticks=[(t, f"{t:g}") for t in (0.0, 3.0, 6.0, 9.0, 12.0)],
-        levels=[(0.0, "0"), (1.0, "target")],
+    """The best design's response beside those of the first pair."""
+    first = next(iter(study.history.asked.values()))[0]
+    shown = (
+        ("first pair's A", "faint", first.a),
+        ("first pair's B", "faint", first.b),
+        ("best so far", "first", study.best_params),
     )
     every = SECONDS / STEPS
-    for label, kind, track in tracks:
-        parts.append(charts.path(box, [(i * every, y) for i, y in enumerate(track)][::4], kind))
-        if kind == "first":
-            parts.append(
-                charts.words(box.x(SECONDS) + 8, box.y(track[-1]) - 6, label, anchor="start", kind=f"label {kind}")
-            )
-    picture = charts.svg(box, "Step responses: the first pair, dashed, and the best design", parts)
-    note = "<p class='small'>Dashed: the two controllers of the first question.</p>"
-    return report.Section("Its step response", f"<figure>{picture}</figure>{note}")
+    given = []
+    for label, kind, design in shown:
+        track = step_response(gains_of(design))[0].tolist()
+        given.append(charts.Curve(label, kind, [(i * every, y) for i, y in enumerate(track)][::4]))
+    top = 1.1 * max(1.0, *(y for curve in given for _, y in curve.points))
+    chart = charts.curves(
+        given,
+        charts.Scale(0.0, top, [(0.0, "0"), (1.0, "target")]),
+        label="Step responses: the first pair, dashed, and the best design",
+        across="seconds",
+    )
+    return report.Section("Its step response", charts.html(chart))
+
+
+@click.command()
+@click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to ask.")
+@click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
+@click.option("--method", default=DEFAULT_METHOD, show_default=True, help="A method of the registry.")
+@click.option("--preset", default=DEFAULT_PRESET, show_default=True, help="A preset of the registry.")
+@click.option(
+    "--out", default="kappasharp-demo", show_default=True, type=click.Path(path_type=Path, file_okay=False),
+    help="Where the database and the report go.",
+)  # fmt: skip
+def demo(questions: int, seed: int, method: str, preset: str, out: Path) -> None:
+    """A simulated person tunes a PID controller by comparing step responses."""
+    with in_words():
+        study = start(out, seed, method=method, preset=preset)
+        say(f"A simulated person compares {questions} pairs of step responses. It never sees a number.")
+        latest = Step(0, True, 0.0)
+        certified = True
+        with click.progressbar(
+            tune(study, questions),
+            length=questions,
+            label="comparing",
+            item_show_func=lambda item: None if item is None else f"best score so far {item.best_score:.3f}",
+            file=sys.stderr,
+        ) as bar:
+            for latest in bar:
+                certified = certified and latest.certified
+        _report(study, certified=certified)
+        written = report.write_html(study, out / REPORT, [responses(study)])
+    click.echo(f"\nThe study is in {out / DATABASE}, its report in {written}.")
+
+
+def _report(study: Study, *, certified: bool) -> None:
+    best = study.best
+    click.echo("\nBest controller found")
+    for line in best_table(best):
+        click.echo(f"  {line}".rstrip())
+    first = next(iter(study.history.asked.values()))[0]
+    scores = [float(score(gains_of(one))) for one in (best.params, first.a, first.b)]
+    click.echo(f"\nThe person's hidden score: {scores[0]:.3f} (the first pair's better one: {max(scores[1:]):.3f}).")
+    solves = "Every solve carried" if certified and best.status == "ok" else "NOT every solve carried"
+    click.echo(f"{solves} its certificate of convergence.")
+    click.echo("\nIts step response (target 1):")
+    response = step_response(gains_of(best.params))[0]
+    for line in plot(response.tolist()):
+        click.echo(line)
+
+
+def plot(values: list[float]) -> list[str]:
+    """A curve as lines of text, from 0 to a little above its highest point."""
+    top = max(1.2, *values)
+    columns = [values[int(i * (len(values) - 1) / (PLOT_WIDTH - 1))] for i in range(PLOT_WIDTH)]
+    level = [round(min(max(value, 0.0), top) / top * (PLOT_HEIGHT - 1)) for value in columns]
+    target = round(1.0 / top * (PLOT_HEIGHT - 1))
+    lines = []
+    for height in range(PLOT_HEIGHT - 1, -1, -1):
+        blank = "·" if height == target else " "
+        row = "".join("█" if at == height else blank for at in level)
+        lines.append(f"{height / (PLOT_HEIGHT - 1) * top:5.2f} ┤{row}")
+    return [*lines, "      └" + "─" * PLOT_WIDTH]

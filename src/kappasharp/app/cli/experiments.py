@@ -6,14 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from kappasharp.app.cli.output import in_words
 from kappasharp.lab import engines, execution
-from kappasharp.lab import report as reports
 from kappasharp.lab.execution import Limit
+from kappasharp.lab.report import write
 
 # A GPU is not busy with fewer.
 GPU_BATCH = 4096
@@ -28,12 +27,21 @@ GPU_BATCH = 4096
 @click.option(
     "--batch", type=click.IntRange(1), help="Most runs in lockstep; by default a block's on cpu, 4096 on cuda."
 )
-@click.option("--memory", help="Most memory of one worker, as 4GB: cuts batches that would need more.")
-def run(experiment: Path, out: Path, engine: str, workers: int | None, device: str, **most: Any) -> None:
+@click.option("--memory", "size", help="Most memory of one worker, as 4GB: cuts batches that would need more.")
+def run(
+    experiment: Path,
+    out: Path,
+    engine: str,
+    workers: int | None,
+    device: str,
+    *,
+    batch: int | None,
+    size: str | None,
+) -> None:
     """Run what is missing of an EXPERIMENT (a TOML file). Stop it at any time; run it again to go on."""
     with in_words():
         chosen = engines.engine(engine, device, workers)
-        limit = _limit(device, **most)
+        limit = _limit(device, batch, size)
         todo = execution.plan(experiment, out)
     total = todo.n_runs
     for path in todo.store.broken:
@@ -64,9 +72,9 @@ def _stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _limit(device: str, batch: int | None, memory: str | None) -> Limit:
-    runs = batch or (None if device == "cpu" else GPU_BATCH)
-    return Limit(runs, None if memory is None else execution.read_memory(memory))
+def _limit(device: str, runs: int | None, size: str | None) -> Limit:
+    most = runs or (None if device == "cpu" else GPU_BATCH)
+    return Limit(most, None if size is None else execution.read_memory(size))
 
 
 def _conclude(todo: execution.Workload, finished: int, failed: list[execution.FinishedBlock]) -> None:
@@ -90,6 +98,6 @@ def _conclude(todo: execution.Workload, finished: int, failed: list[execution.Fi
 def report(folder: Path, out: Path | None) -> None:
     """Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."""
     with in_words():
-        written = reports.write(folder, out)
+        written = write(folder, out)
     for path in written:
         click.echo(path)

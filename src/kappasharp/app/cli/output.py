@@ -1,4 +1,4 @@
-"""How commands speak: data on stdout, talk on stderr, errors as one sentence with an exit code."""
+"""What commands print: data on stdout, as JSON or tables; talk on stderr; errors as one sentence with an exit code."""
 
 import json
 import math
@@ -9,7 +9,10 @@ from typing import Any
 
 import click
 
+from kappasharp.app.report import text
 from kappasharp.errors import DuplicateNameError, KappaSharpError, StalePairError, StorageError
+from kappasharp.study.certainty import Best
+from kappasharp.study.history import Pair
 
 # Beside click's own 0 (done) and 2 (bad input).
 REFUSED, STALE = 1, 3
@@ -63,3 +66,46 @@ def _finite(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_finite(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rows as a table of text, numbers to the right."""
+    if not rows:
+        return []
+    names = list(rows[0])
+    cells = [names, *([text(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    right = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
+    return [
+        "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
+        for line in cells
+    ]
+
+
+def pair_table(shown: Pair) -> list[str]:
+    """A pair side by side; parameters in which the two differ carry a mark."""
+    rows = [
+        {
+            "": "≠" if shown.a[name] != shown.b[name] else " ",
+            "parameter": name,
+            "A": text(shown.a[name]),
+            "B": text(shown.b[name]),
+        }
+        for name in shown.a
+    ]
+    return columns(rows)
+
+
+def best_table(found: Best) -> list[str]:
+    """The best design, how sure that is, and what to do next."""
+    width = max(len(name) for name in found.params)
+    return [
+        *(f"{name:<{width}}  {text(value)}" for name, value in found.params.items()),
+        "",
+        f"preferred to  {found.beats_random:.0%} of designs (the model's estimate)",
+        f"room left     {found.room_left:.0%} of the way up",
+        f"answers       {found.n_comparisons}",
+        *([] if found.status == "ok" else [f"certificate   {found.status}"]),
+        "",
+        str(found.advice),
+    ]

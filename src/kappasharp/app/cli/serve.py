@@ -5,22 +5,21 @@ import socket
 import webbrowser
 from pathlib import Path
 from threading import Timer
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import click
 import uvicorn
 
 from kappasharp.app.cli.output import in_words, say
-from kappasharp.app.examples.registry import EXAMPLES
-from kappasharp.app.web import guard
-from kappasharp.app.web import service as places
+from kappasharp.app.examples import cabin, image_filter, pid
+from kappasharp.app.web import cards, guard
 from kappasharp.app.web.server import application
-from kappasharp.app.web.service import Place
+from kappasharp.app.web.service import Service
 from kappasharp.errors import InvalidValueError, StorageError
-from kappasharp.study import studies as doors
 from kappasharp.study import toml_file
 from kappasharp.study.space import space
+from kappasharp.study.studies import ENVIRONMENT, create_study, load_study, storage_of
 from kappasharp.study.study import Study
 
 HOST, PORT = "127.0.0.1", 8642
@@ -29,15 +28,39 @@ NEXT_PORTS = 20
 IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
 
 
+class ExampleStudy(NamedTuple):
+    """A ready study with pictures, so that a newcomer compares within seconds."""
+
+    study_name: str
+    space: dict[str, Any]
+    renderer: str
+
+
+EXAMPLES = {
+    "pid": ExampleStudy("PID controller", pid.SPACE, "kappasharp.app.examples.pid:render"),
+    "filter": ExampleStudy("Photo filter", image_filter.SPACE, "kappasharp.app.examples.image_filter:render"),
+    "cabin": ExampleStudy("Wooden cabin", cabin.SPACE, "kappasharp.app.examples.cabin:render"),
+}
+
+
 @click.command()
 @click.argument("study", required=False)
-@click.option("--storage", envvar=doors.ENVIRONMENT, show_envvar=True, help="A database of studies.")
+@click.option("--storage", envvar=ENVIRONMENT, show_envvar=True, help="A database of studies.")
 @click.option("--render", help="module:function that draws a design: render(params).")
 @click.option("--example", type=click.Choice(list(EXAMPLES)), help="A ready example with pictures.")
 @click.option("--host", default=HOST, show_default=True, help="0.0.0.0 lets other machines in; the key stays.")
 @click.option("--port", type=click.IntRange(0, 65535), help=f"[default: {PORT}, or the next free one]")
 @click.option("--no-browser", is_flag=True, help="Print the link and open nothing.")
-def serve(study: str | None, storage: str | None, render: str | None, example: str | None, **listening: Any) -> None:
+def serve(
+    study: str | None,
+    storage: str | None,
+    render: str | None,
+    example: str | None,
+    *,
+    host: str,
+    port: int | None,
+    no_browser: bool,
+) -> None:
     """Compare two designs in the browser.
 
     STUDY is the name of a study or a study.toml; without it the page lists the studies there are and makes new ones.
@@ -45,15 +68,14 @@ def serve(study: str | None, storage: str | None, render: str | None, example: s
     with in_words():
         if study is not None and example is not None:
             raise InvalidValueError("`serve` takes a study or `--example`, not both.")
-        place = _place(study, storage, render, example)
-        listener = listen(listening["host"], listening["port"])
-    host, port = listening["host"], listener.getsockname()[1]
+        service = _service(study, storage, render, example)
+        listener = listen(host, port)
     token = guard.new_token()
     names = (socket.gethostname(), f"{socket.gethostname()}.local")
-    app = application(place, token=token, hosts=guard.allowed_hosts(host), names=names)
-    link = address(host, port, token=token)
+    app = application(service, token=token, hosts=guard.allowed_hosts(host), names=names)
+    link = address(host, listener.getsockname()[1], token)
     _greet(host, link)
-    if not listening["no_browser"]:
+    if not no_browser:
         opening = Timer(0.3, webbrowser.open, [link])
         opening.daemon = True
         opening.start()
@@ -61,31 +83,37 @@ def serve(study: str | None, storage: str | None, render: str | None, example: s
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def _place(study: str | None, storage: str | None, render: str | None, example: str | None) -> Place:
+def _service(study: str | None, storage: str | None, render: str | None, example: str | None) -> Service:
     """The database, and the study that the page opens first."""
-    places.check(render)
-    database = doors.storage_of(storage)
+    _check(render)
+    database = storage_of(storage)
     if database.url in IN_MEMORY:
         raise InvalidValueError("`--storage` must name a database that outlives the page, but got one in memory.")
-    place = Place(database, renderer=render, renderers=tuple(one.renderer for one in EXAMPLES.values()))
+    service = Service(database, renderer=render, renderers=tuple(one.renderer for one in EXAMPLES.values()))
     if example is not None:
         chosen = EXAMPLES[example]
-        made = doors.create_study(
-            chosen.space, storage=place.storage, study_name=chosen.study_name, load_if_exists=True
+        made = create_study(
+            chosen.space, storage=database, study_name=chosen.study_name, load_if_exists=True
         )  # fmt: skip
-        place.show(made, render or chosen.renderer)
+        service.show(made, render or chosen.renderer)
     elif study is not None and study.endswith(".toml"):
         file = toml_file.read(Path(study))
         renderer = render or file.render
-        places.check(renderer)
-        made = doors.create_study(
-            file.space, storage=place.storage, study_name=file.name, load_if_exists=True, **file.options
+        _check(renderer)
+        made = create_study(
+            file.space, storage=database, study_name=file.name, load_if_exists=True, **file.options
         )  # fmt: skip
-        place.show(made, renderer)
+        service.show(made, renderer)
     elif study is not None:
-        found = doors.load_study(study, storage=place.storage)
-        place.show(found, render or _example_renderer(found))
-    return place
+        found = load_study(study, storage=database)
+        service.show(found, render or _example_renderer(found))
+    return service
+
+
+def _check(renderer: str | None) -> None:
+    """A renderer that cannot be loaded is better known before the page is open."""
+    if renderer is not None:
+        cards.load(renderer)
 
 
 def _example_renderer(study: Study) -> str | None:
@@ -111,10 +139,10 @@ def listen(host: str, port: int | None) -> socket.socket:
     raise StorageError(f"`serve` found no free port from {PORT} to {PORT + NEXT_PORTS - 1}; `--port` names another.")
 
 
-def address(host: str, port: int, **query: str) -> str:
+def address(host: str, port: int, token: str) -> str:
     """The link to the page."""
     name = "127.0.0.1" if host in guard.EVERYWHERE else f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}/?{urlencode(query)}"
+    return f"http://{name}:{port}/?{urlencode({'token': token})}"
 
 
 def _greet(host: str, link: str) -> None:

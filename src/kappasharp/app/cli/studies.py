@@ -1,4 +1,4 @@
-"""The commands of a study: new, studies, ask, tell, undo, best, log, export, import, diagnose, delete."""
+"""The commands of a study: new, studies, ask, tell, undo, best, log, export, import, diagnose, delete, simulate."""
 
 import shlex
 from dataclasses import asdict
@@ -7,20 +7,31 @@ from typing import Any, Unpack
 
 import click
 
-from kappasharp.app import report, tables
-from kappasharp.app.cli.output import in_format, in_words, say, show
+from kappasharp.app.cli.output import best_table, columns, in_format, in_words, pair_table, say, show
+from kappasharp.app.report import count, write_html
 from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, StalePairError, StorageError
-from kappasharp.study import studies as doors
+from kappasharp.problems import oracle
 from kappasharp.study import toml_file
-from kappasharp.study.definition import Options
+from kappasharp.study.definition import Options, define
 from kappasharp.study.events import ANSWERS, DEFAULT_VOTER
 from kappasharp.study.history import Pair
+from kappasharp.study.rehearsal import rehearse
 from kappasharp.study.storage import Record, Storage
+from kappasharp.study.studies import (
+    DEFAULT_STORAGE,
+    ENVIRONMENT,
+    create_study,
+    existing,
+    import_json,
+    load_study,
+    storage_of,
+    there_is,
+)
 from kappasharp.study.study import Study
 
 storage_option = click.option(
-    "--storage", envvar=doors.ENVIRONMENT, show_envvar=True,
-    help=f"A database: sqlite:///file.db or postgresql+psycopg://…  [default: {doors.DEFAULT_STORAGE}]",
+    "--storage", envvar=ENVIRONMENT, show_envvar=True,
+    help=f"A database: sqlite:///file.db or postgresql+psycopg://…  [default: {DEFAULT_STORAGE}]",
 )  # fmt: skip
 voter_option = click.option("--voter", default=DEFAULT_VOTER, show_default=True, help="Who is asked, or answers.")
 
@@ -28,7 +39,7 @@ voter_option = click.option("--voter", default=DEFAULT_VOTER, show_default=True,
 def _names(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Study names for the shell's completion; none, and not a word, where there is no database."""
     try:
-        found = doors.existing(context.params.get("storage")).studies()
+        found = existing(context.params.get("storage")).studies()
     except KappaSharpError:
         return []
     return [record.name for record in found if record.name.startswith(incomplete)]
@@ -41,7 +52,7 @@ def opened(name: str, storage: str | None, through: int | None = None) -> Study:
     """The study of that name, or of a study file: made if it is not there yet."""
     if name.endswith(".toml") and through is None:
         return from_file(Path(name), storage, load_if_exists=True)
-    return doors.load_study(name, storage=doors.existing(storage), through=through)
+    return load_study(name, storage=existing(storage), through=through)
 
 
 def _shell(command: str, study: str, *words: str) -> str:
@@ -56,7 +67,7 @@ def _as(voter: str) -> tuple[str, ...]:
 def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **options: Unpack[Options]) -> Study:
     """The study that a TOML file defines; options come before those of the file."""
     given = toml_file.read(path)
-    return doors.create_study(
+    return create_study(
         given.space, storage=storage, study_name=given.name, load_if_exists=load_if_exists, **(given.options | options)
     )
 
@@ -69,21 +80,31 @@ def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **option
 @click.option("--preset", help="modern, local, paper or dimension_scaled.")
 @in_format
 @storage_option
-def new(storage: str | None, name: str, params: tuple[str, ...], style: str, **options: Any) -> None:
+def new(
+    storage: str | None,
+    name: str,
+    params: tuple[str, ...],
+    style: str,
+    *,
+    seed: int | None,
+    method: str | None,
+    preset: str | None,
+) -> None:
     """Make a study: from NAME and parameters, or from a file NAME.toml."""
-    given = {key: value for key, value in options.items() if value is not None}
+    options = {"seed": seed, "method": method, "preset": preset}
+    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     with in_words():
         if name.endswith(".toml"):
             if params:
                 raise InvalidValueError("`--param` must stand beside a name, but got it beside a file with parameters.")
-            study = from_file(Path(name), storage, load_if_exists=False, **given)
+            study = from_file(Path(name), storage, load_if_exists=False, options=given)
         elif not params:
             raise InvalidValueError(
                 "A study needs parameters: `--param kp=0.2:3`, more than once, or a file NAME.toml."
             )
         else:
             space = toml_file.parameters(params)
-            study = doors.create_study(space, storage=storage, study_name=name, **given)
+            study = create_study(space, storage=storage, study_name=name, **given)
     say(f"Made in {study.storage.url}. {_shell('ask', study.name)} gives the first pair.")
     show(style, {"study": study.name, "storage": study.storage.url} | study.definition.plain(), [study.name])
 
@@ -95,18 +116,18 @@ def studies(storage: str | None, style: str) -> None:
     """List the studies of a database."""
     rows = []
     with in_words():
-        if doors.there_is(storage):
-            place = doors.storage_of(storage)
-            rows = [_row(record, place) for record in place.studies()]
+        if there_is(storage):
+            database = storage_of(storage)
+            rows = [_row(record, database) for record in database.studies()]
     if not rows:
         say("No studies there yet; `kappasharp new` makes one.")
-    show(style, rows, tables.columns(rows))
+    show(style, rows, columns(rows))
 
 
-def _row(record: Record, place: Storage) -> dict[str, Any]:
+def _row(record: Record, database: Storage) -> dict[str, Any]:
     """A study in the list; one that cannot be read is in it too, without figures."""
     try:
-        one = Study(place, record)
+        one = Study(database, record)
     except StorageError as error:
         say(f"Error: {error}")
         return dict.fromkeys(("name", "parameters", "answers", "voters", "method", "created")) | {
@@ -138,7 +159,7 @@ def ask(storage: str | None, study: str, voter: str, style: str) -> None:
     with in_words():
         pair = opened(study, storage).ask(voter)
     say(f"Pair {pair.number}. {_shell('tell', study, 'a', *_as(voter))}, or b, tie, skip, answers it.")
-    show(style, pair_data(pair), tables.pair(pair))
+    show(style, pair_data(pair), pair_table(pair))
 
 
 @click.command()
@@ -177,7 +198,7 @@ def undo(storage: str | None, study: str, voter: str, style: str) -> None:
     with in_words():
         pair = opened(study, storage).undo(voter)
     say("Taken back." if pair is None else f"Taken back; pair {pair.number} is open again.")
-    show(style, None if pair is None else pair_data(pair), [] if pair is None else tables.pair(pair))
+    show(style, None if pair is None else pair_data(pair), [] if pair is None else pair_table(pair))
 
 
 @click.command()
@@ -188,7 +209,7 @@ def best(storage: str | None, study: str, style: str) -> None:
     """The best design so far, how sure that is, and what to do next."""
     with in_words():
         found = opened(study, storage).best
-    show(style, asdict(found), tables.best(found))
+    show(style, asdict(found), best_table(found))
 
 
 @click.command()
@@ -202,7 +223,7 @@ def log(storage: str | None, study: str, style: str) -> None:
     short = [{key: row[key] for key in ("event", "pair", "time", "voter", "answer", "a", "b")} for row in rows]
     if not rows:
         say(f"No answers yet; {_shell('ask', study)} gives the first pair.")
-    show(style, rows, tables.columns(short))
+    show(style, rows, columns(short))
 
 
 @click.command()
@@ -212,14 +233,14 @@ def log(storage: str | None, study: str, style: str) -> None:
 @click.option("--through", type=int, help="As it was after this event; also opens a study that is damaged later on.")
 @in_format
 @storage_option
-def export(storage: str | None, study: str, path: Path, style: str, **options: Any) -> None:
+def export(storage: str | None, study: str, path: Path, style: str, *, table: str, through: int | None) -> None:
     """Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."""
     with in_words():
-        found = opened(study, storage, options["through"])
+        found = opened(study, storage, through)
         is_report = path.suffix == ".html"
         if path.suffix not in (".html", ".json", ".csv", ".parquet"):
             raise InvalidValueError(f"PATH must end in .json, .csv, .parquet or .html, but got {str(path)!r}.")
-        written = report.write_html(found, path) if is_report else found.export(path, table=options["table"])
+        written = write_html(found, path) if is_report else found.export(path, table=table)
     show(style, {"study": found.name, "path": str(written)}, [str(written)])
 
 
@@ -232,13 +253,13 @@ def import_(storage: str | None, path: Path, name: str | None, style: str) -> No
     """Make a study of a JSON file that `export` wrote."""
     with in_words():
         try:
-            found = doors.import_json(path, storage=storage, study_name=name)
+            found = import_json(path, storage=storage, study_name=name)
         except DuplicateNameError as error:
             raise InvalidValueError(
                 "A study of that name is already there; `--name` gives the imported one another."
             ) from error
     answers = len(found.history.counted())
-    say(f"Made in {found.storage.url}, with {tables.count(answers, 'answer')}.")
+    say(f"Made in {found.storage.url}, with {count(answers, 'answer')}.")
     show(style, {"study": found.name, "storage": found.storage.url, "answers": answers}, [found.name])
 
 
@@ -261,15 +282,56 @@ def diagnose(storage: str | None, study: str, style: str) -> None:
 def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
     """Remove a study with all its answers, for good."""
     with in_words():
-        place = doors.existing(storage)
-        record = place.find(study)
-        answers = _row(record, place)["answers"]
+        database = existing(storage)
+        record = database.find(study)
+        answers = _row(record, database)["answers"]
         if not yes:
-            what = "all its answers" if answers is None else tables.count(answers, "answer")
+            what = "all its answers" if answers is None else count(answers, "answer")
             click.confirm(f"Remove {study!r} with {what} for good?", abort=True, err=True)
-        place.delete(record)
+        database.delete(record)
     say(f"Removed {study!r}.")
     show(style, {"study": study, "answers": answers}, [])
 
 
-COMMANDS = (new, studies, ask, tell, undo, best, log, export, import_, diagnose, delete)
+def _persons(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in oracle.PERSONS if name.startswith(incomplete)]
+
+
+@click.command()
+@study_argument
+@click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to answer.")
+@click.option(
+    "--person",
+    default="paper",
+    show_default=True,
+    shell_complete=_persons,
+    help=f"One of {', '.join(oracle.PERSONS)}.",
+)
+@click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
+@in_format
+@storage_option
+def simulate(storage: str | None, study: str, questions: int, person: str, seed: int, style: str) -> None:
+    """Rehearse a STUDY (a name or a TOML file) with a simulated person: how sure after how many answers, and how true.
+
+    The rehearsal runs in memory; the study itself is not touched.
+    """
+    with in_words():
+        who = oracle.person(person)
+        if study.endswith(".toml"):
+            given = toml_file.read(Path(study))
+            definition = define(given.space, **given.options)
+        else:
+            definition = load_study(study, storage=existing(storage)).definition
+        say(f"A simulated person ({person}) with a hidden ideal answers {questions} pairs.")
+        rows = []
+        for row in rehearse(definition, questions, who, seed):
+            say(f"{row.answers:>4} answers: preferred to {row.preferred:.0%} (truly {row.truly_preferred:.0%})")
+            rows.append(row._asdict())
+    show(style, rows, columns([{name: _percent(name, value) for name, value in row.items()} for row in rows]))
+
+
+def _percent(name: str, value: float) -> object:
+    return value if name == "answers" else f"{value:.0%}"
+
+
+COMMANDS = (new, studies, ask, tell, undo, best, log, export, import_, diagnose, delete, simulate)

@@ -5,9 +5,9 @@ import time
 
 import click
 
-from kappasharp.app import tables
-from kappasharp.app.cli.output import in_words
+from kappasharp.app.cli.output import best_table, in_words, pair_table
 from kappasharp.app.cli.studies import opened, storage_option, study_argument, voter_option
+from kappasharp.app.report import count
 from kappasharp.errors import InvalidValueError, StalePairError
 from kappasharp.study.history import Pair
 from kappasharp.study.study import Study
@@ -25,7 +25,7 @@ SAID = {"a": "A is better", "b": "B is better", "tie": "can't tell", "skip": "sk
 
 @click.command()
 @study_argument
-@click.option("--questions", type=click.IntRange(1), help="Stop after so many answers.")
+@click.option("--questions", type=click.IntRange(1), help="Stop after this many answers.")
 @voter_option
 @storage_option
 def tune(storage: str | None, study: str, questions: int | None, voter: str) -> None:
@@ -37,7 +37,7 @@ def tune(storage: str | None, study: str, questions: int | None, voter: str) -> 
         try:
             _converse(found, voter, questions)
         except KeyboardInterrupt:
-            # Pressed while the model was thinking; what was answered is stored.
+            # Pressed while the next pair was computed; what was answered is stored.
             click.echo()
         _leave(found)
 
@@ -60,9 +60,9 @@ def _converse(study: Study, voter: str, questions: int | None) -> None:
 
 
 def _show(study: Study, pair: Pair) -> None:
-    counted = tables.count(len(study.history.counted()), "answer")
+    counted = count(len(study.history.counted()), "answer")
     click.echo(f"\n{click.style(study.name, bold=True)}  pair {pair.number}, after {counted}{_progress(study)}")
-    for line in tables.pair(pair):
+    for line in pair_table(pair):
         differs = line.startswith("≠")
         click.echo(click.style(line, fg="cyan") if differs else line)
     click.echo(click.style(HELP, dim=True))
@@ -107,5 +107,5 @@ def _leave(study: Study) -> None:
     if not study.history.counted():
         return
     click.echo("\nBest so far")
-    for line in tables.best(study.best):
+    for line in best_table(study.best):
         click.echo(f"  {line}".rstrip())

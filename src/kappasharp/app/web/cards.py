@@ -1,27 +1,176 @@
-"""The cards of a study's options: drawn once by a worker process, then kept."""
+"""Cards: from a design to what the page shows of it, by the user's `render(params)`; drawn once by a worker, then kept.
+
+A picture, a sound, a film, a page of HTML, or a sentence about what went wrong: a failing renderer never stops a vote.
+"""
 
 import asyncio
 import hashlib
+import importlib
+import io
 import os
+import sys
 from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
-from kappasharp.app.web import rendering
-from kappasharp.app.web.rendering import NOTHING, PENDING, Card
-from kappasharp.app.web.workers import Crew, CrewError
+from kappasharp.app.web.workers import WorkerError, Workers
+from kappasharp.errors import InvalidValueError
 from kappasharp.study.space import Design
 
-# A renderer may take so long; then its card says so and the vote goes on.
+Kind = Literal["image", "html", "audio", "video", "none", "failed", "pending"]
+Renderer = Callable[[Design], Any]
+# The largest card, and how many are kept.
+MOST_BYTES = 32 * 2**20
+MOST_CARDS, MOST_KEPT_BYTES = 2000, 256 * 2**20
+HEAD = 512
+# A renderer may take this many seconds; then its card says so and the vote goes on.
 LIMIT = 30.0
 # Our own examples are safe to draw in the server while the workers start; a user's function never is.
 OUR_OWN = "kappasharp.app.examples."
-MOST_CARDS, MOST_BYTES = 2000, 256 * 2**20
+
+# How a file of that type begins; RIFF and ISO media say more a little later.
+MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"\xff\xf3", "audio/mpeg"),
+    (b"\xff\xf2", "audio/mpeg"),
+)
+RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+ISO = {b"avif": "image/avif", b"M4A ": "audio/mp4"}
 
 
-class Gallery:
+class Card(NamedTuple):
+    """What one option shows: a kind, bytes of a type, or a sentence where there is nothing to show."""
+
+    kind: Kind
+    type: str = ""
+    body: bytes = b""
+    sentence: str = ""
+
+
+NOTHING = Card("none")
+PENDING = Card("pending")
+
+
+def load(name: str) -> Renderer:
+    """The function that `module:function` names."""
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise InvalidValueError(f"`--render` must be module:function, such as pictures:draw, but got {name!r}.")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise InvalidValueError(f"`--render {name}` cannot be loaded: {error}.") from error
+    if not callable(found):
+        raise InvalidValueError(f"`--render` must name a function, but {name} is {found!r}.")
+    return found
+
+
+def draw(name: str, design: Design) -> Card:
+    """The card of a design; whatever goes wrong in the user's function becomes a sentence on it."""
+    try:
+        # What the function prints is not ours to show, and stdout is for data.
+        with redirect_stdout(sys.stderr):
+            return card(load(name)(dict(design)))
+    except Exception as error:
+        return failed(f"The picture could not be drawn: {type(error).__name__}: {error}")
+
+
+def failed(sentence: str) -> Card:
+    """A card that says why there is no picture."""
+    return Card("failed", sentence=sentence[:HEAD])
+
+
+def card(given: Any) -> Card:
+    """What a renderer returned, by its kind."""
+    if given is None:
+        return NOTHING
+    if hasattr(given, "savefig"):
+        return card(_figure(given))
+    if isinstance(given, os.PathLike):
+        return card(_file(Path(given)))
+    if isinstance(given, str):
+        return _text(given)
+    if isinstance(given, bytes | bytearray | memoryview):
+        return _bytes(bytes(given))
+    raise InvalidValueError(
+        "`render` must return bytes, HTML or SVG as text, a Matplotlib figure or a path, but it returned "
+        f"{type(given).__name__}."
+    )
+
+
+def _figure(figure: Any) -> bytes:
+    """A Matplotlib figure as SVG; it is closed, for pyplot keeps every figure otherwise."""
+    target = io.BytesIO()
+    figure.savefig(target, format="svg", bbox_inches="tight")
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close(figure)
+    return target.getvalue()
+
+
+def _file(path: Path) -> bytes | str:
+    if path.stat().st_size > MOST_BYTES:
+        raise InvalidValueError(f"{path.name} must not be larger than {MOST_BYTES // 2**20} MB.")
+    content = path.read_bytes()
+    return content.decode("utf-8") if path.suffix.lower() in (".html", ".htm") else content
+
+
+def _text(text: str) -> Card:
+    start = text.lstrip()[:HEAD].lower()
+    if start.startswith(("<svg", "<?xml")) and "<svg" in text[:4096].lower():
+        return _bytes(text.encode())
+    if "<" not in text and len(text) < HEAD and Path(text).is_file():
+        return card(_file(Path(text)))
+    return _sized(Card("html", "text/html; charset=utf-8", text.encode()))
+
+
+def _bytes(content: bytes) -> Card:
+    kind = media_type(content)
+    if kind is None:
+        raise InvalidValueError(
+            "`render` must return a picture (PNG, JPEG, GIF, WebP, SVG), a sound or a film, but its bytes begin with "
+            f"{content[:8]!r}."
+        )
+    return _sized(Card(kind.partition("/")[0], kind, content))  # type: ignore[arg-type]
+
+
+def _sized(made: Card) -> Card:
+    if len(made.body) > MOST_BYTES:
+        raise InvalidValueError(
+            f"A card must not hold more than {MOST_BYTES // 2**20} MB, but got {len(made.body) // 2**20} MB."
+        )
+    return made
+
+
+def media_type(content: bytes) -> str | None:
+    """The type of these bytes, by how they begin; None where it is none that a card can show."""
+    if content[:4] == b"RIFF":
+        return RIFF.get(content[8:12])
+    if content[4:8] == b"ftyp":
+        return ISO.get(content[8:12], "video/mp4")
+    found = next((kind for start, kind in MAGIC if content.startswith(start)), None)
+    start = content[:4096].lstrip().lower()
+    if found is None and start.startswith((b"<svg", b"<?xml")) and b"<svg" in start:
+        return "image/svg+xml"
+    return found
+
+
+class Cards:
     """Cards by renderer and design, the ones used longest ago forgotten first."""
 
-    def __init__(self, crew: Crew, *, limit: float = LIMIT) -> None:
-        self.crew, self.limit = crew, limit
+    def __init__(self, workers: Workers, *, limit: float = LIMIT) -> None:
+        self.workers, self.limit = workers, limit
         self._drawn: OrderedDict[str, asyncio.Task[Card]] = OrderedDict()
         # Another start of the server may draw otherwise: no browser should show what it kept from this one.
         self._salt = os.urandom(8)
@@ -61,16 +210,16 @@ class Gallery:
         return self._drawn[key]
 
     async def _draw(self, renderer: str, design: Design) -> Card:
-        if renderer.startswith(OUR_OWN) and not self.crew.is_warm:
-            return await asyncio.to_thread(rendering.draw, renderer, design)
+        if renderer.startswith(OUR_OWN) and not self.workers.is_warm:
+            return await asyncio.to_thread(draw, renderer, design)
         try:
-            found: Card = await self.crew.result(self.crew.submit(rendering.draw, renderer, design), self.limit)
-        except CrewError as error:
-            return rendering.failed(f"The picture could not be drawn. {error}")
+            found: Card = await self.workers.run(draw, renderer, design, limit=self.limit)
+        except WorkerError as error:
+            return failed(f"The picture could not be drawn. {error}")
         return found
 
     def _forget(self) -> None:
         held = sum(len(task.result().body) for task in self._drawn.values() if task.done())
-        while len(self._drawn) > MOST_CARDS or (held > MOST_BYTES and len(self._drawn) > 1):
+        while len(self._drawn) > MOST_CARDS or (held > MOST_KEPT_BYTES and len(self._drawn) > 1):
             _, oldest = self._drawn.popitem(last=False)
             held -= len(oldest.result().body) if oldest.done() else 0

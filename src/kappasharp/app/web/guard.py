@@ -1,6 +1,6 @@
 """Who may talk to the page, and how: a token, the right host, writes from our own page, small bodies, strict headers.
 
-The guard stands before everything else. What it refuses, the study never hears of.
+It comes before everything else. What it refuses, the study never hears of.
 """
 
 import hmac
@@ -74,7 +74,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         fresh = self._has_token_in_link(scope)
-        outgoing = self._dressed(send, set_cookie=fresh)
+        outgoing = self._with_headers(send, set_cookie=fresh)
         refusal = self._refusal(scope, headers, fresh=fresh)
         body = b"" if refusal is not None or scope["method"] != "POST" else await _read(headers, receive)
         if body is None:
@@ -118,8 +118,8 @@ class Guard:
             return False
         return self.cookie in jar and _same(jar[self.cookie].value, self.token)
 
-    def _dressed(self, send: Send, *, set_cookie: bool) -> Send:
-        async def dressed(message: Message) -> None:
+    def _with_headers(self, send: Send, *, set_cookie: bool) -> Send:
+        async def headed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -132,7 +132,7 @@ class Guard:
                     )
             await send(message)
 
-        return dressed
+        return headed
 
 
 def _short(scope: Scope) -> bool:
@@ -156,12 +156,12 @@ def _from_our_page(headers: Headers) -> bool:
     """Whether a write comes from our own page, by all that a browser tells about it."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     origin = headers.get("origin")
-    at_home = origin is None or _place_of(origin) == headers.get("host", "").lower()
+    at_home = origin is None or _host_of(origin) == headers.get("host", "").lower()
     site = headers.get("sec-fetch-site", "same-origin")
     return headers.get(WRITE_HEADER) == "1" and kind == "application/json" and at_home and site == "same-origin"
 
 
-def _place_of(origin: str) -> str | None:
+def _host_of(origin: str) -> str | None:
     """Host and port of an origin; None where it has none."""
     try:
         return urlsplit(origin).netloc.lower() or None

@@ -9,11 +9,12 @@ import pickle
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kappasharp.app import charts
+from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.core.activation import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
 from kappasharp.study import agreement, certainty, diagnosis, questions, rehearsal
-from kappasharp.study.certainty import groups, slices
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Answer, Answered, Asked, Stored
 from kappasharp.study.history import History
@@ -22,6 +23,8 @@ from kappasharp.study.study import Study
 
 Plain = dict[str, Any]
 MOST_REHEARSED = 60
+# A job that takes longer, in seconds, is given up.
+LIMIT = 120.0
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,8 @@ def best_view(at: Snapshot) -> Plain:
     if model is None:
         return {"best": None, "slices": []}
     best = certainty.best(definition, history, model)
-    found = [one._asdict() for one in slices(definition, model, best.params)]
-    return {"best": asdict(best), "slices": found}
+    found = charts.slices(slices(definition, model, best.params), definition.space)
+    return {"best": asdict(best), "slices": [charts.plain(one) for one in found]}
 
 
 def model_view(at: Snapshot) -> Plain:
@@ -98,39 +101,90 @@ def model_view(at: Snapshot) -> Plain:
     model = _model(definition, history)
     if model is None:
         return {"nodes": [], "edges": [], "moments": [], "noted": [], "sentences": []}
-    past = diagnosis.past_models(definition, history)
+    past, noted = diagnosis.past_models(definition, history), diagnosis.noted(history)
     now = past[-1]
     heights = dict(zip(now.options, zip(now.utility, now.corrected_utility, strict=True), strict=True))
-    label = groups(model)
-    order = {name: i for i, name in enumerate(dict.fromkeys(label))}
+    group = charts.group_numbers(certainty.groups(model))
     found = diagnosis.diagnose(definition, history, model)
     nodes = [
-        {"option": option, "group": order[label[i]], "plain": heights[option][0], "corrected": heights[option][1]}
+        {"option": option, "group": group[i], "plain": heights[option][0], "corrected": heights[option][1]}
         for i, option in enumerate(model.options)
     ]
     edges = [
         {"event": one.event, "winner": one.ordered[0], "loser": one.ordered[1], "tie": one.answer == "tie"}
         for one in history.counted()
     ]
-    numbers = {name: _finite(value) for name, value in asdict(found).items()}
+    best = model.options[int(model.surrogate.utility.argmax())]
     return {
         "nodes": nodes,
         "edges": edges,
-        "best": model.options[int(model.surrogate.utility.argmax())],
-        "diagnosis": numbers,
+        "best": best,
+        "graphs": {which: _graph(nodes, edges, best, which) for which in ("plain", "corrected")},
+        "diagnosis": {name: _finite(value) for name, value in asdict(found).items()},
         "sentences": diagnosis.sentences(found),
         "moments": [_number_row(one) for one in past],
-        "noted": [{name: _finite(value) for name, value in one._asdict().items()} for one in diagnosis.noted(history)],
+        "noted": [{name: _finite(value) for name, value in one._asdict().items()} for one in noted],
+        "conditions": _conditions(past, noted),
         "has_correction": definition.method.gate.rule is not Rule.NEVER,
     }
+
+
+def _graph(nodes: list[Plain], edges: list[Plain], best: int, which: str) -> Plain:
+    """The comparison graph by the utilities of that name."""
+    words = f"Comparison graph {'with' if which == 'corrected' else 'without'} the correction"
+    chart = charts.graph(
+        [Node(one["option"], one[which], one["group"], one["option"] == best) for one in nodes],
+        [Edge(one["winner"], one["loser"], one["tie"]) for one in edges],
+        label=f"{words}: {len(nodes)} designs, {len(edges)} answers; design {best} is the best",
+    )
+    return charts.plain(chart)
+
+
+def _conditions(past: list[diagnosis.PastModel], noted: list[diagnosis.Noted]) -> Plain | None:
+    """κ over the number of answers; None as long as that is no line."""
+    given = [
+        Curve(label, kind, [(one.answers, math.log10(value)) for one, value in rows if math.isfinite(value)])
+        for label, kind, rows in (
+            ("without correction", "first", [(one, one.condition) for one in past]),
+            ("with correction", "second", [(one, one.corrected) for one in past]),
+        )
+    ]
+    drawn = [curve for curve in given if len(curve.points) > 1]
+    if not drawn:
+        return None
+    chart = charts.curves(
+        drawn,
+        charts.powers([y for curve in drawn for _, y in curve.points]),
+        label="The condition number of the Hessian over the number of answers, with and without the correction",
+        across="answers",
+        shaded={one.answers: f"acted after {one.answers} answers" for one in noted if one.active},
+    )
+    return charts.plain(chart)
 
 
 def rehearsed(definition: Definition, person: str, questions: int) -> Plain:
     """How a simulated person fares with a study like this: in memory, the real one never hears of it."""
     if not 1 <= questions <= MOST_REHEARSED:
         raise InvalidValueError(f"`questions` must be from 1 to {MOST_REHEARSED}, but got {questions}.")
-    rows = rehearsal.rehearse(definition, questions, oracle.person(person), definition.seed)
-    return {"rows": [row._asdict() for row in rows]}
+    rows = list(rehearsal.rehearse(definition, questions, oracle.person(person), definition.seed))
+    return {"rows": [row._asdict() for row in rows], "chart": _course(rows)}
+
+
+def _course(rows: list[rehearsal.Rehearsed]) -> Plain | None:
+    """How good the best design was, in truth and by the model; None as long as that is no line."""
+    if len(rows) < 2:  # noqa: PLR2004
+        return None
+    given = [
+        Curve("in truth", "second", [(row.answers, row.truly_preferred) for row in rows]),
+        Curve("what the model says", "first", [(row.answers, row.preferred) for row in rows]),
+    ]
+    chart = charts.curves(
+        given,
+        charts.shares(min(0.4, *(y for curve in given for _, y in curve.points))),
+        label="Share of designs that the best one beats, in truth and by the model, over the number of answers",
+        across="answers",
+    )
+    return charts.plain(chart)
 
 
 def _number_row(one: diagnosis.PastModel) -> Plain:

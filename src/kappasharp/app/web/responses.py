@@ -1,16 +1,39 @@
-"""A study as the page's plain data: its parameters, a pair, its history, and the Python that makes it again."""
+"""What leaves the server: a study as plain data, as files to download, and the bytes of its cards."""
 
 import json
+import re
+import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
-from kappasharp.app.web.jobs import Plain, Snapshot
-from kappasharp.app.web.rendering import Card
-from kappasharp.app.web.session import Desk
+from starlette.responses import Response
+
+from kappasharp.app import report
+from kappasharp.app.web import guard
+from kappasharp.app.web.cards import Card
+from kappasharp.app.web.jobs import Plain, Snapshot, snapshot
+from kappasharp.app.web.session import Session
+from kappasharp.errors import InvalidValueError, named
 from kappasharp.study import diagnosis
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, Pair
 from kappasharp.study.study import Study
+
+RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
+TYPES = {
+    ".json": "application/json", ".csv": "text/csv; charset=utf-8", ".parquet": "application/vnd.apache.parquet",
+    ".html": "text/html; charset=utf-8", ".py": "text/x-python; charset=utf-8",
+}  # fmt: skip
+# A report opened from here is still a stranger to the page: no script, nothing from elsewhere.
+REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def json_text(data: Any) -> str:
+    """Plain data as JSON; a text that UTF-8 cannot hold is written with escapes."""
+    return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def study_data(study: Study, renderer: str | None) -> Plain:
@@ -34,12 +57,12 @@ def card_data(card: Card, key: str) -> Plain:
     return {"kind": card.kind, "sentence": card.sentence, "key": key}
 
 
-def pair_data(desk: Desk, pair: Pair) -> Plain:
+def pair_data(session: Session, pair: Pair) -> Plain:
     """A pair and how far its voter is. What the model expects is not in it: nobody should know before the vote."""
-    history = desk.study.history
+    history = session.study.history
     numbers = history.numbers(pair)
     sides = {
-        side: {"option": option, "params": design, "card": card_data(*desk.peek(design))}
+        side: {"option": option, "params": design, "card": card_data(*session.peek(design))}
         for side, option, design in zip("ab", numbers, (pair.a, pair.b), strict=True)
     }
     answers = list(history.comparisons.values())
@@ -119,6 +142,67 @@ def _literal(space: dict[str, Any]) -> str:
     return f"{{\n{lines}\n}}"
 
 
-def text(data: Any) -> str:
-    """Plain data as JSON; a text that UTF-8 cannot hold is written with escapes."""
-    return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+def _exported(ending: str, table: str = "comparisons") -> Callable[[Study], bytes]:
+    def make(study: Study) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            return study.export(Path(folder) / f"study{ending}", table=table).read_bytes()
+
+    return make
+
+
+def _report(study: Study) -> bytes:
+    if not study.history.counted():
+        raise InvalidValueError("A report needs an answer; there is none yet.")
+    return report.html(study).encode()
+
+
+class Export(NamedTuple):
+    """A file to download: how it is made, its ending, and what its name says beside the study's."""
+
+    make: Callable[[Study], bytes]
+    ending: str
+    suffix: str = ""
+
+
+# By address.
+EXPORTS = {
+    "json": Export(_exported(".json"), ".json"),
+    "csv": Export(_exported(".csv"), ".csv", "-answers"),
+    "options": Export(_exported(".csv", "options"), ".csv", "-designs"),
+    "parquet": Export(_exported(".parquet"), ".parquet", "-answers"),
+    "html": Export(_report, ".html", "-report"),
+    "python": Export(lambda study: python(study, snapshot(study)).encode(), ".py"),
+}
+
+
+def export(study: Study, kind: str) -> Response:
+    """The study as a file to download."""
+    make, ending, suffix = named("export", kind, EXPORTS)
+    name = re.sub(r"[^\w.-]+", "-", study.name, flags=re.ASCII).strip("-.") or "study"
+    full = quote(f"{study.name}{suffix}{ending}", safe="")
+    headers = {
+        "content-disposition": f"attachment; filename=\"{name}{suffix}{ending}\"; filename*=UTF-8''{full}",
+        "content-security-policy": REPORT_POLICY,
+    }
+    return Response(make(study), media_type=TYPES[ending], headers=headers)
+
+
+def media(card: Card, wanted: str | None) -> Response:
+    """The bytes of a card, or the range of them that a player asks for."""
+    # The address holds a digest of what is drawn: what it names never changes.
+    headers = {
+        "content-security-policy": guard.PICTURE_POLICY,
+        "cache-control": "private, max-age=86400, immutable",
+        "accept-ranges": "bytes",
+    }
+    total = len(card.body)
+    found = RANGE.fullmatch(wanted or "")
+    if found is None or found.groups() == ("", ""):
+        return Response(card.body, media_type=card.type, headers=headers)
+    first, last = found.groups()
+    start = int(first) if first else max(total - int(last), 0)
+    end = min(int(last), total - 1) if first and last else total - 1
+    if start > end:
+        return Response(status_code=416, headers=headers | {"content-range": f"bytes */{total}"})
+    headers["content-range"] = f"bytes {start}-{end}/{total}"
+    return Response(card.body[start : end + 1], 206, media_type=card.type, headers=headers)

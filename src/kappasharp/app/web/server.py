@@ -1,5 +1,10 @@
-"""The page's addresses: which request does what. Safety stands before it, studies and workers behind it."""
+"""The page's addresses: what a request brings, checked, and which request does what.
 
+The guard comes before it, studies and workers after it.
+"""
+
+import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
@@ -13,14 +18,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kappasharp.app.web import exports, guard, jobs, responses
-from kappasharp.app.web.rendering import NOTHING, Card
-from kappasharp.app.web.requests import body, desk_of, number_in, seconds_in, voter_in
-from kappasharp.app.web.service import Place
-from kappasharp.app.web.session import off_loop
-from kappasharp.app.web.workers import CrewError
+from kappasharp.app.web import guard, jobs, responses
+from kappasharp.app.web.cards import NOTHING, Card
+from kappasharp.app.web.service import Service
+from kappasharp.app.web.session import Session, off_loop
+from kappasharp.app.web.workers import WorkerError
 from kappasharp.errors import (
     DuplicateNameError,
+    InvalidTypeError,
     InvalidValueError,
     KappaSharpError,
     StalePairError,
@@ -32,22 +37,29 @@ from kappasharp.methods.registry import METHODS
 from kappasharp.problems.oracle import PERSONS
 from kappasharp.study import events
 
+REHEARSAL_LIMIT = 300.0
+# What a JavaScript number holds exactly, and how many digits that takes.
+LARGEST, DIGITS = 2**53, 17
+# A week: nobody looks at a pair for longer.
+LONGEST = 7 * 86400.0
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 STATUS: tuple[tuple[type[Exception], int], ...] = (
-    (StalePairError, 409), (UnknownNameError, 404), (DuplicateNameError, 409), (StorageError, 503), (CrewError, 503),
+    (StalePairError, 409), (UnknownNameError, 404), (DuplicateNameError, 409), (StorageError, 503), (WorkerError, 503),
 )  # fmt: skip
 Handler = Callable[[Request], Any]
 
 
-def application(place: Place, *, token: str, hosts: tuple[str, ...] | None, names: tuple[str, ...] = ()) -> Starlette:
-    """The page over the studies of a place."""
+def application(
+    service: Service, *, token: str, hosts: tuple[str, ...] | None, names: tuple[str, ...] = ()
+) -> Starlette:
+    """The page over the studies of a service."""
 
     @asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
-        place.start()
-        place.draw_ahead()
+        service.start()
+        service.draw_ahead()
         yield
-        place.close()
+        service.close()
 
     one = "/api/studies/{study}"
     routes = [
@@ -76,18 +88,16 @@ def application(place: Place, *, token: str, hosts: tuple[str, ...] | None, name
     handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
     before = Middleware(guard.Guard, token=token, hosts=hosts, names=names)
     app = Starlette(routes=routes, middleware=[before], exception_handlers=handlers, lifespan=life)
-    app.state.place = place
+    app.state.service = service
     return app
-
-
-# --- pages and errors ---------------------------------------------------------------------------------------------
 
 
 @cache
 def assets() -> dict[str, bytes]:
     """The page's own files, by name: what is not in here cannot be asked for."""
-    folder = files("kappasharp.app.web").joinpath("pages")
-    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    folder = files("kappasharp.app")
+    found = [*folder.joinpath("web", "pages").iterdir(), folder.joinpath("charts.css")]
+    return {one.name: one.read_bytes() for one in found if one.is_file()}
 
 
 async def page(_: Request) -> Response:
@@ -106,7 +116,7 @@ async def asset(request: Request) -> Response:
 
 def said(data: Any, status: int = 200) -> Response:
     """Plain data as an answer."""
-    return Response(responses.text(data), status, media_type="application/json")
+    return Response(responses.json_text(data), status, media_type="application/json")
 
 
 async def refused(request: Request, error: Exception) -> Response:
@@ -114,9 +124,9 @@ async def refused(request: Request, error: Exception) -> Response:
     status = next((code for kind, code in STATUS if isinstance(error, kind)), 400)
     data: dict[str, Any] = {"error": str(error)}
     if isinstance(error, StalePairError):
-        desk = request.app.state.place.desk(request.path_params["study"])
-        current = error.current or await desk.pair(request.state.voter)
-        data["pair"] = responses.pair_data(desk, current)
+        session = request.app.state.service.session(request.path_params["study"])
+        current = error.current or await session.pair(request.state.voter)
+        data["pair"] = responses.pair_data(session, current)
     return said(data, status)
 
 
@@ -131,105 +141,161 @@ async def broken(_: Request, __: Exception) -> Response:
     return said({"error": "Something went wrong in the server; its terminal has the details. Nothing was lost."}, 500)
 
 
-# --- studies ------------------------------------------------------------------------------------------------------
+async def body(request: Request) -> dict[str, Any]:
+    """The JSON object that a request brings."""
+    try:
+        data = json.loads(await request.body(), parse_int=_whole, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValueError("The request must be JSON.") from error
+    if not isinstance(data, dict):
+        raise InvalidTypeError("The request must be a JSON object.")
+    return data
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > DIGITS or abs(int(digits)) > LARGEST:
+        raise ValueError("too large")
+    return int(digits)
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(word)
+
+
+def number_in(data: dict[str, Any], name: str) -> int:
+    """A whole number of a request."""
+    value = data.get(name)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")
+    return value
+
+
+def seconds_in(data: dict[str, Any]) -> float | None:
+    """How long somebody looked, where the page measured it."""
+    value = data.get("seconds")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidTypeError(f"`seconds` must be a number, but got {value!r}.")
+    number = float(value)
+    if not 0.0 <= number <= LONGEST:
+        raise InvalidValueError(f"`seconds` must be from 0 to {LONGEST:.0f}, but got {value!r}.")
+    return number
+
+
+def voter_in(request: Request, given: Any) -> str:
+    """Who asks: noted on the request, because the answer to a stale one names that voter's pair."""
+    request.state.voter = events.voter(given)
+    return str(request.state.voter)
+
+
+async def session_of(request: Request) -> Session:
+    """The session of the study that a request is about."""
+    service: Service = request.app.state.service
+    uid = request.path_params["study"]
+    if not re.fullmatch(r"[0-9a-f]{32}", uid):
+        raise UnknownNameError("There is no such study here.")
+    return await off_loop(service.session, uid)
 
 
 async def listing(request: Request) -> Response:
     """What there is to choose from."""
-    place: Place = request.app.state.place
-    found = await off_loop(place.listed)
+    service: Service = request.app.state.service
+    found = await off_loop(service.listed)
     asked = request.query_params.get("study")
     chosen = next((one["id"] for one in found if one["name"] == asked), None)
-    chosen = chosen or place.current or (found[-1]["id"] if found else None)
-    desk = None if chosen is None else await off_loop(place.desk, chosen)
+    chosen = chosen or service.current or (found[-1]["id"] if found else None)
+    session = None if chosen is None else await off_loop(service.session, chosen)
     return said(
         {
             "studies": found,
-            "study": None if desk is None else responses.study_data(desk.study, desk.renderer),
-            "renderers": list(place.renderers),
+            "study": None if session is None else responses.study_data(session.study, session.renderer),
+            "renderers": list(service.renderers),
             "persons": list(PERSONS),
             "methods": [name for name, row in METHODS.items() if row.designs == PAIR],
-            "storage": place.storage.url,
+            "storage": service.storage.url,
         }
     )
 
 
 async def create(request: Request) -> Response:
     """Make a study."""
-    place: Place = request.app.state.place
-    return said({"id": await off_loop(place.create, await body(request))}, 201)
+    service: Service = request.app.state.service
+    return said({"id": await off_loop(service.create, await body(request))}, 201)
 
 
 async def rehearse(request: Request) -> Response:
     """Have a simulated person answer a study in memory."""
-    place: Place = request.app.state.place
+    service: Service = request.app.state.service
     data = await body(request)
     if isinstance(data.get("study"), str):
-        definition = (await off_loop(place.desk, data["study"])).study.definition
+        definition = (await off_loop(service.session, data["study"])).study.definition
     else:
-        _, definition, _ = place.described(data)
+        definition = service.described(data).definition
     person, questions = data.get("person", "paper"), number_in(data, "questions")
-    future = place.thinkers.submit(jobs.rehearsed, definition, person, questions)
-    return said(await place.thinkers.result(future, 300.0))
+    return said(await service.computing.run(jobs.rehearsed, definition, person, questions, limit=REHEARSAL_LIMIT))
 
 
 async def study(request: Request) -> Response:
     """One study."""
-    desk = await desk_of(request)
-    return said(responses.study_data(desk.study, desk.renderer))
+    session = await session_of(request)
+    return said(responses.study_data(session.study, session.renderer))
 
 
 async def pair(request: Request) -> Response:
     """The pair that waits for a voter."""
-    desk = await desk_of(request)
+    session = await session_of(request)
     voter = voter_in(request, request.query_params.get("voter", events.DEFAULT_VOTER))
-    return said({"pair": responses.pair_data(desk, await desk.pair(voter))})
+    return said({"pair": responses.pair_data(session, await session.pair(voter))})
 
 
 async def answer(request: Request) -> Response:
     """Store an answer: when this says saved, it is."""
-    desk, data = await desk_of(request), await body(request)
+    session, data = await session_of(request), await body(request)
     voter = voter_in(request, data.get("voter"))
     given = events.answer(data.get("answer"))
-    done, following = await desk.answer(voter, number_in(data, "pair"), given, seconds_in(data))
-    return said({"saved": {"event": done.event, "answer": done.answer}, "pair": responses.pair_data(desk, following)})
+    done, following = await session.answer(voter, number_in(data, "pair"), given, seconds_in(data))
+    return said(
+        {"saved": {"event": done.event, "answer": done.answer}, "pair": responses.pair_data(session, following)}
+    )
 
 
 async def undo(request: Request) -> Response:
     """Take back a voter's last answer."""
-    desk, data = await desk_of(request), await body(request)
-    return said({"pair": responses.pair_data(desk, await desk.undo(voter_in(request, data.get("voter"))))})
+    session, data = await session_of(request), await body(request)
+    return said({"pair": responses.pair_data(session, await session.undo(voter_in(request, data.get("voter"))))})
 
 
 async def amend(request: Request) -> Response:
     """Change an answer, or take it out."""
-    desk, data = await desk_of(request), await body(request)
+    session, data = await session_of(request), await body(request)
     voter, event = voter_in(request, data.get("voter")), number_in(data, "event")
     new = None if data.get("answer") is None else events.answer(data["answer"])
-    await desk.write(lambda: desk.study.amend(event, new, voter=voter))
+    await off_loop(lambda: session.study.amend(event, new, voter=voter))
     return said({"done": True})
 
 
 async def again(request: Request) -> Response:
     """Have an earlier pair asked once more."""
-    desk, data = await desk_of(request), await body(request)
+    session, data = await session_of(request), await body(request)
     voter, number = voter_in(request, data.get("voter")), number_in(data, "pair")
-    await desk.write(lambda: desk.study.ask_again(number, voter=voter))
+    await off_loop(lambda: session.study.ask_again(number, voter=voter))
     return said({"done": True})
 
 
 async def challenge(request: Request) -> Response:
     """Have the best design asked against another one."""
-    desk, data = await desk_of(request), await body(request)
+    session, data = await session_of(request), await body(request)
     voter = voter_in(request, data.get("voter"))
-    best = (await desk.view("standing", jobs.standing))["best"]
+    best = (await session.view("standing", jobs.standing))["best"]
     if best is None:
         raise InvalidValueError("There is no best design yet: answer a few pairs first.")
-    space = desk.study.space
-    rival = space.check(data.get("params") if data.get("option") is None else desk.design(number_in(data, "option")))
+    space = session.study.space
+    given = data.get("params") if data.get("option") is None else session.design(number_in(data, "option"))
+    rival = space.check(given)
     if space.same(space.check(best["params"]), rival):
         raise InvalidValueError("These settings cannot be told from the best design; change one of them first.")
-    await desk.write(lambda: desk.study.enqueue(best["params"], rival, voter=voter))
+    await off_loop(lambda: session.study.enqueue(best["params"], rival, voter=voter))
     return said({"done": True})
 
 
@@ -237,28 +303,25 @@ def computed(name: str, job: Callable[[jobs.Snapshot], dict[str, Any]]) -> Handl
     """The answer to a request for a view."""
 
     async def show(request: Request) -> Response:
-        return said(await (await desk_of(request)).view(name, job))
+        return said(await (await session_of(request)).view(name, job))
 
     return show
 
 
-# --- cards and files ----------------------------------------------------------------------------------------------
-
-
 async def card(request: Request) -> Response:
     """What kind of card an option has, once it is drawn."""
-    return said(responses.card_data(*await (await desk_of(request)).card(request.path_params["option"])))
+    return said(responses.card_data(*await (await session_of(request)).card(request.path_params["option"])))
 
 
 async def ahead(request: Request) -> Response:
     """Pictures that the browser may fetch while the person looks: of what comes next, whatever the answer."""
-    desk = await desk_of(request)
+    session = await session_of(request)
     voter = voter_in(request, request.query_params.get("voter", events.DEFAULT_VOTER))
-    return said({"pictures": await desk.ahead(voter)})
+    return said({"pictures": await session.ahead(voter)})
 
 
 async def _drawn(request: Request) -> Card:
-    found = await (await desk_of(request)).gallery.named(request.path_params["key"])
+    found = await (await session_of(request)).cards.named(request.path_params["key"])
     return found or NOTHING
 
 
@@ -267,7 +330,7 @@ async def picture(request: Request) -> Response:
     found = await _drawn(request)
     if found.kind not in ("image", "audio", "video"):
         raise HTTPException(404, "This option has no picture.")
-    return exports.media(found, request.headers.get("range"))
+    return responses.media(found, request.headers.get("range"))
 
 
 async def frame(request: Request) -> Response:
@@ -281,4 +344,4 @@ async def frame(request: Request) -> Response:
 
 async def export(request: Request) -> Response:
     """The study as a file."""
-    return await off_loop(exports.export, (await desk_of(request)).study, request.path_params["kind"])
+    return await off_loop(responses.export, (await session_of(request)).study, request.path_params["kind"])

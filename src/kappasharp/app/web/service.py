@@ -1,24 +1,31 @@
 """Everything one server holds: a database, the studies open on the page, the renderers it may use, the workers."""
 
 import tomllib
-from typing import Any
+from typing import Any, NamedTuple
 
-from kappasharp.app.web import rendering
-from kappasharp.app.web.cards import Gallery
+from kappasharp.app.web.cards import Cards
 from kappasharp.app.web.jobs import Plain
-from kappasharp.app.web.session import Desk
-from kappasharp.app.web.workers import Crew
+from kappasharp.app.web.session import Session
+from kappasharp.app.web.workers import Workers
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import studies, toml_file
 from kappasharp.study.definition import Definition, define
 from kappasharp.study.storage import Storage
 from kappasharp.study.study import Study
 
-THINKERS, PAINTERS = 2, 2
+COMPUTING, DRAWING = 2, 2
 NO_RENDERER = ""
 
 
-class Place:
+class Wanted(NamedTuple):
+    """A study that is not made yet."""
+
+    name: str
+    definition: Definition
+    renderer: str | None
+
+
+class Service:
     """The studies of a database, as the page shows them."""
 
     def __init__(self, storage: Storage, *, renderer: str | None = None, renderers: tuple[str, ...] = ()) -> None:
@@ -26,10 +33,10 @@ class Place:
         own = () if renderer is None else (renderer,)
         # The page can choose among these and name no others: what runs is what the command line named.
         self.renderers = tuple(dict.fromkeys((*own, *renderers)))
-        self.thinkers, self.painters = Crew(THINKERS), Crew(PAINTERS)
-        self.gallery = Gallery(self.painters)
+        self.computing, self.drawing = Workers(COMPUTING), Workers(DRAWING)
+        self.cards = Cards(self.drawing)
         self.current: str | None = None
-        self._desks: dict[str, Desk] = {}
+        self._sessions: dict[str, Session] = {}
         self._renderers: dict[str, str | None] = {}
 
     def show(self, study: Study, renderer: str | None) -> None:
@@ -39,49 +46,49 @@ class Place:
 
     def start(self) -> None:
         """Start the workers, so that they are there when somebody answers."""
-        self.thinkers.start()
-        self.painters.start()
+        self.computing.start()
+        self.drawing.start()
 
     def draw_ahead(self) -> None:
         """Have the pairs drawn that wait for somebody, so that the first page finds them drawn."""
         if self.current is None:
             return
-        desk = self.desk(self.current)
-        history = desk.study.history
+        session = self.session(self.current)
+        history = session.study.history
         for number in history.open.values():
             pair, _ = history.asked[number]
-            self.gallery.prepare(desk.renderer, pair.a, pair.b)
+            self.cards.prepare(session.renderer, pair.a, pair.b)
 
     def close(self) -> None:
         """End the workers."""
-        for desk in self._desks.values():
-            desk.close()
-        self.thinkers.close()
-        self.painters.close()
+        for session in self._sessions.values():
+            session.close()
+        self.computing.close()
+        self.drawing.close()
 
     def listed(self) -> list[Plain]:
         """The studies there are."""
         return [{"id": record.uid, "name": record.name, "created": record.created} for record in self.storage.studies()]
 
-    def desk(self, uid: str) -> Desk:
+    def session(self, uid: str) -> Session:
         """The study of that identity."""
-        if uid not in self._desks:
+        if uid not in self._sessions:
             record = next((one for one in self.storage.studies() if one.uid == uid), None)
             if record is None:
                 raise UnknownNameError("There is no such study here; it may have been deleted.")
             renderer = self._renderers.get(uid, self.renderer)
-            self._desks[uid] = Desk(Study(self.storage, record), renderer, self.thinkers, self.gallery)
-        return self._desks[uid]
+            self._sessions[uid] = Session(Study(self.storage, record), renderer, self.computing, self.cards)
+        return self._sessions[uid]
 
     def create(self, given: Plain) -> str:
         """Make the study that the page describes; its identity."""
-        name, definition, renderer = self.described(given)
-        made = studies.store(definition, storage=self.storage, study_name=name)
-        self._renderers[made.record.uid] = renderer
+        wanted = self.described(given)
+        made = studies.store(wanted.definition, storage=self.storage, study_name=wanted.name)
+        self._renderers[made.record.uid] = wanted.renderer
         return made.record.uid
 
-    def described(self, given: Plain) -> tuple[str, Definition, str | None]:
-        """Name, definition and renderer of the study that the page describes, by a table or as TOML."""
+    def described(self, given: Plain) -> Wanted:
+        """The study that the page describes, by a table or as TOML."""
         table = _table(given)
         found = toml_file.parse(table, "study")
         definition = define(found.space, **found.options)
@@ -91,7 +98,7 @@ class Place:
                 f"The page runs no code that the command line did not name: start `kappasharp serve --render {chosen}` "
                 "to use that renderer."
             )
-        return found.name, definition, chosen
+        return Wanted(found.name, definition, chosen)
 
 
 def _table(given: Plain) -> dict[str, Any]:
@@ -110,9 +117,3 @@ def _table(given: Plain) -> dict[str, Any]:
 
 def _method(given: Plain) -> dict[str, Any]:
     return {"method": given["method"]} if given.get("method") else {}
-
-
-def check(renderer: str | None) -> None:
-    """A renderer that cannot be loaded is better known before the page is open."""
-    if renderer is not None:
-        rendering.load(renderer)

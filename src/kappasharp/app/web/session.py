@@ -3,14 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from kappasharp.app.web import jobs
-from kappasharp.app.web.cards import Gallery
-from kappasharp.app.web.jobs import Plain, Snapshot
-from kappasharp.app.web.rendering import Card
+from kappasharp.app.web.cards import Card, Cards
+from kappasharp.app.web.jobs import LIMIT, Plain, Snapshot
 from kappasharp.app.web.speculation import Speculation
-from kappasharp.app.web.workers import Crew, CrewError
+from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.errors import InvalidValueError, StalePairError, StorageError
 from kappasharp.study.events import Answer, Asked
 from kappasharp.study.history import Comparison, Pair
@@ -18,18 +16,17 @@ from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
 LOG = logging.getLogger("kappasharp")
-LIMIT = 120.0
 # Workers that start at once would take the processor from the browser just when it paints the new pair.
-BREATH = 0.06
+PAINT_FIRST = 0.06
 off_loop = asyncio.to_thread
 
 
-class Desk:
-    """A study, its renderer, and the workers that think and draw for it."""
+class Session:
+    """A study, its renderer, the workers that compute for it, and the cards of its designs."""
 
-    def __init__(self, study: Study, renderer: str | None, thinkers: Crew, gallery: Gallery) -> None:
-        self.study, self.renderer, self.thinkers, self.gallery = study, renderer, thinkers, gallery
-        self.speculation = Speculation(thinkers, lambda a, b: gallery.prepare(self.renderer, a, b))
+    def __init__(self, study: Study, renderer: str | None, workers: Workers, cards: Cards) -> None:
+        self.study, self.renderer, self.workers, self.cards = study, renderer, workers, cards
+        self.speculation = Speculation(workers, lambda a, b: cards.prepare(self.renderer, a, b))
         self._views: dict[str, tuple[int, asyncio.Task[Plain]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -46,7 +43,7 @@ class Desk:
         """Store an answer; when this returns it is durable, and the next pair is open."""
         await self._check_voter(voter, number)
         done = await off_loop(lambda: self.study.tell(number, answer, seconds=seconds))
-        if not self.thinkers.is_warm:
+        if not self.workers.is_warm:
             # Workers take seconds to start; a first pair is computed sooner than they would.
             self.speculation.drop(voter)
         proposed = await self.speculation.take(voter, done.event - 1, number, answer)
@@ -65,10 +62,6 @@ class Desk:
         await off_loop(self.study.undo, voter)
         return await self.pair(voter)
 
-    async def write(self, action: Callable[[], Any]) -> None:
-        """Change the study in some other way."""
-        await off_loop(action)
-
     async def _ask(self, voter: str, proposed: Asked | None) -> Pair:
         if proposed is None:
             proposed = await self._propose(await off_loop(jobs.snapshot, self.study))
@@ -76,23 +69,23 @@ class Desk:
 
     async def _propose(self, at: Snapshot) -> Asked:
         """The next pair, by a worker if one is there; the first ones take seconds to start."""
-        if self.thinkers.is_warm:
+        if self.workers.is_warm:
             try:
-                found: Asked = await self.thinkers.result(self.thinkers.submit(jobs.next_pair, at), LIMIT)
-            except CrewError:
+                found: Asked = await self.workers.run(jobs.next_pair, at, limit=LIMIT)
+            except WorkerError:
                 return await off_loop(jobs.next_pair, at)
             return found
         return await off_loop(jobs.next_pair, at)
 
     def _look_ahead(self, pair: Pair) -> None:
         """Begin to compute what may come after this pair, once the browser has had time to paint it."""
-        self.gallery.prepare(self.renderer, pair.a, pair.b)
+        self.cards.prepare(self.renderer, pair.a, pair.b)
         task = asyncio.create_task(self._look_ahead_soon(pair))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _look_ahead_soon(self, pair: Pair) -> None:
-        await asyncio.sleep(BREATH)
+        await asyncio.sleep(PAINT_FIRST)
         try:
             await self._look_ahead_for_all(pair)
         except StorageError as error:
@@ -123,9 +116,9 @@ class Desk:
     async def _compute(self, job: Callable[[Snapshot], Plain], at: Snapshot) -> Plain:
         if self._tasks:
             await asyncio.wait(set(self._tasks))
-        if not self.thinkers.is_warm:
+        if not self.workers.is_warm:
             return await off_loop(job, at)
-        found: Plain = await self.thinkers.result(self.thinkers.submit(job, at), LIMIT)
+        found: Plain = await self.workers.run(job, at, limit=LIMIT)
         return found
 
     def design(self, option: int) -> Design:
@@ -137,12 +130,12 @@ class Desk:
 
     def peek(self, design: Design) -> tuple[Card, str]:
         """The card of a design as far as it is drawn, and its key."""
-        return self.gallery.peek(self.renderer, design), self.gallery.key(self.renderer, design)
+        return self.cards.peek(self.renderer, design), self.cards.key(self.renderer, design)
 
     async def card(self, option: int) -> tuple[Card, str]:
         """The card of an option, when it is drawn, and its key."""
         design = await off_loop(self.design, option)
-        return await self.gallery.card(self.renderer, design), self.gallery.key(self.renderer, design)
+        return await self.cards.card(self.renderer, design), self.cards.key(self.renderer, design)
 
     async def ahead(self, voter: str) -> list[str]:
         """The keys of pictures that this voter may see next, once they are drawn."""
@@ -151,8 +144,8 @@ class Desk:
         found = []
         for asked in await self.speculation.likely(voter):
             for design in (asked.a, asked.b):
-                if (await self.gallery.card(self.renderer, design)).kind == "image":
-                    found.append(self.gallery.key(self.renderer, design))
+                if (await self.cards.card(self.renderer, design)).kind == "image":
+                    found.append(self.cards.key(self.renderer, design))
         return found
 
     def close(self) -> None:

@@ -10,16 +10,15 @@ from typing import NamedTuple
 
 from kappasharp.app.web import jobs
 from kappasharp.app.web.jobs import Snapshot
-from kappasharp.app.web.workers import Crew, CrewError
+from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.study.events import Answer, Asked
 from kappasharp.study.history import Pair
 from kappasharp.study.space import Design
 
 LIKELY: tuple[Answer, ...] = ("a", "b")
 RARE: tuple[Answer, ...] = ("tie", "skip")
-# So long, in seconds, a person looks before the rarer answers are worth a worker's time.
+# A person looks this long, in seconds, before the rarer answers are worth a worker's time.
 PATIENCE = 0.5
-LIMIT = 120.0
 MOST_VOTERS = 8
 
 Prepare = Callable[[Design, Design], None]
@@ -36,8 +35,8 @@ class Ahead(NamedTuple):
 class Speculation:
     """The next pairs of one study, for each voter who has a pair open."""
 
-    def __init__(self, crew: Crew, prepare: Prepare) -> None:
-        self.crew, self.prepare = crew, prepare
+    def __init__(self, workers: Workers, prepare: Prepare) -> None:
+        self.workers, self.prepare = workers, prepare
         self._ahead: dict[str, Ahead] = {}
         self._later: dict[str, asyncio.Task[None]] = {}
 
@@ -69,7 +68,7 @@ class Speculation:
                 task.cancel()
         try:
             return await ahead.tasks[answer]
-        except CrewError:
+        except WorkerError:
             return None
 
     async def likely(self, voter: str) -> list[Asked]:
@@ -95,18 +94,15 @@ class Speculation:
                 task.cancel()
 
     def _start(self, at: Snapshot, pair: Pair, answer: Answer) -> "asyncio.Task[Asked]":
-        task = asyncio.create_task(self._think(at, pair, answer))
+        task = asyncio.create_task(self._compute(at, pair, answer))
         # A result that nobody fetches is no error.
         task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return task
 
-    async def _think(self, at: Snapshot, pair: Pair, answer: Answer) -> Asked:
-        future = self.crew.submit(jobs.next_pair_after, at, pair.voter, pair.number, answer)
-        try:
-            asked: Asked = await self.crew.result(future, LIMIT)
-        except asyncio.CancelledError:
-            future.cancel()
-            raise
+    async def _compute(self, at: Snapshot, pair: Pair, answer: Answer) -> Asked:
+        asked: Asked = await self.workers.run(
+            jobs.next_pair_after, at, pair.voter, pair.number, answer, limit=jobs.LIMIT
+        )
         self.prepare(asked.a, asked.b)
         return asked
 

@@ -1,43 +1,21 @@
 """Worker processes that outlive their mistakes: a job that takes too long, or its process down, ends as a sentence."""
 
 import asyncio
-import multiprocessing
-import os
-import signal
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import connection
 from typing import Any
 
-import torch
-
 from kappasharp.errors import KappaSharpError
+from kappasharp.processes import Pool
 
+# The person and the browser come first.
 NICENESS = 5
 
 
-class CrewError(KappaSharpError, RuntimeError):
+class WorkerError(KappaSharpError, RuntimeError):
     """A job ended without a result: it took too long, or its process died."""
-
-
-def begin() -> None:
-    """What a worker does first: one thread, behind others, no Ctrl-C of its own, and an end when its parent ends."""
-    torch.set_num_threads(1)
-    # The person and the browser come first.
-    if hasattr(os, "nice"):
-        os.nice(NICENESS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-
-
-def _end_with(sentinel: int) -> None:
-    # A parent that was killed cannot say so; its workers would wait for it for ever.
-    connection.wait([sentinel])
-    os._exit(1)
 
 
 def ready() -> bool:
@@ -45,13 +23,13 @@ def ready() -> bool:
     return True
 
 
-class Crew:
+class Workers:
     """A few processes of one purpose, made anew when one of them breaks."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._lock = threading.Lock()
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: Pool | None = None
         self._warm: Future[bool] | None = None
 
     @property
@@ -65,46 +43,49 @@ class Crew:
             self.submit(ready)
 
     def submit(self, job: Callable[..., Any], *given: Any) -> "Future[Any]":
-        """Have a job done."""
+        """Have a job done some time."""
         with self._lock:
             try:
-                return self._executor().submit(job, *given)
+                return self._open_pool().submit(job, *given)
             except BrokenProcessPool:
                 self._pool = None
-                return self._executor().submit(job, *given)
+                return self._open_pool().submit(job, *given)
 
-    async def result(self, future: "Future[Any]", limit: float) -> Any:
-        """What a job came to, or a CrewError."""
+    async def run(self, job: Callable[..., Any], *given: Any, limit: float) -> Any:
+        """What a job comes to, or a WorkerError; the limit, in seconds, counts once the workers have started."""
+        future = self.submit(job, *given)
         try:
+            await self._started()
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), limit)
         except TimeoutError as error:
             if not future.done():
                 self.close()
-            raise CrewError(f"It took longer than {limit:g} seconds.") from error
+            raise WorkerError(f"It took longer than {limit:g} seconds.") from error
         except BrokenProcessPool as error:
-            raise CrewError("Its process ended unexpectedly.") from error
+            raise WorkerError("Its process ended unexpectedly.") from error
         except asyncio.CancelledError as error:
-            if not future.cancelled():
-                raise
-            raise CrewError("It was given up together with another that took too long.") from error
+            if future.cancelled():
+                raise WorkerError("It was given up together with another that took too long.") from error
+            future.cancel()
+            raise
+
+    async def _started(self) -> None:
+        """Wait for the first worker: on a busy machine its start takes longer than a job may."""
+        if self._warm is not None and not self._warm.done():
+            warm = asyncio.wrap_future(self._warm)
+            # Whatever became of it: the job itself will say.
+            warm.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+            await asyncio.wait({warm})
 
     def close(self) -> None:
         """End all processes; another job would start new ones."""
         with self._lock:
             pool, self._pool, self._warm = self._pool, None, None
         if pool is not None:
-            _end(pool)
+            pool.end()
 
-    def _executor(self) -> ProcessPoolExecutor:
+    def _open_pool(self) -> Pool:
         if self._pool is None:
-            spawn = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.size, mp_context=spawn, initializer=begin)
+            self._pool = Pool(self.size, niceness=NICENESS)
             self._warm = self._pool.submit(ready)
         return self._pool
-
-
-def _end(pool: ProcessPoolExecutor) -> None:
-    workers = list((pool._processes or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
-    for worker in workers:
-        worker.kill()

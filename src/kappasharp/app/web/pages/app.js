@@ -58,7 +58,7 @@ const page = {
   async open(id) {
     page.study = await get(`/api/studies/${id}`);
     remember(/** @type {Study} */ (page.study).name);
-    dress();
+    showStudy();
   },
 };
 
@@ -73,7 +73,7 @@ function remember(study) {
   history.replaceState(null, "", url);
 }
 
-function dress() {
+function showStudy() {
   const name = page.study?.name ?? "kappasharp";
   part("study-name").textContent = name;
   document.title = page.study === null ? "kappasharp" : `${name} · kappasharp`;
@@ -131,7 +131,7 @@ async function begin() {
     main.replaceChildren(el("p", { class: "problem", role: "alert" }, sentence(error)));
     return;
   }
-  dress();
+  showStudy();
   await show();
 }
 

@@ -1,8 +1,9 @@
 /** Best so far: the design, how sure the model is of it, what it believes around it, and a duel against it. */
 
-/** @import { Best, Design, Page, Parameter, Slice, Standing, View } from "./types.js" */
+/** @import { Best, Chart, Design, Page, Parameter, Standing, View } from "./types.js" */
 import { media } from "./cards.js";
-import { sliceChart } from "./charts.js";
+import { figure } from "./charts.js";
+import { copy } from "./clipboard.js";
 import { button, duration, el, parameterLines, percent, shown } from "./elements.js";
 import { at, get, post, sentence } from "./talk.js";
 
@@ -16,7 +17,7 @@ export async function open(page, root) {
   root.append(el("h1", {}, "Best so far"));
   const waiting = el("p", { class: "quiet" }, "Asking the model …");
   root.append(waiting);
-  /** @type {{best: Best | null, slices: Slice[]}} */
+  /** @type {{best: Best | null, slices: Chart[]}} */
   const found = await get(at(study.id, "best"));
   waiting.remove();
   if (found.best === null) {
@@ -25,8 +26,8 @@ export async function open(page, root) {
   }
   const { best, slices } = found;
   root.append(
-    el("div", { class: "columns" }, await portrait(page, best), certainty(page, best)),
-    around(study.parameters, slices),
+    el("div", { class: "columns" }, await design(page, best), certainty(page, best)),
+    around(slices),
     duel(page, best),
   );
   const voters = await agreement(study.id);
@@ -38,21 +39,21 @@ export async function open(page, root) {
  * @param {Page} page
  * @param {Best} best
  */
-async function portrait(page, best) {
+async function design(page, best) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   const card = study.has_pictures ? await get(at(study.id, `card/${best.option}`)) : { kind: "none", sentence: "", key: "" };
   const picture = await media(page, best.option, card, "The best design so far");
   const json = JSON.stringify(best.params);
   return el(
     "section",
-    { class: "panel portrait", "aria-label": "The best design" },
+    { class: "panel", "aria-label": "The best design" },
     picture === null ? null : el("div", { class: "stage" }, picture),
     parameterLines(study.parameters, best.params),
     el(
       "p",
       { class: "row" },
-      button("Copy as JSON", () => copy(page, json)),
-      button("Copy as Python", () => copy(page, python(best.params))),
+      button("Copy as JSON", () => void copy(page, json)),
+      button("Copy as Python", () => void copy(page, python(best.params))),
     ),
   );
 }
@@ -69,19 +70,6 @@ export function python(design) {
 
 /**
  * @param {Page} page
- * @param {string} text
- */
-async function copy(page, text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    page.say("Copied.", "good");
-  } catch {
-    page.say(`The browser does not let the page copy. Here it is: ${text}`);
-  }
-}
-
-/**
- * @param {Page} page
  * @param {Best} best
  */
 function certainty(page, best) {
@@ -93,8 +81,8 @@ function certainty(page, best) {
     el(
       "div",
       { class: "figures" },
-      figure(percent(best.beats_random), "of all designs you would like less than this one"),
-      figure(percent(best.room_left), "of the way up to the best there is may still be left"),
+      number(percent(best.beats_random), "of all designs you would like less than this one"),
+      number(percent(best.room_left), "of the way up to the best there is may still be left"),
     ),
     el("p", { class: `advice ${best.advice.what}` }, best.advice.sentence),
     link === null ? null : button("Compare these two next", () => challenge(page, `option ${link[1]}`, null, link[1])),
@@ -104,27 +92,21 @@ function certainty(page, best) {
 }
 
 /**
- * @param {string} number
+ * @param {string} value
  * @param {string} words
  */
-function figure(number, words) {
-  return el("p", { class: "figure" }, el("b", {}, number), " ", el("span", {}, words));
+function number(value, words) {
+  return el("p", { class: "figure" }, el("b", {}, value), " ", el("span", {}, words));
 }
 
-/**
- * @param {Parameter[]} parameters
- * @param {Slice[]} slices
- */
-function around(parameters, slices) {
-  const low = Math.min(...slices.flatMap((one) => one.low));
-  const high = Math.max(...slices.flatMap((one) => one.high));
-  const log = new Set(parameters.filter((one) => one.log).map((one) => one.name));
+/** @param {Chart[]} slices */
+function around(slices) {
   return el(
     "section",
     { class: "panel", "aria-label": "One parameter at a time" },
     el("h2", {}, "One parameter at a time"),
     el("p", { class: "quiet" }, "How much better or worse the model thinks the design would be if one parameter moved and the rest stayed. The band is one standard deviation, the ring is the best design."),
-    el("div", { class: "slices" }, ...slices.map((one) => sliceChart(one, log.has(one.name), [low, high]))),
+    el("div", { class: "slices" }, ...slices.map(figure)),
   );
 }
 

@@ -8,7 +8,7 @@ import { Refusal, at, get, post, sentence } from "./talk.js";
 
 const SAVED = { a: "A preferred", b: "B preferred", tie: "no difference", skip: "skipped" };
 const BLIND = "kappasharp blind";
-/** So many milliseconds both pictures are waited for, to come together. */
+/** Both pictures are waited for this long, in milliseconds, to come together. */
 const PATIENCE = 500;
 /** @type {Side[]} */
 const SIDES = ["a", "b"];

@@ -1,6 +1,7 @@
 /** Export: the study as files, and the Python that makes it again. */
 
 /** @import { Page, View } from "./types.js" */
+import { copy } from "./clipboard.js";
 import { button, el } from "./elements.js";
 import { at } from "./talk.js";
 
@@ -31,10 +32,7 @@ export async function open(page, root) {
     el("ul", { class: "files panel" }, ...rows),
     el("section", { class: "panel", "aria-label": "Python" },
       el("div", { class: "head" }, el("h2", {}, "The Python that reproduces it"),
-        button("Copy", async () => {
-          await navigator.clipboard.writeText(code.textContent ?? "");
-          page.say("Copied.", "good");
-        }, { name: "Copy the Python" })), code),
+        button("Copy", () => void copy(page, code.textContent ?? ""), { name: "Copy the Python" })), code),
   );
   const answer = await fetch(at(study.id, "export/python"));
   code.textContent = answer.ok ? await answer.text() : "The server could not write it.";

@@ -1,11 +1,9 @@
 /** Model: which answers link what, what they determine, how well conditioned that is, and what the correction does. */
 
-/** @import { ModelView, Node, Page, View } from "./types.js" */
-import { curves, frame } from "./charts.js";
-import { button, el, shown, svg } from "./elements.js";
+/** @import { ModelView, Page, View } from "./types.js" */
+import { figure } from "./charts.js";
+import { button, el, shown } from "./elements.js";
 import { at, get } from "./talk.js";
-
-const COLOURS = 8;
 
 /**
  * @param {Page} page
@@ -29,7 +27,7 @@ export async function open(page, root) {
   const toggle = el("div", { class: "switch", role: "group", "aria-label": "Correction" });
 
   function draw() {
-    picture.replaceChildren(graph(found, corrected));
+    picture.replaceChildren(figure(found.graphs[corrected ? "corrected" : "plain"]));
     toggle.replaceChildren(
       button("Without correction", () => choose(false), { pressed: !corrected }),
       button("With correction", () => choose(true), { pressed: corrected }),
@@ -50,7 +48,7 @@ export async function open(page, root) {
         el("div", { class: "head" }, el("h2", {}, heading(found)), toggle), picture,
         el("p", { class: "quiet" }, "Higher: the model thinks you like it more. Each line is an answer and points to the loser; a dashed one is a tie. Designs of one colour are linked by answers; between colours only their likeness tells."),
         asTable(found)),
-      el("div", {}, information(found), conditioning(found), activity(found))),
+      el("div", {}, information(found), conditions(found), activity(found))),
   );
   return {};
 }
@@ -60,39 +58,6 @@ function heading(found) {
   const groups = found.diagnosis.groups.length;
   const parts = groups === 1 ? "all linked" : `${groups} separate groups`;
   return `${found.nodes.length} designs, ${found.edges.length} answers, ${parts}`;
-}
-
-/**
- * @param {ModelView} found
- * @param {boolean} corrected
- */
-function graph(found, corrected) {
-  const height = (/** @type {Node} */ one) => (corrected ? one.corrected : one.plain);
-  const heights = found.nodes.map(height);
-  const box = frame([0, Math.max(found.nodes.length - 1, 1)], [Math.min(...heights), Math.max(...heights)],
-    { width: 640, height: 420, left: 24, right: 24, top: 34, bottom: 34 });
-  const order = [...found.nodes].sort((one, other) => one.group - other.group || one.option - other.option);
-  const places = new Map(order.map((one, i) => [one.option, { x: box.x(i), y: box.y(height(one)), one }]));
-  const edges = found.edges.map((edge) => {
-    const from = places.get(edge.winner);
-    const to = places.get(edge.loser);
-    if (!from || !to) return null;
-    return svg("line", {
-      x1: from.x, y1: from.y, x2: to.x, y2: to.y, class: `edge${edge.tie ? " tie" : ""}`,
-      "marker-end": edge.tie ? null : "url(#arrow)",
-    });
-  });
-  const nodes = [...places.values()].map(({ x, y, one }) =>
-    svg("g", { class: `node group-${one.group % COLOURS}${one.option === found.best ? " best" : ""}` },
-      svg("title", {}, `Design ${one.option}, utility ${shown(height(one))}${one.option === found.best ? ", the best" : ""}`),
-      svg("circle", { cx: x, cy: y, r: one.option === found.best ? 9 : 5.5 }),
-      found.nodes.length <= 40 || one.option === found.best ? svg("text", { x, y: y - 11, "text-anchor": "middle", class: "axis" }, one.option) : null),
-  );
-  const arrow = svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 12, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
-    svg("path", { d: "M0,0 L8,4 L0,8Z", class: "arrow" }));
-  const label = `Comparison graph ${corrected ? "with" : "without"} the correction: ${heading(found)}; design ${found.best} is highest`;
-  return el("figure", { class: "chart" },
-    svg("svg", { viewBox: "0 0 640 420", role: "img", "aria-label": label }, svg("defs", {}, arrow), ...edges, ...nodes));
 }
 
 /** @param {ModelView} found */
@@ -115,30 +80,12 @@ function information(found) {
 }
 
 /** @param {ModelView} found */
-function conditioning(found) {
-  const log = (/** @type {number | null} */ value) => (value === null ? null : Math.log10(value));
-  /** @param {"condition" | "corrected"} which */
-  const points = (which) =>
-    found.moments.flatMap((one) => {
-      const value = log(one[which]);
-      return value === null ? [] : [/** @type {[number, number]} */ ([one.answers, value])];
-    });
-  const marks = found.noted.filter((one) => one.active).map((one) => ({ at: one.answers, words: `acted after ${one.answers} answers` }));
+function conditions(found) {
   const now = found.moments[found.moments.length - 1];
   return el("section", { class: "panel", "aria-label": "Condition number over time" },
     el("h2", {}, "Condition number κ over time"),
-    found.moments.length > 1
-      ? curves(
-          [{ label: "without correction", kind: "first", points: points("condition") }, { label: "with correction", kind: "second", points: points("corrected") }],
-          { label: "The condition number of the Hessian over the number of answers, with and without the correction", across: "answers", shown: (value) => `10${superscript(value)}`, marks },
-        )
-      : null,
+    found.conditions === null ? null : figure(found.conditions),
     el("p", { class: "quiet" }, `Now κ = ${shown(now.condition)} without and ${shown(now.corrected)} with the correction, of strength ${shown(now.strength)}. A large κ means that a small change of the answers can move the utilities a lot.`));
-}
-
-/** @param {number} value */
-function superscript(value) {
-  return String(Number(value.toFixed(1))).replace(/[0-9.-]/g, (one) => ({ "-": "⁻", ".": "·" })[one] ?? "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(one)]);
 }
 
 /** @param {ModelView} found */

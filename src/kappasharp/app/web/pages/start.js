@@ -1,7 +1,7 @@
 /** Start: name a study, say what may vary, rehearse it with a simulated person, begin. */
 
 /** @import { Page, Rehearsal, Value, View } from "./types.js" */
-import { curves } from "./charts.js";
+import { figure } from "./charts.js";
 import { button, el, percent } from "./elements.js";
 import { get, post, sentence } from "./talk.js";
 
@@ -193,13 +193,8 @@ function plain(word) {
 /** @param {Rehearsal} found */
 function outcome(found) {
   const last = found.rows[found.rows.length - 1];
-  const points = (/** @type {"truly_preferred" | "preferred"} */ which) =>
-    found.rows.map((one) => /** @type {[number, number]} */ ([one.answers, one[which]]));
   return el("section", { class: "panel", "aria-label": "Rehearsal" },
     el("h2", {}, `After ${last.answers} answers the best design beats ${percent(last.truly_preferred)} of designs in the person’s hidden taste`),
     el("p", { class: "quiet" }, `The model itself would have said ${percent(last.preferred)}. Of the way from an ordinary design to the ideal one, ${percent(last.true_room_left)} was left; the model would have said ${percent(last.room_left)}.`),
-    found.rows.length > 1
-      ? curves([{ label: "in truth", kind: "second", points: points("truly_preferred") }, { label: "what the model says", kind: "first", points: points("preferred") }],
-          { label: "Share of designs that the best one beats, in truth and by the model, over the number of answers", across: "answers", shown: percent, up: [0.4, 1] })
-      : null);
+    found.chart === null ? null : figure(found.chart));
 }

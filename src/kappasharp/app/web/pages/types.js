@@ -90,13 +90,19 @@
  * @property {Voter[]} voters
  * @property {Couple[]} couples
  *
- * @typedef {object} Slice
- * @property {string} name
- * @property {Value} here
- * @property {Value[]} values
- * @property {number[]} mean
- * @property {number[]} low
- * @property {number[]} high
+ * @typedef {object} Mark
+ * @property {"line" | "path" | "rect" | "circle" | "text"} tag
+ * @property {string} kind
+ * @property {Record<string, string | number>} at
+ * @property {string} words
+ * @property {string} title
+ *
+ * @typedef {object} Chart
+ * @property {number} width
+ * @property {number} height
+ * @property {string} label
+ * @property {Mark[]} marks
+ * @property {{words: string, kind: string}[]} caption
  *
  * @typedef {object} Row
  * @property {number} event
@@ -139,10 +145,12 @@
  * @property {Node[]} nodes
  * @property {Edge[]} edges
  * @property {number} best
+ * @property {{plain: Chart, corrected: Chart}} graphs
  * @property {Record<string, any>} diagnosis
  * @property {string[]} sentences
  * @property {Moment[]} moments
  * @property {Noted[]} noted
+ * @property {Chart | null} conditions
  * @property {boolean} has_correction
  *
  * @typedef {object} RehearsalRow
@@ -154,6 +162,7 @@
  *
  * @typedef {object} Rehearsal
  * @property {RehearsalRow[]} rows
+ * @property {Chart | null} chart
  *
  * @typedef {object} Page
  * @property {Listing} listing
