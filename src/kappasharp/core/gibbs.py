@@ -44,7 +44,7 @@ BLOCK = 16
 
 @dataclass(frozen=True)
 class Plan:
-    """How long the chains are; where a run's chains disagree they go on for twice as long, at most `extensions` times."""
+    """How long the chains are; chains that disagree go on for twice as long, at most `extensions` times."""
 
     chains: int = 32
     burn_in: int = 40

@@ -97,7 +97,7 @@ def new(
         if name.endswith(".toml"):
             if params:
                 raise InvalidValueError("`--param` must stand beside a name, but got it beside a file with parameters.")
-            study = from_file(Path(name), storage, load_if_exists=False, options=given)
+            study = from_file(Path(name), storage, load_if_exists=False, **given)
         elif not params:
             raise InvalidValueError(
                 "A study needs parameters: `--param kp=0.2:3`, more than once, or a file NAME.toml."

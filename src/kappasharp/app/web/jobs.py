@@ -91,7 +91,7 @@ def best_view(at: Snapshot) -> Plain:
     if model is None:
         return {"best": None, "slices": []}
     best = certainty.best(definition, history, model)
-    found = charts.slices(slices(definition, model, best.params), definition.space)
+    found = charts.slices(certainty.slices(definition, model, best.params), definition.space)
     return {"best": asdict(best), "slices": [charts.plain(one) for one in found]}
 
 
