@@ -92,6 +92,7 @@ screenshots: $(VENV)/.dev browser
 	OMP_NUM_THREADS=1 $(BIN)/python docs/screenshots.py
 
 docs: $(VENV)/.dev
+	$(BIN)/python docs/file_table.py
 	$(BIN)/mkdocs build --strict
 
 clean:
