@@ -19,11 +19,18 @@ $(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
 	touch $@
 
 # The physics engine of RobotPush: a wheel where there is one; elsewhere built from source, with swig from PyPI and
-# without fused multiply-add, so that its rewards are those of the wheel to the last digit.
+# without fused multiply-add, so that its rewards are those of the wheel to the last digit. C++ is compiled with CFLAGS by
+# older releases of setuptools and with CXXFLAGS by newer ones. A wheel in pip's cache, or an engine that is installed
+# already, may have been built without either: the first is never used, the second is replaced unless it rounds rightly.
+CHECK_ENGINE = $(BIN)/python -c 'import sys; from kappasharp.problems import robot_push as r; sys.exit(r.engine_complaint())'
+NO_FMA = CFLAGS=-ffp-contract=off CXXFLAGS=-ffp-contract=off
+BUILD_ENGINE = $(PIP) swig setuptools wheel && PATH="$(CURDIR)/$(BIN):$$PATH" $(NO_FMA) $(PIP) --force-reinstall --no-deps \
+	--no-cache-dir --no-build-isolation --no-binary box2d-py box2d-py
+
 $(VENV)/.box2d: $(VENV)/.run
-	$(PIP) --only-binary :all: 'Box2D>=2.3.10' || ( \
-	  $(PIP) swig setuptools wheel && \
-	  PATH="$(CURDIR)/$(BIN):$$PATH" CFLAGS=-ffp-contract=off $(PIP) --no-build-isolation 'box2d-py==2.3.8' )
+	@$(CHECK_ENGINE) 2>/dev/null || $(PIP) --only-binary :all: 'Box2D>=2.3.10' 2>/dev/null || { \
+	  echo "Box2D has no wheel for this machine: it is built from source, in about a minute."; $(BUILD_ENGINE); }
+	@$(CHECK_ENGINE)
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.box2d
@@ -85,6 +92,7 @@ screenshots: $(VENV)/.dev browser
 	OMP_NUM_THREADS=1 $(BIN)/python docs/screenshots.py
 
 docs: $(VENV)/.dev
+	$(BIN)/python docs/file_table.py
 	$(BIN)/mkdocs build --strict
 
 clean:

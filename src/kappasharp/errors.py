@@ -60,16 +60,12 @@ def named(kind: str, name: Any, table: Mapping[str, Row]) -> Row:
     raise UnknownNameError(f"No {kind} is called {name!r}.{hint} {known}")
 
 
-def needed(module: str, whom: str, extra: str | None) -> ModuleType:
-    """An optional library, or the sentence that says who needs it and how to get it: an extra, or the documentation."""
+def needed(module: str, whom: str, extra: str, remedy: str = "") -> ModuleType:
+    """An optional library, or the sentence that says who needs it and what brings it: an extra, or another remedy."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingLibraryError(
             f"{whom} needs the library {module!r}, which cannot be imported ({error}); "
-            + (
-                f"`pip install 'kappasharp[{extra}]'` installs it."
-                if extra
-                else "the documentation says how to build it."
-            )
+            + (remedy or f"`pip install 'kappasharp[{extra}]'` installs it.")
         ) from error

@@ -91,6 +91,21 @@ def test_imports_run_downwards():
     assert complaints(read_modules()) == []
 
 
+def reach(start: str, modules: dict[str, str]) -> set[str]:
+    """Every module and library that importing a room's modules may bring, from one import to the next."""
+    waiting, found = {module for module in modules if room(module) == start}, set()
+    while waiting:
+        found |= waiting
+        waiting = {target for module in waiting & set(modules) for target in imports(modules[module], modules)} - found
+    return found
+
+
+def test_the_page_is_read_without_the_command_line():
+    found = reach("app.web", read_modules())
+    assert [name for name in sorted(found) if room(name) == "app.cli" or name.split(".")[0] == "click"] == []
+    assert {"kappasharp.app.web.server", "kappasharp.study.study", "starlette.applications"} <= found
+
+
 def test_no_circles():
     modules = read_modules()
     graph = {module: imports(source, modules) & set(modules) for module, source in modules.items()}
@@ -99,8 +114,10 @@ def test_no_circles():
 
 def test_rooms_have_no_face():
     modules = read_modules()
-    rooms = [path.parent.name for path in SRC.glob("kappasharp/*/__init__.py")]
-    assert [name for name in rooms if modules[f"kappasharp.{name}"].strip()] == []
+    rooms = [path.parent for path in SRC.glob("kappasharp/**/__init__.py") if path.parent != SRC / FRONT_DOOR]
+    faces = {".".join(path.relative_to(SRC).parts) for path in rooms}
+    assert {"kappasharp.core", "kappasharp.app", "kappasharp.app.web", "kappasharp.app.cli"} <= faces
+    assert [name for name in sorted(faces) if modules[name].strip()] == []
 
 
 def test_the_check_bites():
@@ -114,3 +131,9 @@ def test_the_check_bites():
         "kappasharp.study.e": "from kappasharp.lab import run",
     }
     assert len(complaints(bad)) == 9
+    assert complaints({"kappasharp.app.web.a": "from kappasharp.app.cli import b\nimport click"}) == [
+        "kappasharp.app.web.a -> click is not one of the room's libraries",
+        "kappasharp.app.web.a -> kappasharp.app.cli runs up, or to a stranger on the same floor",
+    ]
+    roundabout = {"kappasharp.app.web.a": "from kappasharp.app import b", "kappasharp.app.b": "import click"}
+    assert reach("app.web", roundabout) == {*roundabout, "click"}

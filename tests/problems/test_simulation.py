@@ -85,3 +85,11 @@ def test_a_problem_without_its_library_says_which(monkeypatch, name, library):
     robot_push.check_engine.cache_clear()
     with pytest.raises(MissingLibraryError, match=f"The problem {name} needs the library '{library}'"):
         find_problem(name).unit_utility(points(name, 1))
+
+
+def test_where_the_engine_has_no_wheel_the_commands_that_build_it_are_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    monkeypatch.setattr(robot_push, "HAS_WHEEL", False)
+    with pytest.raises(MissingLibraryError) as caught:
+        robot_push.reward(robot_push.KNOWN_POINT)
+    assert all(command in str(caught.value) for command in robot_push.BUILD)
