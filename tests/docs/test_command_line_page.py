@@ -11,6 +11,7 @@ import pytest
 from kappasharp.app.cli.main import main
 from kappasharp.app.cli.studies import COMMANDS
 from kappasharp.study import toml_file
+from kappasharp.study.definition import Options
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "command-line.md", DOCS / "lab.md", DOCS / "scale.md", DOCS.parent / "README.md"]
@@ -48,7 +49,7 @@ def test_the_study_file_of_the_page_is_one():
     )
     found = toml_file.parse(tomllib.loads(code), "x")
     assert found.name == "espresso" and len(found.space.parameters) == 7
-    assert set(found.options) == set(toml_file.OPTIONS)
+    assert set(found.options) == set(Options.__annotations__)
 
 
 def test_every_exit_code_is_explained():

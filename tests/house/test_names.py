@@ -22,12 +22,6 @@ DRAWS |= {"uniform_", "normal_", "bernoulli_", "random_", "exponential_", "poiss
 # A tie's quadrature is cut where its interval holds no mass; z itself goes on.
 MAY_CLAMP = {("core/normal.py", "derivatives"), ("core/likelihood.py", "_tie_moments")}
 
-# Names that still stand for two classes or more. None may be added.
-TWICE = {
-    "Answered", "Best", "Cell", "Comparison", "Conditioned", "Constants", "Data", "Example",
-    "Found", "Model", "Moment", "Place", "Plan", "Progress", "Question",
-}  # fmt: skip
-
 
 def offenders(rule: Callable[[str], list]) -> dict[str, list]:
     """What a rule finds, by file."""
@@ -64,7 +58,7 @@ def class_names(source: str) -> list[str]:
 
 def test_a_class_name_stands_for_one_class():
     counts = Counter(name for source in SOURCES.values() for name in class_names(source))
-    assert {name for name, count in counts.items() if count > 1} <= TWICE
+    assert {name for name, count in counts.items() if count > 1} == set()
 
 
 def problems_called_otherwise(source: str) -> list[str]:

@@ -29,7 +29,7 @@ NAME, DATABASE, REPORT = "pid", "study.db", "report.html"
 PLOT_WIDTH, PLOT_HEIGHT = 64, 9
 
 
-class Step(NamedTuple):
+class DemoStep(NamedTuple):
     """One answered question: how many so far, whether its solves converged, the best score among the designs seen."""
 
     answered: int
@@ -79,7 +79,7 @@ def start(folder: Path, seed: int, *, method: str = DEFAULT_METHOD, preset: str 
     return studies.create_study(GAINS, storage=storage, study_name=NAME, seed=seed, method=method, preset=preset)
 
 
-def tune(study: Study, questions: int) -> Iterator[Step]:
+def tune(study: Study, questions: int) -> Iterator[DemoStep]:
     """Ask and answer, one question at a time."""
     best = -torch.inf
     for count in range(1, questions + 1):
@@ -87,7 +87,7 @@ def tune(study: Study, questions: int) -> Iterator[Step]:
         study.tell(pair, answer(pair, study.definition.seed))
         memo = study.history.asked[pair.number][1].memo
         best = max(best, *(float(score(gains_of(design))) for design in (pair.a, pair.b)))
-        yield Step(count, memo is None or memo["status"] == "ok", best)
+        yield DemoStep(count, memo is None or memo["status"] == "ok", best)
 
 
 def responses(study: Study) -> report.Section:
@@ -127,7 +127,7 @@ def demo(questions: int, seed: int, method: str, preset: str, out: Path) -> None
     with in_words():
         study = start(out, seed, method=method, preset=preset)
         say(f"A simulated person compares {questions} pairs of step responses. It never sees a number.")
-        latest = Step(0, True, 0.0)
+        latest = DemoStep(0, True, 0.0)
         certified = True
         with click.progressbar(
             tune(study, questions),
