@@ -126,7 +126,8 @@ def condition(
     gram = comparisons.congruence(C, K)
     A = gram / model.likelihood.scale**2
     start = A.new_zeros(A.shape[:-1]) if start is None else start
-    return _at_map(model, K, C, gram, laplace.solve(A, model.likelihood.margin, start, ties), ties)
+    dual = laplace.solve(A, model.likelihood.margin, start, ties)
+    return _at_map(model, K, C, dual, ties, gram=gram, A=A)
 
 
 def extend(
@@ -137,14 +138,15 @@ def extend(
     `pairs` (*batch, l, 2) are the new answers, as indices into the n old points and the k new ones; `ties` (*batch, l)
     says which of them are ties.
     """
-    assert known.L is not None
+    assert known.gram is not None and known.L is not None
     K = bordered(known.K, K_side, K_corner)
     C = comparisons.incidence(torch.cat([known.C.pairs, pairs], -2), K.shape[-1])
     probit, m = model.likelihood, known.L.shape[-1]
     new_rows = comparisons.rows(comparisons.incidence(pairs, K.shape[-1]), K)
     gram_rows = comparisons.rows(C, new_rows.mT).mT
-    gram = bordered(comparisons.congruence(known.C, known.K), gram_rows[..., :m], gram_rows[..., m:])
-    A, A_side, A_corner = (part / probit.scale**2 for part in (gram, gram_rows[..., :m], gram_rows[..., m:]))
+    gram = bordered(known.gram, gram_rows[..., :m], gram_rows[..., m:])
+    A = gram / probit.scale**2
+    A_side, A_corner = A[..., m:, :m], A[..., m:, m:]
     z = torch.cat([known.map.dual.z, apply(A_side, known.map.dual.alpha)], -1)
     all_ties = _joined(known.ties, ties, known.C.pairs, pairs)
     sites = likelihood.sites(z, probit.margin, all_ties)
@@ -152,7 +154,8 @@ def extend(
     B_corner = laplace.information(A_corner, root[..., m:])
     L = bordered_factor(known.L, root[..., m:, None] * A_side * root[..., None, :m], B_corner)
     start = apply(A, laplace.newton_target(A, z, sites, L))
-    return _at_map(model, K, C, gram, laplace.solve(A, probit.margin, start, all_ties), all_ties)
+    dual = laplace.solve(A, probit.margin, start, all_ties)
+    return _at_map(model, K, C, dual, all_ties, gram=gram, A=A)
 
 
 def _joined(old: Tensor | None, new: Tensor | None, old_pairs: Tensor, new_pairs: Tensor) -> Tensor | None:
@@ -176,9 +179,16 @@ def bordered_factor(L: Tensor, side: Tensor, corner: Tensor) -> Tensor:
 
 
 def _at_map(
-    model: Model, K: PointMatrix, C: Incidence, gram: ComparisonMatrix, dual: DualFit, ties: PerComparisonMask | None
+    model: Model,
+    K: PointMatrix,
+    C: Incidence,
+    dual: DualFit,
+    ties: PerComparisonMask | None,
+    *,
+    gram: ComparisonMatrix,
+    A: ComparisonMatrix,
 ) -> Conditioned:
-    """What follows from a MAP, given C K Cᵀ."""
+    """What follows from a MAP, given C K Cᵀ with and without its scale."""
     probit = model.likelihood
     beta = comparisons.transpose(C, dual.alpha) / probit.scale
     weights = likelihood.curvature(dual.z, probit.margin, ties).omega / probit.scale**2
@@ -186,10 +196,10 @@ def _at_map(
     value = evidence.value_at(probit, dual, L, ties)
     L_weights = L
     if model.curvature == "averaged":
-        weights = averaged_omega(gram / probit.scale**2, dual.z, probit.margin, ties) / probit.scale**2
+        weights = averaged_omega(A, dual.z, probit.margin, ties) / probit.scale**2
         L_weights = laplace.factor(gram, weights.sqrt())
     root = comparisons.transpose_rows(C, _scaled_inverse(L_weights, weights.sqrt()).mT)
-    return Conditioned(K, C, ties, MapFit(apply(K, beta), beta, dual), root, value, L)
+    return Conditioned(K, C, ties, MapFit(apply(K, beta), beta, dual), root, value, gram, L)
 
 
 def posterior_weights(

@@ -66,7 +66,8 @@ class MapFit(NamedTuple):
 class Conditioned(NamedTuple):
     """The posterior given K: the MAP, a root for predictions as in posterior.py, and log Z.
 
-    L is the Cholesky factor of B at the MAP, which further answers border; None where the fit worked on points.
+    `gram` is C K Cᵀ and L the Cholesky factor of B at the MAP, which further answers border; None where the fit worked
+    on points.
     """
 
     K: PointMatrix
@@ -75,7 +76,8 @@ class Conditioned(NamedTuple):
     map: MapFit
     root: Points
     value: PerRun
-    L: ComparisonMatrix | None
+    gram: ComparisonMatrix | None = None
+    L: ComparisonMatrix | None = None
 
 
 def tolerance(dtype: torch.dtype) -> float:

@@ -153,7 +153,7 @@ def condition(
     if model.curvature == "averaged":
         omega = averaged_omega(F, C, probit, dual.z, ties)
     root = information_root(K, C, omega / probit.scale**2)
-    return Conditioned(K, C, ties, MapFit(apply(K, beta), beta, dual), root, value, None)
+    return Conditioned(K, C, ties, MapFit(apply(K, beta), beta, dual), root, value)
 
 
 def averaged_omega(
