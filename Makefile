@@ -57,11 +57,12 @@ browser:
 demo: $(VENV)/.run
 	$(BIN)/kappasharp demo
 
+# A file's tests stay in one process, so that a server, a browser or a database is started once.
 test: $(VENV)/.dev $(VENV)/.node
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 check: test
 

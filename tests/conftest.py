@@ -6,6 +6,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+import tests.shape_checks  # noqa: F401 - named in pyproject.toml, it must be there before the package is
+
 torch.set_num_threads(1)
 
 settings.register_profile(

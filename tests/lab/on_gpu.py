@@ -64,11 +64,11 @@ class Paired(NamedTuple):
     p: float
 
 
-def in_distribution(name: str, seeds: int = 60, device: str = "cuda") -> Paired:
-    """Whole runs of the same seeds on both: do their final best utilities differ?"""
+def in_distribution(name: str, seeds: int = 60, device: str = "cuda", queries: int = 50) -> Paired:
+    """Runs of the same seeds on both, as long as the paper's: do their final best utilities differ?"""
     chosen = {
         "problems": [name], "initializations": ["pool_n6_k15"], "methods": ["baseline"], "presets": ["modern"],
-        "seeds": seeds,
+        "seeds": seeds, "queries": queries,
     }  # fmt: skip
     blocks = grid.blocks(experiment.parse("contract", chosen))
     here, there = (

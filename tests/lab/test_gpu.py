@@ -39,4 +39,4 @@ def test_the_contract_holds_of_the_cpu_itself():
     """So that the functions above are run everywhere: a block on the CPU against its runs one by one."""
     assert on_gpu.step_by_step("hartmann-6d", [0, 1], device="cpu") <= STEP_TOLERANCE
     assert on_gpu.each_step("hartmann-6d", [0, 1], "static", "paper", device="cpu") == 0.0
-    assert on_gpu.in_distribution("hartmann-6d", seeds=2, device="cpu").p == 1.0
+    assert on_gpu.in_distribution("hartmann-6d", seeds=2, device="cpu", queries=6).p == 1.0

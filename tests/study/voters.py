@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from kappasharp.streams import stream, uniform
+from kappasharp.study.storage import Storage
 from kappasharp.study.studies import load_study
 
 NAME = "shared"
@@ -76,5 +77,9 @@ def together(url: str, folder: Path, count: int, answers: int) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    # What opening a study imports is imported here, before the forks, and its connection is closed.
+    storage = Storage(sys.argv[2])
+    storage.studies()
+    storage.close()
     numbers = [int(word) for word in sys.argv[4:]]
     {"kill": kill, "together": together}[sys.argv[1]](sys.argv[2], Path(sys.argv[3]), *numbers)

@@ -1,0 +1,53 @@
+"""Calls that are alike are checked once; one that differs in a shape, a dtype or a type is checked, and refused."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import Float, TypeCheckError, jaxtyped
+from torch import Tensor
+
+from kappasharp.core import comparisons
+from tests.shape_checks import likeness, once
+
+
+class Both(NamedTuple):
+    a: Tensor
+    b: Tensor
+
+
+@jaxtyped(typechecker=once)
+def product(
+    A: Float[Tensor, "n k"], x: Float[Tensor, "k"], how: Literal["plain", "cut"] = "plain"
+) -> Float[Tensor, "n"]:
+    return (A @ x)[: None if how == "plain" else -1]
+
+
+def test_every_new_kind_of_call_is_checked():
+    for _ in range(2):
+        assert product(torch.ones(3, 2), torch.ones(2)).shape == (3,)
+        for bad in (torch.ones(3), torch.ones(2, 1), torch.ones(2, dtype=torch.int64), [1.0, 1.0], np.ones(2), None):
+            with pytest.raises(TypeCheckError, match="parameters"):
+                product(torch.ones(3, 2), bad)
+        with pytest.raises(TypeCheckError, match="parameters"):
+            product(torch.ones(3, 2), torch.ones(2), "none of both")
+        with pytest.raises(TypeCheckError, match="return value"):
+            product(torch.ones(3, 2), torch.ones(2), "cut")
+
+
+def test_what_a_check_hangs_on():
+    single, double = torch.ones(2, dtype=torch.float32), torch.ones(2)
+    alike = [(double, torch.zeros(2)), (1, 2), ((1, double), (3, double)), (Both(single, double), Both(double, double))]
+    assert [pair for pair in alike if likeness(pair[0]) != likeness(pair[1])] == []
+    unlike = [(double, single), (double, torch.ones(1, 2)), (1, 1.0), ("a", "b"), ((1, double), (1, single)), (1, None)]
+    assert [pair for pair in unlike if likeness(pair[0]) == likeness(pair[1])] == []
+    # Not taken apart: such calls are checked every time.
+    assert {likeness(value) for value in ([double], {"a": 1}, {1}, np.ones(2), np.float64(1.0), (1, [2]))} == {None}
+
+
+def test_the_package_is_checked():
+    assert comparisons.incidence(torch.tensor([[0, 1]]), 2) is not None
+    for bad in (torch.ones(1, 2), torch.tensor([[0, 1, 2]])):
+        with pytest.raises(TypeCheckError):
+            comparisons.incidence(bad, 3)
