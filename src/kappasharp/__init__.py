@@ -18,7 +18,7 @@ if typing.TYPE_CHECKING:
     from kappasharp.study.studies import create_study, delete_study, import_json, load_study, optimize
     from kappasharp.study.study import Study
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Studies are imported when first used: they need a database library, which a machine that only computes may lack.
 _WHEN_USED = {
