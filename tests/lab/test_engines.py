@@ -158,16 +158,13 @@ def test_a_job_that_always_kills_its_worker_is_given_up_and_the_others_are_not_b
     assert found == {key: expected[key] for job in JOBS[4:6] for key in job[0].keys}
 
 
-def test_a_job_for_a_pool_that_just_broke_is_not_lost(monkeypatch):
-    """A worker may die between two jobs: the pool then refuses the next one."""
-
-    def refuse(*_):
-        raise engines.BrokenProcessPool("a child process terminated abruptly")
-
-    died = []
-    monkeypatch.setattr(engines.Pool, "submit", refuse)
-    assert list(engines._in_pool(iter(JOBS), 2, lambda job: None, died)) == []
-    assert died == JOBS[:2]
+def test_a_killed_worker_costs_its_own_job_and_no_other(expected, tmp_path):
+    """The job beside the one whose worker dies is begun once: it is neither run again nor blamed."""
+    jobs = [JOBS[0], JOBS[4]]
+    outcomes = list(engines.processes(jobs, workers=2, work=partial(tiny.outlives, tmp_path, "vehicle-5d")))
+    assert rows_by_key(outcomes) == {key: expected[key] for job in jobs for key in job[0].keys}
+    begun = sorted(path.name.partition(" ")[0] for path in tmp_path.iterdir())
+    assert begun == sorted([JOBS[0][0].problem, JOBS[4][0].problem, JOBS[4][0].problem])
 
 
 def test_an_engine_that_is_left_ends_its_workers():

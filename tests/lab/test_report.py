@@ -59,8 +59,9 @@ def test_an_unfinished_grid_says_what_is_missing_and_reports_the_rest(tmp_path):
     lines = report.summary(results.gather(made, store))
     assert lines[0].startswith("40 of 48 runs")
     assert lines[1].startswith("Missing: 8 runs of vehicle-5d, pool_n6_k15, adaptive, paper;")
-    written = report.write(tmp_path)
-    assert "Missing: 8 runs" in written[0].read_text("utf-8")
+    (store.blocks / "bad.parquet").write_bytes(b"not a table")
+    page = report.write(tmp_path)[0].read_text("utf-8")
+    assert "Missing: 8 runs" in page and re.search(r"bad\.\w+\.broken was damaged and set aside", page)
 
 
 def test_failed_runs_are_listed_and_leave_their_partners_out(tmp_path):

@@ -3,16 +3,19 @@
 import errno
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from kappasharp.errors import InvalidValueError, KappaSharpError
+from kappasharp.lab import parquet
 from kappasharp.lab import store as stores
 from kappasharp.lab.grid import missing
 from kappasharp.lab.run import error_rows
@@ -82,7 +85,7 @@ def test_a_file_is_parquet_with_our_mark_and_nothing_else_is_written(store):
     path = store.write("a", rows_of(BLOCKS[0]))
     assert everything_in(store.folder) == ["blocks/a.parquet", "experiments/tiny.toml", "store.json"]
     assert path.read_bytes()[:4] == path.read_bytes()[-4:] == b"PAR1"
-    assert pq.read_schema(path).metadata == {b"kappasharp schema": b"1"}
+    assert pq.read_schema(path).metadata == {b"kappasharp schema": b"1", b"kappasharp checksum": b"blake2b"}
     assert json.loads((store.folder / "store.json").read_text()) == {"schema": 1}
 
 
@@ -133,6 +136,78 @@ def test_a_broken_file_is_set_aside_said_and_its_runs_are_missing_again(store, d
     assert aside.with_suffix(".broken.txt").read_text()
     store.write(BLOCKS[1].key, rows_of(BLOCKS[1]))
     assert missing(BLOCKS, Store(store.folder).open().done()) == []
+
+
+def flipped(content, bit):
+    damaged = bytearray(content)
+    damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)
+
+
+def test_no_flipped_bit_is_read_as_if_nothing_had_happened(store):
+    """Anywhere: in pages, in their headers, in the footer, in the checksum; in columns that are not asked for too."""
+    good, bad = (store.write(block.key, rows_of(block)) for block in BLOCKS)
+    content, mark = bad.read_bytes(), bad.read_bytes().index(parquet.MARK)
+    size = 8 * len(content)
+    bits = [0, 32, 8 * mark + 3, 8 * (mark + 30), *(size - back for back in (1, 40, 60, 70, 800))]
+    bits += random.Random(0).sample(range(size), 60)
+    for bit in bits:
+        bad.write_bytes(flipped(content, bit))
+        found = Store(store.folder).existing()
+        assert missing(BLOCKS, found.done()) == BLOCKS[1:], bit
+        (aside,) = found.broken
+        assert aside.read_bytes() == flipped(content, bit) and aside.with_suffix(".broken.txt").exists()
+    assert good.exists() and not store.has(BLOCKS[1].key)
+
+
+def test_a_checksum_cut_out_of_a_file_is_missed(store):
+    path = store.write("a", rows_of(BLOCKS[0]))
+    before, mark, rest = path.read_bytes().rpartition(parquet.MARK)
+    path.write_bytes(before + bytes(len(mark) + parquet.DIGEST_BYTES) + rest[parquet.DIGEST_BYTES :])
+    assert store.done() == set()
+    assert "the checksum is not there" in store.broken[0].with_suffix(".broken.txt").read_text()
+
+
+def test_other_readers_of_parquet_are_not_disturbed_by_the_checksum(store):
+    path = store.write("a", rows_of(BLOCKS[0]))
+    assert pq.read_table(path, page_checksum_verification=True).to_pylist() == store.read().to_pylist()
+
+
+def test_damage_to_a_file_from_before_the_checksum_is_never_a_bare_error(store):
+    """Such files are read; what Parquet itself notices is set aside, or refused in a sentence."""
+    path, chance = store.blocks / "old.parquet", random.Random(0)
+    pq.write_table(pa.Table.from_pylist(rows_of(BLOCKS[0]), schema=SCHEMA), path)
+    content = path.read_bytes()
+    assert store.done() == set(BLOCKS[0].keys)
+    names = [8 * content.rindex(name) + 7 for name in (b"final_best", b"n_points", b"status")]
+    for bit in (*names, *chance.sample(range(8 * len(content)), 60)):
+        path.write_bytes(flipped(content, bit))
+        with suppress(StoreError):
+            store.read()
+
+
+def test_a_damaged_file_that_cannot_be_set_aside_is_said(store, monkeypatch):
+    path = store.blocks / "a.parquet"
+    path.write_bytes(b"not a table")
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(type(path), "replace", refuse)
+    with pytest.raises(StoreError, match=r"a\.parquet` is damaged .* could not be set aside .*Permission denied"):
+        store.done()
+    assert path.exists()
+
+
+def test_a_damaged_file_that_another_runner_sets_aside_first_is_left_to_it(store, monkeypatch):
+    path = store.blocks / "a.parquet"
+    path.write_bytes(b"not a table")
+
+    def too_late(*_):
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr(type(path), "replace", too_late)
+    assert store.done() == set() and store.broken == []
 
 
 def test_a_second_broken_file_of_the_same_name_does_not_replace_the_first(store):

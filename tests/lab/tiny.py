@@ -68,6 +68,20 @@ def kills(folder: Path, problem: str, job: tuple[grid.Block, ...], device: str) 
     return run.run_together(job, device)
 
 
+def outlives(folder: Path, problem: str, job: tuple[grid.Block, ...], device: str) -> list[list[run.Row]]:
+    """Work of two problems at once: the other one's first worker is killed while this one's goes on."""
+    other, is_first = job[0].problem != problem, not list(folder.glob(f"{job[0].problem} *"))
+    (folder / f"{job[0].problem} {os.getpid()}").touch()
+    patience = time.monotonic() + 60
+    while is_first and len(list(folder.iterdir())) < 2 and time.monotonic() < patience:
+        time.sleep(0.05)
+    if other and is_first:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if not other:
+        time.sleep(1.0)  # whoever would end it with the other has the time to
+    return run.run_together(job, device)
+
+
 def meets_and_loses_one(folder: Path, count: int, job: tuple[grid.Block, ...], device: str) -> list[list[run.Row]]:
     """Work that goes on only when this many workers are at it; one of them is then killed, with its runs done."""
     (folder / f"worker-{os.getpid()}").touch()

@@ -4,18 +4,19 @@ An engine takes jobs as it has room for them and yields an outcome for each, in 
 fails comes back as an outcome with an error, and what a dying worker held is run again.
 """
 
+import logging
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
 
-from kappasharp.errors import InvalidValueError, needed
+from kappasharp.errors import InvalidValueError, KappaSharpError, needed
 from kappasharp.lab.grid import Block, digest
 from kappasharp.lab.run import Row, run_together
 from kappasharp.processes import Pool
@@ -38,6 +39,10 @@ class Outcome(NamedTuple):
     job: Job
     rows: list[list[Row]] | None
     error: str | None = None
+
+
+class SchedulerLostError(KappaSharpError, ConnectionError):
+    """A Dask scheduler went away during a run."""
 
 
 Engine = Callable[[Iterable[Job]], Iterator[Outcome]]
@@ -72,54 +77,50 @@ def serial(jobs: Iterable[Job], device: str = "cpu", work: Work = run_together) 
 def processes(
     jobs: Iterable[Job], device: str = "cpu", workers: int | None = None, work: Work = run_together
 ) -> Iterator[Outcome]:
-    """Jobs in processes of this machine, one torch thread each."""
+    """Jobs in processes of this machine, one torch thread each; after a worker's death its job is tried again."""
     # Several processes share a GPU well only through a service that may not run, so they must be asked for.
     count = workers or (_cores() if device == "cpu" else 1)
-    source, again, deaths = iter(jobs), list[Job](), Counter[Job]()
     task = partial(_attempt, device=device, work=work)
-    while True:
-        # Which of the jobs under way killed its worker cannot be told, so that the last try of each is alone.
-        alone = [job for job in again if deaths[job] == MOST_DEATHS - 1]
-        side_by_side = chain([job for job in again if job not in alone], source)
+    for deaths in range(MOST_DEATHS):
         died: list[Job] = []
-        for supply, room in (*((iter([job]), 1) for job in alone), (side_by_side, count)):
-            yield from _in_pool(supply, room, task, died)
-        deaths.update(died)
-        words = f"WorkerDiedError: {MOST_DEATHS} workers died while they ran this"
-        yield from (Outcome(job, None, words) for job in died if deaths[job] == MOST_DEATHS)
-        again = [job for job in died if deaths[job] < MOST_DEATHS]
-        if not again:
-            return
+        # The last try is alone: neighbours may have taken the memory.
+        yield from _in_slots(jobs, 1 if deaths == MOST_DEATHS - 1 else count, task, died)
+        jobs = died
+    words = f"WorkerDiedError: {MOST_DEATHS} workers died while they ran this"
+    yield from (Outcome(job, None, words) for job in jobs)
 
 
-def _in_pool(supply: Iterator[Job], room: int, task: Callable[[Job], Outcome], died: list[Job]) -> Iterator[Outcome]:
-    """Outcomes until there is no more job, or a worker dies: what was under way is then added to `died`."""
-    pending: dict[Future[Outcome], Job] = {}
-    pool = Pool(room)
+def _in_slots(jobs: Iterable[Job], count: int, task: Callable[[Job], Outcome], died: list[Job]) -> Iterator[Outcome]:
+    """Outcomes of jobs side by side, each job in a pool of one worker: when that dies, its job is added to `died`."""
+    source, free = iter(jobs), [Pool(1) for _ in range(count)]
+    busy: dict[Future[Outcome], tuple[Pool, Job]] = {}
     try:
         while True:
-            for job in islice(supply, room - len(pending)):
-                pending[_submit(pool, task, job)] = job
-            if not pending:
+            for job in islice(source, len(free)):
+                pool, future = _submit(free.pop(), task, job)
+                busy[future] = pool, job
+            if not busy:
                 return
-            for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                outcome = future.result()
-                del pending[future]
-                yield outcome
-    except BrokenProcessPool:
-        died.extend(pending.values())
+            for future in wait(busy, return_when=FIRST_COMPLETED).done:
+                pool, job = busy.pop(future)
+                free.append(pool)
+                if isinstance(future.exception(), BrokenProcessPool):
+                    died.append(job)
+                else:
+                    yield future.result()
     finally:
-        pool.end()  # also in the middle of a block
+        for pool in (*free, *(pool for pool, _ in busy.values())):
+            pool.end()  # also in the middle of a block
 
 
-def _submit(pool: Pool, task: Callable[[Job], Outcome], job: Job) -> Future[Outcome]:
-    """The future of a job; of one that came too late for a broken pool too, so that it is not lost."""
+def _submit(pool: Pool, task: Callable[[Job], Outcome], job: Job) -> tuple[Pool, Future[Outcome]]:
+    """A job's pool and future; a pool whose worker has died, in a job or between two, is replaced by a new one."""
     try:
-        return pool.submit(task, job)
-    except BrokenProcessPool as error:
-        late: Future[Outcome] = Future()
-        late.set_exception(error)
-        return late
+        return pool, pool.submit(task, job)
+    except BrokenProcessPool:
+        pool.end()
+        pool = Pool(1)
+        return pool, pool.submit(task, job)
 
 
 def _cores() -> int:
@@ -129,22 +130,29 @@ def _cores() -> int:
 def distributed(jobs: Iterable[Job], address: str, device: str = "cpu", work: Work = run_together) -> Iterator[Outcome]:
     """Jobs on the workers of a Dask scheduler; Dask itself runs again what a lost worker held."""
     dask = needed("dask.distributed", f"The engine {DASK}{address}", "lab")
-    with _client(dask, address) as client:
+    answering = partial(_answering, dask, address)
+    with _without_log(), _client(dask, address) as client:
         source, pending = iter(jobs), dict[Any, Job]()
         try:
             while True:
-                # Workers come and go: twice as many jobs as threads are under way, so that none waits for work.
-                room = max(MIN_UNDER_WAY, 2 * sum(client.nthreads().values())) - len(pending)
+                with answering():
+                    # Workers come and go: twice as many jobs as threads are under way, so that none waits for work.
+                    room = max(MIN_UNDER_WAY, 2 * sum(client.nthreads().values())) - len(pending)
                 for job in islice(source, max(room, 0)):
                     name = f"job-{digest([block.key for block in job])}"
-                    pending[client.submit(_attempt, job, device, work, key=name, pure=False)] = job
+                    with answering():
+                        pending[client.submit(_attempt, job, device, work, key=name, pure=False)] = job
                 if not pending:
                     return
-                for done in _finished(dask, client, list(pending)):
-                    job = pending.pop(done)
-                    yield done.result() if done.status == "finished" else Outcome(job, None, _words(done.exception()))
+                with answering():
+                    ready = {done: _outcome(done, pending[done]) for done in _finished(dask, client, list(pending))}
+                for done, outcome in ready.items():
+                    del pending[done]
+                    yield outcome
         finally:
-            client.cancel(list(pending))
+            # A scheduler that is gone has nothing left to cancel.
+            with suppress(*_losses(dask)):
+                client.cancel(list(pending))
 
 
 def _finished(dask: Any, client: Any, futures: list[Any]) -> list[Any]:
@@ -156,11 +164,44 @@ def _finished(dask: Any, client: Any, futures: list[Any]) -> list[Any]:
         return []
 
 
+def _outcome(done: Any, job: Job) -> Outcome:
+    """What a worker sent, or why it could not; a job that the scheduler forgot has no outcome, and raises."""
+    if done.status == "error":
+        return Outcome(job, None, _words(done.exception()))
+    outcome: Outcome = done.result()
+    return outcome
+
+
 def _client(dask: Any, address: str) -> Any:
     try:
         return dask.Client(address, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InvalidValueError(f"No Dask scheduler answers at {address!r}: {error}") from error
+
+
+def _losses(dask: Any) -> tuple[type[Exception], ...]:
+    """What Dask raises when the scheduler is gone, or came back and knows nothing of our jobs."""
+    return OSError, dask.CancelledError, dask.client.ClosedClientError
+
+
+@contextmanager
+def _answering(dask: Any, address: str) -> Iterator[None]:
+    try:
+        yield
+    except _losses(dask) as error:
+        raise SchedulerLostError(f"The Dask scheduler at {address!r} was lost ({type(error).__name__}).") from error
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """Dask's client logs a lost scheduler with a traceback; we say it in a sentence."""
+    logger = logging.getLogger("distributed.client")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _attempt(job: Job, device: str, work: Work = run_together) -> Outcome:

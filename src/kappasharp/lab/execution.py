@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kappasharp.acquisition.maximize import COPIES, INCUMBENTS, MAXIMIZERS, SHORTLIST, UNKNOWN
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab import grid
-from kappasharp.lab.engines import Engine, Job
+from kappasharp.lab.engines import Engine, Job, SchedulerLostError
 from kappasharp.lab.experiment import Experiment, read
 from kappasharp.lab.grid import Block
 from kappasharp.lab.peers import Peer
@@ -96,12 +96,18 @@ def plan(path: Path, out: Path) -> Workload:
 
 def run_missing(todo: Workload, engine: Engine, limit: Limit = AS_THEY_ARE) -> Iterator[FinishedBlock]:
     """Run what is left, storing every block as soon as it is finished; another runner's blocks are left to it."""
+    stored = 0
     with Claims(todo.store) as claims:
-        for job, rows, error in engine(claims.over(jobs(todo.left, limit))):
-            for at, block in enumerate(job):
-                todo.store.write(block.key, error_rows(block, str(error)) if rows is None else rows[at])
-                claims.release(block)
-                yield FinishedBlock(block, len(block.seeds), error)
+        try:
+            for job, rows, error in engine(claims.over(jobs(todo.left, limit))):
+                for at, block in enumerate(job):
+                    todo.store.write(block.key, error_rows(block, str(error)) if rows is None else rows[at])
+                    claims.release(block)
+                    stored += len(block.seeds)
+                    yield FinishedBlock(block, len(block.seeds), error)
+        except SchedulerLostError as lost:
+            remedy = "start a scheduler, and the same command goes on with the rest."
+            raise SchedulerLostError(f"{lost} {stored} of {todo.n_left} runs were stored before; {remedy}") from lost
 
 
 class Claims:

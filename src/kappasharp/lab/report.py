@@ -6,17 +6,16 @@ Written as a self-contained HTML page, the tables again as Markdown and LaTeX, a
 import base64
 import html
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
 from kappasharp.files import write_text
-from kappasharp.lab import correction_figures, experiment, figures, grid, results, tables
+from kappasharp.lab import correction_figures, experiment, figures, grid, parquet, results, tables
 from kappasharp.lab.peers import Peer
 from kappasharp.lab.results import Results
 from kappasharp.lab.store import NUMBERS, TEXTS, WHOLES, Store, StoreError
@@ -80,11 +79,11 @@ def write(folder: Path, out: Path | None = None) -> list[Path]:
     every = [table for part in chapters for table in part.tables]
     written = [target / name for name in ("index.html", "tables.md", "tables.tex")]
     hero = Picture("hero", "A comparison graph in two components, its Hessian H, and H + R", correction_figures.hero)
-    write_text(written[0], page(hero, chapters))
+    write_text(written[0], page(hero, chapters, store.broken))
     write_text(written[1], "\n".join(tables.markdown(table) for table in every))
     write_text(written[2], "\n".join(tables.latex(table) for table in every))
     written.append(target / "runs.parquet")
-    pq.write_table(outcomes(store, chapters), written[-1], compression="zstd")
+    parquet.write(outcomes(store, chapters), written[-1])
     for picture in (hero, *(picture for part in chapters for picture in part.pictures)):
         for kind, content in picture.files.items():
             written.append(target / f"{picture.name}.{kind}")
@@ -159,9 +158,11 @@ def _saved(figure: Figure, kind: str) -> bytes:
     return file.getvalue()
 
 
-def page(hero: Picture, chapters: list[Chapter]) -> str:
-    """The whole report as one HTML document that needs nothing else."""
-    body = "".join(_section(part) for part in chapters)
+def page(hero: Picture, chapters: list[Chapter], broken: Sequence[Path] = ()) -> str:
+    """The whole report as one HTML document that needs nothing else; it names the files that could not be read."""
+    aside = "was damaged and set aside; `kappasharp run` runs its runs again."
+    body = "".join(f"<p class=missing>{html.escape(f'{path.name} {aside}')}</p>" for path in broken)
+    body += "".join(_section(part) for part in chapters)
     return (
         '<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f"<title>kappasharp: results</title><style>{STYLE}</style></head>"

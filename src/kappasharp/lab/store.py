@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kappasharp.errors import InvalidValueError, KappaSharpError
 from kappasharp.files import replacing, write_text
-from kappasharp.lab import run
+from kappasharp.lab import parquet, run
 from kappasharp.lab.run import ERROR, Row
 
 SCHEMA_VERSION = 1
@@ -118,7 +117,7 @@ class Store:
         path = self.blocks / f"{name}.parquet"
         try:
             with replacing(path) as temporary:
-                pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary, compression="zstd")
+                parquet.write(pa.Table.from_pylist(rows, schema=SCHEMA), temporary)
         except OSError as error:
             raise StoreError(f"`{path}` could not be written ({error}); the runs before it are stored.") from error
         return path
@@ -139,27 +138,34 @@ class Store:
 
     def _load(self, path: Path, columns: list[str] | None) -> pa.Table | None:
         try:
-            with pq.ParquetFile(path) as file:
-                schema, table = file.schema_arrow, file.read(columns)
+            schema, table = parquet.read(path, columns)
+            names = set(schema.names)
         except FileNotFoundError:
             return None  # another runner has just set it aside
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             # With a number it is the system's trouble, and the file may be whole.
             if getattr(error, "errno", None) is not None:
                 raise StoreError(f"`{path}` could not be read ({error}).") from error
             self._set_aside(path, error)
             return None
-        known = pa.schema([part for part in SCHEMA if part.name in schema.names or part.name not in LATER])
+        known = pa.schema([part for part in SCHEMA if part.name in names or part.name not in LATER])
         if not schema.equals(known) or schema.metadata != SCHEMA.metadata:
             raise StoreError(f"`{path}` holds no block of schema {SCHEMA_VERSION}; move it to another folder.")
-        for name in set(LATER) - set(schema.names):
+        for name in set(LATER) - names:
             table = table.append_column(SCHEMA.field(name), pa.nulls(len(table), SCHEMA.field(name).type))
         return table.select(SCHEMA.names if columns is None else columns)
 
     def _set_aside(self, path: Path, error: Exception) -> None:
         aside = path.with_suffix(f".{uuid.uuid4().hex[:8]}.broken")
-        path.replace(aside)
-        write_text(aside.with_suffix(".broken.txt"), f"{type(error).__name__}: {error}\n")
+        try:
+            path.replace(aside)
+            write_text(aside.with_suffix(".broken.txt"), f"{type(error).__name__}: {error}\n")
+        except FileNotFoundError:
+            return  # another runner was faster
+        except OSError as refused:
+            raise StoreError(
+                f"`{path}` is damaged ({error}) and could not be set aside ({refused}); move it to another folder."
+            ) from error
         self.broken.append(aside)
 
     def has(self, name: str) -> bool:

@@ -1,0 +1,81 @@
+"""A Dask scheduler that is killed during a run: a sentence, nothing stored is lost, and the same command goes on."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kappasharp.app.cli.main import main
+from kappasharp.lab import engines
+from kappasharp.lab.engines import SchedulerLostError
+from kappasharp.lab.execution import plan
+from kappasharp.lab.store import Store
+from tests.lab import tiny
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def started(*words):
+    """One of Dask's own programs."""
+    process = subprocess.Popen([sys.executable, "-m", "dask", *words], cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def scheduler(tmp_path):
+    """A scheduler in a process of its own, and its address."""
+    file = tmp_path / "scheduler.json"
+    words = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show", "--scheduler-file", str(file))
+    with started("scheduler", *words) as process:
+        patience = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < patience:
+            time.sleep(0.05)
+        process.address = json.loads(file.read_text())["address"].removeprefix("tcp://")
+        yield process
+
+
+def test_while_a_run_waits(scheduler):
+    """There is no worker, so that the kill comes while jobs are under way."""
+
+    def supply():
+        yield from ((block,) for block in tiny.blocks())
+        threading.Timer(0.5, scheduler.kill).start()
+
+    with pytest.raises(SchedulerLostError, match=rf"The Dask scheduler at '{scheduler.address}' was lost \("):
+        list(engines.engine(f"dask://{scheduler.address}")(supply()))
+
+
+def test_the_command_says_it_and_goes_on_with_the_rest(scheduler, tmp_path, monkeypatch, capfd):
+    path, out, write = tmp_path / "tiny.toml", tmp_path / "results", Store.write
+    path.write_text(tiny.TOML)
+
+    def last_deed(self, *given):
+        scheduler.kill()
+        return write(self, *given)
+
+    worker = ("worker", scheduler.address, "--no-nanny", "--nthreads", "1", "--no-dashboard")
+    with started(*worker), monkeypatch.context() as patched:
+        patched.setattr(Store, "write", last_deed)
+        words = ["run", str(path), "--out", str(out)]
+        ended = CliRunner().invoke(main, [*words, "--engine", f"dask://{scheduler.address}"])
+    todo = plan(path, out)
+    assert 0 < todo.n_left < 8 and list((out / "claims").iterdir()) == []
+    said = (
+        f"was lost (CommClosedError). {8 - todo.n_left} of 8 runs were stored before; start a scheduler, and the same"
+    )
+    assert ended.exit_code == 2 and said in " ".join(ended.output.split())
+    assert "Traceback" not in capfd.readouterr().err
+    assert {row["status"] for row in todo.store.read().to_pylist()} == {"ok"}
+    again = CliRunner().invoke(main, [*words, "--engine", "serial"])
+    assert again.exit_code == 0 and f"{todo.n_left} runs were added" in again.output and plan(path, out).n_left == 0
