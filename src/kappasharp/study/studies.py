@@ -8,6 +8,7 @@ from typing import Any
 from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import Preset
 from kappasharp.study import events, exchange
+from kappasharp.study.database import exists
 from kappasharp.study.definition import (
     DEFAULT_FIRST_PAIRS,
     DEFAULT_METHOD,
@@ -17,7 +18,7 @@ from kappasharp.study.definition import (
     from_plain,
 )
 from kappasharp.study.space import Design, GivenSpace
-from kappasharp.study.storage import Record, Storage, exists
+from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
 
 ENVIRONMENT = "KAPPASHARP_STORAGE"

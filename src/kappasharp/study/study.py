@@ -317,7 +317,7 @@ class Study:
                 happened = decide(self._history)
                 if happened is None:
                     return None
-                stored = transaction.append(self._history.number + 1, voter, happened)
+                stored = transaction.append(voter, happened)
             # Only now is it durable.
             self._history.apply(stored)
             return stored
