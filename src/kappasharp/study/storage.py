@@ -200,6 +200,10 @@ class Storage:
             raise database.no_url(self.url, error) from error
         except SQLAlchemyError as error:
             raise database.refusal(self.url, error) from error
+        except UnicodeDecodeError as error:  # SQLite quotes a damaged table's own words in its error
+            raise CorruptedError(
+                f"The database {self.url} refused: the file is damaged. Restore a copy, or try SQLite's `.recover`."
+            ) from error
         except PermissionError as error:
             raise StorageError(f"The database {self.url} cannot be opened: {error.strerror}.") from error
 
@@ -269,7 +273,7 @@ def _event(row: Any, record: Record) -> Stored:
     except (KeyError, TypeError) as error:
         raise StorageError(
             f"Event {row.number} of the study {record.name!r} is from a newer kappasharp: this one cannot read "
-            f"{row.kind!r} with {row.body}. Nothing was changed; `pip install --upgrade kappasharp` brings one that can."
+            f"{row.kind!r} with {row.body}. `pip install --upgrade kappasharp` brings one that can."
         ) from error
 
 

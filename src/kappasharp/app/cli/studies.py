@@ -1,4 +1,4 @@
-"""The commands of a study: new, studies, ask, tell, undo, best, log, export, import, diagnose, delete."""
+"""The commands of a study: new, studies, ask, tell, undo, best, log, diagnose, export, import, check, backup …"""
 
 import shlex
 from dataclasses import asdict
@@ -8,10 +8,10 @@ from typing import Any, Unpack
 import click
 
 from kappasharp.app import report, tables
-from kappasharp.app.cli.output import in_format, in_words, say, show
+from kappasharp.app.cli.output import REFUSED, in_format, in_words, say, show
 from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, StalePairError, StorageError
+from kappasharp.study import checking, toml_file
 from kappasharp.study import studies as doors
-from kappasharp.study import toml_file
 from kappasharp.study.definition import Options
 from kappasharp.study.events import ANSWERS, DEFAULT_VOTER
 from kappasharp.study.history import Pair
@@ -254,6 +254,39 @@ def diagnose(storage: str | None, study: str, style: str) -> None:
 
 
 @click.command()
+@click.argument("study", required=False, shell_complete=_names)
+@in_format
+@storage_option
+def check(storage: str | None, study: str | None, style: str) -> None:
+    """Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed."""
+    with in_words():
+        place = doors.existing(storage)
+        troubles = place.troubles()
+        found = checking.check(place, study)
+    for sentence in [f"The file: {one}" for one in troubles] + [one.damage for one in found if one.damage]:
+        say(f"Error: {sentence}")
+    for note in (one.note for one in found if one.note):
+        say(f"Note: {note}")
+    rows = [{"study": one.study, "events": one.events, "whole": one.damage is None} for one in found]
+    show(style, {"file": troubles, "studies": [asdict(one) for one in found]}, tables.columns(rows))
+    if troubles or any(one.damage for one in found):
+        raise click.exceptions.Exit(REFUSED)
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
+@in_format
+@storage_option
+def backup(storage: str | None, path: Path, style: str) -> None:
+    """Copy the whole database (SQLite) to the new file PATH, while others go on answering."""
+    with in_words():
+        place = doors.existing(storage)
+        place.back_up(path)
+    say(f"Copied. `kappasharp check --storage sqlite:///{path}` checks the copy.")
+    show(style, {"path": str(path), "storage": place.url}, [str(path)])
+
+
+@click.command()
 @study_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_format
@@ -272,4 +305,4 @@ def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
     show(style, {"study": study, "answers": answers}, [])
 
 
-COMMANDS = (new, studies, ask, tell, undo, best, log, export, import_, diagnose, delete)
+COMMANDS = (new, studies, ask, tell, undo, best, log, export, import_, diagnose, check, backup, delete)
