@@ -81,8 +81,8 @@ def write_study(url, count):
     designs = [study.space.decode(row) for row in X.tolist()]
     with study.storage.transaction(study.record) as transaction:
         for i, (winner, loser) in enumerate(pairs.tolist()):
-            transaction.append(2 * i + 1, "me", Asked(designs[winner], designs[loser], "start", 2 * i))
-            transaction.append(2 * i + 2, "me", Answered(2 * i + 1, "a"))
+            transaction.append("me", Asked(designs[winner], designs[loser], "start", 2 * i))
+            transaction.append("me", Answered(2 * i + 1, "a"))
     study.storage.close()
 
 

@@ -71,9 +71,9 @@ def long_study(folder):
     with study.storage.transaction(study.record) as transaction:
         for i in range(LONG):
             a, b = designs[2 * i : 2 * i + 2]
-            transaction.append(2 * i + 1, "me", Asked(a, b, "start", 2 * i))
+            transaction.append("me", Asked(a, b, "start", 2 * i))
             said = "a" if worth(study, a) > worth(study, b) else "b"
-            transaction.append(2 * i + 2, "me", Answered(2 * i + 1, said))
+            transaction.append("me", Answered(2 * i + 1, said))
     study.storage.close()
     start = time.perf_counter()
     again = ks.load_study("long", storage=url)

@@ -18,7 +18,7 @@ KILLS, VOTERS, ANSWERS = 100, 16, 6
 
 
 def voters(*words):
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.study.voters", *map(str, words)],
         env=environment, capture_output=True, text=True, check=False, timeout=600,

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine, event, insert, inspect, text
 
 from kappasharp.errors import CorruptedError, DuplicateNameError, KappaSharpError, StorageError, UnknownNameError
-from kappasharp.study import storage as database
+from kappasharp.study import schema
 from kappasharp.study.events import Added, Amended, Answered, Asked, Queued, Undone
 from kappasharp.study.storage import Storage
-from kappasharp.study.studies import create_study, load_study
+from kappasharp.study.studies import create_study, delete_study, load_study
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 EVERY_KIND = [
@@ -26,8 +26,7 @@ EVERY_KIND = [
 def append(storage, record, *events):
     for one in events:
         with storage.transaction(record) as transaction:
-            number = len(transaction.read(0)) + 1
-            transaction.append(number, "me", one)
+            transaction.append("me", one)
 
 
 def tamper(storage, statement):
@@ -89,15 +88,25 @@ class TestContract:
             pass
 
         with pytest.raises(Trouble), storage.transaction(record) as transaction:
-            transaction.append(1, "me", EVERY_KIND[1])
+            transaction.append("me", EVERY_KIND[1])
             raise Trouble
         assert storage.read(record) == []
 
     def test_a_number_is_taken_once(self, storage):
+        """Two transactions from one state, as if the lock had failed: the second writes nothing."""
+        record = storage.create("s", {})
+        with pytest.raises(StorageError, match=r"(?i)unique|duplicate"), storage.transaction(record) as transaction:
+            transaction.append("me", EVERY_KIND[1])
+            transaction.reached = transaction.found
+            transaction.append("me", EVERY_KIND[1])
+        assert storage.read(record) == []
+
+    def test_the_row_lets_go_of_no_end_but_the_one_that_was_found(self, storage):
         record = storage.create("s", {})
         append(storage, record, EVERY_KIND[1])
-        with pytest.raises(Exception, match=r"(?i)unique|duplicate"), storage.transaction(record) as transaction:
-            transaction.append(1, "me", EVERY_KIND[1])
+        with pytest.raises(StorageError, match=r"Somebody else wrote.*try again"), storage.transaction(record) as found:
+            found.append("me", EVERY_KIND[1])
+            found.found = found.found._replace(head="0" * 64)
         assert len(storage.read(record)) == 1
 
     @pytest.mark.parametrize(
@@ -107,6 +116,7 @@ class TestContract:
             "UPDATE kappasharp_events SET body = '{\"pair' WHERE number = 3",
             "UPDATE kappasharp_events SET kind = 'queued' WHERE number = 3",
             "UPDATE kappasharp_events SET voter = 'eve' WHERE number = 3",
+            "UPDATE kappasharp_events SET time = '2020-01-01T00:00:00.000+00:00' WHERE number = 3",
             "DELETE FROM kappasharp_events WHERE number = 3",
         ],
     )
@@ -118,22 +128,101 @@ class TestContract:
             storage.read(record)
         assert len(storage.read(record, 0, through=2)) == 2
 
-    def test_a_damaged_definition_is_named(self, storage):
-        storage.create("s", {})
-        tamper(storage, "UPDATE kappasharp_studies SET definition = '{'")
-        with pytest.raises(CorruptedError, match="definition of the study 's'"):
-            storage.studies()
+    @pytest.mark.parametrize(
+        ("statement", "first"),
+        [
+            ("DELETE FROM kappasharp_events WHERE number > 3", 4),
+            ("DELETE FROM kappasharp_events", 1),
+            ("UPDATE kappasharp_studies SET events = 4", 5),
+            ("UPDATE kappasharp_studies SET events = 0", 1),
+            ("UPDATE kappasharp_studies SET events = 6", 6),
+            (f"UPDATE kappasharp_studies SET head = '{64 * '0'}'", 5),
+            ("DELETE FROM kappasharp_events WHERE number = 5; UPDATE kappasharp_studies SET events = 4", 4),
+        ],
+    )
+    def test_the_last_events_are_held_on_to(self, storage, statement, first):
+        record = storage.create("s", {})
+        append(storage, record, *[Answered(1, "a")] * 5)
+        for one in statement.split(";"):
+            tamper(storage, one)
+        with pytest.raises(CorruptedError, match=f"Event {first} of the study 's' is damaged or missing"):
+            storage.read(record)
+        with pytest.raises(CorruptedError), storage.transaction(record) as transaction:
+            transaction.read(3)
+        assert len(storage.read(record, 0, through=first - 1)) == first - 1
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "UPDATE kappasharp_studies SET definition = '{' WHERE name = 's'",
+            "UPDATE kappasharp_studies SET definition = '[1]' WHERE name = 's'",
+            "UPDATE kappasharp_studies SET definition = replace(definition, '1', '2') WHERE name = 's'",
+            "UPDATE kappasharp_studies SET created = '2020' WHERE name = 's'",
+            "UPDATE kappasharp_studies SET digest = '' WHERE name = 's'",
+        ],
+    )
+    def test_a_damaged_definition_harms_no_other_study(self, storage, statement):
+        for name in ("good", "s"):
+            storage.create(name, {"seed": 1})
+        tamper(storage, statement)
+        assert storage.find("good").definition == {"seed": 1}
+        with pytest.raises(CorruptedError, match=r"definition of the study 's' is damaged.*delete_study\('s'\)"):
+            _ = storage.find("s").definition
+        storage.delete(storage.find("s"))
+        assert [record.name for record in storage.studies()] == ["good"]
+
+    def test_a_changed_bound_does_not_open_and_the_others_do(self, storage):
+        for name in ("good", "bad"):
+            create_study(SPACE, storage=storage, study_name=name)
+        tamper(
+            storage, "UPDATE kappasharp_studies SET definition = replace(definition, '1.0', '2.0') WHERE name = 'bad'"
+        )
+        assert load_study("good", storage=storage).ask()
+        assert create_study(SPACE, storage=storage, study_name="good", load_if_exists=True).history.number == 1
+        with pytest.raises(CorruptedError, match="'bad' is damaged"):
+            load_study("bad", storage=storage)
+        with pytest.raises(CorruptedError, match="'bad' is damaged"):
+            create_study(SPACE, storage=storage, study_name="bad", load_if_exists=True)
+        delete_study("bad", storage=storage)
+        assert [record.name for record in storage.studies()] == ["good"]
 
     def test_a_newer_schema_is_refused_and_left_alone(self, storage, url):
         storage.create("s", {})
         tamper(storage, "UPDATE kappasharp_schema SET version = 99")
-        with pytest.raises(StorageError, match=r"version 99, this one reads up to version 1.*upgrade"):
+        with pytest.raises(StorageError, match=r"version 99, this one reads up to version 2.*upgrade"):
             Storage(url)
-        tamper(storage, "UPDATE kappasharp_schema SET version = 1")
+        tamper(storage, "UPDATE kappasharp_schema SET version = 2")
         assert len(Storage(url).studies()) == 1
 
-    def test_an_older_schema_is_brought_up_to_date(self, storage, url, monkeypatch):
-        """As if version 2 had one more column: the step runs once, inside one transaction, and nothing is lost."""
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "DELETE FROM kappasharp_schema",
+            "DROP TABLE kappasharp_schema",
+            "DROP TABLE kappasharp_events",
+            "UPDATE kappasharp_schema SET version = -1",
+            "INSERT INTO kappasharp_schema VALUES (1)",
+        ],
+    )
+    def test_tables_without_their_version_are_called_damaged_and_left_alone(self, storage, url, statement):
+        storage.create("s", {})
+        tamper(storage, statement)
+        with pytest.raises(CorruptedError, match=r"The database is damaged.*Nothing was changed"):
+            Storage(url)
+        assert len(storage.studies()) == 1
+
+    def test_an_event_of_a_newer_version_is_named(self, storage):
+        record = storage.create("s", {})
+
+        class Dreamt(Answered):
+            kind = "dreamt"
+
+        append(storage, record, Dreamt(1, "a"))
+        with pytest.raises(StorageError, match=r"Event 1 .* newer kappasharp.*'dreamt'"):
+            storage.read(record)
+
+    def test_a_step_to_a_later_schema_runs_once(self, storage, url, monkeypatch):
+        """As if version 3 had one more column: the step runs once, inside one transaction, and nothing is lost."""
         storage.create("s", {})
         ran = []
 
@@ -141,29 +230,15 @@ class TestContract:
             ran.append(1)
             connection.execute(text("ALTER TABLE kappasharp_studies ADD COLUMN note INTEGER"))
 
-        monkeypatch.setattr(database, "SCHEMA_VERSION", 2)
-        monkeypatch.setattr(database, "MIGRATIONS", {1: add_a_column})
+        monkeypatch.setattr(schema, "SCHEMA_VERSION", 3)
+        monkeypatch.setattr(schema, "MIGRATIONS", {2: add_a_column})
         for _ in range(2):
             again = Storage(url)
             assert [record.name for record in again.studies()] == ["s"]
         assert ran == [1]
         with again._engine.begin() as connection:
-            assert database.schema_version(connection) == 2
+            assert schema.version(connection) == 3
             assert "note" in {column["name"] for column in inspect(connection).get_columns("kappasharp_studies")}
-
-    def test_a_migration_that_fails_changes_nothing(self, storage, url, monkeypatch):
-        storage.create("s", {})
-
-        def half(connection):
-            connection.execute(text("DELETE FROM kappasharp_studies"))
-            raise StorageError("no")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(database, "SCHEMA_VERSION", 2)
-            patched.setattr(database, "MIGRATIONS", {1: half})
-            with pytest.raises(StorageError, match="no"):
-                Storage(url)
-        assert [record.name for record in Storage(url).studies()] == ["s"]
 
     def test_a_database_of_something_else_is_shared_politely(self, url):
         engine = create_engine(url)

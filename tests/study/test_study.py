@@ -22,6 +22,7 @@ from kappasharp.errors import (
     StorageError,
     UnknownNameError,
 )
+from kappasharp.study import exchange
 from kappasharp.study.storage import Storage
 
 SPACE = {"kp": (0.2, 3.0), "ki": ks.Float(1e-3, 2.0, log=True), "n": ks.Int(1, 8), "mode": ["soft", "hard"]}
@@ -304,7 +305,7 @@ class TestDoors:
         own = replace(ks.PRESETS["modern"], nugget=1e-5)
         data = ks.create_study(SPACE, storage="sqlite://", preset=own).plain()
         change(data["definition"])
-        (tmp_path / "newer.json").write_text(json.dumps(data))
+        (tmp_path / "newer.json").write_text(json.dumps(exchange.sealed(data)))
         storage = Storage(f"sqlite:///{tmp_path / 'a.db'}")
         with pytest.raises(StorageError, match=f"made by a newer kappasharp: {words}.*upgrade"):
             ks.import_json(tmp_path / "newer.json", storage=storage)
@@ -375,7 +376,8 @@ class TestFiles:
         study.undo("me")
         path = study.export(tmp_path / "study.json")
         again = ks.import_json(path, storage="sqlite://", study_name="copy")
-        assert again.plain() | {"name": "pid", "created": study.record.created} == study.plain()
+        head = {"name": "pid", "created": study.record.created}
+        assert exchange.sealed(again.plain() | head) == study.plain()
         assert again.rows("comparisons") == study.rows("comparisons")
         assert again.propose() == study.propose()
         with pytest.raises(DuplicateNameError):
@@ -420,7 +422,7 @@ class TestFiles:
         ("change", "words"),
         [
             (lambda data: data.pop("events"), "cannot be read as a study"),
-            (lambda data: data["events"].pop(2), "numbered from 1|cannot be read"),
+            (lambda data: data["events"].pop(2), "numbered from 1"),
             (lambda data: data["events"][1]["body"].update(pair=99), "cannot be read as a study"),
             (lambda data: data["events"][1].update(kind="answerd"), "cannot be read as a study"),
             (lambda data: data["definition"].pop("space"), "definition cannot be read"),
@@ -433,7 +435,7 @@ class TestFiles:
         data = study.plain()
         change(data)
         path = tmp_path / "x.json"
-        path.write_text(json.dumps(data))
+        path.write_text(json.dumps(exchange.sealed(data)))
         target = f"sqlite:///{tmp_path / 'a.db'}"
         with pytest.raises(KappaSharpError, match=words):
             ks.import_json(path, storage=target)

@@ -37,9 +37,10 @@ def fork(url: str, folder: Path, index: int, answers: int) -> int:
     hear, ready = os.pipe()
     child = os.fork()
     if child:
+        # Its own end closed first: a voter that dies before it is ready ends the wait.
+        os.close(ready)
         os.read(hear, 1)
         os.close(hear)
-        os.close(ready)
         return child
     code = 1
     try:

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
+from kappasharp.study.parameters import shown
 from kappasharp.study.space import GivenSpace, Space, space
 
 # What docs/results supports today: no correction has beaten the plain baseline there, and of the presets `modern` has
@@ -16,6 +17,7 @@ DEFAULT_METHOD, DEFAULT_PRESET = "baseline", "modern"
 # Pairs of scrambled Sobol designs before the model takes over: the paper's pure_k5.
 DEFAULT_FIRST_PAIRS = 5
 MOST_FIRST_PAIRS = 10_000
+LARGEST_SEED = 2**4096
 
 
 class Options(TypedDict, total=False):
@@ -82,9 +84,11 @@ def define(
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")
         if value < least:
-            raise InvalidValueError(f"`{name}` must be {least} or more, but got {value}.")
+            raise InvalidValueError(f"`{name}` must be {least} or more, but got {shown(value)}.")
     if first_pairs > MOST_FIRST_PAIRS:
-        raise InvalidValueError(f"`first_pairs` must not pass {MOST_FIRST_PAIRS}, but got {first_pairs}.")
+        raise InvalidValueError(f"`first_pairs` must not pass {MOST_FIRST_PAIRS}, but got {shown(first_pairs)}.")
+    if seed > LARGEST_SEED:
+        raise InvalidValueError(f"`seed` must have 4096 bits at most, but got {shown(seed)}.")
     return Definition(space(given), int(seed), method, preset, int(first_pairs))
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.study.parameters import finite, shown
 from kappasharp.study.space import Design
 
 Answer = Literal["a", "b", "tie", "skip"]
@@ -14,6 +15,8 @@ ANSWERS: tuple[str, ...] = get_args(Answer)
 Origin = Literal["start", "model", "queue", "again"]
 DEFAULT_VOTER = "me"
 LONGEST_NAME, LONGEST_VOTER = 200, 100
+# What the databases count to.
+MOST_EVENTS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,25 @@ def answer(value: Any) -> Answer:
     """One of the four answers, or a sentence."""
     if value not in ANSWERS:
         raise InvalidValueError(f"`answer` must be 'a', 'b', 'tie' or 'skip', but got {value!r}.")
+    return value
+
+
+def seconds(value: Any) -> float | None:
+    """How long somebody took, or a sentence."""
+    if value is None:
+        return None
+    number = float(finite(value, "`seconds`"))
+    if number < 0.0:
+        raise InvalidValueError(f"`seconds` must not be below 0, but got {value!r}.")
+    return number
+
+
+def whole(what: str, value: Any, least: int = 0) -> int:
+    """A whole number of at least that much, or a sentence."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidTypeError(f"`{what}` must be a whole number, but got {value!r}.")
+    if not least <= value <= MOST_EVENTS:
+        raise InvalidValueError(f"`{what}` must be from {least} to {MOST_EVENTS}, but got {shown(value)}.")
     return value
 
 

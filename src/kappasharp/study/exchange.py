@@ -2,24 +2,25 @@
 
 import csv
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, needed
 from kappasharp.files import replacing
-from kappasharp.study import events
+from kappasharp.study import digests, events, validation
 from kappasharp.study.definition import from_plain
-from kappasharp.study.events import Amended, Answered, Stored
+from kappasharp.study.events import Stored
 from kappasharp.study.history import History
 from kappasharp.study.questions import StudyModel
-from kappasharp.study.space import Space
 from kappasharp.study.storage import Record, Storage
 
-FORMAT, FORMAT_VERSION = "kappasharp study", 1
+# Version 1 had no checksum.
+FORMAT, FORMAT_VERSION = "kappasharp study", 2
 Rows = list[dict[str, Any]]
 TABLES = ("comparisons", "options")
-# Entries of an event's body that hold a design.
-DESIGNS = ("a", "b", "winner", "loser")
+# What makes a spreadsheet take a text for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def options(history: History, model: StudyModel | None) -> Rows:
@@ -86,14 +87,20 @@ def write(path: Path, content: dict[str, Any] | Rows) -> Path:
 
 
 def plain(record: Record, stored: list[Stored]) -> dict[str, Any]:
-    """All of a study as plain data."""
+    """All of a study as plain data, with the checksum that `read_json` compares."""
     rows = [
         {"number": one.number, "voter": one.voter, "time": one.time, "kind": one.event.kind}
         | {"body": events.body(one.event)}
         for one in stored
     ]
     head = {"format": FORMAT, "version": FORMAT_VERSION, "name": record.name, "created": record.created}
-    return head | {"definition": record.definition, "events": rows}
+    return sealed(head | {"definition": record.definition, "events": rows})
+
+
+def sealed(data: dict[str, Any]) -> dict[str, Any]:
+    """The same with its checksum."""
+    rest = {name: value for name, value in data.items() if name != "checksum"}
+    return rest | {"checksum": digests.digest(rest)}
 
 
 def _write_json(path: Path, content: Any) -> None:
@@ -102,9 +109,14 @@ def _write_json(path: Path, content: Any) -> None:
 
 def _write_csv(path: Path, rows: Rows) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]) if rows else [])
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(file)
+        writer.writerow(map(_cell, rows[0]) if rows else [])
+        writer.writerows(map(_cell, row.values()) for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    """The value; a text that a spreadsheet would compute has an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def _write_parquet(path: Path, rows: Rows) -> None:
@@ -113,50 +125,50 @@ def _write_parquet(path: Path, rows: Rows) -> None:
     names = list(rows[0]) if rows else []
     mixed = {name for name in names if len({type(row[name]) for row in rows if row[name] is not None}) > 1}
     plain_rows = [{k: str(v) if k in mixed and v is not None else v for k, v in row.items()} for row in rows]
-    parquet.write_table(pyarrow.Table.from_pylist(plain_rows), path)
+    parquet.write_table(pyarrow.Table.from_pylist(plain_rows), path, write_page_checksum=True)
 
 
 def read_json(path: Path, storage: Storage, name: str | None) -> str:
-    """Make a study of a JSON file that `export` wrote; its name."""
+    """Make a study of a JSON file that `export` wrote; its name. Nothing is stored before everything was checked."""
+    data = _content(path)
+    if data["version"] == 1:
+        warnings.warn(
+            f"{path} was written by an older kappasharp, without a checksum: whether its answers are as they were "
+            "cannot be known.",
+            stacklevel=3,
+        )
+    elif data.get("checksum") != sealed(data)["checksum"]:
+        raise CorruptedError(
+            f"{path} was changed since it was written: its checksum is another. Nothing was stored; export the study "
+            "once more."
+        )
     try:
-        data = json.loads(path.read_text("utf-8"))
+        definition = from_plain(data["definition"])
+        happened = validation.happened(data["events"], definition)
+        chosen = events.named_text("name", name or data["name"])
+    except (KeyError, TypeError, ValueError, CorruptedError) as error:
+        why = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error).removesuffix(".")
+        raise CorruptedError(f"{path} cannot be read as a study: {why}. Nothing was stored.") from error
+    return storage.create(chosen, definition.plain(), happened).name
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """The JSON of the file, of a version that can be read."""
+    try:
+        data = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
     except OSError as error:
         raise StorageError(f"{path} could not be read: {error.strerror or error}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptedError(f"{path} is not JSON: {error}.") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InvalidValueError(f"{path} must be what `export` wrote, but it says nothing of a {FORMAT!r}.")
-    if data.get("version") != FORMAT_VERSION:
+    if data.get("version") not in range(1, FORMAT_VERSION + 1):
         raise InvalidValueError(
-            f"{path} must be of version {FORMAT_VERSION}, but got {data.get('version')!r}; a newer kappasharp reads it."
+            f"{path} must be of version 1 or {FORMAT_VERSION}, but got {data.get('version')!r}; a newer kappasharp "
+            "reads it."
         )
-    return _restore(data, path, storage, name)
+    return data
 
 
-def _event(row: dict[str, Any], space: Space) -> Stored:
-    """An event of the file; a TypeError or ValueError where a study could not have stored it."""
-    happened = events.read(row["kind"], row["body"])
-    for design in (value for name, value in row["body"].items() if name in DESIGNS):
-        if space.check(design).keys() != design.keys():
-            raise ValueError(f"a design must name every parameter, but got {design}")
-    if isinstance(happened, Answered | Amended) and happened.answer is not None:
-        events.answer(happened.answer)
-    if not isinstance(row["number"], int) or not isinstance(row["time"], str):
-        raise TypeError(f"an event must have a number and a time, but got {row['number']!r}, {row['time']!r}")
-    return Stored(row["number"], events.voter(row["voter"]), row["time"], happened)
-
-
-def _restore(data: dict[str, Any], path: Path, storage: Storage, name: str | None) -> str:
-    try:
-        space = from_plain(data["definition"]).space
-        happened = [_event(row, space) for row in list(data["events"])]
-        # A study that cannot be folded is not stored.
-        History("").extend(happened)
-        complete = [one.number for one in happened] == list(range(1, len(happened) + 1))
-        chosen = events.named_text("name", name or data["name"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"{type(error).__name__} {error}".removesuffix(".")
-        raise CorruptedError(f"{path} cannot be read as a study: {why}.") from error
-    if not complete:
-        raise CorruptedError(f"{path} cannot be read as a study: its events are not numbered from 1 without a gap.")
-    return storage.create(chosen, data["definition"], happened).name
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number")

@@ -5,6 +5,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from kappasharp.errors import CorruptedError
 from kappasharp.study.events import Added, Amended, Answer, Answered, Asked, Origin, Queued, Stored, Undone
 from kappasharp.study.parameters import Value
 from kappasharp.study.space import Design
@@ -56,9 +57,15 @@ class History:
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
 
     def extend(self, events: Iterable[Stored]) -> None:
-        """Take in more events."""
+        """Take in more events; a CorruptedError names one that speaks of what never happened."""
         for stored in events:
-            self.apply(stored)
+            try:
+                self.apply(stored)
+            except KeyError as error:
+                raise CorruptedError(
+                    f"Event {stored.number} does not follow from those before it: it speaks of event {error}, which is "
+                    f"none of its kind. `through={stored.number - 1}` opens the study as it was before."
+                ) from error
 
     def apply(self, stored: Stored) -> None:
         """Take in one more event."""

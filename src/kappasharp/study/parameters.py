@@ -22,6 +22,13 @@ DEFAULT_JND = 1.0 / 200.0
 # A value may miss a range's end or a step by this share of the range: what rounding in other programs leaves.
 SLACK = 1e-9
 MOST_LEVELS = 100_000
+# By what share of a step a value on a lattice may be rounded to a shorter one.
+ROUNDING = 1e-6
+# A whole number up to here is what it says in every program that reads it: others, and the page, compute in floats.
+LARGEST_INT = 2**53 - 1
+# Every choice takes a coordinate of the model; what one person answers does not tell so many apart.
+MOST_CHOICES = 1000
+LONGEST_WHOLE = 128
 TWO = 2
 
 
@@ -81,6 +88,11 @@ class _Number(_Lattice):
             raise InvalidValueError(f"`{self._kind}(jnd=...)` must not be below 0, but got {self.jnd!r}.")
         if self.step is not None:
             _check_step(self._kind, self.low, self.high, self.step)
+        if self._scaled(self.low) >= self._scaled(self.high):
+            raise InvalidValueError(
+                f"`{self._kind}` must have ends whose {'logarithms' if self.log else 'values'} differ, but got "
+                f"{self.low!r} to {self.high!r}; tune the difference to one of them instead."
+            )
         if self.jnd is not None and self.tolerance >= 1.0:
             raise InvalidValueError(
                 f"`{self._kind}(jnd=...)` must be smaller than the range {self.low:g} to {self.high:g}, but got "
@@ -105,7 +117,10 @@ class _Number(_Lattice):
     def _step_at(self, i: int) -> float:
         """low + i·step, without the digits that only binary arithmetic puts there: 0.3, not 0.30000000000000004."""
         assert self.step is not None
-        return self._number(float(f"{self.low + i * self.step:.12g}"), f"`{self._kind}`")
+        exact = self.low + i * self.step
+        short = float(f"{exact:.12g}")
+        # Far from zero twelve digits would be another step.
+        return self._number(short if abs(short - exact) <= ROUNDING * self.step else exact, f"`{self._kind}`")
 
     @property
     def _top(self) -> float:
@@ -186,9 +201,14 @@ class Int(_Number):
 
     def _number(self, value: Any, name: str) -> float:
         number = finite(value, name)
-        if number == int(number):
-            return int(number)
-        raise InvalidValueError(f"{name} must be a whole number, but got {value!r}.")
+        if number != int(number):
+            raise InvalidValueError(f"{name} must be a whole number, but got {value!r}.")
+        if abs(number) > LARGEST_INT:
+            raise InvalidValueError(
+                f"{name} must be from -{LARGEST_INT} to {LARGEST_INT}, because other programs round what is beyond, "
+                f"but got {shown(value)}; tune the difference to a fixed value instead."
+            )
+        return int(number)
 
 
 @dataclass(frozen=True)
@@ -200,6 +220,11 @@ class Categorical(_Lattice):
     def __post_init__(self) -> None:
         if isinstance(self.choices, str) or not isinstance(self.choices, Sequence):
             raise InvalidTypeError(f"`Categorical(choices=...)` must be a list of values, but got {self.choices!r}.")
+        if len(self.choices) > MOST_CHOICES:
+            raise InvalidValueError(
+                f"`Categorical` must not have more than {MOST_CHOICES} choices, but got {len(self.choices)}; values "
+                "with an order are better an `Int`."
+            )
         object.__setattr__(self, "choices", tuple(_plain(choice) for choice in self.choices))
         if len(self.choices) < TWO:
             raise InvalidValueError(
@@ -220,9 +245,15 @@ class Categorical(_Lattice):
         return self.choices
 
     def _index(self, value: Any) -> int | None:
-        # True is 1 to Python, and not to whoever offers both.
-        alike = (i for i, c in enumerate(self.choices) if c == value and isinstance(c, bool) == isinstance(value, bool))
-        return next(alike, None)
+        try:
+            return self._places.get(_told_apart(value))
+        except TypeError:  # a list, a table: no choice
+            return None
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        """The first place of every choice."""
+        return {_told_apart(choice): i for i, choice in reversed(list(enumerate(self.choices)))}
 
     def encode(self, value: Any) -> list[float]:
         """The coordinates of a choice in the unit cube."""
@@ -265,7 +296,14 @@ Tuned = Float | Int | Categorical
 Parameter = Tuned | Fixed
 
 
+def _told_apart(value: Any) -> tuple[bool, Any]:
+    # True is 1 to Python, and not to whoever offers both.
+    return isinstance(value, bool), value
+
+
 def _plain(value: Any) -> Value:
+    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise InvalidValueError(f"A choice must be a text that can be written as UTF-8, but got {value!r}.")
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Real):
@@ -294,6 +332,10 @@ def _check_step(kind: str, low: float, high: float, step: float) -> None:
     """A step that fits in the range, and not too many of them."""
     if step > high - low:
         raise InvalidValueError(f"`{kind}(step=...)` must fit in the range {low:g} to {high:g}, but got {step:g}.")
+    if low + step == low or high - step == high:
+        raise InvalidValueError(
+            f"`{kind}(step=...)` must be large enough to tell numbers from {low:g} to {high:g} apart, but got {step:g}."
+        )
     if (high - low) / step > MOST_LEVELS:
         raise InvalidValueError(
             f"`{kind}` must not have more than {MOST_LEVELS} values, but got {(high - low) / step:.0f} from {low:g} to "
@@ -305,6 +347,17 @@ def finite(value: Any, name: str) -> float:
     """A finite number as Python's own, or a sentence."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidTypeError(f"{name} must be a number, but got {value!r}.")
-    if not math.isfinite(value):
-        raise InvalidValueError(f"{name} must be a finite number, but got {value!r}.")
+    try:
+        fits = math.isfinite(value)
+    except OverflowError:
+        fits = False
+    if not fits:
+        raise InvalidValueError(f"{name} must be a finite number, of at most 1.8e308, but got {shown(value)}.")
     return int(value) if isinstance(value, Integral) else float(value)
+
+
+def shown(value: Any) -> str:
+    """The value as a sentence shows it: a whole number that is too long by its size."""
+    if isinstance(value, int) and value.bit_length() > LONGEST_WHOLE:
+        return f"a whole number of {value.bit_length()} bits"
+    return repr(value)

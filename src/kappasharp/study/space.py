@@ -16,6 +16,8 @@ from kappasharp.study.parameters import TWO, Categorical, Fixed, Float, Int, Par
 Design = dict[str, Value]
 KINDS: dict[str, type[Parameter]] = {"float": Float, "int": Int, "categorical": Categorical, "fixed": Fixed}
 LONGEST_NAME = 200
+# Of the model's cube. Far more than answers of A or B can tell apart, and few enough that every question stays quick.
+MOST_DIMENSIONS = 1000
 
 
 class Space:
@@ -27,6 +29,11 @@ class Space:
         self.fixed: Design = {name: part.value for name, part in parameters.items() if isinstance(part, Fixed)}
         if not self.tuned:
             raise InvalidValueError("`space` must hold a parameter to tune, but got none that is not fixed.")
+        if self.dimensions > MOST_DIMENSIONS:
+            raise InvalidValueError(
+                f"`space` must not have more than {MOST_DIMENSIONS} dimensions, one for each number and one for each "
+                f"of three choices or more, but got {self.dimensions}."
+            )
 
     @property
     def dimensions(self) -> int:

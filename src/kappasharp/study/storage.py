@@ -1,139 +1,140 @@
-"""Studies in a database, through SQLAlchemy Core: append-only events in SQLite or PostgreSQL, and their tables.
+"""Studies in a database, through SQLAlchemy Core: append-only, chained events in SQLite or PostgreSQL.
 
-An event is durable when `append`'s transaction has ended: SQLite writes ahead and synchronises fully. Writers of one
-study wait for each other; readers wait for nobody.
+An event is durable when its transaction has ended: SQLite writes ahead and synchronises fully. In the same transaction
+the study's row takes hold of the chain's new end. Writers of one study wait for each other; readers wait for nobody.
 """
 
-import hashlib
 import json
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Engine,
-    ForeignKey,
-    Integer,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    Text,
-    create_engine,
-    delete,
-    event,
-    insert,
-    inspect,
-    make_url,
-    select,
-    update,
-)
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy import Connection, Engine, delete, insert, select, update
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
-from kappasharp.errors import CorruptedError, DuplicateNameError, StorageError, named, needed
-from kappasharp.study import events
+from kappasharp.errors import CorruptedError, DuplicateNameError, StorageError, named
+from kappasharp.study import database, digests, events, schema
 from kappasharp.study.events import Event, Stored
+from kappasharp.study.schema import EVENTS, STUDIES
 
 BUSY_SECONDS = 30.0
-IN_MEMORY = (None, "", ":memory:")
-DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
-
-SCHEMA_VERSION = 1
-METADATA = MetaData()
-
-VERSIONS = Table("kappasharp_schema", METADATA, Column("version", Integer, nullable=False))
-STUDIES = Table(
-    "kappasharp_studies",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("uid", String(32), nullable=False, unique=True),
-    Column("name", Text, nullable=False, unique=True),
-    Column("created", String(40), nullable=False),
-    Column("definition", Text, nullable=False),
-    # The number of a deleted study is not given again: whoever still holds it must not read another's events.
-    sqlite_autoincrement=True,
-)
-EVENTS = Table(
-    "kappasharp_events",
-    METADATA,
-    Column("study", ForeignKey("kappasharp_studies.id", ondelete="CASCADE"), nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("kind", String(20), nullable=False),
-    Column("voter", Text, nullable=False),
-    Column("time", String(40), nullable=False),
-    Column("body", Text, nullable=False),
-    Column("digest", String(64), nullable=False),
-    PrimaryKeyConstraint("study", "number"),
-)
-
-Migration = Callable[[Connection], None]
-# Version -> what leads from it to the next. There has been one version so far.
-MIGRATIONS: Mapping[int, Migration] = {}
 
 
-class Record(NamedTuple):
-    """A study's row: its number here, its name, an identity that no other study has, and its definition."""
+@dataclass(frozen=True)
+class Record:
+    """A study's row: its number here, its name, an identity that no other study has, and its definition as text."""
 
     id: int
     uid: str
     name: str
     created: str
-    definition: dict[str, Any]
+    text: str
+    digest: str
+    # Of a study from before events were chained: how many it had then.
+    unprotected: int | None = None
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The definition, or a sentence if the row is not as it was written."""
+        try:
+            if self.digest != digests.of_study(self.uid, self.name, self.created, self.text):
+                raise ValueError("what is stored is not what was written")
+            return dict(json.loads(self.text))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise CorruptedError(
+                f"The definition of the study {self.name!r} is damaged: {error}. The other studies can be opened; "
+                f"restore this one from a copy, or `delete_study({self.name!r})` removes it."
+            ) from error
+
+
+class Anchor(NamedTuple):
+    """What a study's row knows of its chain: where it begins, how many events it has, and its end."""
+
+    digest: str
+    events: int
+    head: str
 
 
 class Storage:
     """A database of studies."""
 
     def __init__(self, url: str, *, busy_seconds: float = BUSY_SECONDS) -> None:
-        self.url = _readable(url)
+        self.url = database.readable(url)
         self._alone: AbstractContextManager[Any] = nullcontext()
         with self._in_words():
-            self._engine = _engine(url, busy_seconds)
-            # Connections go back when nobody holds the storage any more.
-            weakref.finalize(self, self._engine.dispose)
-            if isinstance(self._engine.pool, StaticPool):
-                self._alone = RLock()
-            self._writing = self._engine.execution_options(writing=True)
-            with self._engine.begin() as connection:
-                ready = schema_version(connection) == SCHEMA_VERSION
-            if not ready:
-                with self._writing.begin() as connection:
-                    _prepare(connection)
+            self._use(database.engine(url, busy_seconds))
+            with self._reading.begin() as connection:
+                found = schema.version(connection)
+            if found != schema.SCHEMA_VERSION:
+                self._prepare(found)
 
-    def create(self, name: str, definition: dict[str, Any], happened: Sequence[Stored] = ()) -> Record:
-        """A new study, with what happened in it elsewhere; a DuplicateNameError if there is one of that name."""
-        values = {"uid": uuid4().hex, "name": name, "created": now(), "definition": _text(definition)}
+    def _use(self, engine: Engine) -> None:
+        self._engine = engine
+        # Connections go back when nobody holds the storage any more.
+        weakref.finalize(self, engine.dispose)
+        if isinstance(engine.pool, StaticPool):
+            self._alone = RLock()
+        # A study's row and its events are read as of one moment, which PostgreSQL has to be told.
+        postgres = engine.dialect.name == "postgresql"
+        self._reading = engine.execution_options(isolation_level="REPEATABLE READ") if postgres else engine
+        self._writing = engine.execution_options(writing=True)
+
+    def _prepare(self, found: int | None) -> None:
+        """Make the tables, or bring them up to date: of an older file that may only be read, those of a copy."""
         try:
-            with self._in_words(), self._writing.begin() as connection:
+            with self._writing.begin() as connection:
+                schema.prepare(connection)
+        except OperationalError as error:
+            if found is None or "readonly" not in str(error.orig):
+                raise
+            old = self._engine
+            self._use(database.in_memory(old))
+            old.dispose()
+            with self._writing.begin() as connection:
+                schema.prepare(connection)
+            with self._engine.begin() as connection:
+                connection.exec_driver_sql("PRAGMA query_only=ON")
+
+    def create(self, name: str, definition: dict[str, Any], happened: Iterable[Stored] = ()) -> Record:
+        """A new study, with what happened in it elsewhere; a DuplicateNameError if there is one of that name."""
+        uid, created, text = uuid4().hex, now(), _text(definition)
+        digest = digests.of_study(uid, name, created, text)
+        values = {"uid": uid, "name": name, "created": created, "definition": text, "digest": digest, "head": digest}
+        with self._in_words(), self._writing.begin() as connection:
+            try:
                 key = connection.execute(insert(STUDIES).values(**values)).inserted_primary_key
-                assert key is not None
-                record = Record(key[0], values["uid"], name, values["created"], definition)
-                transaction = Transaction(self, connection, record)
-                for one in happened:
-                    transaction.append(one.number, one.voter, one.event, one.time)
-                return record
-        except IntegrityError as error:
-            raise DuplicateNameError(
-                f"A study called {name!r} is already in {self.url}; `load_if_exists=True` goes on with it, "
-                "`load_study` opens it, `delete_study` removes it."
-            ) from error
+            except IntegrityError as error:
+                raise DuplicateNameError(
+                    f"A study called {name!r} is already in {self.url}; `load_if_exists=True` goes on with it, "
+                    "`load_study` opens it, `delete_study` removes it."
+                ) from error
+            assert key is not None
+            record = Record(key[0], uid, name, created, text, digest)
+            transaction = Transaction(connection, record, Anchor(digest, 0, digest))
+            for one in happened:
+                transaction.append(one.voter, one.event, one.time)
+            transaction.anchor()
+            return record
 
     def find(self, name: str) -> Record:
         """The study of that name, or an error that suggests the nearest."""
         return named(f"study in {self.url}", name, {record.name: record for record in self.studies()})
 
     def studies(self) -> list[Record]:
-        """Every study, the oldest first."""
-        with self._in_words(), self._engine.begin() as connection:
-            return [self._record(row) for row in connection.execute(select(STUDIES).order_by(STUDIES.c.id))]
+        """Every study, the oldest first; a damaged one is among them, and says so when its definition is read."""
+        with self._in_words(), self._reading.begin() as connection:
+            return [
+                Record(row.id, row.uid, str(row.name), str(row.created), row.definition, row.digest, row.unprotected)
+                for row in connection.execute(select(STUDIES).order_by(STUDIES.c.id))
+            ]
 
     def delete(self, record: Record) -> None:
         """Remove a study and all its events."""
@@ -143,46 +144,46 @@ class Storage:
 
     def read(self, record: Record, after: int = 0, through: int | None = None) -> list[Stored]:
         """The study's events after a number, in order."""
-        with self._in_words(), self._engine.begin() as connection:
-            self._require(connection, record)
-            return self._read(connection, record, after, through)
+        with self._in_words(), self._reading.begin() as connection:
+            return _read(connection, record, self._anchor(connection, record), after, through)
 
     @contextmanager
     def transaction(self, record: Record) -> Iterator["Transaction"]:
         """The study to oneself, for reading what is new and appending to it; an error leaves nothing written."""
         with self._in_words(), self._writing.begin() as connection:
-            self._require(connection, record)
-            yield Transaction(self, connection, record)
+            transaction = Transaction(connection, record, self._anchor(connection, record))
+            yield transaction
+            transaction.anchor()
+
+    def back_up(self, path: Path) -> None:
+        """Copy the whole database to a new file while others go on writing; SQLite only."""
+        with self._in_words():
+            database.back_up(self._engine, path)
+
+    def troubles(self) -> list[str]:
+        """What the database itself finds wrong with its file: nothing, if it is whole."""
+        if self._engine.dialect.name != "sqlite":
+            return []
+        with self._in_words(), self._reading.begin() as connection:
+            found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check")]
+        return [] if found == ["ok"] else found
 
     def close(self) -> None:
         """Give back the connections."""
         self._engine.dispose()
 
-    def _require(self, connection: Connection, record: Record) -> None:
-        """The study is still there; in a transaction that writes, PostgreSQL locks its row as SQLite locks the file."""
-        wanted = select(STUDIES.c.id).where(STUDIES.c.uid == record.uid)
+    def _anchor(self, connection: Connection, record: Record) -> Anchor:
+        """What the study's row knows; in a transaction that writes, PostgreSQL locks it as SQLite locks the file."""
+        wanted = select(STUDIES.c.digest, STUDIES.c.events, STUDIES.c.head).where(STUDIES.c.id == record.id)
+        wanted = wanted.where(STUDIES.c.uid == record.uid)
         if connection.get_execution_options().get("writing", False):
             wanted = wanted.with_for_update()
-        if connection.execute(wanted).scalar() is None:
+        row = connection.execute(wanted).one_or_none()
+        if row is None:
             raise StorageError(f"The study {record.name!r} is no longer in {self.url}: somebody deleted it.")
-
-    def _read(self, connection: Connection, record: Record, after: int, through: int | None) -> list[Stored]:
-        wanted = select(EVENTS).where(EVENTS.c.study == record.id, EVENTS.c.number > after).order_by(EVENTS.c.number)
-        if through is not None:
-            wanted = wanted.where(EVENTS.c.number <= through)
-        found: list[Stored] = []
-        for row in connection.execute(wanted):
-            found.append(_checked(row, record, after + len(found) + 1))
-        return found
-
-    def _record(self, row: Any) -> Record:
-        try:
-            definition = json.loads(row.definition)
-        except ValueError as error:
-            raise CorruptedError(
-                f"The definition of the study {row.name!r} in {self.url} cannot be read: {error}."
-            ) from error
-        return Record(row.id, row.uid, row.name, row.created, definition)
+        if not isinstance(row.events, int):
+            raise CorruptedError(f"The row of the study {record.name!r} is damaged: it counts {row.events!r} events.")
+        return Anchor(*row)
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -190,78 +191,98 @@ class Storage:
         try:
             with self._alone:
                 yield
-        except IntegrityError:
-            raise
         except ModuleNotFoundError as error:
             raise StorageError(
                 f"The database {self.url} needs the library {error.name!r}, which is not installed. SQLite and "
                 "PostgreSQL (extra `postgres`) are the databases that are tested."
             ) from error
         except (ArgumentError, NoSuchModuleError) as error:
-            raise StorageError(
-                f"`storage` must be a URL such as sqlite:///study.db or postgresql+psycopg://user@host/name, but got "
-                f"{self.url!r} ({error})."
-            ) from error
+            raise database.no_url(self.url, error) from error
         except SQLAlchemyError as error:
-            raise StorageError(_sentence(self.url, error)) from error
+            raise database.refusal(self.url, error) from error
+        except UnicodeDecodeError as error:  # SQLite quotes a damaged table's own words in its error
+            raise CorruptedError(
+                f"The database {self.url} refused: the file is damaged. Restore a copy, or try SQLite's `.recover`."
+            ) from error
+        except PermissionError as error:
+            raise StorageError(f"The database {self.url} cannot be opened: {error.strerror}.") from error
 
 
-class Transaction(NamedTuple):
+class Transaction:
     """What may be done to a study while nobody else writes to it."""
 
-    storage: Storage
-    connection: Connection
-    record: Record
+    def __init__(self, connection: Connection, record: Record, found: Anchor) -> None:
+        self.connection, self.record = connection, record
+        self.found = self.reached = found
 
     def read(self, after: int) -> list[Stored]:
         """The events since a number."""
-        return self.storage._read(self.connection, self.record, after, None)
+        return _read(self.connection, self.record, self.reached, after, None)
 
-    def append(self, number: int, voter: str, happened: Event, time: str | None = None) -> Stored:
+    def append(self, voter: str, happened: Event, time: str | None = None) -> Stored:
         """Write an event under the next number; it is durable once the transaction has ended."""
-        stored = Stored(number, voter, time or now(), happened)
-        body = _text(events.body(happened))
-        row = {"study": self.record.id, "number": number, "kind": happened.kind, "voter": voter, "time": stored.time}
-        digest = _digest(self.record.uid, number, happened.kind, voter, body)
-        self.connection.execute(insert(EVENTS).values(**row, body=body, digest=digest))
+        stored = Stored(self.reached.events + 1, voter, time or now(), happened)
+        row = {"number": stored.number, "kind": happened.kind, "voter": voter, "time": stored.time}
+        row["body"] = _text(events.body(happened))
+        chain = digests.of_event(self.reached.head, SimpleNamespace(**row))
+        self.connection.execute(insert(EVENTS).values(study=self.record.id, **row, chain=chain))
+        self.reached = Anchor(self.found.digest, stored.number, chain)
         return stored
 
-
-def _prepare(connection: Connection) -> None:
-    """Make the tables in an empty database, bring an older one up to date, refuse a newer one."""
-    found = schema_version(connection)
-    if found is None:
-        METADATA.create_all(connection)
-        connection.execute(insert(VERSIONS).values(version=SCHEMA_VERSION))
-        return
-    if found > SCHEMA_VERSION:
-        raise StorageError(
-            f"The database was written by a newer kappasharp: its schema is version {found}, this one reads up to "
-            f"version {SCHEMA_VERSION}. Nothing was changed; `pip install --upgrade kappasharp` brings one that reads "
-            "it."
-        )
-    while found < SCHEMA_VERSION:
-        MIGRATIONS[found](connection)
-        found += 1
-        connection.execute(update(VERSIONS).values(version=found))
+    def anchor(self) -> None:
+        """Let the study's row take hold of the new end, if it still holds the one that was found."""
+        if self.reached == self.found:
+            return
+        mine = STUDIES.c.id == self.record.id
+        found = (STUDIES.c.events == self.found.events, STUDIES.c.head == self.found.head)
+        new = {"events": self.reached.events, "head": self.reached.head}
+        if self.connection.execute(update(STUDIES).where(mine, *found).values(**new)).rowcount != 1:
+            raise StorageError(
+                f"Somebody else wrote to {self.record.name!r} meanwhile. Nothing was written; try again."
+            )
 
 
-def schema_version(connection: Connection) -> int | None:
-    """The schema's version; None where there are no tables yet."""
-    if not inspect(connection).has_table(VERSIONS.name):
-        return None
-    return connection.execute(select(VERSIONS.c.version)).scalar()
+def _read(connection: Connection, record: Record, anchor: Anchor, after: int, through: int | None) -> list[Stored]:
+    """The events after a number, each of them the next of the chain, which ends where the study's row says."""
+    wanted = select(EVENTS).where(EVENTS.c.study == record.id, EVENTS.c.number >= after).order_by(EVENTS.c.number)
+    if through is not None:
+        wanted = wanted.where(EVENTS.c.number <= through)
+    rows = connection.execute(wanted).all()
+    head, number = anchor.digest, after
+    if after:
+        if not rows or rows[0].number != after:
+            raise _damaged(record, after)
+        head, rows = rows[0].chain, rows[1:]
+    found = []
+    for row in rows:
+        number += 1
+        if row.number != number or row.chain != digests.of_event(head, row):
+            raise _damaged(record, number)
+        found.append(_event(row, record))
+        head = row.chain
+    if number < (anchor.events if through is None else min(anchor.events, through)):
+        raise _damaged(record, number + 1)
+    if through is None and (number, head) != (anchor.events, anchor.head):
+        raise _damaged(record, max(min(number, anchor.events + 1), 1))
+    return found
 
 
-def exists(url: str) -> bool:
-    """Whether there is something to open: no for a file of SQLite that is not there yet."""
+def _event(row: Any, record: Record) -> Stored:
     try:
-        address = make_url(url)
-    except ArgumentError:
-        return True  # opening it says what is wrong
-    if not address.drivername.startswith("sqlite") or address.database in IN_MEMORY or "uri" in address.query:
-        return True
-    return Path(str(address.database)).exists()
+        return Stored(row.number, row.voter, row.time, events.read(row.kind, json.loads(row.body)))
+    except (KeyError, TypeError) as error:
+        raise StorageError(
+            f"Event {row.number} of the study {record.name!r} is from a newer kappasharp: this one cannot read "
+            f"{row.kind!r} with {row.body}. `pip install --upgrade kappasharp` brings one that can."
+        ) from error
+
+
+def _damaged(record: Record, number: int) -> CorruptedError:
+    return CorruptedError(
+        f"Event {number} of the study {record.name!r} is damaged or missing: what is stored is not what was written. "
+        f"The {number - 1} events before it are intact: `load_study({record.name!r}, through={number - 1})` opens "
+        "the study as it was then, for reading and exporting."
+    )
 
 
 def now() -> str:
@@ -269,81 +290,5 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _engine(url: str, busy_seconds: float) -> Engine:
-    address = make_url(url)
-    address = address.set(drivername=DRIVERS.get(address.drivername, address.drivername))
-    if address.drivername.startswith("postgresql+psycopg"):
-        needed("psycopg", "A study in PostgreSQL", "postgres")
-    if not address.drivername.startswith("sqlite"):
-        return create_engine(address, pool_pre_ping=True)
-    memory = address.database in IN_MEMORY
-    # One connection holds a database in memory; a file gets as many as there are threads.
-    pool: dict[str, Any] = {"poolclass": StaticPool} if memory else {}
-    engine = create_engine(address, connect_args={"check_same_thread": False, "timeout": busy_seconds}, **pool)
-    event.listen(engine, "connect", _set_up_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _set_up_sqlite(connection: Any, _: Any) -> None:
-    # Transactions are begun by hand, below: the driver's own way begins them too late to hold a lock.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.execute("PRAGMA synchronous=FULL")
-    # A database opened for reading only keeps the journal that it has.
-    if (
-        not connection.execute("PRAGMA query_only").fetchone()[0]
-        and cursor.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
-    ):
-        cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.close()
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    writing = connection.get_execution_options().get("writing", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-
-
-def _readable(url: Any) -> str:
-    """The URL without its password."""
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except (ArgumentError, TypeError, AttributeError):
-        return str(url)
-
-
 def _text(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _digest(uid: str, number: int, kind: str, voter: str, body: str) -> str:
-    return hashlib.sha256("\x1f".join((uid, str(number), kind, voter, body)).encode()).hexdigest()
-
-
-def _checked(row: Any, record: Record, expected: int) -> Stored:
-    """The event of a row, or a sentence if anything about it is not as it was written."""
-    if row.number == expected and row.digest == _digest(record.uid, row.number, row.kind, row.voter, row.body):
-        return Stored(row.number, row.voter, row.time, events.read(row.kind, json.loads(row.body)))
-    raise CorruptedError(
-        f"Event {expected} of the study {record.name!r} is damaged or missing: what is stored is not what was written. "
-        f"The {expected - 1} events before it are intact: `load_study({record.name!r}, through={expected - 1})` opens "
-        "the study as it was then, for reading and exporting."
-    )
-
-
-def _sentence(url: str, error: SQLAlchemyError) -> str:
-    """What happened, what it means, what to do."""
-    cause = str(error.orig if isinstance(error, DBAPIError) and error.orig is not None else error).strip()
-    for sign, means in (
-        ("locked", "another program is writing to it and did not finish in time. Nothing was lost; try again."),
-        ("readonly", "it may only be read. Nothing was written; give write access to the file and its folder."),
-        ("disk is full", "the disk is full. Nothing was written and nothing before it was lost; make room, try again."),
-        ("disk I/O error", "the disk could not be written. Nothing before it was lost; check the disk, try again."),
-        ("malformed", "the file is damaged. Restore a copy, or try SQLite's `.recover`."),
-        ("not a database", "the file is not a database. Nothing was changed; give another file name."),
-        ("unable to open", "the file cannot be opened. Check that its folder exists and may be written."),
-    ):
-        if sign in cause:
-            return f"The database {url} refused: {means} ({cause})"
-    return f"The database {url} refused; nothing was written. ({cause})"

@@ -8,6 +8,7 @@ from typing import Any
 from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import Preset
 from kappasharp.study import events, exchange
+from kappasharp.study.database import exists
 from kappasharp.study.definition import (
     DEFAULT_FIRST_PAIRS,
     DEFAULT_METHOD,
@@ -17,7 +18,7 @@ from kappasharp.study.definition import (
     from_plain,
 )
 from kappasharp.study.space import Design, GivenSpace
-from kappasharp.study.storage import Record, Storage, exists
+from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
 
 ENVIRONMENT = "KAPPASHARP_STORAGE"
@@ -130,8 +131,15 @@ def load_study(study_name: str, *, storage: str | Storage | None = None, through
         storage: as in `create_study`.
         through: the number of an event; the study is opened as it was after it, for reading only.
     """
+    if through is not None:
+        events.whole("through", through)
     place = storage_of(storage)
-    return Study(place, place.find(study_name), through)
+    study = Study(place, place.find(study_name), through)
+    if through is not None and study.history.number < through:
+        raise InvalidValueError(
+            f"`through` must be one of the {study.history.number} events of {study_name!r}, but got {through}."
+        )
+    return study
 
 
 def delete_study(study_name: str, *, storage: str | Storage | None = None) -> None:

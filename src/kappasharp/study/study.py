@@ -13,7 +13,7 @@ from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.diagnosis import Diagnosis
 from kappasharp.study.events import DEFAULT_VOTER, Added, Amended, Answered, Asked, Event, Queued, Stored, Undone
 from kappasharp.study.history import Comparison, History, Pair, design_key
-from kappasharp.study.parameters import Value, finite
+from kappasharp.study.parameters import Value
 from kappasharp.study.questions import StudyModel
 from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
@@ -111,7 +111,7 @@ class Study:
             answer: "a", "b", "tie" (no difference; the model learns from it) or "skip" (the model does not hear of it).
             seconds: how long the voter took, where somebody measured it.
         """
-        answered = Answered(self._number(pair), events.answer(answer), _seconds(seconds))
+        answered = Answered(self._number(pair), events.answer(answer), events.seconds(seconds))
         with self._lock:
             self.refresh()
             voter = self._voter(answered.pair)
@@ -128,7 +128,7 @@ class Study:
             return pair.number
         if isinstance(pair, bool) or not isinstance(pair, int):
             raise InvalidTypeError(f"`pair` must be what `ask` returned, or its number, but got {pair!r}.")
-        return pair
+        return events.whole("pair", pair)
 
     def _voter(self, number: int) -> str:
         if number not in self._history.asked:
@@ -175,6 +175,7 @@ class Study:
             answer: "a", "b", "tie" or "skip"; None takes it out.
             voter: who changes it.
         """
+        events.whole("comparison", comparison)
         new = None if answer is None else events.answer(answer)
 
         def change(history: History) -> Amended:
@@ -202,8 +203,10 @@ class Study:
             tie: there was no difference; which of the two comes first has then no meaning.
             voter: who answered.
         """
+        if not isinstance(tie, bool):
+            raise InvalidTypeError(f"`tie` must be True or False, but got {tie!r}.")
         first, second = self._designs(winner, loser, "winner", "loser")
-        stored = self._write(events.voter(voter), lambda _: Added(first, second, bool(tie)))
+        stored = self._write(events.voter(voter), lambda _: Added(first, second, tie))
         assert stored is not None
         return self._history.comparisons[stored.number]
 
@@ -317,16 +320,7 @@ class Study:
                 happened = decide(self._history)
                 if happened is None:
                     return None
-                stored = transaction.append(self._history.number + 1, voter, happened)
+                stored = transaction.append(voter, happened)
             # Only now is it durable.
             self._history.apply(stored)
             return stored
-
-
-def _seconds(value: Any) -> float | None:
-    if value is None:
-        return None
-    number = float(finite(value, "`seconds`"))
-    if number < 0.0:
-        raise InvalidValueError(f"`seconds` must not be below 0, but got {value!r}.")
-    return number

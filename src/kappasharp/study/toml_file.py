@@ -31,7 +31,7 @@ def read(path: Path) -> StudyFile:
         table = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise StorageError(f"{path} could not be read: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidValueError(f"{path} is not TOML: {error}.") from error
     try:
         return parse(table, path.stem)
@@ -99,5 +99,5 @@ def _value(word: str) -> Any:
             number = kind(word)
         except ValueError:
             continue
-        return number if math.isfinite(number) else word
+        return number if isinstance(number, int) or math.isfinite(number) else word
     return word

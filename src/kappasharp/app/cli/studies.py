@@ -1,4 +1,4 @@
-"""The commands of a study: new, studies, ask, tell, undo, best, log, export, import, diagnose, delete, simulate."""
+"""The commands of a study: new, studies, ask, tell, undo, best, log, export, import, check, backup, simulate …"""
 
 import shlex
 from dataclasses import asdict
@@ -7,11 +7,11 @@ from typing import Any, Unpack
 
 import click
 
-from kappasharp.app.cli.output import best_table, columns, in_format, in_words, pair_table, say, show
+from kappasharp.app.cli.output import REFUSED, best_table, columns, in_format, in_words, pair_table, say, show
 from kappasharp.app.report import count, write_html
 from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, StalePairError, StorageError
 from kappasharp.problems import oracle
-from kappasharp.study import toml_file
+from kappasharp.study import checking, toml_file
 from kappasharp.study.definition import Options, define
 from kappasharp.study.events import ANSWERS, DEFAULT_VOTER
 from kappasharp.study.history import Pair
@@ -275,6 +275,39 @@ def diagnose(storage: str | None, study: str, style: str) -> None:
 
 
 @click.command()
+@click.argument("study", required=False, shell_complete=_names)
+@in_format
+@storage_option
+def check(storage: str | None, study: str | None, style: str) -> None:
+    """Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed."""
+    with in_words():
+        database = existing(storage)
+        troubles = database.troubles()
+        found = checking.check(database, study)
+    for sentence in [f"The file: {one}" for one in troubles] + [one.damage for one in found if one.damage]:
+        say(f"Error: {sentence}")
+    for note in (one.note for one in found if one.note):
+        say(f"Note: {note}")
+    rows = [{"study": one.study, "events": one.events, "whole": one.damage is None} for one in found]
+    show(style, {"file": troubles, "studies": [asdict(one) for one in found]}, columns(rows))
+    if troubles or any(one.damage for one in found):
+        raise click.exceptions.Exit(REFUSED)
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
+@in_format
+@storage_option
+def backup(storage: str | None, path: Path, style: str) -> None:
+    """Copy the whole database (SQLite) to the new file PATH, while others go on answering."""
+    with in_words():
+        database = existing(storage)
+        database.back_up(path)
+    say(f"Copied. `kappasharp check --storage sqlite:///{path}` checks the copy.")
+    show(style, {"path": str(path), "storage": database.url}, [str(path)])
+
+
+@click.command()
 @study_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_format
@@ -334,4 +367,4 @@ def _percent(name: str, value: float) -> object:
     return value if name == "answers" else f"{value:.0%}"
 
 
-COMMANDS = (new, studies, ask, tell, undo, best, log, export, import_, diagnose, delete, simulate)
+COMMANDS = (new, studies, ask, tell, undo, best, log, export, import_, diagnose, check, backup, delete, simulate)

@@ -1,0 +1,168 @@
+"""Databases by their URL: SQLite or PostgreSQL, opened so that what is committed is durable; refusals in words."""
+
+import os
+import re
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
+
+from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, needed
+from kappasharp.files import replacing
+
+IN_MEMORY = (None, "", ":memory:")
+DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+# Nobody but the owner: answers have names on them.
+PRIVATE = 0o600
+
+
+def address(url: Any) -> URL:
+    """The parts of a URL, or a sentence."""
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError, TypeError, AttributeError) as error:
+        raise no_url(url, error) from error
+
+
+def no_url(url: Any, error: Exception) -> StorageError:
+    """The sentence for what is no URL of a database."""
+    return StorageError(
+        f"`storage` must be a URL such as sqlite:///study.db or postgresql+psycopg://user@host/name, but got "
+        f"{readable(url)!r} ({error})."
+    )
+
+
+def readable(url: Any) -> str:
+    """The URL without its password."""
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", str(url))
+
+
+def exists(url: str) -> bool:
+    """Whether there is something to open: no for a file of SQLite that is not there yet."""
+    file = _file(address(url))
+    return file is None or file.exists()
+
+
+def _file(found: URL) -> Path | None:
+    """The file of SQLite's, where the URL gives it as a path."""
+    if not found.drivername.startswith("sqlite") or found.database in IN_MEMORY or "uri" in found.query:
+        return None
+    return Path(str(found.database))
+
+
+def engine(url: str, busy_seconds: float) -> Engine:
+    """Connections to a database, which SQLite makes where it is missing."""
+    found = address(url)
+    found = found.set(drivername=DRIVERS.get(found.drivername, found.drivername))
+    if found.drivername.startswith("postgresql+psycopg"):
+        needed("psycopg", "A study in PostgreSQL", "postgres")
+    if not found.drivername.startswith("sqlite"):
+        return create_engine(found, pool_pre_ping=True)
+    file = _file(found)
+    if file is not None and _frozen(file):
+        # SQLite reads what is written ahead only where it may put a file beside it, or knows that none is needed.
+        name = f"file:{quote(str(file.absolute()))}"
+        found = found.set(database=name, query={"mode": "ro", "immutable": "1", "uri": "true"})
+    elif file is not None and file.parent.is_dir():
+        with suppress(FileExistsError):
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
+    return _sqlite(found, busy_seconds)
+
+
+def _sqlite(found: URL, busy_seconds: float = 0.0) -> Engine:
+    # One connection holds a database in memory; a file gets as many as there are threads.
+    pool: dict[str, Any] = {"poolclass": StaticPool} if found.database in IN_MEMORY else {}
+    made = create_engine(found, connect_args={"check_same_thread": False, "timeout": busy_seconds}, **pool)
+    event.listen(made, "connect", _set_up_sqlite)
+    event.listen(made, "begin", _begin_sqlite)
+    return made
+
+
+def _frozen(file: Path) -> bool:
+    """Whether neither the file nor its folder may be written, and nothing waits beside it to be taken in."""
+    ahead = file.with_name(f"{file.name}-wal")
+    if not file.exists() or (ahead.exists() and ahead.stat().st_size):
+        return False
+    return not _writable(file) and not _writable(file.parent)
+
+
+def _writable(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
+    # Transactions are begun by hand, below: the driver's own way begins them too late to hold a lock.
+    connection.isolation_level = None
+    # Bytes that are no text make one row differ from its digest; they must not keep the others from being read.
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute("PRAGMA synchronous=FULL")
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            # A database opened for reading only keeps the journal that it has.
+            if "readonly" not in str(error):
+                raise
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def in_memory(source: Engine) -> Engine:
+    """A copy of SQLite's database in memory."""
+    made = _sqlite(make_url("sqlite://"))
+    with source.connect() as old, made.connect() as new:
+        _raw(old).backup(_raw(new))
+    return made
+
+
+def back_up(source: Engine, path: Path) -> None:
+    """Copy a database of SQLite's to a new file, by its online backup: while others write, all of it or nothing."""
+    if source.dialect.name != "sqlite":
+        raise StorageError(
+            "`backup` copies databases of SQLite; for PostgreSQL its own tool does it: "
+            f"`pg_dump --format=custom --file={path} URL`, and `pg_restore` brings it back."
+        )
+    if path.exists():
+        raise InvalidValueError(f"`path` must be a new file, but {path} is there; no copy is written over another.")
+    try:
+        with replacing(path) as temporary, source.connect() as old:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
+            with closing(sqlite3.connect(temporary)) as new:
+                _raw(old).backup(new)
+                # One file, whole by itself, that can be read where nothing may be written.
+                new.execute("PRAGMA journal_mode=DELETE")
+    except (OSError, sqlite3.Error) as error:
+        raise StorageError(f"{path} could not be written: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def _raw(connection: Connection) -> sqlite3.Connection:
+    found = connection.connection.driver_connection
+    assert isinstance(found, sqlite3.Connection)
+    return found
+
+
+def refusal(url: str, error: SQLAlchemyError) -> StorageError:
+    """What happened, what it means, what to do."""
+    cause = str(error.orig if isinstance(error, DBAPIError) and error.orig is not None else error).strip()
+    for sign, means in (
+        ("locked", "another program is writing to it and did not finish in time. Nothing was lost; try again."),
+        ("readonly", "it may only be read. Nothing was written; give write access to the file and its folder."),
+        ("disk is full", "the disk is full. Nothing was written and nothing before it was lost; make room, try again."),
+        ("disk I/O error", "the disk could not be written. Nothing before it was lost; check the disk, try again."),
+        ("malformed", "the file is damaged. Restore a copy, or try SQLite's `.recover`."),
+        ("not a database", "the file is not a database. Nothing was changed; give another file name."),
+        ("unable to open", "the file cannot be opened. Check that its folder exists and may be written."),
+    ):
+        if sign in cause:
+            kind = CorruptedError if sign == "malformed" else StorageError
+            return kind(f"The database {url} refused: {means} ({cause})")
+    return StorageError(f"The database {url} refused; nothing was written. ({cause})")

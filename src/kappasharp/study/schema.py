@@ -1,0 +1,155 @@
+"""The tables of a database of studies, and the steps that bring an older database up to date.
+
+Version 2 chains the events: `chain` covers a row and the chain before it. A study's row has the digest of its
+definition, where the chain begins, and holds on to its end: how many `events` there are, and the last one's `chain`.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    ForeignKey,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
+
+from kappasharp.errors import CorruptedError, StorageError
+from kappasharp.study import digests
+
+SCHEMA_VERSION = 2
+METADATA = MetaData()
+
+VERSIONS = Table("kappasharp_schema", METADATA, Column("version", Integer, nullable=False))
+STUDIES = Table(
+    "kappasharp_studies",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("uid", String(32), nullable=False, unique=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("created", String(40), nullable=False),
+    Column("definition", Text, nullable=False),
+    Column("digest", String(64), nullable=False, server_default=""),
+    Column("events", Integer, nullable=False, server_default="0"),
+    Column("head", String(64), nullable=False, server_default=""),
+    # How many events there were when version 2 chained a study of version 1; NULL for one that was chained all along.
+    Column("unprotected", Integer),
+    # The number of a deleted study is not given again: whoever still holds it must not read another's events.
+    sqlite_autoincrement=True,
+)
+EVENTS = Table(
+    "kappasharp_events",
+    METADATA,
+    Column("study", ForeignKey("kappasharp_studies.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("kind", String(20), nullable=False),
+    Column("voter", Text, nullable=False),
+    Column("time", String(40), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("chain", String(64), nullable=False),
+    PrimaryKeyConstraint("study", "number"),
+)
+# Any number, as long as it is always this one: PostgreSQL's lock for whoever makes or changes the tables.
+LOCK = 1_262_703_939
+
+
+def version(connection: Connection) -> int | None:
+    """The schema's version; None where there are no tables yet."""
+    tables = inspect(connection)
+    there = [table.name for table in METADATA.sorted_tables if tables.has_table(table.name)]
+    if not there:
+        return None
+    found: list[Any] = []
+    if len(there) == len(METADATA.tables):
+        found = list(connection.execute(select(VERSIONS.c.version)).scalars())
+    if len(found) == 1 and isinstance(found[0], int) and found[0] >= 1:
+        return found[0]
+    raise CorruptedError(
+        f"The database is damaged: it must have three tables and one schema version, but it has {', '.join(there)} and "
+        f"the version {found}. Nothing was changed; restore a copy."
+    )
+
+
+def prepare(connection: Connection) -> None:
+    """Make the tables in an empty database, bring an older one up to date, refuse a newer one: all of it or nothing."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(LOCK)))
+    found = version(connection)
+    if found is None:
+        METADATA.create_all(connection)
+        connection.execute(insert(VERSIONS).values(version=SCHEMA_VERSION))
+        return
+    if found > SCHEMA_VERSION:
+        raise StorageError(
+            f"The database was written by a newer kappasharp: its schema is version {found}, this one reads up to "
+            f"version {SCHEMA_VERSION}. Nothing was changed; `pip install --upgrade kappasharp` brings one that reads "
+            "it."
+        )
+    while found < SCHEMA_VERSION:
+        MIGRATIONS[found](connection)
+        found += 1
+        connection.execute(update(VERSIONS).values(version=found))
+
+
+def _chain(connection: Connection) -> None:
+    """From version 1 to 2: every study is chained as it stands."""
+    for column in (
+        "digest VARCHAR(64) DEFAULT '' NOT NULL",
+        "events INTEGER DEFAULT 0 NOT NULL",
+        "head VARCHAR(64) DEFAULT '' NOT NULL",
+        "unprotected INTEGER",
+    ):
+        connection.execute(text(f"ALTER TABLE kappasharp_studies ADD COLUMN {column}"))
+    # A name of its own: an older program that still has the database open is refused, and does not break the chain.
+    connection.execute(text("ALTER TABLE kappasharp_events RENAME COLUMN digest TO chain"))
+    for study in connection.execute(text("SELECT id, uid, name, created, definition FROM kappasharp_studies")).all():
+        _chain_one(connection, study)
+
+
+def _chain_one(connection: Connection, study: Any) -> None:
+    start = head = digests.of_study(study.uid, study.name, study.created, study.definition)
+    rows = connection.execute(
+        text("SELECT number, kind, voter, time, body, chain FROM kappasharp_events WHERE study = :id ORDER BY number"),
+        {"id": study.id},
+    ).all()
+    links = []
+    for row in rows:
+        # A row that was damaged before keeps the digest that shows it.
+        head = digests.of_event(head, row) if row.chain == _digest_1(study.uid, row) else str(row.chain)
+        links.append({"id": study.id, "number": row.number, "chain": head})
+    if links:
+        connection.execute(
+            text("UPDATE kappasharp_events SET chain = :chain WHERE study = :id AND number = :number"), links
+        )
+    connection.execute(
+        text(
+            "UPDATE kappasharp_studies SET digest = :digest, events = :count, head = :head, unprotected = :count "
+            "WHERE id = :id"
+        ),
+        {"digest": start, "count": len(rows), "head": head, "id": study.id},
+    )
+
+
+def _digest_1(uid: Any, row: Any) -> str | None:
+    """What version 1 wrote beside an event: without its time, and without what came before."""
+    parts = (uid, str(row.number), row.kind, row.voter, row.body)
+    if not all(isinstance(part, str) for part in parts):
+        return None
+    return hashlib.sha256("\x1f".join(parts).encode("utf-8", "replace")).hexdigest()
+
+
+Migration = Callable[[Connection], None]
+# Version -> what leads from it to the next.
+MIGRATIONS: Mapping[int, Migration] = {1: _chain}
