@@ -65,7 +65,7 @@ def test_a_surprising_answer_is_not_capped_in_the_model():
     """A clear order, then one answer against it: the two evidences part where z leaves the clamp."""
     X = torch.linspace(0.0, 1.0, 8).unsqueeze(-1)
     P = torch.tensor([[i + 1, i] for i in range(7)] * 30 + [[0, 7]])
-    z = ours(X, P, 0.3, 100.0)._held().known.dual.z
+    z = ours(X, P, 0.3, 100.0)._held().known.map.dual.z
     assert float(z.min()) < -3.5
     model, found = pairwise_gp(X, P, 0.3, 100.0), ours(X, P, 0.3, 100.0)
     moved = float((model.utility.detach() - found.utility).abs().max())
