@@ -348,12 +348,13 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         if kwargs:
             raise InvalidValueError(f"`condition_on_observations` takes X, Y and ties, but got {sorted(kwargs)}.")
         X, Y = checks.points(X, "X"), checks.further_comparisons(Y)
+        batch = kernel.joint_batch(self.batch_shape, X.shape[:-2], Y.shape[:-2])
+        X, Y = (part if part.shape[:-2] == batch else part.expand(*batch, *part.shape[-2:]) for part in (X, Y))
         if self.datapoints is None:
             new = self._twin()
             new._set_data(X, Y, ties)
             return new
-        batch = kernel.joint_batch(self.batch_shape, X.shape[:-2], Y.shape[:-2])
-        X, Y = X.to(self.datapoints).expand(*batch, *X.shape[-2:]), Y.expand(*batch, *Y.shape[-2:])
+        X = X.to(self.datapoints)
         Y = checks.comparisons(Y, X)
         tied = checks.ties(None if ties is None else ties.expand(Y.shape[:-1]), Y, self._choices.preset)
         if self.training:
