@@ -10,8 +10,8 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_m
 from ax.storage.botorch_modular_registry import register_mll, register_model
 from ax.utils.common.constants import Keys
 
+from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood
 from kappasharp.drop_in.model import KappaSharpGP
-from kappasharp.drop_in.state import KappaSharpMarginalLogLikelihood
 from kappasharp.methods.method import Method, Preset
 
 register_model(KappaSharpGP)

@@ -27,6 +27,16 @@ def recorded(key, n):
     return points, torch.as_tensor(arrays[f"{key}/pairs"][: 15 + (n - 6) // 2])
 
 
+def clustered(seed, d=2, m=100):
+    """Consistent answers about 60 designs in 4 clusters of width 0.01."""
+    generator = torch.Generator().manual_seed(seed)
+    rand = lambda *shape: torch.rand(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
+    X = (rand(4, d).repeat_interleave(15, 0) + 0.01 * (rand(60, d) - 0.5)).clamp(0.0, 1.0)
+    utility = -(X - 0.4).square().sum(-1)
+    P = torch.stack([torch.randperm(60, generator=generator)[:2] for _ in range(m)])
+    return X, torch.where((utility[P[:, 0]] > utility[P[:, 1]]).unsqueeze(-1), P, P.flip(-1))
+
+
 def batch(seeds, **shape):
     parts = [preferences(seed, **shape) for seed in seeds]
     return torch.stack([X for X, _ in parts]), torch.stack([P for _, P in parts])

@@ -6,6 +6,9 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning, UserInputWarning
 from botorch.models.likelihoods.pairwise import PairwiseLogitLikelihood, PairwiseProbitLikelihood
 from botorch.models.transforms.input import Normalize
+from botorch.sampling.normal import IIDNormalSampler
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import LinearMean
 
 import kappasharp as ks
 from kappasharp.botorch_model import KappaSharpGP
@@ -67,8 +70,41 @@ def test_a_vector_is_a_column():
 def test_another_likelihood_is_refused():
     given = PairwiseProbitLikelihood()
     assert KappaSharpGP(X, P, given).likelihood is given
-    with pytest.raises(UnsupportedError, match="PairwiseProbitLikelihood or None, but got PairwiseLogitLikelihood"):
-        KappaSharpGP(X, P, PairwiseLogitLikelihood())
+    with pytest.raises(UnsupportedError, match="PairwiseLogitLikelihood or None, but got GaussianLikelihood"):
+        KappaSharpGP(X, P, GaussianLikelihood())
+    for options in ({"method": "static"}, {"preset": "modern"}, {"preset": ks.Preset(threshold=0.3)}):
+        with pytest.raises(UnsupportedError, match="must be a probit for this `method` and `preset`"):
+            KappaSharpGP(X, P, PairwiseLogitLikelihood(), **options)
+
+
+def test_ties_need_a_threshold_and_one_boolean_for_each_comparison():
+    ties = torch.zeros(len(P), dtype=torch.bool)
+    assert KappaSharpGP(X, P, ties=ties).ties is None
+    ties[3] = True
+    with pytest.raises(InvalidValueError, match="`preset` must have a threshold above 0 for ties"):
+        KappaSharpGP(X, P, ties=ties)
+    for wrong in (ties[1:], ties.long(), ties.tolist()):
+        with pytest.raises(InvalidTypeError, match=r"`ties` must be a tensor of booleans of shape \(25,\)"):
+            KappaSharpGP(X, P, ties=wrong, preset=ks.Preset(threshold=0.3))
+
+
+def test_a_mean_with_a_slope_is_refused():
+    model = KappaSharpGP(X, P)
+    model.mean_module = LinearMean(3)
+    with pytest.raises(UnsupportedError, match="`mean_module` must be a ConstantMean, but got LinearMean"):
+        model.posterior(X)
+
+
+def test_one_design_is_no_question():
+    with pytest.raises(InvalidValueError, match="at least two designs, which are compared, but got 1"):
+        KappaSharpGP(X, P).fantasize(X[:1], IIDNormalSampler(torch.Size([2])))
+
+
+def test_a_correction_has_no_gradient_in_the_points_it_learnt_from():
+    model = KappaSharpGP(X, P, method="static", preset="paper")
+    points = X[:2].clone().requires_grad_(True)
+    with pytest.raises(UnsupportedError, match="`X` must not require a gradient for this `method`"):
+        model.condition_on_observations(points, torch.tensor([[0, 1]]))
 
 
 def test_pairwise_gps_own_settings_are_said_to_do_nothing():
@@ -83,7 +119,7 @@ def test_names_and_numbers_are_checked():
         KappaSharpGP(X, P, method="adaptve")
     with pytest.raises(InvalidValueError, match="`nugget` must be a finite number"):
         KappaSharpGP(X, P, nugget=-1.0)
-    with pytest.raises(UnsupportedError, match="noise=1 and threshold=0 in a BoTorch model, but got noise="):
+    with pytest.raises(UnsupportedError, match="must have noise=1 in a BoTorch model, but got noise="):
         KappaSharpGP(X, P, preset=ks.Preset(noise=0.5))
 
 
@@ -92,12 +128,3 @@ def test_candidates_of_another_dimension_or_batch_are_refused():
         KappaSharpGP(X, P).posterior(torch.rand(4, 2))
     with pytest.raises(RuntimeError):
         KappaSharpGP(*batch([0, 1, 2])).posterior(torch.rand(2, 4, 3))
-
-
-def test_pairwise_gps_own_marginal_likelihood_is_refused_in_words():
-    from botorch.fit import fit_gpytorch_mll  # noqa: PLC0415
-    from botorch.models.pairwise_gp import PairwiseLaplaceMarginalLogLikelihood  # noqa: PLC0415
-
-    model = KappaSharpGP(torch.rand(6, 2), torch.tensor([[0, 1], [2, 3], [4, 5]]))
-    with pytest.raises(UnsupportedError, match="KappaSharpMarginalLogLikelihood"):
-        fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))

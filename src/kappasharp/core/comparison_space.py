@@ -158,6 +158,17 @@ def extend(
     return _at_map(model, K, C, dual, all_ties, gram=gram, A=A)
 
 
+def differentiable(model: Model, known: Conditioned, K: PointMatrix) -> Conditioned:
+    """The posterior that was found for K, differentiable in K.
+
+    A Newton step from a MAP ends there, and its derivative in K is the MAP's own: the step's in the MAP is zero.
+    """
+    gram, dual = comparisons.congruence(known.C, K), known.map.dual
+    A = gram / model.likelihood.scale**2
+    alpha = laplace.newton_target(A, dual.z, likelihood.sites(dual.z, model.likelihood.margin, known.ties))
+    return _at_map(model, K, known.C, gram, dual._replace(alpha=alpha, z=apply(A, alpha)), known.ties)
+
+
 def _joined(old: Tensor | None, new: Tensor | None, old_pairs: Tensor, new_pairs: Tensor) -> Tensor | None:
     """Which of the old answers and the new ones are ties."""
     if old is None and new is None:

@@ -207,7 +207,8 @@ def average(
     all_ties = None if ties is None else ties.unsqueeze(-1).expand(*ties.shape, HERMITE_NODES)
     omega = z
     for count in range(AVERAGING_ROUNDS):
-        spread = (variance(omega) if count else prior).clamp(min=0.0).sqrt()
+        # Not zero, where the root would have no derivative.
+        spread = (variance(omega) if count else prior).clamp(min=torch.finfo(z.dtype).tiny).sqrt()
         around = torch.addcmul(z.unsqueeze(-1), spread.unsqueeze(-1), nodes)
         mean = likelihood.sites(around, margin, all_ties).omega @ shares
         omega = (omega * mean).sqrt() if count else mean

@@ -12,7 +12,7 @@ e = 1/(t + 2/(t + 3/(t + …))) has only positive terms; its third tail e₃ = 1
 
 import math
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -56,7 +56,26 @@ def cdf(z: AnyFloat) -> AnyFloat:
 
 def hazard(z: AnyFloat) -> AnyFloat:
     """ψ(z) = φ(z)/Φ(z), to machine precision for every z."""
+    return _Hazard.apply(z) if z.requires_grad and torch.is_grad_enabled() else _hazard(z)  # type: ignore[no-untyped-call]
+
+
+def _hazard(z: AnyFloat) -> AnyFloat:
     return torch.special.erfcx(z * (-1.0 / SQRT_2)).reciprocal() * SQRT_2_OVER_PI
+
+
+class _Hazard(torch.autograd.Function):
+    """ψ with its derivative −ψ(ψ + z): that of the scaled error function is 0 · ∞ where ψ underflows (z > 38)."""
+
+    @staticmethod
+    def forward(ctx: Any, z: AnyFloat) -> AnyFloat:
+        psi = _hazard(z)
+        ctx.save_for_backward(z, psi)
+        return psi
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: AnyFloat) -> AnyFloat:
+        z, psi = ctx.saved_tensors
+        return -upstream[0] * psi * (psi + z)
 
 
 def derivatives(z: AnyFloat) -> Derivatives:

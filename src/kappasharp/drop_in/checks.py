@@ -1,37 +1,66 @@
 """What may come in from BoTorch's users: each mistake gets BoTorch's own warning, or a sentence."""
 
+import math
 import warnings
 from collections.abc import Collection
 from dataclasses import replace
+from enum import Enum
 from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
-from botorch.exceptions.warnings import InputDataWarning, UserInputWarning
-from botorch.models.likelihoods.pairwise import PairwiseProbitLikelihood
+from botorch.exceptions.warnings import InputDataWarning, UserInputWarning, _get_single_precision_warning
+from botorch.models.likelihoods.pairwise import PairwiseLogitLikelihood, PairwiseProbitLikelihood
 from botorch.utils.datasets import RankingDataset, SupervisedDataset
+from botorch.utils.probability.utils import log_ndtr
+from gpytorch.likelihoods import Likelihood
 from torch import Tensor
 
+from kappasharp.core.correction import Weights
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.methods import checks
-from kappasharp.methods.method import PAIR, Method, Preset
+from kappasharp.methods.method import PAIR, Inference, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
 
-OURS = ("method", "preset", "nugget")
+OURS = ("method", "preset", "nugget", "ties")
 # What PairwiseGP tunes its machinery with; there is nothing here that these could tune.
 THEIRS = ("jitter", "xtol", "maxfev", "consolidate_rtol", "consolidate_atol")
 # Nothing measured supports a correction as the default (docs/results); the curvature at the MAP is PairwiseGP's own.
 DEFAULT_METHOD, DEFAULT_PRESET = "baseline", Preset()
 
 
+class Link(Enum):
+    """How a difference of utilities becomes the probability of an answer."""
+
+    PROBIT = "probit"
+    LOGIT = "logit"
+
+
 class Choices(NamedTuple):
-    """The method and the preset of a model."""
+    """The method, the preset and the likelihood's link of a model."""
 
     method: Method
     preset: Preset
+    link: Link
 
 
-def choices(method: str | Method, preset: str | Preset, nugget: float | None, further: Collection[str]) -> Choices:
+class NotComparisonsError(InvalidTypeError, RuntimeError):
+    """What a model is conditioned on is no comparison; a RuntimeError too, as PairwiseGP's is."""
+
+
+class ExactProbitLikelihood(PairwiseProbitLikelihood):
+    """BoTorch's probit likelihood without its clamp at |z| = 3: the one that the model is fitted with."""
+
+    _zlim = math.inf  # type: ignore[assignment]
+
+    def log_p(self, utility: Tensor, D: Tensor) -> Tensor:
+        """log Φ, exact in both tails."""
+        return log_ndtr(self._calc_z(utility, D))
+
+
+def choices(
+    method: str | Method, preset: str | Preset, nugget: float | None, likelihood: Likelihood, further: Collection[str]
+) -> Choices:
     """Method and preset, with a nugget of its own if there is one; `further` are the names of all other arguments."""
     for name in further:
         named("argument of KappaSharpGP", name, dict.fromkeys((*OURS, *THEIRS)))
@@ -45,23 +74,34 @@ def choices(method: str | Method, preset: str | Preset, nugget: float | None, fu
     chosen = find_preset(preset)
     if nugget is not None:
         chosen = checks.preset(replace(chosen, nugget=nugget))
-    if chosen.noise != 1.0 or chosen.threshold != 0.0:
+    if chosen.noise != 1.0:
         raise UnsupportedError(
-            "`preset` must have noise=1 and threshold=0 in a BoTorch model, but got "
-            f"noise={chosen.noise} and threshold={chosen.threshold}: BoTorch's probit likelihood has noise 1 (the "
-            "output scale carries the ratio) and its comparisons cannot say tie; `kappasharp.fit` can do both."
+            f"`preset` must have noise=1 in a BoTorch model, but got noise={chosen.noise}: BoTorch's likelihoods have "
+            "noise 1, the output scale carries the ratio; `kappasharp.fit` can do both."
         )
-    return Choices(find_method(method), chosen)
-
-
-def likelihood(given: Any) -> PairwiseProbitLikelihood:
-    """BoTorch's probit likelihood; others are refused."""
-    if given is None:
-        return PairwiseProbitLikelihood()
-    if type(given) is not PairwiseProbitLikelihood:
+    link = Link.LOGIT if isinstance(likelihood, PairwiseLogitLikelihood) else Link.PROBIT
+    found = Choices(find_method(method), chosen, link)
+    if link is Link.LOGIT and not (is_plain(found.method) and chosen.curvature == "mode" and chosen.threshold == 0.0):
         raise UnsupportedError(
-            f"`likelihood` must be a PairwiseProbitLikelihood or None, but got {type(given).__name__}: "
-            "the exact tails, the evidence and the certificates are the probit's."
+            "`likelihood` must be a probit for this `method` and `preset`, but got PairwiseLogitLikelihood: with it "
+            "the method must be plain Laplace, such as 'baseline', the preset have curvature='mode' and threshold=0."
+        )
+    return found
+
+
+def is_plain(method: Method) -> bool:
+    """Whether the method's posterior is Laplace's, without a correction."""
+    return method.inference is Inference.LAPLACE and method.correction.weights is Weights.NONE
+
+
+def likelihood(given: Any) -> Likelihood:
+    """BoTorch's probit or logit likelihood; others are refused."""
+    if given is None:
+        return ExactProbitLikelihood()
+    if type(given) not in (PairwiseProbitLikelihood, PairwiseLogitLikelihood, ExactProbitLikelihood):
+        raise UnsupportedError(
+            f"`likelihood` must be a PairwiseProbitLikelihood, a PairwiseLogitLikelihood or None, but got "
+            f"{type(given).__name__}: the exact tails, the evidence and the certificates are theirs."
         )
     return given
 
@@ -70,8 +110,7 @@ def points(value: Any, name: str = "datapoints") -> Tensor:
     """Points (…, n, d) as a float tensor, with BoTorch's warning about single precision."""
     if not isinstance(value, Tensor):
         raise InvalidTypeError(f"`{name}` must be a tensor, but got {type(value).__name__}.")
-    X = value.detach()
-    X = X.unsqueeze(-1) if X.dim() == 1 else X
+    X = value.unsqueeze(-1) if value.dim() == 1 else value
     if X.dtype not in (torch.float32, torch.float64):
         raise InvalidTypeError(
             f"`{name}` must hold float64 (or float32) numbers, but got {X.dtype}; `{name}.double()` converts them."
@@ -81,7 +120,7 @@ def points(value: Any, name: str = "datapoints") -> Tensor:
     bad = ~X.isfinite()
     if bool(bad.any()):
         where = tuple(bad.nonzero()[0].tolist())
-        raise InvalidValueError(f"`{name}` must be finite, but got {float(X[where])} at index {where}.")
+        raise InvalidValueError(f"`{name}` must be finite, but got {float(X[where].detach())} at index {where}.")
     return X
 
 
@@ -89,8 +128,8 @@ def warn_about_precision(X: Tensor) -> None:
     """BoTorch's word on single precision; what it costs here is the rounding of the inputs and results alone."""
     if X.dtype == torch.float32:
         warnings.warn(
-            f"The model inputs are of type {X.dtype}. It is strongly recommended to use double precision in BoTorch; "
-            "KappaSharpGP solves in double precision and only its inputs and results are rounded.",
+            f"{_get_single_precision_warning(str(X.dtype))} KappaSharpGP solves in double precision; only its inputs "
+            "and results are rounded.",
             InputDataWarning,
             stacklevel=3,
         )
@@ -138,11 +177,32 @@ def comparisons(value: Any, X: Tensor, n_points: int | None = None) -> Tensor:
     return P
 
 
-def further_comparisons(value: Any) -> Tensor:
-    """Comparisons (…, l, 2) that a model is conditioned on, before they are held against their points."""
-    if not isinstance(value, Tensor) or value.is_floating_point() or value.shape[-1] != PAIR:
+def ties(value: Any, P: Tensor, preset: Preset) -> Tensor | None:
+    """Which of the comparisons (…, m, 2) were ties, (…, m); None where none was."""
+    if value is None:
+        return None
+    if not isinstance(value, Tensor) or value.dtype is not torch.bool or value.shape != P.shape[:-1]:
         found = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise InvalidTypeError(
+            f"`ties` must be a tensor of booleans of shape {tuple(P.shape[:-1])}, one for each comparison, "
+            f"but got {found}."
+        )
+    if not bool(value.any()):
+        return None
+    if preset.threshold <= 0.0:
+        raise InvalidValueError(
+            f"`preset` must have a threshold above 0 for ties, but got threshold={preset.threshold}: "
+            "`preset=Preset(threshold=0.3)` calls noisy differences within ±0.3 a tie."
+        )
+    return value.to(P.device)
+
+
+def further_comparisons(value: Any) -> Tensor:
+    """Comparisons (…, l, 2) that a model is conditioned on, before they are held against their points."""
+    whole = isinstance(value, Tensor) and not value.is_floating_point()
+    if not whole or value.dim() < checks.POINT_DIMS or value.shape[-1] != PAIR:
+        found = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise NotComparisonsError(
             f"`Y` must hold integer indices (…, l, 2) into X, winner first, but got {found}: "
             "the model learns from comparisons, not from values."
         )
@@ -150,13 +210,24 @@ def further_comparisons(value: Any) -> Tensor:
 
 
 def ranking(value: SupervisedDataset) -> RankingDataset:
-    """A dataset of comparisons; others are refused."""
+    """A dataset of rankings; others are refused."""
     if not isinstance(value, RankingDataset):
         raise UnsupportedError(
-            f"`training_data` must be a RankingDataset, but got {type(value).__name__}: "
+            f"Only `RankingDataset` is supported as `training_data`, but got {type(value).__name__}: "
             "the model learns from comparisons."
         )
     return value
+
+
+def neighbours(indices: Tensor, ranks: Tensor) -> tuple[Tensor, Tensor]:
+    """Rankings (…, m, k) as comparisons (…, m (k − 1), 2), each rank with the next, and which of them are ties.
+
+    The first against the third follows from the two between; as an answer of its own it would count their noise twice.
+    """
+    order = ranks.argsort(dim=-1, stable=True)
+    placed, rank = indices.gather(-1, order), ranks.gather(-1, order)
+    pairs = torch.stack([placed[..., :-1], placed[..., 1:]], -1)
+    return pairs.flatten(-3, -2), (rank[..., :-1] == rank[..., 1:]).flatten(-2)
 
 
 def same_kind(name: str, old: Tensor | None, new: Tensor) -> None:

@@ -23,6 +23,8 @@ LONGEST = 1e3
 SHORTEST = 1e-4
 # Constraints with a sigmoid never reach their ends; the search stops this share before them.
 MARGIN = 1e-6
+# By what the priors' mode, its length scales and its output scale, is multiplied for a start of the search.
+STARTS = ((1.0, 10.0), (0.3, 50.0), (0.6, 1.0), (4.0, 10.0), (1.0, 1.0), (2.0, 50.0), (2.0, 1.0), (0.3, 1.0))
 CONSTANT = (Prior, Interval, Likelihood)
 
 
@@ -122,19 +124,24 @@ def priors(kernel: ScaleKernel, shape: Shape) -> Priors | None:
 
 
 def starts(priors: Priors, theta: Tensor, thorough: bool) -> list[Tensor]:
-    """Where a search starts: at the priors' mode with ten times its output scale; at theta, if that is not the mode.
+    """Where a search starts: beside the priors' mode, smoother and rougher; at theta, if that is not the mode.
 
-    From the mode itself a first long step sometimes ends in a basin of short length scales and a small output scale: on
-    137 data sets each start alone missed the better of both ends three times, the mode by up to 2.5 nats, the more
-    decisive model beside it by up to 0.2. `thorough` starts from the mode too.
+    Evidences have several modes, most where designs lie in clusters. On 80 such data sets and 30 others one start
+    missed the best of 23 ends in 12 to 24 of them; the two that are always taken together in 6, all of them clustered.
+    `thorough` takes six more.
     """
     if isinstance(priors.lengthscale, Gamma) and priors.lengthscale.rate == 0.0:
         return [theta]  # flat: no mode
     mode = priors.start(theta.shape[-1] - 1).to(theta).expand_as(theta)
     low, high = priors.bounds(theta)
-    decisive = torch.cat([mode[..., :-1], mode[..., -1:] + math.log(10.0)], -1)
     own = [] if torch.allclose(mode, theta, rtol=0.0, atol=1e-6) else [theta]
-    return own + [start.clamp(low, high) for start in ([decisive, mode] if thorough else [decisive])]
+    beside = [_beside(mode, *factors) for factors in (STARTS if thorough else STARTS[:2])]
+    return own + [start.clamp(low, high) for start in beside]
+
+
+def _beside(mode: Tensor, lengthscale: float, outputscale: float) -> Tensor:
+    """The mode with its length scales and its output scale multiplied by these."""
+    return torch.cat([mode[..., :-1] + math.log(lengthscale), mode[..., -1:] + math.log(outputscale)], -1)
 
 
 def _lengthscale_prior(base: Kernel, d: int) -> Gamma | DimensionScaledLogNormal | None:
@@ -160,6 +167,21 @@ def _box(kernel: ScaleKernel, shape: Shape) -> tuple[float, float] | None:
         return max(low, 1e-6), min(high, 1e6)
     value = float(kernel.outputscale) if not shape.batch else None
     return None if value is None else (value, value)
+
+
+def walls(kernel: Kernel) -> dict[str, tuple[float, float]]:
+    """Ends of the raw output scales, by name, that keep them inside their smoothed boxes."""
+    found = {}
+    for name, part in kernel.named_modules():
+        known = part._priors if type(part) is ScaleKernel else {}
+        prior: Any = known["outputscale_prior"][0] if "outputscale_prior" in known else None
+        if type(prior) is SmoothedBoxPrior and prior.a.numel() == 1:
+            constraint = part.raw_outputscale_constraint
+            low, high = _ends(constraint)
+            ends = prior.a.new_tensor([max(low, float(prior.a)), min(high, float(prior.b))])
+            raw = constraint.inverse_transform(ends).tolist()
+            found[f"{name}.raw_outputscale".lstrip(".")] = (raw[0], raw[1])
+    return found
 
 
 def _ends(constraint: Interval) -> tuple[float, float]:

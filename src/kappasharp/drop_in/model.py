@@ -6,13 +6,12 @@ predicts always belongs to what it was given.
 
 import copy
 import warnings
-from typing import Any, NamedTuple, no_type_check
+from typing import Any, no_type_check
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import OptimizationWarning
-from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import FantasizeMixin, Model
 from botorch.models.transforms.input import InputTransform
 from botorch.posteriors.gpytorch import GPyTorchPosterior
@@ -24,49 +23,43 @@ from gpytorch import settings
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import Likelihood
+from gpytorch.means import ConstantMean
 from gpytorch.models.gp import GP
 from linear_operator import to_linear_operator
-from torch import Tensor
+from torch import Tensor, nn
 
 from kappasharp.batches import apply
-from kappasharp.drop_in import checks, kernel, state
-from kappasharp.drop_in.checks import Choices
-from kappasharp.drop_in.kernel import Shape
-from kappasharp.drop_in.state import Held, KappaSharpMarginalLogLikelihood
+from kappasharp.drop_in import checks, fantasies, fitting, kernel, logit, state
+from kappasharp.drop_in.cache import Cache, Key, key_of
+from kappasharp.drop_in.checks import Link
+from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood
+from kappasharp.drop_in.pairwise_names import PairwiseNames
+from kappasharp.drop_in.state import Held
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.methods.surrogate import Surrogate
 
 
-class Cache(NamedTuple):
-    """A surrogate and the hyperparameters that it was computed at."""
-
-    key: Tensor
-    held: Held
-
-
-class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
+class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[misc]
     """A preference model of points (…, n, d) and comparisons (…, m, 2), winner first, for everything BoTorch does.
 
     Args:
         datapoints: None, with `comparisons` None, gives a model that knows only its prior.
         comparisons: indices of winner and loser among the datapoints.
-        likelihood: BoTorch's probit likelihood, which is also the default.
+        likelihood: BoTorch's probit likelihood, the default without its clamp, or its logit likelihood.
         covar_module: any GPyTorch kernel; by default the one of PairwiseGP, with its priors.
         input_transform: as in PairwiseGP, for example `Normalize(d)`.
         method: a name or a Method, as in `kappasharp.fit`.
         preset: a name or a Preset, as in `kappasharp.fit`; by default BoTorch 0.18's priors with curvature at the MAP.
         nugget: relative to the prior variance; by default the preset's.
+        ties: which comparisons were ties (…, m); then the preset needs a threshold above 0.
         unused: what tunes PairwiseGP's solver and merging; it has no effect, and a warning says so.
     """
 
-    # Both are None in a model that knows only its prior.
-    datapoints: Tensor
-    comparisons: Tensor
     likelihood: Likelihood
+    mean_module: nn.Module
     covar_module: Kernel
     input_transform: InputTransform
-    _choices: Choices
     _cache: Cache | None
     _shares: bool
 
@@ -83,20 +76,23 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
         method: str | Method = checks.DEFAULT_METHOD,
         preset: str | Preset = checks.DEFAULT_PRESET,
         nugget: float | None = None,
+        ties: Tensor | None = None,
         **unused: Any,
     ) -> None:
         super().__init__()
-        self._choices = checks.choices(method, preset, nugget, unused)
         self.likelihood = checks.likelihood(likelihood)
+        self._choices = checks.choices(method, preset, nugget, self.likelihood, unused)
         # Not in the state dict: a state dict carries hyperparameters from one set of answers to another.
-        self.register_buffer("datapoints", None, persistent=False)
-        self.register_buffer("comparisons", None, persistent=False)
+        for name in self._buffer_names:
+            self.register_buffer(name, None, persistent=False)
+        # Constant and frozen, as in PairwiseGP: comparisons say nothing about it.
+        self.mean_module = ConstantMean().requires_grad_(False)
         self._cache = None
         self._shares = False
         if input_transform is not None:
             self.input_transform = input_transform
         if datapoints is not None and comparisons is not None:
-            self._set_data(datapoints, comparisons)
+            self.set_train_data(datapoints, comparisons, ties=ties)
         shape = self._shape
         self.covar_module = kernel.default(self._choices.preset, shape) if covar_module is None else covar_module
         state.prior_of(self.covar_module, shape, self._choices)  # refuses what it must refuse now, not at the first fit
@@ -108,65 +104,21 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
     # --- what there is ------------------------------------------------------------------------------------------------
 
     @property
-    def num_outputs(self) -> int:
-        """One utility."""
-        return 1
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """The dimensions in front of the datapoints'."""
-        return torch.Size() if self.datapoints is None else self.datapoints.shape[:-2]
-
-    @property
-    def _shape(self) -> Shape:
-        return Shape(None if self.datapoints is None else self.datapoints.shape[-1], self.batch_shape)
-
-    @property
-    def dim(self) -> int | None:
-        """The points' dimensions."""
-        return self._shape.dimension
-
-    @property
-    def train_inputs(self) -> tuple[Tensor, ...]:
-        """The datapoints, as BoTorch's fit asks for them."""
-        return () if self.datapoints is None else (self.datapoints,)
-
-    @property
-    def train_targets(self) -> Tensor | None:
-        """The comparisons, as BoTorch's fit asks for them."""
-        return self.comparisons
-
-    @property
     def utility(self) -> Tensor | None:
         """The posterior mean of the utility at every datapoint (…, n): for Laplace's method the MAP."""
-        if self.datapoints is None:
-            return None
-        held = self._held()
-        K = held.known.K.reshape(*self.batch_shape, *held.known.K.shape[-2:])
-        return apply(K, held.beta).to(self.datapoints.dtype)
+        return None if self.datapoints is None else self._current().utility
 
-    @property
-    def unconsolidated_comparisons(self) -> Tensor:
-        """What PairwiseGP's own marginal likelihood asks for first; it cannot go on from here."""
-        raise UnsupportedError(
-            "`PairwiseLaplaceMarginalLogLikelihood` must be given a PairwiseGP, but got a KappaSharpGP; "
-            "`KappaSharpMarginalLogLikelihood(model.likelihood, model)` takes its place, or `model.fit()`."
-        )
+    @utility.setter
+    def utility(self, value: None) -> None:
+        """None forgets the posterior, as in PairwiseGP; the next prediction computes it."""
+        if value is not None:
+            raise InvalidValueError("`utility` must be None, which has it computed again: it is the model's own.")
+        self._cache = None
 
     @property
     def unconsolidated_utility(self) -> Tensor | None:
         """The same as `utility`: nothing is merged here."""
         return self.utility
-
-    @property
-    def n(self) -> int:
-        """How many datapoints there are."""
-        return 0 if self.datapoints is None else self.datapoints.shape[-2]
-
-    @property
-    def m(self) -> int:
-        """How many comparisons there are."""
-        return 0 if self.comparisons is None else self.comparisons.shape[-2]
 
     @property
     def converged(self) -> Tensor:
@@ -179,7 +131,8 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
         found = None if self.datapoints is None else state.surrogate_of(self._held(), self._choices)
         if found is None:
             raise UnsupportedError(
-                "`KappaSharpGP.surrogate` needs data and a ScaleKernel around an RBFKernel or a MaternKernel(nu=2.5)."
+                "`KappaSharpGP.surrogate` needs data and a ScaleKernel around an RBFKernel or a MaternKernel(nu=2.5), "
+                "with a probit likelihood."
             )
         return found
 
@@ -187,13 +140,20 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
     def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, BotorchContainer | Tensor]:
         """The arguments for a RankingDataset's answers; `options` such as method and preset are passed on."""
         X: Any = checks.ranking(training_data)._X
-        ordered = torch.gather(X.indices, -1, training_data.Y.to(torch.long))
-        return {"datapoints": X.values, "comparisons": ordered, **options}
+        pairs, ties = checks.neighbours(X.indices, training_data.Y.to(torch.long))
+        found = {"datapoints": X.values, "comparisons": pairs, **options}
+        return found | {"ties": ties} if bool(ties.any()) else found
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
     def set_train_data(
-        self, datapoints: Any = None, comparisons: Any = None, strict: bool = False, update_model: bool = True
+        self,
+        datapoints: Any = None,
+        comparisons: Any = None,
+        strict: bool = False,
+        update_model: bool = True,
+        *,
+        ties: Any = None,
     ) -> None:
         """Other data; one that is not given stays. `strict` allows no other shape, precision or device.
 
@@ -203,20 +163,22 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
         if datapoints is None and comparisons is None:
             return
         X = self.datapoints if datapoints is None else datapoints
-        P = self.comparisons if comparisons is None else comparisons
+        P, ties = (self.comparisons, self.ties) if comparisons is None else (comparisons, ties)
         if X is None or P is None:
             raise InvalidValueError("`set_train_data` must be given datapoints and comparisons, but got one of them.")
         if strict:
             checks.same_kind("inputs", self.datapoints, X)
             checks.same_kind("targets", self.comparisons, P)
-        self._set_data(X, P)
+        # What a model learns from is given; only what it is conditioned on may be looked for by a gradient.
+        self._set_data(X.detach() if isinstance(X, Tensor) and X.requires_grad else X, P, ties)
 
-    def _set_data(self, datapoints: Any, comparisons: Any) -> None:
+    def _set_data(self, datapoints: Any, comparisons: Any, ties: Any) -> None:
         X = checks.points(datapoints)
         P = checks.comparisons(comparisons, X)
+        tied = checks.ties(ties, P, self._choices.preset)
         if X is not self.datapoints:
             checks.warn_about_precision(X)
-        self.datapoints, self.comparisons, self._cache = X, P, None
+        self.datapoints, self.comparisons, self.ties, self._cache = X, P, tied, None
 
     def _set_transformed_inputs(self) -> None:
         """The datapoints stay as they were given; the surrogate is computed from their transform."""
@@ -247,25 +209,37 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
 
     def _current(self) -> Cache:
         """The surrogate with its key, computed if it is not at hand."""
-        key = self._key()
-        before = self._cache
-        if before is not None and before.key.shape == key.shape and torch.equal(before.key, key):
+        key, before = self._key(), self._cache
+        if before is not None and before.key.is_that_of(key):
             return before
         prior = state.prior_of(self.covar_module, self._shape, self._choices)
-        X = self.transform_inputs(self.datapoints).detach().double()
         start = None if before is None else before.held.known.map.dual.z
-        return self._keep(key, state.hold(prior, X, self.comparisons, self._choices, start))
+        X = self._transformed(self.datapoints)
+        return self._keep(key, state.hold(prior, X, self.comparisons, self._choices, ties=self.ties, start=start))
 
-    def _key(self) -> Tensor:
-        """All that the surrogate depends on beside the data."""
-        movable = [self.covar_module, getattr(self, "input_transform", None)]
-        parts = [part for module in movable if module is not None for part in (*module.parameters(), *module.buffers())]
-        return torch.cat([part.detach().reshape(-1).double() for part in parts])
+    def _transformed(self, X: Tensor) -> Tensor:
+        """Points as the kernel sees them: differentiable in X, not in what the transform learns."""
+        out = self.transform_inputs(X).double()
+        return out if X.requires_grad else out.detach()
 
-    def _keep(self, key: Tensor, held: Held) -> Cache:
-        self._cache = cache = Cache(key, held)
+    def _key(self) -> Key:
+        return key_of([self.covar_module, self.mean_module, getattr(self, "input_transform", None)])
+
+    def _keep(self, key: Key, held: Held) -> Cache:
+        K = held.known.K.reshape(*held.X.shape[:-1], held.X.shape[-2])
+        utility = (apply(K, held.beta) + self._prior_mean(held.X)).to(self.datapoints.dtype)
+        self._cache = cache = Cache(key, held, utility)
         state.warn_about_certificate(held)
         return cache
+
+    def _prior_mean(self, X: Tensor) -> Tensor:
+        if type(self.mean_module) is not ConstantMean:
+            raise UnsupportedError(
+                f"`mean_module` must be a ConstantMean, but got {type(self.mean_module).__name__}: "
+                "the model's prior has no slope; put one into the kernel, for example by adding a LinearKernel."
+            )
+        mean: Tensor = self.mean_module(X).detach()
+        return mean
 
     def log_evidence(self) -> Tensor:
         """Laplace's log evidence of the answers (…), differentiable in every hyperparameter."""
@@ -276,18 +250,18 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
     def fit(self, thorough: bool = False) -> "KappaSharpGP":
         """Hyperparameters that maximise the evidence under the kernel's priors, by our own search where it can.
 
-        `thorough` starts it once more, from the priors' mode: half as long again, for data with two explanations.
+        Evidences may have several modes: it starts from two places, `thorough` from eight, in three times the time.
         """
         if self.datapoints is None:
             raise InvalidValueError("`fit()` must have data, but got none: `set_train_data(datapoints, comparisons)`.")
         self.train()
         prior = state.prior_of(self.covar_module, self._shape, self._choices)
-        with torch.no_grad():
-            X = self.transform_inputs(self.datapoints).double()
+        X = self._transformed(self.datapoints).detach()
         learnable = hasattr(self, "input_transform") and any(p.requires_grad for p in self.input_transform.parameters())
-        found = None if learnable else state.search(prior, X, self.comparisons, self._choices, thorough)
+        data = (X, self.comparisons, self._choices)
+        found = None if learnable else fitting.search(prior, *data, ties=self.ties, thorough=thorough)
         if found is None:
-            fit_gpytorch_mll(KappaSharpMarginalLogLikelihood(self.likelihood, self))
+            fitting.by_botorch(KappaSharpMarginalLogLikelihood(self.likelihood, self))
             return self.eval()
         theta, converged = found
         kernel.write(self.covar_module, theta)
@@ -295,32 +269,46 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
             warnings.warn("The search for hyperparameters did not converge.", OptimizationWarning, stacklevel=2)
         return self.eval()
 
+    def custom_fit(self, mll: Any, **options: Any) -> Any:
+        """What BoTorch's `fit_gpytorch_mll` calls: our thorough search, unless it is told how, or what, to maximise."""
+        told = [name for name in fitting.TELLING if options.get(name) is not None]
+        if told or not fitting.is_evidence(mll):
+            fitting.by_botorch(mll, **options)
+        else:
+            self.fit(thorough=True)
+        return mll.eval()
+
     # --- predictions --------------------------------------------------------------------------------------------------
 
     def forward(self, datapoints: Tensor) -> MultivariateNormal:
         """The utility's distribution: at the datapoints in training mode, at any points otherwise.
 
-        In training mode the evidence is what matters; it is differentiated in `KappaSharpMarginalLogLikelihood`.
+        In training mode it is Laplace's, differentiable in the hyperparameters, whatever the method.
         """
         if self.training and self.datapoints is None:
             raise RuntimeError(
                 "The model must have data in training mode; `.eval()` gives its prior, "
                 "`.set_train_data(datapoints, comparisons)` adds data."
             )
-        if self.training and datapoints is not self.datapoints:
-            raise RuntimeError("Must train on training data")
-        if self.datapoints is None or (settings.prior_mode.on() and not self.training):
+        if self.training:
+            if datapoints is not self.datapoints and not torch.equal(datapoints, self.datapoints):
+                raise RuntimeError("Must train on training data")
+            X = self.transform_inputs(self.datapoints).double()
+            mean, cov = state.differentiable_posterior(self._held(), X, self._choices)
+        elif self.datapoints is None or settings.prior_mode.on():
             X = self.transform_inputs(datapoints)
             cov = kernel.with_nugget(kernel.evaluate(self.covar_module, X), state.VARIANCE_FLOOR[X.dtype])
-            return MultivariateNormal(cov.new_zeros(cov.shape[:-1]), to_linear_operator(cov))
-        held, dtype = self._held(), self.datapoints.dtype
-        X = held.X if self.training else self.transform_inputs(datapoints).to(held.X)
-        if X.shape[-1] != held.X.shape[-1]:
-            raise InvalidValueError(
-                f"`X` must have {held.X.shape[-1]} dimensions like the datapoints, but got {X.shape[-1]}."
-            )
-        mean, cov = state.predict(held, X, dtype)
-        return MultivariateNormal(mean.to(dtype), to_linear_operator(cov.to(dtype)))
+            mean = cov.new_zeros(cov.shape[:-1])
+        else:
+            held = self._held()
+            X = self.transform_inputs(datapoints).to(held.X)
+            if X.shape[-1] != held.X.shape[-1]:
+                raise InvalidValueError(
+                    f"`X` must have {held.X.shape[-1]} dimensions like the datapoints, but got {X.shape[-1]}."
+                )
+            mean, cov = state.predict(held, X, self.datapoints.dtype)
+        dtype = cov.dtype if self.datapoints is None else self.datapoints.dtype
+        return MultivariateNormal((mean + self._prior_mean(X)).to(dtype), to_linear_operator(cov.to(dtype)))
 
     def posterior(  # type: ignore[override]
         self,
@@ -349,31 +337,37 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
 
     # --- further answers ----------------------------------------------------------------------------------------------
 
-    def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> "KappaSharpGP":
+    def condition_on_observations(
+        self, X: Tensor, Y: Tensor, *, ties: Tensor | None = None, **kwargs: Any
+    ) -> "KappaSharpGP":
         """A new model with further points X (…, k, d) and comparisons Y (…, l, 2) among them, by an exact update.
 
-        The hyperparameters stay. The batches in front may be any that this model's broadcasts to.
+        The hyperparameters stay. The batches in front may be any that this model's broadcasts to. Where X requires a
+        gradient, the new model's posterior is differentiable in X.
         """
         if kwargs:
-            raise InvalidValueError(f"`condition_on_observations` takes X and Y alone, but got {sorted(kwargs)}.")
+            raise InvalidValueError(f"`condition_on_observations` takes X, Y and ties, but got {sorted(kwargs)}.")
         X, Y = checks.points(X, "X"), checks.further_comparisons(Y)
+        batch = kernel.joint_batch(self.batch_shape, X.shape[:-2], Y.shape[:-2])
+        X, Y = (part if part.shape[:-2] == batch else part.expand(*batch, *part.shape[-2:]) for part in (X, Y))
         if self.datapoints is None:
             new = self._twin()
-            new.set_train_data(X, Y)
+            new._set_data(X, Y, ties)
             return new
-        batch = kernel.joint_batch(self.batch_shape, X.shape[:-2], Y.shape[:-2])
-        X, Y = X.to(self.datapoints).expand(*batch, *X.shape[-2:]), Y.expand(*batch, *Y.shape[-2:])
+        X = X.to(self.datapoints)
         Y = checks.comparisons(Y, X)
+        tied = checks.ties(None if ties is None else ties.expand(Y.shape[:-1]), Y, self._choices.preset)
         if self.training:
             self.eval()
-        cache = self._current()
-        with torch.no_grad():
-            X_new = self.transform_inputs(X).to(cache.held.X)
+        held = self._held()
         new = self._twin()
         (n, d), m = self.datapoints.shape[-2:], self.comparisons.shape[-2]
         new.datapoints = torch.cat([self.datapoints.expand(*batch, n, d), X], -2)
         new.comparisons = torch.cat([self.comparisons.expand(*batch, m, PAIR), Y + n], -2)
-        new._keep(cache.key, state.extend(cache.held, X_new, Y, self._choices))
+        extended = state.extend(held, self._transformed(X).to(held.X), Y, self._choices, tied)
+        known = extended.known.ties
+        new.ties = None if known is None else known.reshape(*batch, -1)
+        new._keep(new._key(), extended)
         return new
 
     def fantasize(
@@ -382,14 +376,15 @@ class KappaSharpGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
         """A model for every sample of what a person would answer about X (…, q, d): the best of the q beats the others.
 
         The utilities are sampled jointly and the likelihood's noise is added to each before they are compared; so for
-        q = 2 an answer comes with the probability that the model gives it. `observation_noise` is not used.
+        q = 2 an answer comes with the probability that the model gives it. A pairwise sampler of BoTorch's compares
+        the pairs that it chooses. Gradients in X are those at the answers that were sampled. `observation_noise` is not
+        used.
         """
         del observation_noise
-        with torch.no_grad():
-            noisy = GPyTorchPosterior(self.eval()(X).add_jitter(1.0))
-            ranked = sampler(noisy).squeeze(-1).argsort(-1, descending=True)
-        best = ranked[..., :1].expand(*ranked.shape[:-1], ranked.shape[-1] - 1)
-        return self.condition_on_observations(X, torch.stack([best, ranked[..., 1:]], -1), **kwargs)
+        noise = logit.NOISE if self._choices.link is Link.LOGIT else 1.0
+        noisy = GPyTorchPosterior(self.eval()(X.detach()).add_jitter(noise))
+        pairs, ties = fantasies.sample(sampler, noisy, self._choices.preset.threshold)
+        return self.condition_on_observations(X, pairs, ties=ties, **kwargs)
 
     def _twin(self) -> "KappaSharpGP":
         """A copy with modules of its own that shares the tensors of the data and no surrogate."""

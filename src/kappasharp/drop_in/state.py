@@ -1,4 +1,4 @@
-"""The surrogate that a BoTorch model holds: computed, extended by answers, predicting; and the evidence that fits it.
+"""The surrogate that a BoTorch model holds: computed, extended by answers, predicting; and its evidence.
 
 Shapes here carry the model's batch in front, of any number of dimensions; the core's parts (`known`) have flat runs.
 All of it is computed in double precision.
@@ -6,26 +6,24 @@ All of it is computed in double precision.
 
 import warnings
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import NumericsWarning
 from gpytorch.kernels import Kernel
-from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
 from kappasharp.batches import apply, released, take
-from kappasharp.core import comparison_space, comparisons, evidence, hyperparameters, kernel
-from kappasharp.core.correction import Weights
+from kappasharp.core import comparison_space, comparisons, evidence, kernel
 from kappasharp.core.evidence import Model
 from kappasharp.core.kernel import Family
 from kappasharp.core.laplace import Conditioned
 from kappasharp.drop_in import kernel as given
-from kappasharp.drop_in.checks import Choices
+from kappasharp.drop_in import logit
+from kappasharp.drop_in.checks import Choices, Link, is_plain
 from kappasharp.drop_in.kernel import Shape
 from kappasharp.methods import surrogate
-from kappasharp.methods.method import Inference, Method
 from kappasharp.methods.surrogate import Surrogate
 
 # A joint sample of coinciding points needs a factor of their covariance: each new point's variance carries this share
@@ -93,40 +91,55 @@ def prior_of(module: Kernel, shape: Shape, choices: Choices) -> Prior:
     return Prior(module, family, theta, choices.preset.nugget)
 
 
-@torch.no_grad()
-def hold(prior: Prior, X: Tensor, pairs: Tensor, choices: Choices, start: Tensor | None) -> Held:
-    """The surrogate of points (*batch, n, d) and answers (*batch, m, 2), the MAP's search from `start` if it fits."""
+def hold(
+    prior: Prior, X: Tensor, pairs: Tensor, choices: Choices, *, ties: Tensor | None = None, start: Tensor | None = None
+) -> Held:
+    """The surrogate of points (*batch, n, d) and answers (*batch, m, 2), the MAP's search from `start` if it fits.
+
+    It is differentiable in the points where these are.
+    """
     runs, n = X.shape[:-2].numel(), X.shape[-2]
-    K = prior.among(X, prior.nugget).reshape(runs, n, n)
-    C = comparisons.incidence(pairs.reshape(runs, -1, 2), n)
-    start = start if start is not None and start.shape == C.pairs.shape[:-1] else None
-    return _finish(prior, X, comparison_space.condition(_model(choices, prior), K, C, start), choices)
+    with torch.no_grad():
+        K = prior.among(X, prior.nugget).reshape(runs, n, n)
+        C = comparisons.incidence(pairs.reshape(runs, -1, 2), n)
+        start = start if start is not None and start.shape == C.pairs.shape[:-1] else None
+        flat_ties = None if ties is None else ties.reshape(runs, -1)
+        if choices.link is Link.LOGIT:
+            known = logit.condition(K, C)
+        else:
+            known = comparison_space.condition(model_of(choices, prior), K, C, start, flat_ties)
+    return _finish(prior, X, known, choices)
 
 
-@torch.no_grad()
-def extend(held: Held, X: Tensor, pairs: Tensor, choices: Choices) -> Held:
+def extend(held: Held, X: Tensor, pairs: Tensor, choices: Choices, ties: Tensor | None = None) -> Held:
     """The surrogate with further points (*batch', k, d) and answers (*batch', l, 2) among them, by the low-rank update.
 
-    batch' is the model's batch or one that it broadcasts to; `pairs` count from the first of the further points.
+    batch' is the model's batch or one that it broadcasts to; `pairs` count from the first of the further points. It is
+    differentiable in the points where these are.
     """
-    prior, X_all, known = released(_extend(held, X, pairs, choices))
-    return _finish(prior, X_all, known, choices)
+    prior, known = released(_extend(held, X.detach(), pairs, choices, ties))
+    batch = given.joint_batch(held.X.shape[:-2], X.shape[:-2], pairs.shape[:-2])
+    parts = [part.expand(*batch, *part.shape[-2:]) for part in (held.X, X)]
+    return _finish(prior, torch.cat(parts, -2), known, choices)
 
 
 @torch.inference_mode()
-def _extend(held: Held, X: Tensor, pairs: Tensor, choices: Choices) -> tuple[Prior, Tensor, Conditioned]:
+def _extend(held: Held, X: Tensor, pairs: Tensor, choices: Choices, ties: Tensor | None) -> tuple[Prior, Conditioned]:
     (n, d), k = held.X.shape[-2:], X.shape[-2]
     batch = given.joint_batch(held.X.shape[:-2], X.shape[:-2], pairs.shape[:-2])
     runs, prior, known = batch.numel(), held.prior, held.known
     if batch != held.X.shape[:-2]:
         known = _expanded(known, held.X.shape[:-2], batch)
         prior = prior if prior.theta is None else prior._replace(theta=prior.theta.expand(*batch, d + 1))
-    X_old, X = held.X.expand(*batch, n, d), X.expand(*batch, k, d)
+    X_old, X = held.X.detach().expand(*batch, n, d), X.expand(*batch, k, d)
     side = prior.cross(X, X_old).reshape(runs, k, n)
     corner = prior.among(X, prior.nugget).reshape(runs, k, k)
     further = pairs.expand(*batch, *pairs.shape[-2:]).reshape(runs, -1, 2) + n
-    known = comparison_space.extend(_model(choices, prior), known, side, corner, further)
-    return prior, torch.cat([X_old, X], -2), known
+    if choices.link is Link.LOGIT:
+        C = comparisons.incidence(torch.cat([known.C.pairs, further], -2), n + k)
+        return prior, logit.condition(comparison_space.bordered(known.K, side, corner), C)
+    flat = None if ties is None else ties.expand(*batch, ties.shape[-1]).reshape(runs, -1)
+    return prior, comparison_space.extend(model_of(choices, prior), known, side, corner, further, flat)
 
 
 def predict(held: Held, X: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -137,59 +150,45 @@ def predict(held: Held, X: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return mean, held.prior.among(X, VARIANCE_FLOOR[dtype]) - known @ known.mT
 
 
-@torch.no_grad()
-def search(prior: Prior, X: Tensor, pairs: Tensor, choices: Choices, thorough: bool) -> tuple[Tensor, Tensor] | None:
-    """The hyperparameters (*batch, d + 1) that maximise the evidence under the kernel's priors, and their certificates.
+def training_covariance(held: Held, X: Tensor, choices: Choices) -> Tensor:
+    """K of the transformed points X, (*batch, n, n), differentiable in the kernel's parameters and in X."""
+    K = given.with_nugget(given.evaluate(held.prior.module, X), choices.preset.nugget)
+    return K.expand(*held.X.shape[:-2], *K.shape[-2:])
 
-    None where our search cannot honour the kernel's priors and constraints.
-    """
-    batch, (n, d) = X.shape[:-2], X.shape[-2:]
-    priors = None if prior.family is None else given.priors(prior.module, Shape(d, batch))
-    if priors is None or prior.theta is None or prior.family is None:
-        return None
-    model = _model(choices, prior)._replace(priors=priors)
-    flat, flat_pairs = X.reshape(-1, n, d), pairs.reshape(batch.numel(), -1, 2)
-    starts = given.starts(priors, prior.theta.reshape(-1, d + 1), thorough)
-    with torch.inference_mode():
-        z = flat.new_zeros(flat_pairs.shape[:-1])
-        found = hyperparameters.search_at_once(model, comparison_space.gather(flat, flat_pairs), starts, z)
-    found = released(found)
-    return found.theta.reshape(*batch, d + 1), found.converged.reshape(batch)
+
+def differentiable(held: Held, K: Tensor, choices: Choices) -> Conditioned:
+    """The plain posterior as a function of K (*batch, n, n), at whose value it was found, with flat runs."""
+    flat = K.reshape(-1, *K.shape[-2:])
+    if choices.link is Link.LOGIT:
+        return logit.differentiable(held.known, flat)
+    return comparison_space.differentiable(model_of(choices, held.prior), held.known, flat)
 
 
 def differentiable_evidence(held: Held, X: Tensor, choices: Choices) -> Tensor:
     """log Z (*batch) at the held MAP, differentiable in the kernel's parameters and in the transformed points X."""
-    module, nugget = held.prior.module, choices.preset.nugget
-    K = given.with_nugget(given.evaluate(module, X), nugget)
-    n, probit = X.shape[-2], choices.preset.model.likelihood
-    A = comparisons.congruence(held.known.C, K.expand(*held.X.shape[:-2], n, n).reshape(-1, n, n)) / probit.scale**2
-    return evidence.log_evidence(probit, A, held.known.map.dual).reshape(held.X.shape[:-2])
+    K, batch = training_covariance(held, X, choices), held.X.shape[:-2]
+    if choices.link is Link.LOGIT:
+        return differentiable(held, K, choices).value.reshape(batch)
+    probit, known = choices.preset.model.likelihood, held.known
+    A = comparisons.congruence(known.C, K.reshape(-1, *K.shape[-2:])) / probit.scale**2
+    return evidence.log_evidence(probit, A, known.map.dual, known.ties).reshape(batch)
 
 
-class KappaSharpMarginalLogLikelihood(MarginalLogLikelihood):  # type: ignore[misc]
-    """Laplace's evidence, summed over the model's batch, plus the log priors of the hyperparameters.
-
-    The gradient is exact, the dependence of the MAP on the hyperparameters included, for any kernel.
-    """
-
-    def forward(self, output: Any, target: Tensor, **kwargs: Any) -> Tensor:
-        """The sum for the model's own answers; `output` is the model's, which carries nothing that is needed."""
-        del output, kwargs
-        if target is not self.model.train_targets:
-            raise RuntimeError("Must train on training data")
-        value = self.model.log_evidence().sum()
-        for _, module, prior, closure, _ in self.named_priors():
-            value = value + prior.log_prob(closure(module)).sum()
-        return value
+def differentiable_posterior(held: Held, X: Tensor, choices: Choices) -> tuple[Tensor, Tensor]:
+    """Mean (*batch, n) and covariance (*batch, n, n) at the transformed points X themselves, as of the evidence."""
+    K = training_covariance(held, X, choices)
+    known = differentiable(held, K, choices)
+    explained = (known.K @ known.root).reshape(*K.shape[:-1], known.root.shape[-1])
+    return known.map.f.reshape(K.shape[:-1]), K - explained @ explained.mT
 
 
 def surrogate_of(held: Held, choices: Choices) -> Surrogate | None:
     """Our Surrogate with all that it can say; None where the kernel is not one of ours."""
     prior, (n, d) = held.prior, held.X.shape[-2:]
-    if held.surrogate is not None or prior.family is None or prior.theta is None:
+    if held.surrogate is not None or prior.family is None or prior.theta is None or choices.link is Link.LOGIT:
         return held.surrogate
     preset, theta = replace(choices.preset, kernel=prior.family), prior.theta.reshape(-1, d + 1)
-    flat = surrogate.hold(held.X.reshape(-1, n, d), theta, held.known, choices.method, preset)
+    flat = surrogate.hold(held.X.detach().reshape(-1, n, d), theta, held.known, choices.method, preset)
     return replace(flat, batch=held.X.shape[:-2])
 
 
@@ -204,15 +203,11 @@ def warn_about_certificate(held: Held) -> None:
         )
 
 
-def is_plain(method: Method) -> bool:
-    """Whether the method's posterior is Laplace's, without a correction."""
-    return method.inference is Inference.LAPLACE and method.correction.weights is Weights.NONE
-
-
 def _finish(prior: Prior, X: Tensor, known: Conditioned, choices: Choices) -> Held:
     batch, n = X.shape[:-2], X.shape[-2]
+    smooth = _smooth(prior, X, known, choices) if X.requires_grad else known
     held = Held(
-        prior, X, known, None, known.map.beta.reshape(*batch, n), known.root.reshape(*batch, n, known.root.shape[-1])
+        prior, X, known, None, smooth.map.beta.reshape(*batch, n), smooth.root.reshape(*batch, n, smooth.root.shape[-1])
     )
     # The plain method's posterior is complete; the others' inference and correction are the Surrogate's.
     ours = None if is_plain(choices.method) else surrogate_of(held, choices)
@@ -222,7 +217,23 @@ def _finish(prior: Prior, X: Tensor, known: Conditioned, choices: Choices) -> He
     return held._replace(surrogate=ours, beta=beta.reshape(*batch, n), root=root.reshape(*batch, n, root.shape[-1]))
 
 
-def _model(choices: Choices, prior: Prior) -> Model:
+def _smooth(prior: Prior, X: Tensor, known: Conditioned, choices: Choices) -> Conditioned:
+    """The same posterior, differentiable in X: what look-ahead acquisitions move the asked points by."""
+    if not is_plain(choices.method):
+        raise UnsupportedError(
+            "`X` must not require a gradient for this `method`: only plain Laplace, such as 'baseline', gives a "
+            "posterior that is differentiable in the points it learnt from; `X.detach()` conditions without it."
+        )
+    n = X.shape[-2]
+    with torch.enable_grad():
+        K = prior.among(X, prior.nugget).reshape(-1, n, n)
+        if choices.link is Link.LOGIT:
+            return logit.differentiable(known, K)
+        return comparison_space.differentiable(model_of(choices, prior), known, K)
+
+
+def model_of(choices: Choices, prior: Prior) -> Model:
+    """The core's model of these choices with the prior's kernel."""
     model = choices.preset.model
     return model if prior.family is None else model._replace(family=prior.family)
 
