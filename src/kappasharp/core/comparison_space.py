@@ -166,7 +166,8 @@ def differentiable(model: Model, known: Conditioned, K: PointMatrix) -> Conditio
     gram, dual = comparisons.congruence(known.C, K), known.map.dual
     A = gram / model.likelihood.scale**2
     alpha = laplace.newton_target(A, dual.z, likelihood.sites(dual.z, model.likelihood.margin, known.ties))
-    return _at_map(model, K, known.C, gram, dual._replace(alpha=alpha, z=apply(A, alpha)), known.ties)
+    moved = dual._replace(alpha=alpha, z=apply(A, alpha))
+    return _at_map(model, K, known.C, moved, known.ties, gram=gram, A=A)
 
 
 def _joined(old: Tensor | None, new: Tensor | None, old_pairs: Tensor, new_pairs: Tensor) -> Tensor | None:
