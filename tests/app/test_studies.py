@@ -7,6 +7,7 @@ import sqlite3
 import pytest
 
 import kappasharp as ks
+from kappasharp.study import exchange
 from tests.app.shell import Shell, answer
 
 PARAMETERS = ("-p", "kp=0.2:3", "-p", "ki=1e-3:2:log", "-p", "n=int:1:8", "-p", "mode=soft,hard", "-p", "c=7")
@@ -305,7 +306,7 @@ def test_a_spoilt_file_is_not_imported(shell, spoil):
     shell("delete", "s", "--yes")
     data = json.loads((shell.folder / "s.json").read_text())
     spoil(data)
-    (shell.folder / "s.json").write_text(json.dumps(data))
+    (shell.folder / "s.json").write_text(json.dumps(exchange.sealed(data)))
     shell.refused("import", "s.json", code=1, says="s.json cannot be read as a study")
     assert shell.json("studies") == []
 

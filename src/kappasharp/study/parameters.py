@@ -352,7 +352,7 @@ def finite(value: Any, name: str) -> float:
     except OverflowError:
         fits = False
     if not fits:
-        raise InvalidValueError(f"{name} must be a finite number, of at most 1.8e308, but got {shown(value)}.")
+        raise InvalidValueError(f"{name} must be a finite number, but got {shown(value)}.")
     return int(value) if isinstance(value, Integral) else float(value)
 
 

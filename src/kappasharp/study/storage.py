@@ -71,10 +71,14 @@ class Storage:
         self._alone: AbstractContextManager[Any] = nullcontext()
         with self._in_words():
             self._use(database.engine(url, busy_seconds))
-            with self._reading.begin() as connection:
-                found = schema.version(connection)
-            if found != schema.SCHEMA_VERSION:
-                self._prepare(found)
+            try:
+                with self._reading.begin() as connection:
+                    found = schema.version(connection)
+                if found != schema.SCHEMA_VERSION:
+                    self._prepare(found)
+            except BaseException:
+                self.close()
+                raise
 
     def _use(self, engine: Engine) -> None:
         self._engine = engine
