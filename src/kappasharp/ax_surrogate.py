@@ -46,7 +46,7 @@ def _from_json(kind: Any, value: Any) -> Any:
 
 def _store(kind: Any, name: str) -> None:
     CORE_ENCODER_REGISTRY[kind] = lambda value: {"__type": name, "value": _to_json(value)}
-    CORE_DECODER_REGISTRY[name] = lambda value: _from_json(kind, value)  # type: ignore[assignment]
+    CORE_DECODER_REGISTRY[name] = lambda value: _from_json(kind, value)
 
 
 for _kind, _name in STORED.items():
@@ -93,7 +93,7 @@ class KappaSharpSurrogate(Surrogate):
         super().fit(*args, **kwargs)
         found: Any = self._model
         if type(found) is ModelList and len(found.models) == 1:
-            self._model = found.models[0]
+            (self._model,) = found.models  # type: ignore[assignment]
 
 
 def surrogate(**options: Any) -> KappaSharpSurrogate:
