@@ -3,12 +3,16 @@
 Importing this module tells Ax how to fit the model and how to store an experiment that uses it.
 """
 
-from typing import Any
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any, get_type_hints
 
-from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.surrogate import Surrogate, SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
 from ax.storage.botorch_modular_registry import register_mll, register_model
+from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.utils.common.constants import Keys
+from botorch.models.model import ModelList
 
 from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood
 from kappasharp.drop_in.model import KappaSharpGP
@@ -16,6 +20,37 @@ from kappasharp.methods.method import Method, Preset
 
 register_model(KappaSharpGP)
 register_mll(KappaSharpMarginalLogLikelihood)
+
+# Ax stores classes under their bare names, of which "Method" or "Acquisition" could be anybody's.
+STORED = {Method: "KappaSharpMethod", Preset: "KappaSharpPreset"}
+
+
+def _to_json(value: Any) -> Any:
+    """A Method or a Preset as names and numbers."""
+    if isinstance(value, Enum):
+        return value.name
+    if not is_dataclass(value):
+        return value
+    return {part.name: _to_json(getattr(value, part.name)) for part in fields(value)}
+
+
+def _from_json(kind: Any, value: Any) -> Any:
+    """What `_to_json` wrote, as this kind."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind[value]
+    if not is_dataclass(kind):
+        return value
+    hints = get_type_hints(kind)
+    return kind(**{name: _from_json(hints[name], part) for name, part in value.items()})  # type: ignore[operator]
+
+
+def _store(kind: Any, name: str) -> None:
+    CORE_ENCODER_REGISTRY[kind] = lambda value: {"__type": name, "value": _to_json(value)}
+    CORE_DECODER_REGISTRY[name] = lambda value: _from_json(kind, value)
+
+
+for _kind, _name in STORED.items():
+    _store(_kind, _name)
 
 
 @fit_botorch_model.register(KappaSharpGP)  # type: ignore[untyped-decorator]
@@ -31,7 +66,7 @@ def surrogate_spec(
     """A specification for Ax's BoTorchGenerator. Ax scales the parameters to the unit cube itself.
 
     Args:
-        method: as in KappaSharpGP. What Ax stores as JSON needs a name here, and for the preset.
+        method: as in KappaSharpGP, a name or a Method; Ax's JSON storage takes both.
         preset: as in KappaSharpGP, but by default "modern", as in our own loop.
         nugget: as in KappaSharpGP.
     """
@@ -44,3 +79,23 @@ def surrogate_spec(
     )
     # For rankings Ax passes over `model_configs`, without a word, and reads the metric's own.
     return SurrogateSpec(metric_to_model_configs={Keys.PAIRWISE_PREFERENCE_QUERY.value: [config]})
+
+
+class KappaSharpSurrogate(Surrogate):
+    """Ax's surrogate with the model itself where it would be a list of one.
+
+    With a configuration for a metric Ax makes a `ModelList` even of a single model; what needs a Gaussian posterior,
+    such as `SensitivityAnalysisPlot` and the analytic EUBO, then fails.
+    """
+
+    def fit(self, *args: Any, **kwargs: Any) -> None:
+        """Ax's fit, and the one model out of its list."""
+        super().fit(*args, **kwargs)
+        found: Any = self._model
+        if type(found) is ModelList and len(found.models) == 1:
+            (self._model,) = found.models  # type: ignore[assignment]
+
+
+def surrogate(**options: Any) -> KappaSharpSurrogate:
+    """For `BoTorchGenerator(surrogate=surrogate(...))`; the options are those of `surrogate_spec`."""
+    return KappaSharpSurrogate(surrogate_spec=surrogate_spec(**options))

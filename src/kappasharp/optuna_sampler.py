@@ -1,16 +1,16 @@
 """The door to Optuna: `KappaSharpSampler` for the preferential studies of Optuna's dashboard.
 
 Optuna asks for one design at a time. The sampler gives it the one that promises most beside a design that is already
-there: the newest that waits for its first comparison, or the best of those compared.
+there: the newest that waits for its first comparison, or the best of those compared. Parameters are those of our own
+studies: steps, whole numbers and choices are searched on their lattice.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from optuna import Study
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.search_space import IntersectionSearchSpace
 from optuna.trial import FrozenTrial, TrialState
@@ -18,22 +18,24 @@ from optuna_dashboard.preferential import PreferentialStudy
 from torch import Tensor
 
 from kappasharp.acquisition import incumbent
+from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
 from kappasharp.methods import asking
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.methods.surrogate import Surrogate, fit
 from kappasharp.streams import stream
+from kappasharp.study.parameters import MOST_LEVELS, Categorical, Float, Int, Tuned
+from kappasharp.study.space import Space
 
-Numeric = FloatDistribution | IntDistribution
-Space = Mapping[str, BaseDistribution]
+Distributions = Mapping[str, BaseDistribution]
 
 
 class KappaSharpSampler(BaseSampler):
     """Designs for a preferential study, from a kappasharp model of its preferences.
 
-    Floats and integers, with logarithms and steps, are modelled. Categories, parameters that not every trial has and
-    those with a single value come from `independent_sampler`.
+    Every distribution is modelled: floats and integers, with logarithms and steps, and categories. Parameters that not
+    every trial has and those with a single value come from `independent_sampler`.
 
     Args:
         method: as in `kappasharp.fit`; which designs are compared is Optuna's business.
@@ -61,10 +63,9 @@ class KappaSharpSampler(BaseSampler):
         self._independent.reseed_rng()
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """The parameters that the model is over: floats and integers of more than one value that every trial has."""
+        """The parameters that the model is over: those of more than one value that every trial has."""
         del trial
-        known = self._space.calculate(study)
-        return {n: part for n, part in known.items() if isinstance(part, Numeric) and not part.single()}
+        return {name: part for name, part in self._space.calculate(study).items() if not part.single()}
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: dict[str, Any]) -> dict[str, Any]:
         """The design that promises most; nothing, which leaves it to the other sampler, before the first preference."""
@@ -75,12 +76,14 @@ class KappaSharpSampler(BaseSampler):
             return {}
         compared = {one.number: one for pair in preferences for one in pair}
         index = {number: position for position, number in enumerate(compared)}
-        points = torch.tensor([_to_unit(one.params, search_space) for one in compared.values()], dtype=torch.float64)
+        space = Space({name: _parameter(part) for name, part in search_space.items()})
+        points = space.points(_design(one.params, search_space) for one in compared.values())
         pairs = torch.tensor([[index[better.number], index[worse.number]] for better, worse in preferences])
         model = fit(points, pairs, method=self._method, preset=self._preset)
         waiting = _waiting(study, trial, index, search_space)
-        design = self._propose(model, waiting, trial.number)
-        return {name: _from_unit(float(x), part) for x, (name, part) in zip(design, search_space.items(), strict=True)}
+        anchor = None if waiting is None else space.points([waiting])[0]
+        found = space.decode(self._propose(model, anchor, trial.number, space.lattice).tolist())
+        return {name: _value(part, found[name]) for name, part in search_space.items()}
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -88,45 +91,50 @@ class KappaSharpSampler(BaseSampler):
         """A value for a parameter outside the model."""
         return self._independent.sample_independent(study, trial, param_name, param_distribution)
 
-    def _propose(self, model: Surrogate, waiting: Tensor | None, number: int) -> Tensor:
+    def _propose(self, model: Surrogate, waiting: Tensor | None, number: int, lattice: Lattice | None) -> Tensor:
         """The design with the largest EUBO beside the one that waits, or beside the best, as the preset searches."""
         latent = model.latent
         anchor = latent.X[:, int(incumbent.find(latent))] if waiting is None else waiting.unsqueeze(0)
         # By the trial's number, so that workers with one seed do not propose the same design.
-        chance = Request([stream(self._seed, "optuna", str(number))], anchor=anchor)
+        chance = Request([stream(self._seed, "optuna", str(number))], anchor=anchor, lattice=lattice)
         with torch.no_grad():
             request = asking.request(model.method, model.preset, latent, chance)
             return propose(latent, MAXIMIZERS[model.preset.maximizer], request).pair[0, 0]
 
 
-def _waiting(study: Study, trial: FrozenTrial, compared: Mapping[int, int], space: Space) -> Tensor | None:
-    """The newest other trial that has all parameters and no comparison yet."""
+def _waiting(study: Study, trial: FrozenTrial, compared: Mapping[int, int], space: Distributions) -> Any:
+    """The design of the newest other trial that has all parameters and no comparison yet; None if there is none."""
     open_trials = study.get_trials(deepcopy=False, states=(TrialState.RUNNING, TrialState.COMPLETE))
     for one in reversed(open_trials):
         if one.number != trial.number and one.number not in compared and set(space) <= set(one.params):
-            return torch.tensor(_to_unit(one.params, space), dtype=torch.float64)
+            return _design(one.params, space)
     return None
 
 
-def _ends(part: Any) -> tuple[float, float]:
-    return (math.log(part.low), math.log(part.high)) if part.log else (float(part.low), float(part.high))
+def _parameter(part: Any) -> Tuned:
+    """A distribution as a parameter of our studies; with more values than a lattice may have it is continuous."""
+    if isinstance(part, CategoricalDistribution):
+        # By position: Optuna's choices may be anything.
+        return Categorical(tuple(range(len(part.choices))))
+    if part.step is not None and (part.high - part.low) / part.step <= MOST_LEVELS:
+        kind = Int if isinstance(part, IntDistribution) else Float
+        return kind(part.low, part.high, log=part.log, step=part.step)
+    return Float(float(part.low), float(part.high), log=part.log)
 
 
-def _to_unit(values: Mapping[str, Any], space: Space) -> list[float]:
-    """A trial's parameters as a point of the unit cube."""
-    point = []
-    for name, part in space.items():
-        low, high = _ends(part)
-        value = math.log(values[name]) if getattr(part, "log", False) else float(values[name])
-        point.append(min(max((value - low) / (high - low), 0.0), 1.0))
-    return point
+def _design(values: Mapping[str, Any], space: Distributions) -> dict[str, Any]:
+    """A trial's parameters as our studies write them."""
+    return {
+        name: int(part.to_internal_repr(values[name])) if isinstance(part, CategoricalDistribution) else values[name]
+        for name, part in space.items()
+    }
 
 
-def _from_unit(x: float, part: Any) -> float | int:
-    """The value at x of the unit interval: on the distribution's grid where it has one, never outside its range."""
-    low, high = _ends(part)
-    value = math.exp(low + x * (high - low)) if part.log else low + x * (high - low)
-    if part.step is not None and not part.log:
-        value = part.low + round((value - part.low) / part.step) * part.step
-    value = min(max(value, part.low), part.high)
-    return round(value) if isinstance(part, IntDistribution) else value
+def _value(part: Any, found: Any) -> Any:
+    """A value of ours as Optuna's: on the distribution's grid where it has one, never outside its range."""
+    if isinstance(part, CategoricalDistribution):
+        return part.choices[found]
+    if part.step is not None:
+        found = part.low + round((found - part.low) / part.step) * part.step
+    found = min(max(found, part.low), part.high)
+    return int(found) if isinstance(part, IntDistribution) else float(found)

@@ -1,11 +1,13 @@
 """A preference experiment of Ax with KappaSharpGP as its surrogate: asked, answered, stored, loaded."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 from ax.adapter.registry import Cont_X_trans, Generators
 from ax.adapter.torch import TorchAdapter
+from ax.analysis.plotly import SensitivityAnalysisPlot
 from ax.core import Experiment, Metric, Objective, OptimizationConfig, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
@@ -13,7 +15,8 @@ from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from botorch.acquisition.preference import qExpectedUtilityOfBestOption
 
-from kappasharp.ax_surrogate import surrogate_spec
+import kappasharp as ks
+from kappasharp.ax_surrogate import surrogate, surrogate_spec
 from kappasharp.botorch_model import KappaSharpGP
 
 NAME = "pairwise_pref_query"
@@ -87,8 +90,25 @@ def test_options_reach_the_model(started):
     assert model.surrogate.preset.priors == "botorch_0_6" and model.surrogate.method.gate.rule.name == "ALWAYS"
 
 
-def test_the_specification_is_stored_and_loaded():
+VALUES = [
+    {"preset": "modern"},
+    {"preset": ks.Preset(nugget=1e-5, threshold=0.2, kernel="matern52")},
+    {"method": ks.METHODS["adaptive"], "preset": ks.PRESETS["paper"], "nugget": 1e-4},
+    {"method": replace(ks.METHODS["static"], design_cost=0.5)},
+]
 
-    spec = surrogate_spec(preset="modern")
+
+@pytest.mark.parametrize("options", VALUES)
+def test_the_specification_is_stored_and_loaded(options):
+    spec = surrogate_spec(**options)
     text = json.dumps(object_to_json(spec))
     assert object_from_json(json.loads(text)) == spec
+
+
+def test_sensitivities_are_computed(started):
+    generator = BoTorchGenerator(surrogate=surrogate())
+    adapter = TorchAdapter(experiment=started, generator=generator, transforms=Cont_X_trans, fit_tracking_metrics=False)
+    assert type(generator.surrogate.model) is KappaSharpGP and len(adapter.gen(2).arms) == 2
+    card = SensitivityAnalysisPlot(metric_name=NAME, order="total").compute(experiment=started, adapter=adapter)
+    shares = dict(zip(card.df["parameter_name"], card.df["sensitivity"].abs(), strict=True))
+    assert set(shares) == {"x", "y"} and all(0.0 <= share <= 1.5 for share in shares.values())
