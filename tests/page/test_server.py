@@ -46,6 +46,16 @@ def test_a_second_answer_to_a_taken_pair_gets_409_and_the_current_pair(browser):
     assert len(browser.service.session(browser.study).study.rows("comparisons")) == 1
 
 
+def test_the_same_answer_again_is_acknowledged_as_before(browser):
+    """Its acknowledgement may have been lost on the way: whoever retries must not read that it was refused."""
+    pair = browser.pair()
+    first = browser.answer(pair, "a", seconds=2.0)
+    again = browser.answer(pair, "a", seconds=9.0)
+    assert again.status_code == 200 and again.json() == first.json()
+    assert len(browser.service.session(browser.study).study.rows("comparisons")) == 1
+    assert browser.answer(pair, "a", voter="you").status_code == 409
+
+
 def test_each_voter_has_a_pair_of_their_own_and_nobody_answers_for_another(browser):
     mine, theirs = browser.pair(), browser.pair("bench-2")
     assert mine["number"] != theirs["number"] and mine["a"]["params"] != theirs["a"]["params"]

@@ -104,7 +104,9 @@ class Study:
     def tell(self, pair: Pair | int, answer: str, *, seconds: float | None = None) -> Comparison:
         """Store the answer to a pair; it is durable when this returns.
 
-        A pair that is not open, because it was answered or withdrawn, is refused with the one that is.
+        The same answer to the same pair again is the first one again, with nothing stored: whoever lost the word that
+        it was stored may say it once more. Otherwise a pair that is not open, because it was answered or withdrawn, is
+        refused with the one that is.
 
         Args:
             pair: what `ask` returned, or its number.
@@ -115,9 +117,8 @@ class Study:
         with self._lock:
             self.refresh()
             voter = self._voter(answered.pair)
-            stored = self._write(voter, lambda history: self._if_open(history, answered, voter))
-            assert stored is not None
-            return self._history.comparisons[stored.number]
+            stored = self._write(voter, lambda history: self._if_new(history, answered, voter))
+            return _told(self._history, answered)[0] if stored is None else self._history.comparisons[stored.number]
 
     def _number(self, pair: Pair | int) -> int:
         if isinstance(pair, Pair):
@@ -137,12 +138,15 @@ class Study:
             )
         return self._history.asked[number][0].voter
 
-    def _if_open(self, history: History, answered: Answered, voter: str) -> Answered:
+    def _if_new(self, history: History, answered: Answered, voter: str) -> Answered | None:
+        """The answer if its pair is open, None if it is stored already, or a sentence."""
         current = history.open_pair(voter)
         if current is not None and current.number == answered.pair:
             return answered
-        given = [one.answer for one in history.comparisons.values() if one.pair == answered.pair]
-        why = f"it was answered {given[0]!r} already" if given else "it was withdrawn"
+        given = _told(history, answered)
+        if given and given[0].answer == answered.answer:
+            return None
+        why = f"it was answered {given[0].answer!r} already" if given else "it was withdrawn"
         now = f"Pair {current.number} is open now" if current else "No pair is open now; `ask` gives one"
         raise StalePairError(f"Pair {answered.pair} takes no answer: {why}. {now}.", current)
 
@@ -321,6 +325,11 @@ class Study:
             # Only now is it durable.
             self._history.apply(stored)
             return stored
+
+
+def _told(history: History, answered: Answered) -> list[Comparison]:
+    """What counts as the answer to that pair: one or none."""
+    return [one for one in history.comparisons.values() if one.pair == answered.pair]
 
 
 def _seconds(value: Any) -> float | None:

@@ -57,17 +57,17 @@ class Speculation:
         return list(self._ahead)
 
     async def take(self, voter: str, number: int, pair: int, answer: Answer) -> Asked | None:
-        """The pair computed for this answer, given right after event `number`; None where there is none."""
+        """The pair computed for this answer, given right after event `number`; None where there is none.
+
+        What is taken is the taker's: nothing that begins or is dropped later cancels it.
+        """
         ahead = self._ahead.get(voter)
         if ahead is None or (ahead.number, ahead.pair) != (number, pair) or answer not in ahead.tasks:
             return None
-        if (later := self._later.pop(voter, None)) is not None:
-            later.cancel()
-        for other, task in ahead.tasks.items():
-            if other != answer:
-                task.cancel()
+        taken = ahead.tasks.pop(answer)
+        self.drop(voter)
         try:
-            return await ahead.tasks[answer]
+            return await taken
         except WorkerError:
             return None
 
