@@ -67,7 +67,7 @@ def test_a_study_with_real_workers_asks_what_a_study_without_them_asks():
         try:
             pair = await session.pair("me")
             for answer in SCRIPT:
-                await asyncio.gather(*session._tasks)
+                await session.looking
                 _, pair = await session.answer("me", pair.number, answer, 1.0)
         finally:
             session.close()
@@ -111,7 +111,7 @@ def test_voters_are_looked_ahead_for_together():
         for _ in range(4):
             for voter, pair in list(pairs.items()):
                 _, pairs[voter] = await session.answer(voter, pair.number, "a", None)
-                await asyncio.gather(*session._tasks)
+                await session.looking
         numbers = {voter: session.speculation._ahead[voter].number for voter in pairs}
         session.close()
         return numbers, study.history.number

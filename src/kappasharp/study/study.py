@@ -4,7 +4,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError, StorageError, named
 from kappasharp.study import certainty, diagnosis, events, exchange, questions
@@ -19,6 +19,7 @@ from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
 
 Decide = Callable[[History], Event | None]
+Found = TypeVar("Found")
 
 
 class Study:
@@ -56,6 +57,11 @@ class Study:
         with self._lock:
             self._history.extend(self.storage.read(self.record, self._history.number, self.through))
 
+    def read(self, look: Callable[[History], Found]) -> Found:
+        """What a function makes of the history up to now; no other thread changes it meanwhile."""
+        with self._lock:
+            return look(self.history)
+
     def ask(self, voter: str = DEFAULT_VOTER, *, proposed: Asked | None = None) -> Pair:
         """The pair that waits for this voter's answer: the same one again until it is answered.
 
@@ -75,6 +81,17 @@ class Study:
                 proposed = None
             return pair
 
+    def offer(self, voter: str, proposed: Asked) -> Pair | None:
+        """The pair that waits for this voter: the one that is open, else the one that somebody computed elsewhere.
+
+        None where that one was overtaken, so that another must be computed. Nothing is computed here. Unlike in `ask`,
+        others may have answered since: `Asked.after` says what the pair rests on.
+        """
+        voter = events.voter(voter)
+        with self._lock:
+            self._write(voter, lambda history: self._still_right(history, proposed, voter))
+            return self._history.open_pair(voter)
+
     def _rests_on_all(self, proposed: Asked) -> bool:
         waiting = next(iter(self._history.queue), None)
         return proposed.after == (self._history.number if waiting is None else waiting)
@@ -92,11 +109,13 @@ class Study:
             return questions.next_pair(self.definition, self._history, self.model() if needs_model else None)
 
     def _still_right(self, history: History, proposed: Asked, voter: str) -> Asked | None:
-        """The pair, unless it was overtaken while it was computed: by this voter, or by another with the same pair."""
+        """The pair, unless it was overtaken: by this voter, by the queue, or by another voter with the same pair."""
         if history.open_pair(voter) is not None:
             return None
         if proposed.origin in ("queue", "again"):
             return proposed if proposed.after in history.queue else None
+        if history.queue:
+            return None
         numbers = {history.option(proposed.a), history.option(proposed.b)}
         since = (history.numbers(pair) for number, (pair, _) in history.asked.items() if number > proposed.after)
         return None if any(numbers == set(pair) for pair in since) else proposed
