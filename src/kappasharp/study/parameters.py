@@ -219,10 +219,15 @@ class Categorical(_Lattice):
         """Every choice."""
         return self.choices
 
+    @cached_property
+    def _places(self) -> dict[tuple[bool, Any], int]:
+        """Where each choice is first. True is 1 to Python, and not to whoever offers both."""
+        return {(isinstance(one, bool), one): i for i, one in reversed(tuple(enumerate(self.choices)))}
+
     def _index(self, value: Any) -> int | None:
-        # True is 1 to Python, and not to whoever offers both.
-        alike = (i for i, c in enumerate(self.choices) if c == value and isinstance(c, bool) == isinstance(value, bool))
-        return next(alike, None)
+        if not isinstance(value, str | Real | None):
+            return None  # a list, say, is no choice and cannot be looked up
+        return self._places.get((isinstance(value, bool), value))
 
     def encode(self, value: Any) -> list[float]:
         """The coordinates of a choice in the unit cube."""
