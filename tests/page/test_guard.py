@@ -1,5 +1,6 @@
 """Nobody gets in without the key, from another host, or from another site; and nothing that is sent breaks anything."""
 
+import asyncio
 import json
 import re
 import string
@@ -107,6 +108,9 @@ def test_listening_everywhere_takes_addresses_and_own_names_but_no_others(opened
         {"origin": "https://evil.example"},
         {"origin": "null"},
         {"origin": "http://127.0.0.1:1"},
+        {"origin": HOST.replace("http", "https")},
+        {"origin": HOST.replace("http", "ftp")},
+        {"origin": HOST.removeprefix("http:")},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
     ],
@@ -139,6 +143,19 @@ def test_a_large_body_is_refused_by_its_length_and_by_its_size(browser, size):
         assert browser.request("POST", browser.at("undo"), content=body, headers=WRITE).status_code == 413
     lying = WRITE | {"content-length": "9" * 30}
     assert browser.request("POST", browser.at("undo"), content=b"{}", headers=lying).status_code == 413
+
+
+def test_a_body_that_does_not_arrive_is_given_up(browser, monkeypatch):
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
+
+    async def in_drops():
+        while True:
+            yield b" "
+            await asyncio.sleep(0.02)
+
+    answer = browser.request("POST", browser.at("undo"), content=in_drops(), headers=WRITE)
+    assert answer.status_code == 408 and "within 0.05 seconds" in answer.text
+    assert answer.headers["connection"] == "close"
 
 
 MALFORMED = [

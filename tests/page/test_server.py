@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import time
 
 import pytest
 
@@ -44,6 +45,16 @@ def test_a_second_answer_to_a_taken_pair_gets_409_and_the_current_pair(browser):
     assert refused.status_code == 409 and "answered" in refused.json()["error"]
     assert refused.json()["pair"]["number"] == following["number"]
     assert len(browser.service.session(browser.study).study.rows("comparisons")) == 1
+
+
+def test_the_same_answer_again_is_acknowledged_as_before(browser):
+    """Its acknowledgement may have been lost on the way: whoever retries must not read that it was refused."""
+    pair = browser.pair()
+    first = browser.answer(pair, "a", seconds=2.0)
+    again = browser.answer(pair, "a", seconds=9.0)
+    assert again.status_code == 200 and again.json() == first.json()
+    assert len(browser.service.session(browser.study).study.rows("comparisons")) == 1
+    assert browser.answer(pair, "a", voter="you").status_code == 409
 
 
 def test_each_voter_has_a_pair_of_their_own_and_nobody_answers_for_another(browser):
@@ -177,6 +188,23 @@ def test_studies_are_made_of_a_table_or_of_toml(browser):
     text = 'name = "typed"\nfirst_pairs = 3\n[parameters]\nn = {type = "int", low = 1, high = 8}\n'
     assert browser.post("/api/studies", {"toml": text}).status_code == 201
     assert [one["name"] for one in browser.get("/api/studies").json()["studies"]] == ["taste", "new", "typed"]
+
+
+def test_thousands_of_choices_take_no_longer_than_their_number(browser):
+    """35 kB of them took seconds when each was compared with all before it."""
+
+    def seconds(count, name):
+        begun = time.process_time()
+        choices = [str(i) for i in range(count)]
+        made = browser.post("/api/studies", {"name": name, "parameters": {"x": choices}})
+        assert made.status_code == 201
+        return time.process_time() - begun
+
+    seconds(10, "warm")
+    few, many = seconds(600, "few"), seconds(6000, "many")
+    assert many < 30 * few + 0.5
+    twice = browser.post("/api/studies", {"name": "twice", "parameters": {"x": [*range(5000), 4, True, 1.0]}})
+    assert twice.status_code == 400 and "4 twice" in twice.json()["error"]
 
 
 def test_every_method_that_is_offered_makes_a_study(browser):

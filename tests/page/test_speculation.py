@@ -1,12 +1,14 @@
 """Looking ahead changes nothing: the pair after an answer is the same whether somebody computed it before or not."""
 
 import asyncio
+from concurrent.futures import Future
 
 import pytest
 
 from kappasharp.app.web import jobs
 from kappasharp.app.web.cards import Cards
 from kappasharp.app.web.session import Session
+from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.workers import Workers
 from kappasharp.study import studies
 from kappasharp.study.events import ANSWERS
@@ -63,7 +65,7 @@ def test_a_study_with_real_workers_asks_what_a_study_without_them_asks():
         try:
             pair = await session.pair("me")
             for answer in SCRIPT:
-                await asyncio.gather(*session._tasks)
+                await session.looking
                 _, pair = await session.answer("me", pair.number, answer, 1.0)
         finally:
             session.close()
@@ -107,10 +109,50 @@ def test_voters_are_looked_ahead_for_together():
         for _ in range(4):
             for voter, pair in list(pairs.items()):
                 _, pairs[voter] = await session.answer(voter, pair.number, "a", None)
-                await asyncio.gather(*session._tasks)
+                await session.looking
         numbers = {voter: session.speculation._ahead[voter].number for voter in pairs}
         session.close()
         return numbers, study.history.number
 
     numbers, last = asyncio.run(two())
     assert numbers == {"ann": last, "ben": last}
+
+
+class Held(Workers):
+    """Workers that finish nothing until they are let go."""
+
+    is_warm = True
+
+    def __init__(self):
+        super().__init__(1)
+        self.jobs = []
+
+    def submit(self, job, *given):
+        self.jobs.append((Future(), job, given))
+        return self.jobs[-1][0]
+
+    def let_go(self):
+        for future, job, given in self.jobs:
+            if future.set_running_or_notify_cancel():
+                future.set_result(job(*given))
+
+
+def test_what_an_answer_waits_for_is_not_given_up_with_the_rest():
+    """An answer is stored when it takes what was computed for it; another voter's, at that moment, drops the others."""
+    study = told(studies.create_study(SPACE, storage="sqlite://", first_pairs=50), SCRIPT[:2])
+    pair, at = study.ask(), jobs.snapshot(study)
+
+    async def overtaken():
+        held = Held()
+        speculation = Speculation(held, lambda a, b: None)
+        speculation.begin(at, pair)
+        taking = asyncio.create_task(speculation.take("me", at.number, pair.number, "a"))
+        await asyncio.sleep(0.01)
+        speculation.drop("me")
+        speculation.begin(jobs.Snapshot(at.number + 1, at.content), pair)
+        held.let_go()
+        found = await taking
+        speculation.drop("me")
+        return found
+
+    assert asyncio.run(overtaken()) == jobs.next_pair_after(at, "me", pair.number, "a")

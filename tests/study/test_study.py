@@ -78,9 +78,19 @@ class TestAskAndTell:
         assert caught.value.current is None
         new = other.ask()
         with pytest.raises(StalePairError, match=f"Pair {new.number} is open now") as caught:
-            study.tell(pair, "a")
+            study.tell(pair, "tie")
         assert caught.value.current == new
         assert [one.answer for one in study.history.comparisons.values()] == ["a"]
+
+    def test_the_same_answer_again_is_the_first_one_again(self, study, url):
+        pair = study.ask()
+        first = study.tell(pair, "a", seconds=2.0)
+        assert ks.load_study("pid", storage=url).tell(pair.number, "a", seconds=9.0) == first
+        study.ask()
+        before = study.history.number
+        assert study.tell(pair, "a") == first and study.history.number == before
+        study.undo()
+        assert study.tell(pair, "a").event > first.event  # open again, so it is a new answer
 
     def test_a_pair_of_another_study_is_refused(self, study, url):
         other = ks.create_study(SPACE, storage=url, study_name="other", seed=3)

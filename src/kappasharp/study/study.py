@@ -4,7 +4,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError, StorageError, named
 from kappasharp.study import certainty, diagnosis, events, exchange, questions
@@ -19,6 +19,7 @@ from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
 
 Decide = Callable[[History], Event | None]
+Found = TypeVar("Found")
 
 
 class Study:
@@ -56,6 +57,11 @@ class Study:
         with self._lock:
             self._history.extend(self.storage.read(self.record, self._history.number, self.through))
 
+    def read(self, look: Callable[[History], Found]) -> Found:
+        """What a function makes of the history up to now; no other thread changes it meanwhile."""
+        with self._lock:
+            return look(self.history)
+
     def ask(self, voter: str = DEFAULT_VOTER, *, proposed: Asked | None = None) -> Pair:
         """The pair that waits for this voter's answer: the same one again until it is answered.
 
@@ -75,6 +81,17 @@ class Study:
                 proposed = None
             return pair
 
+    def offer(self, voter: str, proposed: Asked) -> Pair | None:
+        """The pair that waits for this voter: the one that is open, else the one that somebody computed elsewhere.
+
+        None where that one was overtaken, so that another must be computed. Nothing is computed here. Unlike in `ask`,
+        others may have answered since: `Asked.after` says what the pair rests on.
+        """
+        voter = events.voter(voter)
+        with self._lock:
+            self._write(voter, lambda history: self._still_right(history, proposed, voter))
+            return self._history.open_pair(voter)
+
     def _rests_on_all(self, proposed: Asked) -> bool:
         waiting = next(iter(self._history.queue), None)
         return proposed.after == (self._history.number if waiting is None else waiting)
@@ -92,11 +109,13 @@ class Study:
             return questions.next_pair(self.definition, self._history, self.model() if needs_model else None)
 
     def _still_right(self, history: History, proposed: Asked, voter: str) -> Asked | None:
-        """The pair, unless it was overtaken while it was computed: by this voter, or by another with the same pair."""
+        """The pair, unless it was overtaken: by this voter, by the queue, or by another voter with the same pair."""
         if history.open_pair(voter) is not None:
             return None
         if proposed.origin in ("queue", "again"):
             return proposed if proposed.after in history.queue else None
+        if history.queue:
+            return None
         numbers = {history.option(proposed.a), history.option(proposed.b)}
         since = (history.numbers(pair) for number, (pair, _) in history.asked.items() if number > proposed.after)
         return None if any(numbers == set(pair) for pair in since) else proposed
@@ -104,7 +123,9 @@ class Study:
     def tell(self, pair: Pair | int, answer: str, *, seconds: float | None = None) -> Comparison:
         """Store the answer to a pair; it is durable when this returns.
 
-        A pair that is not open, because it was answered or withdrawn, is refused with the one that is.
+        The same answer to the same pair again is the first one again, with nothing stored: whoever lost the word that
+        it was stored may say it once more. Otherwise a pair that is not open, because it was answered or withdrawn, is
+        refused with the one that is.
 
         Args:
             pair: what `ask` returned, or its number.
@@ -115,9 +136,8 @@ class Study:
         with self._lock:
             self.refresh()
             voter = self._voter(answered.pair)
-            stored = self._write(voter, lambda history: self._if_open(history, answered, voter))
-            assert stored is not None
-            return self._history.comparisons[stored.number]
+            stored = self._write(voter, lambda history: self._if_new(history, answered, voter))
+            return _told(self._history, answered)[0] if stored is None else self._history.comparisons[stored.number]
 
     def _number(self, pair: Pair | int) -> int:
         if isinstance(pair, Pair):
@@ -137,12 +157,15 @@ class Study:
             )
         return self._history.asked[number][0].voter
 
-    def _if_open(self, history: History, answered: Answered, voter: str) -> Answered:
+    def _if_new(self, history: History, answered: Answered, voter: str) -> Answered | None:
+        """The answer if its pair is open, None if it is stored already, or a sentence."""
         current = history.open_pair(voter)
         if current is not None and current.number == answered.pair:
             return answered
-        given = [one.answer for one in history.comparisons.values() if one.pair == answered.pair]
-        why = f"it was answered {given[0]!r} already" if given else "it was withdrawn"
+        given = _told(history, answered)
+        if given and given[0].answer == answered.answer:
+            return None
+        why = f"it was answered {given[0].answer!r} already" if given else "it was withdrawn"
         now = f"Pair {current.number} is open now" if current else "No pair is open now; `ask` gives one"
         raise StalePairError(f"Pair {answered.pair} takes no answer: {why}. {now}.", current)
 
@@ -324,3 +347,8 @@ class Study:
             # Only now is it durable.
             self._history.apply(stored)
             return stored
+
+
+def _told(history: History, answered: Answered) -> list[Comparison]:
+    """What counts as the answer to that pair: one or none."""
+    return [one for one in history.comparisons.values() if one.pair == answered.pair]

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import click
 import uvicorn
 
+from kappasharp.app.cli import connections
 from kappasharp.app.cli.output import in_words, say
 from kappasharp.app.examples import cabin, image_filter, pid
 from kappasharp.app.web import cards, guard
@@ -79,8 +80,7 @@ def serve(
         opening = Timer(0.3, webbrowser.open, [link])
         opening.daemon = True
         opening.start()
-    config = uvicorn.Config(app, log_level="warning", server_header=False, limit_concurrency=500, timeout_keep_alive=30)
-    uvicorn.Server(config).run(sockets=[listener])
+    uvicorn.Server(connections.configured(app)).run(sockets=[listener])
 
 
 def _service(study: str | None, storage: str | None, render: str | None, example: str | None) -> Service:

@@ -3,6 +3,7 @@
 It comes before everything else. What it refuses, the study never hears of.
 """
 
+import asyncio
 import hmac
 import ipaddress
 import os
@@ -15,7 +16,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MOST_BODY = 64 * 1024
+# How large a body may be, and how many seconds it may take to arrive.
+MOST_BODY, BODY_SECONDS = 64 * 1024, 10.0
 TOKEN_BYTES = 24
 # Browsers send a custom header to their own origin only, unless the server allows more; this one allows nothing.
 WRITE_HEADER = "x-kappasharp"
@@ -76,9 +78,14 @@ class Guard:
         fresh = self._has_token_in_link(scope)
         outgoing = self._with_headers(send, set_cookie=fresh)
         refusal = self._refusal(scope, headers, fresh=fresh)
-        body = b"" if refusal is not None or scope["method"] != "POST" else await _read(headers, receive)
+        body: bytes | None = b""
+        if refusal is None and scope["method"] == "POST":
+            try:
+                body = await asyncio.wait_for(_read(headers, receive), BODY_SECONDS)
+            except TimeoutError:
+                refusal = _last_word(f"A request must arrive within {BODY_SECONDS:g} seconds.", 408)
         if body is None:
-            refusal = PlainTextResponse(f"A request must not be larger than {MOST_BODY // 1024} kB.", 413)
+            refusal = _last_word(f"A request must not be larger than {MOST_BODY // 1024} kB.", 413)
         if refusal is not None:
             await refusal(scope, receive, outgoing)
             return
@@ -91,7 +98,7 @@ class Guard:
             return PlainTextResponse("Only GET and POST.", 405)
         if not (fresh or self._has_cookie(headers)):
             return PlainTextResponse(SIGN_IN, 401)
-        if scope["method"] == "POST" and not _from_our_page(headers):
+        if scope["method"] == "POST" and not _from_our_page(headers, scope["scheme"]):
             return PlainTextResponse("Only this page itself may change a study.", 403)
         return None
 
@@ -152,21 +159,18 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _from_our_page(headers: Headers) -> bool:
+def _last_word(sentence: str, status: int) -> Response:
+    """A refusal after which the connection is closed: what it still sends belongs to no request."""
+    return PlainTextResponse(sentence, status, headers={"connection": "close"})
+
+
+def _from_our_page(headers: Headers, scheme: str) -> bool:
     """Whether a write comes from our own page, by all that a browser tells about it."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     origin = headers.get("origin")
-    at_home = origin is None or _host_of(origin) == headers.get("host", "").lower()
+    at_home = origin is None or origin.lower() == f"{scheme}://{headers.get('host', '')}".lower()
     site = headers.get("sec-fetch-site", "same-origin")
     return headers.get(WRITE_HEADER) == "1" and kind == "application/json" and at_home and site == "same-origin"
-
-
-def _host_of(origin: str) -> str | None:
-    """Host and port of an origin; None where it has none."""
-    try:
-        return urlsplit(origin).netloc.lower() or None
-    except ValueError:
-        return None
 
 
 async def _read(headers: Headers, receive: Receive) -> bytes | None:

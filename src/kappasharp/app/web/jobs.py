@@ -6,7 +6,8 @@ the same events and seed give the same pair, whether it was computed before the 
 
 import math
 import pickle
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kappasharp.app import charts
@@ -45,9 +46,18 @@ def snapshot(study: Study) -> Snapshot:
     return Snapshot(*study.packed())
 
 
-def next_pair(at: Snapshot) -> Asked:
-    """The pair to ask now."""
-    return questions.next_pair(*at.opened())
+def next_pairs(at: Snapshot, voters: Sequence[str]) -> list[Asked]:
+    """The pairs to ask now of voters who wait together, each as if those before it were open: one fit serves them."""
+    definition, history = at.opened()
+    model, found = None, []
+    for voter in voters:
+        if model is None and not history.queue and len(history.counted()) >= definition.first_pairs:
+            model = questions.learn(definition, history)
+        asked = questions.next_pair(definition, history, model)
+        history.apply(Stored(history.number + 1, voter, "", asked))
+        # Between two of these somebody may answer: no more is certain than that they rest on the events up to here.
+        found.append(replace(asked, after=min(asked.after, at.number)))
+    return found
 
 
 def next_pair_after(at: Snapshot, voter: str, pair: int, answer: Answer) -> Asked:

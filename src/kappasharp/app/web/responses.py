@@ -57,25 +57,19 @@ def card_data(card: Card, key: str) -> Plain:
     return {"kind": card.kind, "sentence": card.sentence, "key": key}
 
 
-def pair_data(session: Session, pair: Pair) -> Plain:
+async def pair_data(session: Session, pair: Pair) -> Plain:
     """A pair and how far its voter is. What the model expects is not in it: nobody should know before the vote."""
-    history = session.study.history
-    numbers = history.numbers(pair)
+    numbers, progress = await session.read(lambda history: (history.numbers(pair), _progress(history, pair.voter)))
     sides = {
         side: {"option": option, "params": design, "card": card_data(*session.peek(design))}
         for side, option, design in zip("ab", numbers, (pair.a, pair.b), strict=True)
     }
-    answers = list(history.comparisons.values())
-    own = [one for one in answers if one.voter == pair.voter]
-    return {
-        "number": pair.number,
-        "voter": pair.voter,
-        "origin": pair.origin,
-        **sides,
-        "answers": sum(one.answer != "skip" for one in answers),
-        "own_answers": len(own),
-        "can_undo": bool(own),
-    }
+    return {"number": pair.number, "voter": pair.voter, "origin": pair.origin, **sides, **progress}
+
+
+def _progress(history: History, voter: str) -> Plain:
+    own = sum(one.voter == voter for one in history.comparisons.values())
+    return {"answers": len(history.counted()), "own_answers": own, "can_undo": own > 0}
 
 
 def history_data(at: Snapshot) -> Plain:

@@ -3,9 +3,11 @@
 The guard comes before it, studies and workers after it.
 """
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import cache
 from importlib.resources import files
@@ -36,8 +38,12 @@ from kappasharp.methods.method import PAIR
 from kappasharp.methods.registry import METHODS
 from kappasharp.problems.oracle import PERSONS
 from kappasharp.study import events
+from kappasharp.study.space import Design
+from kappasharp.study.study import Study
 
 REHEARSAL_LIMIT = 300.0
+# For what waits on a study's lock or its database; a few that wait long must not hold up the rest.
+THREADS = 32
 # What a JavaScript number holds exactly, and how many digits that takes.
 LARGEST, DIGITS = 2**53, 17
 # A week: nobody looks at a pair for longer.
@@ -56,8 +62,9 @@ def application(
 
     @asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, "kappasharp"))
         service.start()
-        service.draw_ahead()
+        await service.draw_ahead()
         yield
         service.close()
 
@@ -124,9 +131,9 @@ async def refused(request: Request, error: Exception) -> Response:
     status = next((code for kind, code in STATUS if isinstance(error, kind)), 400)
     data: dict[str, Any] = {"error": str(error)}
     if isinstance(error, StalePairError):
-        session = request.app.state.service.session(request.path_params["study"])
+        session = await session_of(request)
         current = error.current or await session.pair(request.state.voter)
-        data["pair"] = responses.pair_data(session, current)
+        data["pair"] = await responses.pair_data(session, current)
     return said(data, status)
 
 
@@ -231,7 +238,7 @@ async def rehearse(request: Request) -> Response:
     if isinstance(data.get("study"), str):
         definition = (await off_loop(service.session, data["study"])).study.definition
     else:
-        definition = service.described(data).definition
+        definition = (await off_loop(service.described, data)).definition
     person, questions = data.get("person", "paper"), number_in(data, "questions")
     return said(await service.computing.run(jobs.rehearsed, definition, person, questions, limit=REHEARSAL_LIMIT))
 
@@ -246,7 +253,7 @@ async def pair(request: Request) -> Response:
     """The pair that waits for a voter."""
     session = await session_of(request)
     voter = voter_in(request, request.query_params.get("voter", events.DEFAULT_VOTER))
-    return said({"pair": responses.pair_data(session, await session.pair(voter))})
+    return said({"pair": await responses.pair_data(session, await session.pair(voter))})
 
 
 async def answer(request: Request) -> Response:
@@ -255,15 +262,15 @@ async def answer(request: Request) -> Response:
     voter = voter_in(request, data.get("voter"))
     given = events.answer(data.get("answer"))
     done, following = await session.answer(voter, number_in(data, "pair"), given, seconds_in(data))
-    return said(
-        {"saved": {"event": done.event, "answer": done.answer}, "pair": responses.pair_data(session, following)}
-    )
+    shown = await responses.pair_data(session, following)
+    return said({"saved": {"event": done.event, "answer": done.answer}, "pair": shown})
 
 
 async def undo(request: Request) -> Response:
     """Take back a voter's last answer."""
     session, data = await session_of(request), await body(request)
-    return said({"pair": responses.pair_data(session, await session.undo(voter_in(request, data.get("voter"))))})
+    reopened = await session.undo(voter_in(request, data.get("voter")))
+    return said({"pair": await responses.pair_data(session, reopened)})
 
 
 async def amend(request: Request) -> Response:
@@ -290,13 +297,16 @@ async def challenge(request: Request) -> Response:
     best = (await session.view("standing", jobs.standing))["best"]
     if best is None:
         raise InvalidValueError("There is no best design yet: answer a few pairs first.")
-    space = session.study.space
-    given = data.get("params") if data.get("option") is None else session.design(number_in(data, "option"))
-    rival = space.check(given)
-    if space.same(space.check(best["params"]), rival):
-        raise InvalidValueError("These settings cannot be told from the best design; change one of them first.")
-    await off_loop(lambda: session.study.enqueue(best["params"], rival, voter=voter))
+    given = data.get("params") if data.get("option") is None else await session.design(number_in(data, "option"))
+    await off_loop(_enqueue, session.study, best["params"], given, voter)
     return said({"done": True})
+
+
+def _enqueue(study: Study, best: Design, given: Any, voter: str) -> None:
+    rival = study.space.check(given)
+    if study.space.same(study.space.check(best), rival):
+        raise InvalidValueError("These settings cannot be told from the best design; change one of them first.")
+    study.enqueue(best, rival, voter=voter)
 
 
 def computed(name: str, job: Callable[[jobs.Snapshot], dict[str, Any]]) -> Handler:
@@ -344,4 +354,5 @@ async def frame(request: Request) -> Response:
 
 async def export(request: Request) -> Response:
     """The study as a file."""
-    return await off_loop(responses.export, (await session_of(request)).study, request.path_params["kind"])
+    session = await session_of(request)
+    return await off_loop(lambda: responses.export(session.apart(), request.path_params["kind"]))

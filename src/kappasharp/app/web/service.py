@@ -1,11 +1,12 @@
 """Everything one server holds: a database, the studies open on the page, the renderers it may use, the workers."""
 
 import tomllib
+from threading import Lock
 from typing import Any, NamedTuple
 
 from kappasharp.app.web.cards import Cards
 from kappasharp.app.web.jobs import Plain
-from kappasharp.app.web.session import Session
+from kappasharp.app.web.session import Session, off_loop
 from kappasharp.app.web.workers import Workers
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import studies, toml_file
@@ -37,6 +38,7 @@ class Service:
         self.cards = Cards(self.drawing)
         self.current: str | None = None
         self._sessions: dict[str, Session] = {}
+        self._opening = Lock()
         self._renderers: dict[str, str | None] = {}
 
     def show(self, study: Study, renderer: str | None) -> None:
@@ -49,14 +51,12 @@ class Service:
         self.computing.start()
         self.drawing.start()
 
-    def draw_ahead(self) -> None:
+    async def draw_ahead(self) -> None:
         """Have the pairs drawn that wait for somebody, so that the first page finds them drawn."""
         if self.current is None:
             return
-        session = self.session(self.current)
-        history = session.study.history
-        for number in history.open.values():
-            pair, _ = history.asked[number]
+        session = await off_loop(self.session, self.current)
+        for pair in await session.read(lambda history: [history.asked[number][0] for number in history.open.values()]):
             self.cards.prepare(session.renderer, pair.a, pair.b)
 
     def close(self) -> None:
@@ -71,14 +71,21 @@ class Service:
         return [{"id": record.uid, "name": record.name, "created": record.created} for record in self.storage.studies()]
 
     def session(self, uid: str) -> Session:
-        """The study of that identity."""
-        if uid not in self._sessions:
-            record = next((one for one in self.storage.studies() if one.uid == uid), None)
-            if record is None:
-                raise UnknownNameError("There is no such study here; it may have been deleted.")
-            renderer = self._renderers.get(uid, self.renderer)
-            self._sessions[uid] = Session(Study(self.storage, record), renderer, self.computing, self.cards)
-        return self._sessions[uid]
+        """The study of that identity: one session, whoever opens it first."""
+        found = self._sessions.get(uid)
+        if found is not None:
+            return found
+        with self._opening:
+            if uid not in self._sessions:
+                self._sessions[uid] = self._opened(uid)
+            return self._sessions[uid]
+
+    def _opened(self, uid: str) -> Session:
+        record = next((one for one in self.storage.studies() if one.uid == uid), None)
+        if record is None:
+            raise UnknownNameError("There is no such study here; it may have been deleted.")
+        renderer = self._renderers.get(uid, self.renderer)
+        return Session(Study(self.storage, record), renderer, self.computing, self.cards)
 
     def create(self, given: Plain) -> str:
         """Make the study that the page describes; its identity."""

@@ -19,7 +19,6 @@ LIKELY: tuple[Answer, ...] = ("a", "b")
 RARE: tuple[Answer, ...] = ("tie", "skip")
 # A person looks this long, in seconds, before the rarer answers are worth a worker's time.
 PATIENCE = 0.5
-MOST_VOTERS = 8
 
 Prepare = Callable[[Design, Design], None]
 
@@ -49,25 +48,21 @@ class Speculation:
         tasks = {answer: self._start(at, pair, answer) for answer in LIKELY}
         self._ahead[pair.voter] = Ahead(at.number, pair.number, tasks)
         self._later[pair.voter] = asyncio.create_task(self._rare(at, pair))
-        for voter in list(self._ahead)[:-MOST_VOTERS]:
-            self.drop(voter)
-
-    def voters(self) -> list[str]:
-        """Those whose pairs are being looked ahead from."""
-        return list(self._ahead)
 
     async def take(self, voter: str, number: int, pair: int, answer: Answer) -> Asked | None:
-        """The pair computed for this answer, given right after event `number`; None where there is none."""
-        ahead = self._ahead.get(voter)
-        if ahead is None or (ahead.number, ahead.pair) != (number, pair) or answer not in ahead.tasks:
+        """The pair computed for this answer, given right after event `number`; None where there is none.
+
+        What is taken is the taker's: nothing that begins or is dropped later cancels it. All else is given up: it was
+        computed for another answer, or for a voter who has not heard of this one.
+        """
+        ahead, taken = self._ahead.get(voter), None
+        if ahead is not None and (ahead.number, ahead.pair) == (number, pair):
+            taken = ahead.tasks.pop(answer, None)
+        self.drop_all()
+        if taken is None:
             return None
-        if (later := self._later.pop(voter, None)) is not None:
-            later.cancel()
-        for other, task in ahead.tasks.items():
-            if other != answer:
-                task.cancel()
         try:
-            return await ahead.tasks[answer]
+            return await taken
         except WorkerError:
             return None
 
@@ -92,6 +87,11 @@ class Speculation:
         if ahead is not None:
             for task in ahead.tasks.values():
                 task.cancel()
+
+    def drop_all(self) -> None:
+        """Give up what was begun for anybody."""
+        for voter in list(self._ahead):
+            self.drop(voter)
 
     def _start(self, at: Snapshot, pair: Pair, answer: Answer) -> "asyncio.Task[Asked]":
         task = asyncio.create_task(self._compute(at, pair, answer))

@@ -1,0 +1,76 @@
+"""Connections to the page: nobody holds one for long without a request, and no other machine holds all of them."""
+
+import asyncio
+import ipaddress
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+# How many connections there may be, and how many of them from one address of another machine: a browser opens six, and
+# several voters may share an address.
+MOST, MOST_PER_ADDRESS = 500, 100
+# Seconds until a request's head must be there, and how long a connection is kept for another request.
+HEAD_SECONDS, IDLE_SECONDS = 10.0, 30
+
+
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """How the page is served."""
+    return uvicorn.Config(
+        app,
+        http=BoundedProtocol,
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=MOST,
+        timeout_keep_alive=IDLE_SECONDS,
+    )
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 with a time limit for a request's head; the body's is the guard's."""
+
+    _overdue: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, unless its address has enough of them."""
+        super().connection_made(transport)
+        self._expect_head()
+        address = self._address()
+        if not is_local(address):
+            alike = [one for one in self.connections if isinstance(one, BoundedProtocol) and one._address() == address]
+            if len(alike) > MOST_PER_ADDRESS:
+                transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what was sent; what comes in drops does not put off the limit."""
+        before = self.cycle
+        super().data_received(data)
+        if self.cycle is not before:
+            self._head_is_here()
+        elif before is None or before.response_complete:
+            self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._head_is_here()
+        super().connection_lost(exc)
+
+    def _address(self) -> str:
+        return "" if self.client is None else self.client[0]
+
+    def _expect_head(self) -> None:
+        if self._overdue is None:
+            self._overdue = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _head_is_here(self) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+
+
+def is_local(address: str) -> bool:
+    """Whether an address is this machine's own: who is on it could stop the server anyway."""
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
