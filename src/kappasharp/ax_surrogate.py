@@ -1,4 +1,4 @@
-"""The door to Ax: `surrogate_spec()` makes KappaSharpGP the model of a preference experiment.
+"""For Ax: `surrogate_spec()` makes KappaSharpGP the model of a preference experiment.
 
 Importing this module tells Ax how to fit the model and how to store an experiment that uses it.
 """

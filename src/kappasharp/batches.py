@@ -1,7 +1,7 @@
 """Batches of runs: some taken out, put back, chosen between; in tensors and in NamedTuples of tensors alike.
 
 The runs are the first dimension of every tensor. What is no tensor (a name, a choice, None) is the same for all runs. A
-part that holds more than tensors in step has a `take` of its own, which is used.
+tuple that holds more than tensors in step has a `take` of its own, which is used.
 """
 
 from dataclasses import fields, is_dataclass, replace
@@ -17,9 +17,10 @@ def take(value: T, rows: Tensor) -> T:
     """The runs at these rows (numbers, any of them more than once, or a mask)."""
     if isinstance(value, Tensor):
         return cast(T, value[rows] if rows.dtype is torch.bool else value.index_select(0, rows))
-    if hasattr(value, "take"):
-        return cast(T, value.take(rows))
-    return _made(value, [take(part, rows) for part in value]) if isinstance(value, tuple) else value
+    if not isinstance(value, tuple):
+        return value
+    own = getattr(value, "take", None)
+    return cast(T, own(rows)) if own is not None else _made(value, [take(part, rows) for part in value])
 
 
 def put(whole: T, part: T, rows: Tensor) -> T:

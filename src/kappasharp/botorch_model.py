@@ -1,4 +1,4 @@
-"""The door to BoTorch: `KappaSharpGP` in the place of `PairwiseGP`, and the evidence that fits it."""
+"""For BoTorch: `KappaSharpGP` in the place of `PairwiseGP`, and the evidence that fits it."""
 
 from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood
 from kappasharp.drop_in.model import KappaSharpGP

@@ -1,4 +1,4 @@
-"""The door to Optuna: `KappaSharpSampler` for the preferential studies of Optuna's dashboard.
+"""For Optuna: `KappaSharpSampler` for the preferential studies of Optuna's dashboard.
 
 Optuna asks for one design at a time. The sampler gives it the one that promises most beside a design that is already
 there: the newest that waits for its first comparison, or the best of those compared. Parameters are those of our own

@@ -23,6 +23,8 @@ class Pool(ProcessPoolExecutor):
 
     def submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         """Have a job done."""
+        if not hasattr(signal, "pthread_sigmask"):
+            return super().submit(job, *given, **named)
         # The pool starts its workers here, and they inherit the mask: Ctrl-C is the parent's business, which ends them.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:

@@ -138,7 +138,8 @@ def extend(
     `pairs` (*batch, l, 2) are the new answers, as indices into the n old points and the k new ones; `ties` (*batch, l)
     says which of them are ties.
     """
-    assert known.gram is not None and known.L is not None
+    if known.gram is None or known.L is None:
+        raise ValueError("`known` must come from comparison space: a fit on points holds no factor to border.")
     K = bordered(known.K, K_side, K_corner)
     C = comparisons.incidence(torch.cat([known.C.pairs, pairs], -2), K.shape[-1])
     probit, m = model.likelihood, known.L.shape[-1]
@@ -241,7 +242,7 @@ def _variance(A: ComparisonMatrix, omega: PerComparison) -> PerComparison:
     # to the fixed point. But where ω is faint so are the digits of the difference.
     single, root = A.float(), omega.float().sqrt()
     L = laplace.factor(single, root)
-    out = (1.0 - torch.cholesky_inverse(L).diagonal(dim1=-2, dim2=-1).to(omega)) / omega
+    out = ((1.0 - torch.cholesky_inverse(L).diagonal(dim1=-2, dim2=-1).to(omega)) / omega).contiguous()
     m = A.shape[-1]
     flat = (out.reshape(-1, m), (omega * prior < FAINT).reshape(-1, m), prior.reshape(-1, m), root.reshape(-1, m))
     for run, (row, faint, own, weight) in enumerate(zip(*flat, strict=True)):

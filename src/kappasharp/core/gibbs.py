@@ -24,7 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.batches import apply
+from kappasharp.batches import apply, take
 from kappasharp.core import likelihood, normal
 from kappasharp.shapes import AnyFloat, ComparisonMatrix, Indices, PerComparison, PerComparisonMask, PerRun, PerRunMask
 from kappasharp.streams import uniform
@@ -114,7 +114,7 @@ def sample(
         if not len(rows):
             break
         state, own = y[rows], [generators[row] for row in rows]
-        longer = _collect(A[rows], _take(target, rows), state, own, plan.sweeps * 2 ** (extension + 1))
+        longer = _collect(A[rows], take(target, rows), state, own, plan.sweeps * 2 ** (extension + 1))
         y[rows] = state
         longer = longer._replace(sweeps=longer.sweeps + fit.sweeps[rows])
         fit = GibbsFit(*(whole.index_copy(0, rows, new) for whole, new in zip(fit, longer, strict=True)))
@@ -134,12 +134,6 @@ def _target(A: Tensor, margin: float, ties: Tensor | None) -> _Target:
     if ties is not None:
         low, high = torch.where(ties, -scaled, scaled), torch.where(ties, scaled, torch.inf)
     return _Target(L, deviation, pull, low, scaled, high, ties)
-
-
-def _take(target: _Target, rows: Tensor) -> _Target:
-    L, deviation, pull, low, margin = (part[rows] for part in target[:5])
-    high, ties = (None if part is None else part[rows] for part in target[5:])
-    return _Target(L, deviation, pull, low, margin, high, ties)
 
 
 def _start(target: _Target, plan: Plan, generators: list[torch.Generator]) -> Tensor:

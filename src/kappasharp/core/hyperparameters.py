@@ -150,9 +150,8 @@ def fused_search(
         max_rounds=limits.max_rounds,
     )
     rows = kernels.Rows(data.E, data.gram, theta, z)
-    other = "an answer is a tie" if data.ties is not None else None
-    if math.isfinite(model.priors.outputscale_spread):
-        other = "the output scale has a prior of its own"
+    other = "the output scale has a prior of its own" if math.isfinite(model.priors.outputscale_spread) else None
+    other = "an answer is a tie" if data.ties is not None else other
     if execute is None and kernels.refusal(rows, constants, other) is not None:
         return None
     low, high = (end[0] for end in model.priors.bounds(theta))
@@ -252,29 +251,29 @@ def _polish(
     return _descend(model, space.gather(), theta.to(X), z.to(X), gain=gain, H=H.to(X))
 
 
-class _Kept(NegativeLogPosterior):
-    """The same, which writes each row's last MAP where the others can find it."""
+class _WithLast(NegativeLogPosterior):
+    """The same, which writes each row's last differences to its own row of `last`."""
 
-    def __init__(self, inner: NegativeLogPosterior, kept: Tensor, place: Tensor) -> None:
+    def __init__(self, inner: NegativeLogPosterior, last: Tensor, row: Tensor) -> None:
         super().__init__(inner.model, inner.data, inner.z)
-        self.kept, self.place = kept, place
+        self.last, self.row = last, row
 
     def __call__(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         found = super().__call__(theta)
-        self.kept.index_copy_(0, self.place, self.z)
+        self.last.index_copy_(0, self.row, self.z)
         return found
 
-    def take(self, rows: Tensor) -> "_Kept":
-        return _Kept(super().take(rows), self.kept, self.place.index_select(0, rows))
+    def take(self, rows: Tensor) -> "_WithLast":
+        return _WithLast(super().take(rows), self.last, self.row.index_select(0, rows))
 
 
 def _descend(
     model: Model, data: Gathered, theta: Parameters, z: PerComparison, *, gain: float, H: Tensor | None
 ) -> tuple[descent.Descent, PerComparison]:
-    """One stage from theta and z, to a gain left and with an H; where it ended, and the differences there."""
+    """One stage from theta and z, to a gain left and with an H; where it ended, and the last differences found."""
     low, high = model.priors.bounds(theta)
     usual = tolerances(theta.dtype)
     limits = usual._replace(decrease=gain, longest_step=usual.longest_step if H is None else LONGEST_STEP)
-    kept, place = z.clone(), torch.arange(len(theta), device=theta.device)
-    objective = _Kept(NegativeLogPosterior(model, data, z), kept, place)
-    return descent.minimize(objective, theta, low, high, limits, H), kept
+    last = z.clone()
+    objective = _WithLast(NegativeLogPosterior(model, data, z), last, torch.arange(len(theta), device=theta.device))
+    return descent.minimize(objective, theta, low, high, limits, H), last

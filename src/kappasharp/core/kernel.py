@@ -19,7 +19,6 @@ import torch
 from kappasharp.shapes import AnyFloat, Lengthscales, Parameters, PerRun, PointMatrix, Points
 
 Family = Literal["rbf", "matern52"]
-SQRT_5 = math.sqrt(5.0)
 
 
 class Profile(NamedTuple):

@@ -12,7 +12,7 @@ from kappasharp.core.laplace import Conditioned
 from kappasharp.core.point_space import PointSpace
 from kappasharp.shapes import Parameters, PerComparison, PointMatrix
 
-# On points from this many answers on, and where a design has at least four of them.
+# On points from this many answers on, and this many for each design: where a design occurs in at least four.
 FEWEST_ANSWERS, ANSWERS_PER_POINT = 256, 2.0
 # There K needs a Cholesky factor: a smaller nugget, or single precision, does not promise one.
 LEAST_NUGGET = 1e-8

@@ -91,10 +91,14 @@ def hessian(model: Model, fit: Fit) -> tuple[Tensor, Tensor, Tensor]:
 
 def precision(model: Model, fit: Fit, omega: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """K⁻¹ + Cᵀ diag(ω) C, always in double precision: single precision cannot hold a nugget below 1e-6."""
-    K = fit.K
-    if K.dtype != torch.float64:
-        K = kernel.covariance(model.family, fit.X.double(), fit.hyper.theta.double(), model.nugget)
-    return correction.precision(K, comparisons.laplacian(fit.C, omega.double()))
+    return correction.precision(_double(model, fit), comparisons.laplacian(fit.C, omega.double()))
+
+
+def _double(model: Model, fit: Fit) -> Tensor:
+    """K in double precision, computed anew where the fit is not."""
+    if fit.K.dtype == torch.float64:
+        return fit.K
+    return kernel.covariance(model.family, fit.X.double(), fit.hyper.theta.double(), model.nugget)
 
 
 def infer(choice: Inference, model: Model, fit: Fit, seeds: Sequence[int], step: int) -> Inferred:
@@ -104,9 +108,7 @@ def infer(choice: Inference, model: Model, fit: Fit, seeds: Sequence[int], step:
     """
     if choice is Inference.LAPLACE:
         return Inferred(fit.posterior, fit.map.dual.converged, fit.map.dual.iterations)
-    K, scale, margin = fit.K, model.likelihood.scale, model.likelihood.margin
-    if K.dtype != torch.float64:
-        K = kernel.covariance(model.family, fit.X.double(), fit.hyper.theta.double(), model.nugget)
+    K, scale, margin = _double(model, fit), model.likelihood.scale, model.likelihood.margin
     A = comparisons.congruence(fit.C, K) / scale**2
     if choice is Inference.EP:
         found = ep.solve(A, margin, fit.ties)
@@ -128,13 +130,13 @@ def _inferred(model: Model, fit: Fit, alpha: Tensor, root: Tensor, *, converged:
 def with_threshold(preset: Preset, answers: Answers, theta: Tensor | None) -> Preset:
     """The preset with the most probable threshold at hyperparameters theta, by default the prior's mode.
 
-    A preset with a threshold of its own keeps it; without ties there is nothing to set.
+    It is one threshold for all runs of the batch. A preset with a threshold of its own keeps it; without ties there is nothing to set.
     """
     if preset.threshold > 0.0 or answers.ties is None:
         return preset
     X = answers.X
     theta = preset.model.priors.start(X.shape[-1]).to(X).expand(len(X), -1) if theta is None else theta
-    data = comparison_space.gather(*answers)
+    data = spaces.choose(preset.model, answers).gather()
     start = X.new_zeros(answers.pairs.shape[:-1])
     presets = [replace(preset, threshold=value) for value in THRESHOLDS]
     found = [data.evaluate(one.model, theta, start).value.sum() for one in presets]
