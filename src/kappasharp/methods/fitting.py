@@ -130,7 +130,8 @@ def _inferred(model: Model, fit: Fit, alpha: Tensor, root: Tensor, *, converged:
 def with_threshold(preset: Preset, answers: Answers, theta: Tensor | None) -> Preset:
     """The preset with the most probable threshold at hyperparameters theta, by default the prior's mode.
 
-    It is one threshold for all runs of the batch. A preset with a threshold of its own keeps it; without ties there is nothing to set.
+    It is one threshold for all runs of the batch. A preset with a threshold of its own keeps it; without ties there is
+    nothing to set.
     """
     if preset.threshold > 0.0 or answers.ties is None:
         return preset
