@@ -7,7 +7,7 @@ import pytest
 
 from kappasharp.app.web import jobs
 from kappasharp.app.web.cards import Cards
-from kappasharp.app.web.session import Session
+from kappasharp.app.web.session import MOST_VOTERS, Session
 from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.workers import Workers
 from kappasharp.study import studies
@@ -116,6 +116,21 @@ def test_voters_are_looked_ahead_for_together():
 
     numbers, last = asyncio.run(two())
     assert numbers == {"ann": last, "ben": last}
+
+
+def test_among_many_voters_nothing_is_computed_that_the_next_answer_would_make_stale():
+    async def crowd(count):
+        study = studies.create_study(SPACE, storage="sqlite://", first_pairs=50)
+        workers = AtOnce(1)
+        session = Session(study, None, workers, Cards(workers))
+        for k in range(count):
+            await session.pair(f"v{k}")
+        await session.looking
+        begun = len(session.speculation._ahead)
+        session.close()
+        return begun
+
+    assert [asyncio.run(crowd(count)) for count in (MOST_VOTERS, MOST_VOTERS + 1)] == [MOST_VOTERS, 0]
 
 
 class Held(Workers):

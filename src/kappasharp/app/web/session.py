@@ -20,8 +20,9 @@ LOG = logging.getLogger("kappasharp")
 Found = TypeVar("Found")
 # Workers that start at once would take the processor from the browser just when it paints the new pair.
 PAINT_FIRST = 0.06
-# How many of the voters who came last are looked ahead for.
-MOST_VOTERS = 8
+# Voters seen within so many seconds are looked ahead for, unless they are more than this: every answer makes what was
+# computed for the others stale, and then it would only hold up those who wait.
+PRESENT, MOST_VOTERS = 60.0, 4
 off_loop = asyncio.to_thread
 
 
@@ -37,9 +38,9 @@ class Session:
         self.looking: asyncio.Task[None] | None = None
         self._views: dict[str, tuple[int, asyncio.Task[Plain]]] = {}
         self._asking = asyncio.Lock()
-        # Those who wait for a pair, and those who came last, in order.
+        # Those who wait for a pair, and when each voter was last seen, in order.
         self._waiting: dict[str, None] = {}
-        self._recent: dict[str, None] = {}
+        self._seen: dict[str, float] = {}
 
     async def read(self, look: Callable[[History], Found]) -> Found:
         """What a function makes of the study's history now."""
@@ -101,10 +102,9 @@ class Session:
     def _look_ahead(self, pair: Pair) -> None:
         """Begin to compute what may come after this pair, once the browser has had time to paint it."""
         self.cards.prepare(self.renderer, pair.a, pair.b)
-        self._recent.pop(pair.voter, None)
-        self._recent[pair.voter] = None
-        for voter in list(self._recent)[:-MOST_VOTERS]:
-            del self._recent[voter]
+        now = asyncio.get_running_loop().time()
+        self._seen.pop(pair.voter, None)
+        self._seen = {one: at for one, at in self._seen.items() if now - at < PRESENT} | {pair.voter: now}
         if self.looking is not None:
             self.looking.cancel()
         self.looking = asyncio.create_task(self._look_ahead_soon())
@@ -112,7 +112,7 @@ class Session:
     async def _look_ahead_soon(self) -> None:
         await asyncio.sleep(PAINT_FIRST)
         # A voter who waits now comes before one who may wait later; when that pair is there, this begins again.
-        if self._asking.locked():
+        if self._asking.locked() or len(self._seen) > MOST_VOTERS:
             return
         try:
             await self._look_ahead_for_all()
@@ -122,7 +122,7 @@ class Session:
 
     async def _look_ahead_for_all(self) -> None:
         at = await off_loop(jobs.snapshot, self.study)
-        voters = list(reversed(self._recent))
+        voters = list(reversed(self._seen))
         number, pairs = await self.read(lambda history: (history.number, [history.open_pair(one) for one in voters]))
         # An answer of one voter changes what comes next for the others too.
         for voter, theirs in zip(voters, pairs, strict=True):
