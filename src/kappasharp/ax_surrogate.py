@@ -12,7 +12,6 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_m
 from ax.storage.botorch_modular_registry import register_mll, register_model
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.utils.common.constants import Keys
-from botorch.models.model import ModelList
 
 from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood
 from kappasharp.drop_in.model import KappaSharpGP
@@ -91,9 +90,9 @@ class KappaSharpSurrogate(Surrogate):
     def fit(self, *args: Any, **kwargs: Any) -> None:
         """Ax's fit, and the one model out of its list."""
         super().fit(*args, **kwargs)
-        found: Any = self._model
-        if type(found) is ModelList and len(found.models) == 1:
-            (self._model,) = found.models  # type: ignore[assignment]
+        listed: Any = getattr(self._model, "models", ())
+        if len(listed) == 1:
+            self._model = listed[0]
 
 
 def surrogate(**options: Any) -> KappaSharpSurrogate:
