@@ -33,17 +33,23 @@ def fit(kind, seed):
 
 def main(count):
     torch.set_num_threads(1)
-    found = {kind.__name__: [] for kind in (PairwiseGP, KappaSharpGP)}
+    found = {kind: [] for kind in (PairwiseGP, KappaSharpGP)}
     for seed in range(count):  # side by side, so that a busy machine is equally busy for both
-        for kind in (PairwiseGP, KappaSharpGP):
-            found[kind.__name__].append(fit(kind, seed))
-    for name, results in found.items():
+        for kind, results in found.items():
+            results.append(fit(kind, seed))
+        if (seed + 1) % 50 == 0 or seed + 1 == count:
+            report(found)
+
+
+def report(found):
+    for kind, results in found.items():
         seconds = sorted(one for one, _ in results)
         wrong = [text for _, text in results if text]
+        print(f"{kind.__name__}: {len(wrong)} failures of {len(results)} {wrong[:3]}", end="; ")
         print(
-            f"{name}: {len(wrong)} failures of {count}; median {seconds[count // 2]:.3f} s, longest {seconds[-1]:.3f} s"
+            f"median {seconds[len(seconds) // 2]:.2f} s, longest {seconds[-1]:.2f} s, all {sum(seconds):.0f} s",
+            flush=True,
         )
-        print(*wrong[:5], sep="\n", end="\n" if wrong else "")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 """Optuna's preferential studies on a space of floats, an integer and categories: samplers side by side.
 
-    python -m tests.integrations.mixed_space 8 25
+    python -m tests.integrations.mixed_space 6 25
 
-prints the best utility shown (at most 2) after 25 questions, over 8 seeds, for each sampler.
+prints the best utility shown (at most 2) after 25 questions, over 6 seeds, for two people and each sampler. The graded
+person has an opinion of every category; the needle likes one of each and cannot tell the others apart, so that nothing
+leads to it and random search is at its best.
 """
 
+import itertools
 import math
 import statistics
 import sys
@@ -19,6 +22,7 @@ from optuna_dashboard.preferential.samplers.gp import PreferentialGPSampler
 from kappasharp.optuna_sampler import KappaSharpSampler
 
 CHOICES = [None, True, 1, 2.5, "red", "blue"]
+SHAPES = ["round", "square", "flat", "long"]
 SAMPLERS = {"random": RandomSampler, "PreferentialGPSampler": PreferentialGPSampler, "ours": KappaSharpSampler}
 
 
@@ -28,22 +32,30 @@ def suggest(trial):
         "rate": trial.suggest_float("rate", 1e-4, 1.0, log=True),
         "layers": trial.suggest_int("layers", 1, 8),
         "colour": trial.suggest_categorical("colour", CHOICES),
-        "shape": trial.suggest_categorical("shape", ["round", "square", "flat", "long"]),
+        "shape": trial.suggest_categorical("shape", SHAPES),
     }
 
 
-def utility(parameters):
-    """One of 24 pairs of categories is best; the numbers are worth about as much."""
+TASTES = {
+    "graded": {"colour": (0.0, 0.2, 0.4, 0.7, 1.0, 0.8), "shape": (0.0, 0.4, 1.0, 0.7)},
+    "needle": {"colour": (0.0, 0.0, 0.0, 0.0, 1.0, 0.0), "shape": (0.0, 0.0, 1.0, 0.0)},
+}
+
+
+def utility(parameters, taste):
+    """ "red" and "flat" are best; the numbers are worth about as much."""
+    colour, shape = (TASTES[taste][name] for name in ("colour", "shape"))
+    position = [(type(one), one) for one in CHOICES].index((type(parameters["colour"]), parameters["colour"]))
     return (
         -((parameters["x"] - 0.3) ** 2)
         - 0.1 * (math.log10(parameters["rate"]) + 2.0) ** 2
         - 0.05 * abs(parameters["layers"] - 6)
-        + (1.0 if parameters["colour"] == "red" else 0.0)
-        + (1.0 if parameters["shape"] == "flat" else 0.0)
+        + colour[position]
+        + shape[SHAPES.index(parameters["shape"])]
     )
 
 
-def best(sampler, questions):
+def best(sampler, questions, taste="graded"):
     """The best utility shown in so many questions; the better of two designs stays on the screen."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -52,7 +64,7 @@ def best(sampler, questions):
         for _ in range(questions):
             while study.should_generate():
                 trial = study.ask()
-                shown.append((utility(suggest(trial)), trial.number))
+                shown.append((utility(suggest(trial), taste), trial.number))
             shown.sort(reverse=True)
             (_, better), (_, worse) = shown[:2]
             study.report_preference(study.trials[better], study.trials[worse])
@@ -62,10 +74,10 @@ def best(sampler, questions):
 
 def main(seeds, questions):
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    for name, sampler in SAMPLERS.items():
-        found = [best(sampler(seed=seed), questions) for seed in range(seeds)]
+    for taste, (name, sampler) in itertools.product(TASTES, SAMPLERS.items()):
+        found = [best(sampler(seed=seed), questions, taste) for seed in range(seeds)]
         spread = statistics.stdev(found) / math.sqrt(seeds)
-        print(f"{name}: {statistics.mean(found):.2f} ± {spread:.2f} (lowest {min(found):.2f})", flush=True)
+        print(f"{taste}, {name}: {statistics.mean(found):.2f} ± {spread:.2f} (lowest {min(found):.2f})", flush=True)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def test_constants_are_left_to_the_other_sampler(storage):
 
 
 def test_categories_are_learnt():
-    """One of 24 pairs of categories is best by far; `mixed_space` compares samplers over more seeds."""
+    """`mixed_space` compares samplers over more seeds and questions."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     assert mixed_space.best(sampler(seed=0), 16) > 1.7  # random designs: 1.4 after 25
 
