@@ -215,4 +215,4 @@ def test_other_kinds_of_question_run_in_blocks_as_one_by_one(method):
     assert all(row["best_utility"] == sorted(row["best_utility"]) for row in together_rows)
     for row in together_rows:
         made = {after - before for before, after in pairwise(row["n_points"])}
-        assert made <= {"bridging": {1, 2}, "best_of_3": {3}}[method] and len(row["n_points"]) == 13
+        assert made <= {"bridging": {1, 2}, "best_of_3": {3}}[method] and len(row["n_points"]) == 7

@@ -11,7 +11,7 @@ from kappasharp.acquisition import incumbent
 from kappasharp.core import ep, posterior
 from kappasharp.core.comparisons import Answers
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import fitting, inference
+from kappasharp.methods import fitting
 from kappasharp.methods.method import Acquisition, Inference, Query
 from tests.methods.test_loop import drive, one, start, utility
 
@@ -22,7 +22,7 @@ def inferred(state):
     """The posterior that the first question of this state is chosen by."""
     model = state.preset.model
     fit = fitting.fit(model, Answers(state.points, state.comparisons, state.ties))
-    return inference.infer(state.method.inference, model, fit, state.seeds, 1).posterior
+    return fitting.infer(state.method.inference, model, fit, state.seeds, 1).posterior
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -96,7 +96,7 @@ def test_the_three_inferences_see_the_same_model():
 
 
 def test_an_approximation_without_certificate_has_a_word(monkeypatch):
-    monkeypatch.setattr(inference.ep, "solve", partial(ep.solve, max_iterations=1))
+    monkeypatch.setattr(fitting.ep, "solve", partial(ep.solve, max_iterations=1))
     _, _, info = ks.ask(start(2, "ep_ei"))
     assert info.status == ("inference_not_converged",) * 2
     assert info.inference_converged.tolist() == [False, False]

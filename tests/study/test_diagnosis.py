@@ -5,7 +5,7 @@ import math
 import pytest
 
 import kappasharp as ks
-from kappasharp.core import staged_search
+from kappasharp.core import hyperparameters
 from kappasharp.study.diagnosis import cycle, opposite
 from kappasharp.study.history import Comparison
 
@@ -113,8 +113,8 @@ def test_ties_skips_and_voters_are_counted():
 def test_a_long_study_says_how_its_hyperparameters_were_searched_for(monkeypatch):
     short = run(12).diagnostics()
     assert short.searched_on == 12 and "The study is long" not in str(short)
-    monkeypatch.setattr(staged_search, "ALL_AT_ONCE", 8)
-    monkeypatch.setattr(staged_search, "FEWEST", 3)
+    monkeypatch.setattr(hyperparameters, "ALL_AT_ONCE", 8)
+    monkeypatch.setattr(hyperparameters, "FEWEST", 3)
     study = run(12)
     found = study.diagnostics()
     assert found.searched_on == 3 and found.status == "ok"
