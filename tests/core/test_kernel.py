@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from kappasharp.core import kernel
-from kappasharp.core.kernel import PRIORS, DimensionScaledLogNormal, Gamma
+from kappasharp.core.kernel import PRIORS, DimensionScaledLogNormal, Gamma, SharedLogNormal
 from tests.reference import dense
 
 FAMILIES = ["rbf", "matern52"]
@@ -145,6 +145,15 @@ def test_the_dimension_scaled_prior_is_scipys_up_to_a_constant(dimension):
     location = math.sqrt(2.0) + 0.5 * math.log(dimension)
     scipys = stats.lognorm(math.sqrt(3.0), scale=math.exp(location)).logpdf(X_PRIOR)
     assert np.ptp(ours - scipys) <= 1e-12
+
+
+@pytest.mark.parametrize("dimension", [1, 3, 6])
+def test_the_shared_prior_is_scipys_normal_of_the_log_length_scales_up_to_a_constant(dimension):
+    draws = np.random.default_rng(0).normal(size=(20, dimension))
+    ours = SharedLogNormal(0.5, 1.2, 0.4).log_density(torch.as_tensor(draws), dimension).sum(-1).numpy()
+    cov = 1.2**2 * np.ones((dimension, dimension)) + 0.4**2 * np.eye(dimension)
+    scipys = stats.multivariate_normal(np.full(dimension, math.log(0.5)), cov).logpdf(draws)
+    assert np.ptp(ours - scipys) <= 1e-10
 
 
 @pytest.mark.parametrize("name", list(PRIORS))

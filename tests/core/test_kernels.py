@@ -75,7 +75,9 @@ def ascend(prepared, start, variant, anchor, box=None):
 @compiled
 @pytest.mark.parametrize("d", [1, 3, 20])
 @pytest.mark.parametrize("m", [1, 8, 33, 65])
-@pytest.mark.parametrize(("prior", "nugget"), [("botorch_0_18", 1e-6), ("dimension_scaled", 1e-4)])
+@pytest.mark.parametrize(
+    ("prior", "nugget"), [("botorch_0_18", 1e-6), ("dimension_scaled", 1e-4), ("shared_0_5", 1e-6)]
+)
 def test_search(m, d, prior, nugget):
     task = search_task(4, m, d, Model("rbf", nugget, Probit(), kernel.PRIORS[prior]))
     got = hyperparameters.fused_search(*task, execute=twin.Twin(warps=1))

@@ -12,7 +12,6 @@ They and the last one in comparison space run in single precision, whose noise i
 answers) lies below the tolerance; the MAP and evidence that are reported do not.
 """
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -144,14 +143,13 @@ def fused_search(
         nugget=model.nugget,
         scale=probit.scale,
         margin=probit.margin,
-        prior=model.priors.lengthscale.terms(theta.shape[-1] - 1),
+        prior=model.priors.terms(theta.shape[-1] - 1),
         newton=(laplace.tolerance(theta.dtype), laplace.PLAIN_ITERATIONS, laplace.DAMPED_ITERATIONS),
         limits=descent.numbers(limits),
         max_rounds=limits.max_rounds,
     )
     rows = kernels.Rows(data.E, data.gram, theta, z)
-    other = "the output scale has a prior of its own" if math.isfinite(model.priors.outputscale_spread) else None
-    other = "an answer is a tie" if data.ties is not None else other
+    other = "an answer is a tie" if data.ties is not None else None
     if execute is None and kernels.refusal(rows, constants, other) is not None:
         return None
     low, high = (end[0] for end in model.priors.bounds(theta))

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 import torch
 
+from kappasharp.kernels.evidence import PriorTerms
 from kappasharp.shapes import AnyFloat, Lengthscales, Parameters, PerRun, PointMatrix, Points
 
 Family = Literal["rbf", "matern52"]
@@ -85,10 +86,10 @@ class Gamma:
         del dimension
         return (self.concentration - 1.0) / self.rate
 
-    def terms(self, dimension: int) -> tuple[float, float, float, float]:
-        """a, b, c and t₀ such that the log density is a t + b exp t + c (t − t₀)² at t = log_x: for a kernel."""
+    def terms(self, dimension: int) -> PriorTerms:
+        """The same for a kernel."""
         del dimension
-        return self.concentration - 1.0, -self.rate, 0.0, 0.0
+        return PriorTerms(linear=self.concentration - 1.0, exponential=-self.rate)
 
 
 @dataclass(frozen=True)
@@ -114,9 +115,51 @@ class DimensionScaledLogNormal:
         """Where the density is highest; the fit starts there."""
         return math.exp(self._centre(dimension) - self.scale**2)
 
-    def terms(self, dimension: int) -> tuple[float, float, float, float]:
-        """a, b, c and t₀ such that the log density is a t + b exp t + c (t − t₀)² at t = log_x: for a kernel."""
-        return -1.0, 0.0, -0.5 / self.scale**2, self._centre(dimension)
+    def terms(self, dimension: int) -> PriorTerms:
+        """The same for a kernel."""
+        return PriorTerms(linear=-1.0, quadratic=-0.5 / self.scale**2, centre=self._centre(dimension))
+
+
+@dataclass(frozen=True)
+class SharedLogNormal:
+    """Length scales that have most in common: log ℓ_j = c + δ_j, c normal about a median once, δ_j normal each.
+
+    With c integrated out log ℓ is normal with the covariance spread² 11ᵀ + deviation² I, whose inverse is known: what
+    is believed of the level counts once, however many dimensions there are.
+    """
+
+    median: float
+    spread: float
+    deviation: float
+
+    def _in_common(self, dimension: int) -> float:
+        """What the sum of all t_j − log median, squared, is weighted with."""
+        own, all_of_them = self.deviation**2, self.deviation**2 + dimension * self.spread**2
+        return 0.5 * (1.0 / own - 1.0 / all_of_them) / dimension
+
+    def log_density(self, log_x: AnyFloat, dimension: int) -> AnyFloat:
+        """Log density of all log ℓ, its constant left out, in equal shares of the dimensions."""
+        shift = log_x - math.log(self.median)
+        common = self._in_common(dimension) / dimension * shift.sum(-1, keepdim=True).square()
+        return common - 0.5 * (shift / self.deviation).square()
+
+    def slope(self, log_x: AnyFloat, dimension: int) -> AnyFloat:
+        """Derivative of the log density in log_x."""
+        shift = log_x - math.log(self.median)
+        return 2.0 * self._in_common(dimension) * shift.sum(-1, keepdim=True) - shift / self.deviation**2
+
+    def mode(self, dimension: int) -> float:
+        """Where the density is highest; the fit starts there."""
+        del dimension
+        return self.median
+
+    def terms(self, dimension: int) -> PriorTerms:
+        """The same for a kernel."""
+        quadratic, centre = -0.5 / self.deviation**2, math.log(self.median)
+        return PriorTerms(quadratic=quadratic, centre=centre, in_common=self._in_common(dimension))
+
+
+LengthscalePrior = Gamma | DimensionScaledLogNormal | SharedLogNormal
 
 
 @dataclass(frozen=True)
@@ -128,7 +171,7 @@ class Priors:
     Departure 2.)
     """
 
-    lengthscale: Gamma | DimensionScaledLogNormal
+    lengthscale: LengthscalePrior
     outputscale: tuple[float, float]
     lengthscale_bounds: tuple[float, float] = (1e-4, 1e3)
     # Median and log-deviation of a log-normal output scale inside its box; without them it is uniform there.
@@ -143,9 +186,9 @@ class Priors:
         return low, high
 
     def start(self, dimension: int) -> torch.Tensor:
-        """Where a cold fit starts: the length scales' mode, an output scale of 1 (moved into its box)."""
+        """Where a cold fit starts: the length scales' mode, and the output scale's median, by default 1, in its box."""
         low, high = self.outputscale
-        values = [self.lengthscale.mode(dimension)] * dimension + [min(max(1.0, low), high)]
+        values = [self.lengthscale.mode(dimension)] * dimension + [min(max(self.outputscale_median, low), high)]
         return torch.tensor(values, dtype=torch.float64).log()
 
     def log_density(self, theta: Parameters) -> PerRun:
@@ -163,8 +206,21 @@ class Priors:
         last = -1.0 - self._standard(theta) / self.outputscale_spread
         return torch.cat([slope, last.unsqueeze(-1)], -1)
 
+    def terms(self, dimension: int) -> PriorTerms:
+        """The same for a kernel."""
+        terms = self.lengthscale.terms(dimension)
+        if math.isinf(self.outputscale_spread):
+            return terms
+        quadratic, centre = -0.5 / self.outputscale_spread**2, math.log(self.outputscale_median)
+        return terms._replace(scale_linear=-1.0, scale_quadratic=quadratic, scale_centre=centre)
+
     def _standard(self, theta: Parameters) -> PerRun:
         return (theta[..., -1] - math.log(self.outputscale_median)) / self.outputscale_spread
+
+
+def _log_normal(lengthscale: LengthscalePrior, median: float, spread: float = 1.0) -> Priors:
+    """Priors with a log-normal output scale, in a box so wide that its ends do not matter."""
+    return Priors(lengthscale, (1e-2, 1e4), outputscale_median=median, outputscale_spread=spread)
 
 
 PRIORS = {
@@ -179,4 +235,14 @@ PRIORS = {
     "short_lengthscale": Priors(Gamma(3.0, 6.0), (1e-2, 1e2)),
     "firm_lengthscale": Priors(Gamma(6.0, 6.0), (1e-2, 1e2)),
     "long_lengthscale": Priors(Gamma(3.0, 1.5), (1e-2, 1e2)),
+    # Candidates of docs/results/from-zero.md: other log-normal output scales, and length scales with most in common.
+    "outputscale_near_3": _log_normal(Gamma(2.4, 2.7), 3.0),
+    "outputscale_near_30": _log_normal(Gamma(2.4, 2.7), 30.0),
+    "outputscale_about_10": _log_normal(Gamma(2.4, 2.7), 10.0, 1.5),
+    "shared_0_3": _log_normal(SharedLogNormal(0.3, 1.0, 0.5), 10.0),
+    "shared_0_5": _log_normal(SharedLogNormal(0.5, 1.0, 0.5), 10.0),
+    "shared_0_8": _log_normal(SharedLogNormal(0.8, 1.0, 0.5), 10.0),
+    "shared_0_5_firm": _log_normal(SharedLogNormal(0.5, 0.5, 0.5), 10.0),
+    "shared_0_5_alike": _log_normal(SharedLogNormal(0.5, 1.0, 0.25), 10.0),
+    "shared_0_5_apart": _log_normal(SharedLogNormal(0.5, 1.0, 0.8), 10.0),
 }

@@ -15,7 +15,16 @@ from gpytorch.likelihoods import Likelihood
 from gpytorch.priors import GammaPrior, LogNormalPrior, Prior, SmoothedBoxPrior
 from torch import Tensor, nn
 
-from kappasharp.core.kernel import PRIORS, DimensionScaledLogNormal, Family, Gamma, Priors
+from kappasharp.core.kernel import (
+    PRIORS,
+    DimensionScaledLogNormal,
+    Family,
+    Gamma,
+    LengthscalePrior,
+    Priors,
+    SharedLogNormal,
+)
+from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import Preset
 
 BASES: dict[Family, Any] = {"rbf": RBFKernel, "matern52": MaternKernel}
@@ -65,9 +74,11 @@ def default(preset: Preset, shape: Shape) -> ScaleKernel:
     ).double()
 
 
-def _prior(prior: Gamma | DimensionScaledLogNormal, d: int) -> Any:
+def _prior(prior: LengthscalePrior, d: int) -> Any:
     if isinstance(prior, Gamma):
         return GammaPrior(prior.concentration, prior.rate)
+    if isinstance(prior, SharedLogNormal):
+        raise InvalidValueError("`preset` must have a prior that GPyTorch knows, but length scales in common are not.")
     return LogNormalPrior(prior.location + 0.5 * math.log(d), prior.scale)
 
 

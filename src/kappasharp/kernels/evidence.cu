@@ -11,12 +11,23 @@ struct Prior {
     METHOD double slope(double t) const { return linear + exponential * exp(t) + 2.0 * quadratic * (t - centre); }
 };
 
+// A term in the sum of all log length scales about the centre: how much they move together.
+struct Together {
+    double quadratic, centre;
+    METHOD double sum(const double* theta) const {
+        double total = 0.0;
+        for (int j = lane(); j < D; j += WARP) total += theta[j] - centre;
+        return lane_sum(total);
+    }
+};
+
 struct Evidence {
     Matrices M;
     const double *E, *gram;
     double nugget, per_variance, margin, tolerance;
     int plain, damped;
-    Prior prior;
+    Prior prior, scale_prior;
+    Together together;
     // area: the scaled end points (D x 2m), or the corners and strips of the factorizations.
     double *area, *z, *kept, *alpha, *target, *slope, *omega, *root, *work, *pull, *partial, *scales;
     int newton_steps;
@@ -185,7 +196,8 @@ struct Evidence {
     METHOD double log_prior(const double* theta) const {
         double sum = 0.0;
         for (int j = lane(); j < D; j += WARP) sum += prior.log_density(theta[j]);
-        return lane_sum(sum);
+        const double shift = together.sum(theta);
+        return lane_sum(sum) + together.quadratic * shift * shift + scale_prior.log_density(theta[D]);
     }
 
     // Minus the gradient of evidence plus priors: sum of G times dA over pairs of comparisons, twice off the diagonal.
@@ -213,9 +225,10 @@ struct Evidence {
             const double total = lane_sum(sum[c]);
             if (lane() == 0) partial[thread_index() / WARP * P + c] = total;
         }
+        const double shared = 2.0 * together.quadratic * together.sum(theta);
         sync_block();
         for (int c = thread_index(); c < P; c += thread_count()) {
-            double total = c < D ? prior.slope(theta[c]) : 0.0;
+            double total = c < D ? prior.slope(theta[c]) + shared : scale_prior.slope(theta[D]);
             for (int w = 0; w < thread_count() / WARP; w++) total += partial[w * P + c];
             gradient[c] = -total;
         }
@@ -225,7 +238,8 @@ struct Evidence {
 KERNEL evidence(const double* E, const double* gram, const double* theta, const double* start, const double* low,
                 const double* high, double* x, double* value, double* gradient, int* ended, int m, double nugget,
                 double per_variance, double margin, double tolerance, int plain, int damped, double linear,
-                double exponential, double quadratic, double centre, double small, double decrease, double longest,
+                double exponential, double quadratic, double centre, double in_common, double scale_linear,
+                double scale_quadratic, double scale_centre, double small, double decrease, double longest,
                 double sufficient, double shortest, int rounds) {
     SHARED(memory);
     const long long at = block_index();
@@ -237,6 +251,8 @@ KERNEL evidence(const double* E, const double* gram, const double* theta, const 
     objective.nugget = nugget, objective.per_variance = per_variance, objective.margin = margin;
     objective.tolerance = tolerance, objective.plain = plain, objective.damped = damped;
     objective.prior = {linear, exponential, quadratic, centre};
+    objective.together = {in_common, centre};
+    objective.scale_prior = {scale_linear, 0.0, scale_quadratic, scale_centre};
     objective.newton_steps = 0;
     for (int i = thread_index(); i < m; i += thread_count()) objective.kept[i] = start[at * m + i];
     for (int j = thread_index(); j < P; j += thread_count()) row.x[j] = theta[at * P + j];

@@ -22,19 +22,32 @@ class Rows(NamedTuple):
     z: Tensor
 
 
+class PriorTerms(NamedTuple):
+    """The log prior a t + b exp t + c (t − t₀)², summed over t = log ℓ_j, plus e (Σ (t_j − t₀))²; and, for the output
+    scale alone, a t + c (t − t₀)² at t = log s."""
+
+    linear: float = 0.0
+    exponential: float = 0.0
+    quadratic: float = 0.0
+    centre: float = 0.0
+    in_common: float = 0.0
+    scale_linear: float = 0.0
+    scale_quadratic: float = 0.0
+    scale_centre: float = 0.0
+
+
 class EvidenceConstants(NamedTuple):
     """The numbers that all rows share.
 
-    `prior` are a, b, c and t₀ of the length scales' log density a t + b exp t + c (t − t₀)² at t = log ℓ; `limits` are
-    descent's: gradient, decrease, longest step, sufficient decrease, shortest step; `newton` are the MAP's: tolerance,
-    plain and damped iterations.
+    `limits` are descent's: gradient, decrease, longest step, sufficient decrease, shortest step; `newton` are the
+    MAP's: tolerance, plain and damped iterations.
     """
 
     matern: bool
     nugget: float
     scale: float
     margin: float
-    prior: tuple[float, float, float, float]
+    prior: PriorTerms
     newton: tuple[float, int, int]
     limits: tuple[float, float, float, float, float]
     max_rounds: int

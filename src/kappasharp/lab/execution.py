@@ -27,7 +27,6 @@ from kappasharp.lab.peers import Peer
 from kappasharp.lab.run import error_rows
 from kappasharp.lab.store import Store
 from kappasharp.methods.method import PAIR, Method, Preset
-from kappasharp.problems.initial import INITIALIZATIONS
 from kappasharp.problems.registry import find_problem
 
 # How much longer a run takes that simulates, and one of another library: as measured, roughly. They only set the order.
@@ -188,11 +187,11 @@ class Sizes(NamedTuple):
 
 def sizes(block: Block) -> Sizes:
     """The sizes of a block's runs at their last question: one of q designs adds at most q points, and q − 1 answers."""
-    first = INITIALIZATIONS[block.initialization]
+    first = block.start
     dimensions = find_problem(block.problem).dimensions
     method = block.method_values
     q = method.designs if isinstance(method, Method) else PAIR
-    return Sizes(first.n_points + q * block.queries, first.n_comparisons + (q - 1) * block.queries, dimensions)
+    return Sizes(first.n_points + q * block.asked, first.n_comparisons + (q - 1) * block.asked, dimensions)
 
 
 def bytes_per_run(size: Sizes, preset: Preset) -> int:

@@ -2,12 +2,14 @@
 
 ```toml
 title = "How the gate's threshold matters"
-problems = ["ackley-8d", "levy-10d"]      # or "all": the paper's eleven; or "development"
-initializations = ["pool_n6_k15"]         # or "all": the paper's five
+problems = ["ackley-8d", "levy-10d"]      # or "all": the paper's eleven; or "development"; or a generated
+                                          # set, { set = 2, count = 30 }
+initializations = ["pool_n6_k15"]         # or "all": the paper's five; or "from_zero": no answers for free
 methods = ["baseline"]
 presets = ["paper"]
-seeds = 60                                # 0 to 59; or a list
+seeds = 60                                # 0 to 59; or a list; or { first = 100, count = 60 }
 queries = 50
+settling = 0                              # how many of the last questions are duels between designs seen
 person = "paper"
 block_size = 60                           # runs in lockstep
 
@@ -33,17 +35,17 @@ from kappasharp.lab import peers
 from kappasharp.methods import checks
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import METHODS, PRESETS
-from kappasharp.problems import oracle
-from kappasharp.problems.initial import INITIALIZATIONS
+from kappasharp.problems import generated, oracle
+from kappasharp.problems.initial import FROM_ZERO, INITIALIZATIONS, STARTS
 from kappasharp.problems.oracle import Person
-from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS
+from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, find_problem
 
 ALL = "all"
 # Problems that one word chooses.
 PROBLEM_SETS = {ALL: PROBLEMS, "development": DEVELOPMENT}
 DEFAULTS = {
-    "title": "", "seeds": 60, "queries": 50, "person": "paper", "block_size": 60, "variants": {}, "preset_variants": {},
-    "methods": [], "presets": [],
+    "title": "", "seeds": 60, "queries": 50, "settling": 0, "person": "paper", "block_size": 60,
+    "variants": {}, "preset_variants": {}, "methods": [], "presets": [],
 }  # fmt: skip
 REQUIRED = ("problems", "initializations")
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a name"}
@@ -64,6 +66,7 @@ class Experiment:
     queries: int
     person: str
     block_size: int
+    settling: int = 0
 
     @property
     def who(self) -> Person:
@@ -107,9 +110,9 @@ def parse(name: str, given: Mapping[str, Any]) -> Experiment:
     experiment = Experiment(
         name=name,
         title=str(table["title"]),
-        problems=_chosen("problem", "problems", table["problems"], PROBLEM_SETS, PROBLEMS | VARIANTS | DEVELOPMENT),
+        problems=_problems(table["problems"]),
         initializations=_chosen(
-            "initialization", "initializations", table["initializations"], {ALL: INITIALIZATIONS}, INITIALIZATIONS
+            "initialization", "initializations", table["initializations"], {ALL: INITIALIZATIONS}, dict.fromkeys(STARTS)
         ),
         methods=methods,
         presets=presets,
@@ -117,9 +120,40 @@ def parse(name: str, given: Mapping[str, Any]) -> Experiment:
         queries=_count("queries", table["queries"]),
         person=str(table["person"]),
         block_size=_count("block_size", table["block_size"]),
+        settling=_settling(table["settling"], table["queries"]),
     )
+    _check_lengths(experiment)
     oracle.person(experiment.person)
     return experiment
+
+
+def _problems(given: Any) -> tuple[str, ...]:
+    if isinstance(given, Mapping):
+        for key in given:
+            named("key of a generated set", key, {"set": None, "count": None})
+        number, count = _count("set", given.get("set", 0)), _count("count", given.get("count", generated.SIZE))
+        return generated.names(number, count)
+    drawn = {name: None for name in given if str(name).startswith(generated.PREFIX)} if isinstance(given, list) else {}
+    for name in drawn:
+        find_problem(name)
+    return _chosen("problem", "problems", given, PROBLEM_SETS, PROBLEMS | VARIANTS | DEVELOPMENT | drawn)
+
+
+def _settling(given: Any, queries: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < queries:
+        raise InvalidValueError(f"`settling` must be a whole number from 0 to below `queries`, but got {given!r}.")
+    return given
+
+
+def _check_lengths(experiment: Experiment) -> None:
+    """From zero the first pairs are part of the questions."""
+    for name, preset in experiment.presets.items():
+        left = experiment.queries - experiment.settling
+        if FROM_ZERO in experiment.initializations and preset.first_pairs >= left:
+            raise InvalidValueError(
+                f"`queries` must leave questions to the model from zero, but the preset {name!r} has "
+                f"{preset.first_pairs} first pairs, and {left} questions come before settling."
+            )
 
 
 def _methods(table: Mapping[str, Any]) -> dict[str, "Method | peers.Peer"]:
@@ -211,8 +245,15 @@ def _fresh(label: str, taken: Mapping[str, Any]) -> str:
 def _seeds(given: Any) -> tuple[int, ...]:
     if type(given) is int:
         return tuple(range(_count("seeds", given)))
+    if isinstance(given, Mapping) and set(given) == {"first", "count"}:
+        first = given["first"]
+        if type(first) is not int:
+            raise InvalidValueError(f"`seeds.first` must be a whole number, but got {first!r}.")
+        return tuple(range(first, first + _count("seeds.count", given["count"])))
     if not isinstance(given, list) or not all(type(seed) is int for seed in given) or not given:
-        raise InvalidValueError(f"`seeds` must be a number of seeds or a list of whole numbers, but got {given!r}.")
+        raise InvalidValueError(
+            f"`seeds` must be a number of seeds, a list of whole numbers, or {{ first, count }}, but got {given!r}."
+        )
     twice = sorted({seed for seed in given if given.count(seed) > 1})
     if twice:
         raise InvalidValueError(f"`seeds` must name each cell once, but {twice[0]} stands there twice.")

@@ -19,7 +19,8 @@ from kappasharp.lab.experiment import Experiment
 from kappasharp.lab.peers import Peer
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import KAPPASHARP
-from kappasharp.problems.initial import INITIALIZATIONS
+from kappasharp.problems import initial
+from kappasharp.problems.initial import FROM_ZERO, Initialization
 from kappasharp.problems.oracle import Person
 from kappasharp.problems.registry import find_problem
 
@@ -53,6 +54,17 @@ class Block:
     preset_values: Preset
     person: Person
     queries: int
+    settling: int = 0
+
+    @property
+    def start(self) -> Initialization:
+        """How many designs and comparisons its runs start with."""
+        return initial.plan(self.initialization, self.preset_values.first_pairs)
+
+    @property
+    def asked(self) -> int:
+        """How many questions come after the start, whose own count too where a run starts from zero."""
+        return self.queries - initial.counted(self.initialization, self.preset_values.first_pairs)
 
     @property
     def key(self) -> str:
@@ -123,12 +135,13 @@ def _shape(block: Block) -> str:
     correction = KAPPASHARP if method.correction.weights is Weights.NONE else method.correction
     gate = method.gate if method.gate.rule is Rule.VALIDATED else Gate()
     alike = replace(method, correction=correction, gate=gate)
-    plan = INITIALIZATIONS[block.initialization]
+    plan = block.start
     problem = find_problem(block.problem)
     # A simulation runs on the CPU: it must not keep a batch of others waiting.
     simulated = block.problem if problem.is_simulated else ""
-    sizes = (problem.dimensions, plan.n_points, plan.n_comparisons, block.queries, simulated)
-    return digest([sizes, plain(alike), plain(block.preset_values), plain(block.person)])
+    sizes = (problem.dimensions, plan.n_points, plan.n_comparisons, block.asked, block.settling)
+    values = (problem.steps, problem.choices)
+    return digest([sizes, simulated, values, plain(alike), plain(block.preset_values), plain(block.person)])
 
 
 def cells(experiment: Experiment) -> list[Cell]:
@@ -171,10 +184,14 @@ def _block(
         "person": chosen(experiment.who),
         "queries": experiment.queries,
     }
+    if experiment.settling:
+        values["settling"] = experiment.settling
+    if isinstance(method_values, Peer) and initialization == FROM_ZERO:
+        values["first_pairs"] = preset_values.first_pairs
     keys = tuple(digest(values | {"seed": seed}) for seed in seeds)
     return Block(
         problem, initialization, method, preset, seeds, keys,
-        method_values, preset_values, experiment.who, experiment.queries,
+        method_values, preset_values, experiment.who, experiment.queries, experiment.settling,
     )  # fmt: skip
 
 

@@ -133,13 +133,21 @@ PLAYERS: dict[Peer, Callable[[Tensor, Tensor, int], Player]] = {
 }
 
 
-def run(peer: Peer, problem: Problem, initialization: str, seed: int, queries: int, person: Person) -> dict[str, Any]:
-    """The record of one run."""
-    start = initial.start(problem, initialization, [seed], person)
-    chance = oracle.draws(problem.name, seed, "oracle noise", queries)
+def run(
+    peer: Peer, problem: Problem, initialization: str, seed: int, queries: int, person: Person, *, first_pairs: int = 5
+) -> dict[str, Any]:
+    """The record of one run; from zero it starts with this many pairs, which count among the questions."""
+    start = initial.start(problem, initialization, [seed], person, first_pairs)
+    counted = initial.counted(initialization, first_pairs)
+    chance = oracle.draws(problem.name, seed, oracle.ANSWERS, queries)[counted:]
     with seeded_globally(seed, problem.name, peer.library):
         player = PLAYERS[peer](start.points[0], start.comparisons[0], seed)
-        return _play(player, problem, start, person, chance)
+        record = _play(player, problem, start, person, chance)
+    if counted:
+        course = start.utility[0].cummax(0).values[1::2].tolist()
+        record["best_utility"] = course[:-1] + record["best_utility"]
+        record["n_points"] = [*range(2, 2 * counted, 2), *record["n_points"]]
+    return record
 
 
 def _play(player: Player, problem: Problem, start: initial.Start, person: Person, chance: Tensor) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.core import activation
 from kappasharp.core.activation import Rule
 from kappasharp.core.correction import Weights
@@ -20,10 +21,9 @@ from kappasharp.lab import peers, provenance
 from kappasharp.lab.grid import Block, plain
 from kappasharp.lab.peers import Peer
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.loop import Info, Question, State, ask, init, tell
-from kappasharp.methods.method import Method, Query
+from kappasharp.methods.loop import Info, Question, State, ask, init, leader, learn, tell
+from kappasharp.methods.method import PAIR, Method, Query
 from kappasharp.problems import initial, oracle
-from kappasharp.problems.initial import INITIALIZATIONS
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import find_problem
 
@@ -39,8 +39,11 @@ TRACES = (
     "n_components",
 )
 FURTHER = ("outputscale", "evidence", "acquisition")
-# Of the start, and then after every answer: the best utility seen, and how many designs there are.
-COURSE = ("best_utility", "n_points")
+# Of every answer: the chance that the model gave it beforehand.
+CHANCE = "chance"
+# Of the start, and then after every answer: the best utility seen, that of the design told to be best, and how many
+# designs there are. From zero the start is told pair by pair; while there is no model, nothing is told.
+COURSE = ("best_utility", "told_utility", "n_points")
 OK, ERROR = "ok", "error"
 
 
@@ -71,8 +74,10 @@ def _runs(block: Block) -> Iterable[tuple[int, str]]:
 
 
 def _peer_record(block: Block, peer: Peer, seed: int) -> Row:
-    problem = find_problem(block.problem)
-    return _record(**peers.run(peer, problem, block.initialization, seed, block.queries, block.person))
+    problem, first = find_problem(block.problem), block.preset_values.first_pairs
+    return _record(
+        **peers.run(peer, problem, block.initialization, seed, block.queries, block.person, first_pairs=first)
+    )
 
 
 def _rows(block: Block, records: list[Row], cost: Row, device: str) -> list[Row]:
@@ -83,7 +88,7 @@ def _rows(block: Block, records: list[Row], cost: Row, device: str) -> list[Row]
 
 def error_rows(block: Block, error: str) -> list[Row]:
     """The rows of a block that could not be run: what happened, and no numbers. They do not count as done."""
-    nothing: Row = {name: [] for name in (*COURSE, "step_status", *TRACES, *FURTHER)}
+    nothing: Row = {name: [] for name in (*COURSE, "step_status", CHANCE, *TRACES, *FURTHER)}
     scalars = {"status": ERROR, "error": error, "failed_steps": 0, "initial_best": None, "final_best": None}
     return _rows(
         block, [nothing | scalars] * len(block.seeds), {"seconds": 0.0, "block_runs": len(block.seeds)}, "none"
@@ -96,6 +101,7 @@ class Step(NamedTuple):
     before: State
     question: Question
     info: Info
+    answers: Tensor
     after: State
     seen: Tensor
 
@@ -104,7 +110,7 @@ def play(blocks: Sequence[Block], device: str = "cpu") -> Iterator[Step]:
     """The blocks' runs in lockstep, question by question, with the simulated person's answers."""
     problems = [find_problem(block.problem) for block in blocks]
     starts = [
-        initial.start(problem, block.initialization, block.seeds, block.person)
+        initial.start(problem, block.initialization, block.seeds, block.person, block.preset_values.first_pairs)
         for problem, block in zip(problems, blocks, strict=True)
     ]
     parts = [(problem, len(block.seeds)) for problem, block in zip(problems, blocks, strict=True)]
@@ -112,26 +118,51 @@ def play(blocks: Sequence[Block], device: str = "cpu") -> Iterator[Step]:
     chance = torch.cat([_chance(block) for block in blocks])
     seen = torch.cat([start.utility for start in starts])
     cells = [(block.problem, seed) for block in blocks for seed in block.seeds]
-    for number in range(blocks[0].queries):
+    queries = blocks[0].queries
+    for number in range(queries - blocks[0].asked, queries):
+        if number == queries - blocks[0].settling:
+            state = replace(state, method=replace(state.method, query=Query.SETTLING))
         before = state
         question, state, info = ask(before)
         utility, seen = judge(parts, question, seen)
         answers = oracle.answer_about(blocks[0].person, cells, utility, chance[:, number], number)
         state = tell(state, question, answers)
-        yield Step(before, question, info, state, seen)
+        yield Step(before, question, info, answers, state, seen)
 
 
 def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
-    infos, n_points = [], [INITIALIZATIONS[blocks[0].initialization].n_points]
+    first = blocks[0].start
+    # From zero every pair of the start is a question.
+    from_zero = blocks[0].asked < blocks[0].queries
+    n_points = list(range(2, first.n_points + 1, 2)) if from_zero else [first.n_points]
+    infos, chances, leaders = [], [], []
     for step in play(blocks, device):
-        seen = step.seen
+        seen, state = step.seen, step.after
         infos.append(step.info)
+        leaders.append(step.info.leader.cpu())
+        chances.append(_chance_of(step))
         n_points.append(seen.shape[1])
         del step  # the memory of a state, before the next question needs its own
+    leaders.append(leader(state, learn(state)).cpu())
     # Designs stand in the order in which they were made.
     best = seen.cummax(1).values[:, torch.tensor(n_points) - 1]
-    records = iter(_records(best, n_points, infos))
+    told = seen.gather(1, torch.stack(leaders, 1))
+    nothing = [None] * (len(n_points) - told.shape[1])
+    course = [
+        {"best_utility": row, "told_utility": nothing + words, CHANCE: chance}
+        for row, words, chance in zip(best.tolist(), told.tolist(), torch.stack(chances, 1).tolist(), strict=True)
+    ]
+    records = iter(_records(course, n_points, infos))
     return [list(islice(records, len(block.seeds))) for block in blocks]
+
+
+def _chance_of(step: Step) -> Tensor:
+    """The chance that the model gave to each run's answer; none where it was a tie, or one of more than two designs."""
+    if step.question.points.shape[1] > PAIR:
+        return torch.full(step.answers.shape, torch.nan, dtype=torch.float64)
+    expected = step.info.expected.cpu().double()
+    given = torch.where(step.answers == oracle.SECOND, 1.0 - expected, expected)
+    return torch.where(step.answers == oracle.TIE, torch.nan, given)
 
 
 def _begin(blocks: Sequence[Block], start: initial.Start, device: str) -> State:
@@ -152,11 +183,23 @@ def _begin(blocks: Sequence[Block], start: initial.Start, device: str) -> State:
     if len(blocks) > 1 and method.gate.rule is not Rule.VALIDATED:
         gates = [row.gate for row, block in zip(methods, blocks, strict=True) for _ in block.seeds]
         method = replace(method, gate=activation.side_by_side(gates, state.points))
-    return replace(state, method=method)
+    problem = find_problem(blocks[0].problem)
+    return replace(state, method=method, lattice=_lattice(problem, state.points))
+
+
+def _lattice(problem: Problem, like: Tensor) -> Lattice | None:
+    """The coordinates of a problem that may take some values only."""
+    groups = [
+        Group((j,), torch.linspace(0.0, 1.0, count, dtype=torch.float64, device=like.device).unsqueeze(-1))
+        for j, count in enumerate(problem.steps)
+        if count
+    ]
+    choices = [Group(at, torch.eye(len(at), dtype=torch.float64, device=like.device)) for at in problem.choices]
+    return Lattice((*groups, *choices)) if groups or choices else None
 
 
 def _chance(block: Block) -> Tensor:
-    return torch.stack([oracle.draws(block.problem, seed, "oracle noise", block.queries) for seed in block.seeds])
+    return torch.stack([oracle.draws(block.problem, seed, oracle.ANSWERS, block.queries) for seed in block.seeds])
 
 
 def judge(parts: list[tuple[Problem, int]], question: Question, seen: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,20 +218,22 @@ def judge(parts: list[tuple[Problem, int]], question: Question, seen: Tensor) ->
     return utility, torch.cat([seen, new], 1)
 
 
-def _records(best: Tensor, n_points: list[int], infos: list[Info]) -> list[Row]:
-    """One record per run from the steps' values."""
+def _records(course: list[Row], n_points: list[int], infos: list[Info]) -> list[Row]:
+    """One record per run from its course and the steps' values."""
     traces = {name: torch.stack([getattr(info, name).cpu() for info in infos], 1) for name in (*TRACES, *FURTHER)}
     words = zip(*(info.status for info in infos), strict=True)
     return [
-        _record(utility, n_points, list(word), **{name: trace[run].tolist() for name, trace in traces.items()})
-        for run, (utility, word) in enumerate(zip(best.tolist(), words, strict=True))
+        _record(
+            n_points=n_points, step_status=list(word), **row, **{k: trace[run].tolist() for k, trace in traces.items()}
+        )
+        for run, (row, word) in enumerate(zip(course, words, strict=True))
     ]
 
 
 def _record(best_utility: list[float], n_points: list[int], step_status: list[str], **traces: list[Any]) -> Row:
     """What is kept of one run; a trace that a peer does not have is empty."""
     failed = [word for word in step_status if word != OK]
-    return {name: traces.get(name, []) for name in (*TRACES, *FURTHER)} | {
+    return {name: traces.get(name, []) for name in ("told_utility", CHANCE, *TRACES, *FURTHER)} | {
         "best_utility": best_utility,
         "n_points": n_points,
         "initial_best": best_utility[0],
@@ -211,6 +256,7 @@ def _shared(block: Block, device: str) -> Row:
         "method": block.method,
         "preset": block.preset,
         "queries": block.queries,
+        "settling": block.settling,
         "method_values": json.dumps(plain(method) | installed, sort_keys=True),
         "preset_values": json.dumps(plain(block.preset_values), sort_keys=True),
         "person": json.dumps(plain(block.person), sort_keys=True),

@@ -28,12 +28,12 @@ TEXTS = (
     "key", "problem", "initialization", "method", "preset", "method_values", "preset_values", "person", "status",
     "error", "device", "machine", "python", "torch", "kappasharp", "commit",
 )  # fmt: skip
-WHOLES = ("seed", "problem_version", "queries", "failed_steps", "block_runs")
+WHOLES = ("seed", "problem_version", "queries", "settling", "failed_steps", "block_runs")
 NUMBERS = ("initial_best", "final_best", "seconds")
 FLAG, COUNTS = "active", ("n_components", "n_points")
-TRACES = tuple(name for name in (*run.COURSE, *run.TRACES, *run.FURTHER) if name not in (FLAG, *COUNTS))
+TRACES = tuple(name for name in (*run.COURSE, run.CHANCE, *run.TRACES, *run.FURTHER) if name not in (FLAG, *COUNTS))
 # Columns of a later version: files without them are as good, and the column is null there.
-LATER = ("n_points",)
+LATER = ("n_points", "told_utility", "chance", "settling")
 SCHEMA = pa.schema(
     [pa.field(name, pa.string()) for name in TEXTS]
     + [pa.field(name, pa.int64()) for name in WHOLES]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, incumbent, maximize, several
+from kappasharp.acquisition import eubo, incumbent, maximize, settling, several
 from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request
 from kappasharp.batches import where
 from kappasharp.core import posterior
@@ -45,6 +45,15 @@ def question(method: Method, preset: Preset, fitted: Posterior, chance: Request,
     return found
 
 
+def settle(preset: Preset, fitted: Posterior, met: Tensor) -> Shown:
+    """Two designs seen, after whose comparison the design told is expected to be best; no EUBO is maximised."""
+    known = settling.duel(fitted, preset.noise, met)
+    pair = fitted.X.gather(1, known.unsqueeze(-1).expand(-1, -1, fitted.X.shape[-1]))
+    value = eubo.value(fitted, *pair.split(1, 1)).squeeze(-1)
+    nothing = torch.zeros(len(pair), dtype=torch.long, device=pair.device)
+    return Shown(Proposal(pair, value, nothing == 0, nothing), known)
+
+
 def _best_seen(method: Method, fitted: Posterior) -> Tensor | None:
     """The index of the best design seen in every run, where the method asks against it."""
     against = method.acquisition is Acquisition.EXPECTED_IMPROVEMENT or method.query is Query.INCUMBENT
@@ -82,5 +91,5 @@ def request(method: Method, preset: Preset, fitted: Posterior, chance: Request) 
     return chance._replace(
         variant="improvement" if method.acquisition is Acquisition.EXPECTED_IMPROVEMENT else preset.eubo,
         exploration=preset.exploration,
-        box=incumbent.box_around(fitted, preset.reach),
+        box=incumbent.box_around(fitted, preset.reach if fitted.X.shape[-1] >= preset.reach_from else 0.0),
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import Proposal, Request
-from kappasharp.batches import released
+from kappasharp.batches import apply, released
 from kappasharp.core import activation, comparisons, posterior
 from kappasharp.core.activation import Rule
 from kappasharp.core.comparisons import Answers
@@ -60,7 +60,11 @@ class Question(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What happened in one `ask`, run by run; nothing the next step needs."""
+    """What happened in one `ask`, run by run; nothing the next step needs.
+
+    `leader` is the index of the design that is told to be best before the answer, `expected` the chance that the model
+    gives to the question's first design against its second.
+    """
 
     method: Method
     preset: Preset
@@ -83,6 +87,8 @@ class Info(NamedTuple):
     map_gradient: Tensor
     inference_converged: Tensor
     inference_rounds: Tensor
+    leader: Tensor
+    expected: Tensor
     acquisition: Tensor
     acquisition_converged: Tensor
     acquisition_rounds: Tensor
@@ -181,7 +187,11 @@ def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
     """Line 14: the question, and what the next step needs of this one."""
     generators = [stream(seed, "acquisition restarts", str(state.step + 1)) for seed in state.seeds]
     chance = Request(generators, hints=state.hints, lattice=state.lattice)
-    found = asking.question(state.method, state.preset, learnt.corrected.posterior, chance, state.anchor)
+    fitted = learnt.corrected.posterior
+    if state.method.query is Query.SETTLING:
+        found = asking.settle(state.preset, fitted, state.comparisons)
+    else:
+        found = asking.question(state.method, state.preset, fitted, chance, state.anchor)
     proposal = found.proposal
     after = replace(
         state,
@@ -243,6 +253,29 @@ def _answers(index: Tensor, best: Tensor) -> Tensor:
     return torch.stack([winner.expand_as(others), others], -1)
 
 
+def leader(state: State, learnt: Learnt) -> Tensor:
+    """The index of the design told to be best in every run: the highest mean among those that won a comparison."""
+    mean = apply(learnt.fit.K, learnt.corrected.posterior.beta)
+    has_won = won(state)
+    # Where nothing has won yet, as after ties alone, all may lead.
+    has_won = has_won | ~has_won.any(-1, keepdim=True)
+    return mean.masked_fill(~has_won, -torch.inf).argmax(-1)
+
+
+def won(state: State) -> Tensor:
+    """Which designs (runs, n) have won a comparison."""
+    winners = state.comparisons[..., 0]
+    counts = torch.zeros(state.points.shape[:2], dtype=torch.long, device=winners.device)
+    clear = torch.ones_like(winners) if state.ties is None else (~state.ties).long()
+    return counts.scatter_add(1, winners, clear) > 0
+
+
+def _expected(preset: Preset, learnt: Learnt, pair: Tensor) -> Tensor:
+    """The chance that a person prefers the first design to the second."""
+    found = posterior.contrast(learnt.corrected.posterior, pair[:, :1], pair[:, 1:2])
+    return torch.special.ndtr(found.mean / (found.variance + 2.0 * preset.noise**2).sqrt()).squeeze(-1)
+
+
 def decisiveness(model: Model, fit: Fit) -> Tensor:
     """s_exp of the most recent comparison; 0 where there is none. [eq:sexp]"""
     if fit.C.pairs.shape[1] == 0:
@@ -287,6 +320,8 @@ def _info(state: State, learnt: Learnt, proposal: Proposal) -> Info:
         map_gradient=found.gradient_norm,
         inference_converged=inferred.converged,
         inference_rounds=inferred.rounds,
+        leader=leader(state, learnt),
+        expected=_expected(state.preset, learnt, proposal.pair),
         acquisition=proposal.value,
         acquisition_converged=proposal.converged,
         acquisition_rounds=proposal.rounds,

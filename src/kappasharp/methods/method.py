@@ -27,13 +27,15 @@ class Query(Enum):
     """What a question may consist of: two fresh designs, or one against the last question's or the best one seen.
 
     Bridging asks against the best one seen where that promises more for what it costs: designs must be made. Expected
-    improvement has a partner of its own, the best design seen.
+    improvement has a partner of its own, the best design seen. Settling makes no design: it compares two of those seen,
+    so that the one told at the end is the best of them.
     """
 
     FRESH_PAIR = "fresh_pair"
     ANCHORED = "anchored"
     INCUMBENT = "incumbent"
     BRIDGING = "bridging"
+    SETTLING = "settling"
 
 
 class Acquisition(Enum):
@@ -83,6 +85,9 @@ class Preset:
         exploration: What EUBO multiplies the posterior deviation by.
         reach: Half the side of a box around the best design seen to which a question is confined, its sides in
             proportion to the length scales; 0 is the whole cube. Whole numbers and choices are not confined.
+        reach_from: In how many dimensions there is such a box at all.
+        first_pairs: How many pairs of a Sobol sequence are asked before the model chooses, where a study or a run
+            starts from nothing.
     """
 
     priors: str = "botorch_0_18"
@@ -96,6 +101,8 @@ class Preset:
     curvature: Curvature = "mode"
     exploration: float = 1.0
     reach: float = 0.0
+    reach_from: int = 1
+    first_pairs: int = 5
 
     @property
     def model(self) -> Model:

@@ -40,6 +40,8 @@ PRESETS: dict[str, Preset] = {
     # What a user of today's libraries compares with: BoTorch 0.18's priors, our own search for EUBO; and curvature that
     # does not vanish where an answer was expected (Departure 10).
     "modern": Preset(priors="botorch_0_18", nugget=1e-6, maximizer="default", curvature="averaged"),
+    # What `modern` was until 0.2.
+    "modern_0_2": Preset(priors="botorch_0_18", nugget=1e-6, maximizer="default", curvature="averaged"),
     # Questions around the best design seen: for many dimensions and few first answers (docs/results/what-wins.md).
     "local": Preset(priors="botorch_0_18", nugget=1e-6, maximizer="default", curvature="averaged", reach=0.1),
     "dimension_scaled": Preset(priors="dimension_scaled", nugget=1e-6, maximizer="default", curvature="averaged"),

@@ -15,6 +15,8 @@ from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.streams import stream, uniform
 
 FIRST, SECOND, TIE = 0, 1, 2
+# The stream of a run's answers.
+ANSWERS = "oracle noise"
 # What one answer may use: a standard normal for each side, then two uniform numbers: whether it lapses, and to what.
 NORMALS, UNIFORMS = 2, 2
 
@@ -70,7 +72,7 @@ def draws(problem: str, seed: int, purpose: str, count: int) -> Tensor:
 
 def further_draws(problem: str, seed: int, step: int, count: int) -> Tensor:
     """The normal numbers of the designs beyond two in one question."""
-    numbers = uniform((count,), stream(seed, problem, "oracle noise", f"beyond two, {step}"), torch.empty(0).double())
+    numbers = uniform((count,), stream(seed, problem, ANSWERS, f"beyond two, {step}"), torch.empty(0).double())
     return torch.special.ndtri(numbers.clamp(min=2.0**-54))
 
 

@@ -51,6 +51,10 @@ class Problem:
     version: int = 1
     # Runs a simulation for every design: it has no gradient, and it is slow.
     is_simulated: bool = False
+    # How many equally spaced values each parameter may take, 0 for all between its ends; () where all are free.
+    steps: tuple[int, ...] = ()
+    # Groups of parameters that stand for one choice: exactly one of each group is 1, the others are 0.
+    choices: tuple[tuple[int, ...], ...] = ()
 
     @property
     def dimensions(self) -> int:
@@ -81,6 +85,28 @@ class Problem:
         """Native points in the unit cube."""
         low, high = self.bounds.to(X)
         return (X - low) / (high - low)
+
+    def draw(self, shares: Tensor) -> Tensor:
+        """The designs in the unit cube at these shares (…, d): every value of a parameter has the same share."""
+        points = shares.clone()
+        for j, count in enumerate(self.steps):
+            if count:
+                points[..., j] = (shares[..., j] * count).floor().clamp(max=count - 1) / (count - 1)
+        for group in self.choices:
+            which = (shares[..., group[0]] * len(group)).long().clamp(max=len(group) - 1)
+            points[..., list(group)] = torch.nn.functional.one_hot(which, len(group)).to(shares)
+        return points
+
+    def nearest(self, U: Tensor) -> Tensor:
+        """The nearest designs to points of the unit cube."""
+        points = U.clone()
+        for j, count in enumerate(self.steps):
+            if count:
+                points[..., j] = (U[..., j] * (count - 1)).round() / (count - 1)
+        for group in self.choices:
+            which = U[..., list(group)].argmax(-1)
+            points[..., list(group)] = torch.nn.functional.one_hot(which, len(group)).to(U)
+        return points
 
     def _evaluated(self, points: Tensor) -> Tensor:
         low, high = self.bounds.to(points)

@@ -1,7 +1,16 @@
 """The eleven problems of the paper by name, the variants beside them, and the development set."""
 
 from kappasharp.errors import named
-from kappasharp.problems import engineering, multi_objective, plasma, robot_push, samples, synthetic, textbook
+from kappasharp.problems import (
+    engineering,
+    generated,
+    multi_objective,
+    plasma,
+    robot_push,
+    samples,
+    synthetic,
+    textbook,
+)
 from kappasharp.problems.problem import Problem
 
 
@@ -56,5 +65,7 @@ DEVELOPMENT: dict[str, Problem] = _by_name(
 
 
 def find_problem(name: str) -> Problem:
-    """The problem of that name."""
+    """The problem of that name; `drawn-1-07` is the eighth of the generated set 1."""
+    if name.startswith(generated.PREFIX + "-"):
+        return generated.find(name)
     return named("problem", name, PROBLEMS | VARIANTS | DEVELOPMENT)

@@ -14,8 +14,6 @@ from kappasharp.study.space import GivenSpace, Space, space
 # What docs/results supports today: no correction has beaten the plain baseline there, and of the presets `modern` has
 # the better means.
 DEFAULT_METHOD, DEFAULT_PRESET = "baseline", "modern"
-# Pairs of scrambled Sobol designs before the model takes over: the paper's pure_k5.
-DEFAULT_FIRST_PAIRS = 5
 MOST_FIRST_PAIRS = 10_000
 LARGEST_SEED = 2**4096
 
@@ -37,7 +35,7 @@ class Definition:
     seed: int = 0
     method_name: str = DEFAULT_METHOD
     preset_choice: str | Preset = DEFAULT_PRESET
-    first_pairs: int = DEFAULT_FIRST_PAIRS
+    first_pairs: int = Preset.first_pairs
 
     @property
     def method(self) -> Method:
@@ -67,7 +65,7 @@ def define(
     seed: int = 0,
     method: str = DEFAULT_METHOD,
     preset: str | Preset = DEFAULT_PRESET,
-    first_pairs: int = DEFAULT_FIRST_PAIRS,
+    first_pairs: int | None = None,
 ) -> Definition:
     """A checked definition; the arguments are those of `create_study`."""
     if isinstance(method, Method):
@@ -79,7 +77,8 @@ def define(
             f"`method` must be one whose questions have two designs, because that is what a study shows, but "
             f"{method!r} has {designs}; `kappasharp.ask` and the lab take it."
         )
-    find_preset(preset)
+    usual = find_preset(preset).first_pairs
+    first_pairs = usual if first_pairs is None else first_pairs
     for name, value, least in (("seed", seed, 0), ("first_pairs", first_pairs, 1)):
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")

@@ -10,7 +10,6 @@ from kappasharp.methods.method import Preset
 from kappasharp.study import events, exchange
 from kappasharp.study.database import exists
 from kappasharp.study.definition import (
-    DEFAULT_FIRST_PAIRS,
     DEFAULT_METHOD,
     DEFAULT_PRESET,
     Definition,
@@ -59,7 +58,7 @@ def create_study(
     seed: int = 0,
     method: str = DEFAULT_METHOD,
     preset: str | Preset = DEFAULT_PRESET,
-    first_pairs: int = DEFAULT_FIRST_PAIRS,
+    first_pairs: int | None = None,
 ) -> Study:
     """Make a study of a space of named parameters, or go on with a stored one.
 
@@ -177,7 +176,7 @@ def optimize(
     seed: int = 0,
     method: str = DEFAULT_METHOD,
     preset: str | Preset = DEFAULT_PRESET,
-    first_pairs: int = DEFAULT_FIRST_PAIRS,
+    first_pairs: int | None = None,
 ) -> Study:
     """The study after `prefer(a, b)` was asked n times. Arguments that are not named here are those of `create_study`.
 
