@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import os
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -23,7 +22,7 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks.gpu import start_mps, stop_mps
-from kappasharp.lab import engines, execution
+from kappasharp.lab import engines, execution, experiment, grid
 from kappasharp.lab.execution import Limit
 from kappasharp.lab.statistics import holm, paired_t
 
@@ -61,23 +60,27 @@ SCHEMA = pa.schema(
 
 
 def run(options):
-    """The experiment's runs, packed; what a time limit leaves out is said."""
+    """The experiment's runs, each packed as soon as it is there; what a time limit leaves out is said."""
+    plan = experiment.read(Path(options.experiment))
+    blocks = [block for block in grid.blocks(plan) if not options.only or options.only in block.problem]
+    total, rows, errors, shown = sum(len(block.seeds) for block in blocks), [], [], 0.0
+    begin = time.perf_counter()
     with contextlib.ExitStack() as ending:
         if options.device == "cuda" and start_mps():
             ending.callback(stop_mps)
-        folder = ending.enter_context(tempfile.TemporaryDirectory())
-        todo = execution.plan(Path(options.experiment), Path(folder))
         engine = engines.engine("processes", options.device, options.workers)
-        begin, done, errors = time.perf_counter(), 0, []
-        for step in execution.run_missing(todo, engine, Limit(options.batch)):
-            done += step.runs
-            errors += [step.error] if step.error else []
+        outcomes = engine(execution.jobs(blocks, Limit(options.batch)))
+        for outcome in outcomes:
+            rows += [packed(row) for part in outcome.rows or [] for row in part]
+            errors += [outcome.error] if outcome.error else []
             spent = time.perf_counter() - begin
-            print(f"{done} of {todo.n_left} runs, {spent:.0f} s, {len(errors)} errors {errors[:1]}", flush=True)
+            if spent - shown > 10.0 or len(rows) == total:
+                shown = spent
+                print(f"{len(rows)} of {total} runs, {spent:.0f} s, {len(errors)} errors {errors[:1]}", flush=True)
             if options.seconds and spent > options.seconds:
-                print(f"stopped after {options.seconds} s", flush=True)
+                print(f"stopped after {spent:.0f} s with {len(rows)} of {total} runs", flush=True)
+                outcomes.close()
                 break
-        rows = [packed(row) for row in todo.store.read().to_pylist() if row["status"] != "error"]
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), options.out, compression="zstd", compression_level=15)
     print(f"{len(rows)} runs in {options.out}, {os.path.getsize(options.out) / 1e6:.1f} MB", flush=True)
 
@@ -188,6 +191,7 @@ def main():
     one.add_argument("--workers", type=int)
     one.add_argument("--batch", type=int, default=1024)
     one.add_argument("--seconds", type=float, default=0.0)
+    one.add_argument("--only", help="problems with this in their name")
     for verb in ("score", "table", "reliability"):
         two = verbs.add_parser(verb)
         two.add_argument("sources", nargs="+")

@@ -51,7 +51,7 @@ def plan(initialization: str, first_pairs: int) -> Initialization:
     """The initialization of that name; from zero there are this many first pairs."""
     if initialization == FROM_ZERO:
         return Initialization(2 * first_pairs, first_pairs, is_matching=True)
-    return named("initialization", initialization, INITIALIZATIONS | {FROM_ZERO: None})
+    return named("initialization", initialization, INITIALIZATIONS)
 
 
 def counted(initialization: str, first_pairs: int) -> int:
