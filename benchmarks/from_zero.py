@@ -79,10 +79,11 @@ def run(options):
                 print(f"{len(rows)} of {total} runs, {spent:.0f} s, {len(errors)} errors {errors[:1]}", flush=True)
             if options.seconds and spent > options.seconds:
                 print(f"stopped after {spent:.0f} s with {len(rows)} of {total} runs", flush=True)
-                outcomes.close()
                 break
-    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), options.out, compression="zstd", compression_level=15)
-    print(f"{len(rows)} runs in {options.out}, {os.path.getsize(options.out) / 1e6:.1f} MB", flush=True)
+        # Before anything is closed: what was run must not wait for that.
+        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), options.out, compression="zstd", compression_level=15)
+        print(f"{len(rows)} runs in {options.out}, {os.path.getsize(options.out) / 1e6:.1f} MB", flush=True)
+        outcomes.close()
 
 
 def read(sources):

@@ -67,7 +67,8 @@ def floor_ms(m=65, count=4096):
 
 def stop_mps():
     """The end of what `start_mps` began."""
-    subprocess.run(["nvidia-cuda-mps-control"], input=b"quit\n", check=False)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(["nvidia-cuda-mps-control"], input=b"quit -t 2\n", check=False, timeout=10)
 
 
 def start_mps():
