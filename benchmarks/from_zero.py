@@ -1,6 +1,6 @@
 """Runs from zero, and what they say.
 
-python -m benchmarks.from_zero run EXPERIMENT.toml OUT.parquet [--device cuda] [--workers 15] [--batch 1024]
+python -m benchmarks.from_zero run EXPERIMENT.toml... --out OUT.parquet [--device cuda] [--workers 15] [--batch 1024]
 python -m benchmarks.from_zero score OUT.parquet...          the candidates of a screening
 python -m benchmarks.from_zero table OUT.parquet... --ours NAME [--theirs NAME]      problem by problem, with tests
 
@@ -51,7 +51,7 @@ def packed(row):
 SCHEMA = pa.schema(
     [
         (name, pa.dictionary(pa.int32(), pa.string()))
-        for name in ("problem", "method", "preset", "status", "commit", "person")
+        for name in ("problem", "method", "preset", "status", "commit", "person", "experiment")
     ]
     + [(name, pa.int32()) for name in ("seed", "failed_steps", "queries", "settling")]
     + [(name, pa.list_(pa.float32())) for name in ("seen", "told", "chance_sums")]
@@ -61,17 +61,18 @@ SCHEMA = pa.schema(
 
 def run(options):
     """The experiment's runs, each packed as soon as it is there; what a time limit leaves out is said."""
-    plan = experiment.read(Path(options.experiment))
-    blocks = [block for block in grid.blocks(plan) if not options.only or options.only in block.problem]
-    total, rows, errors, shown = sum(len(block.seeds) for block in blocks), [], [], 0.0
+    plans = [(Path(name).stem, grid.blocks(experiment.read(Path(name)))) for name in options.experiments]
+    work = [job for _, blocks in plans for job in execution.jobs(blocks, Limit(options.batch))]
+    names = {key: name for name, blocks in plans for block in blocks for key in block.keys}
+    total, rows, errors, shown = len(names), [], [], 0.0
     begin = time.perf_counter()
     with contextlib.ExitStack() as ending:
         if options.device == "cuda" and start_mps():
             ending.callback(stop_mps)
         engine = engines.engine("processes", options.device, options.workers)
-        outcomes = engine(execution.jobs(blocks, Limit(options.batch)))
+        outcomes = engine(work)
         for outcome in outcomes:
-            rows += [packed(row) for part in outcome.rows or [] for row in part]
+            rows += [packed(row) | {"experiment": names[row["key"]]} for part in outcome.rows or [] for row in part]
             errors += [outcome.error] if outcome.error else []
             spent = time.perf_counter() - begin
             if spent - shown > 10.0 or len(rows) == total:
@@ -86,12 +87,13 @@ def run(options):
         outcomes.close()
 
 
-def read(sources):
+def read(sources, only=None):
     """candidate → problem → seed → row."""
     found = defaultdict(lambda: defaultdict(dict))
     for source in sources:
         for row in pq.read_table(source).to_pylist():
-            found[row["method"], row["preset"]][row["problem"]][row["seed"]] = row
+            if only is None or row.get("experiment") == only:
+                found[row["method"], row["preset"]][row["problem"]][row["seed"]] = row
     return found
 
 
@@ -126,7 +128,7 @@ def counts(found):
 
 
 def score(options):
-    found = read(options.sources)
+    found = read(options.sources, options.only)
     base = found[options.baseline]
     rows = []
     for name, runs in found.items():
@@ -147,7 +149,7 @@ def score(options):
 
 
 def table(options):
-    found = read(options.sources)
+    found = read(options.sources, options.only)
     for questions in (10, 20, 30, 40):
         for measure in ("seen", "told"):
             result = gains(found[options.ours], found[options.theirs], measure, questions)
@@ -166,7 +168,7 @@ def table(options):
 
 def reliability(options):
     """Of the answers to which the model gave a chance in each tenth, how many came so; a pair's two sides are one."""
-    for name, problems in read(options.sources).items():
+    for name, problems in read(options.sources, options.only).items():
         rows = [row for seeds in problems.values() for row in seeds.values()]
         n = np.sum([row["chances"] for row in rows], 0)
         sums = np.sum([row["chance_sums"] for row in rows], 0)
@@ -186,16 +188,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     one = verbs.add_parser("run")
-    one.add_argument("experiment")
-    one.add_argument("out")
+    one.add_argument("experiments", nargs="+")
+    one.add_argument("--out", required=True)
     one.add_argument("--device", default="cpu")
     one.add_argument("--workers", type=int)
     one.add_argument("--batch", type=int, default=1024)
     one.add_argument("--seconds", type=float, default=0.0)
-    one.add_argument("--only", help="problems with this in their name")
     for verb in ("score", "table", "reliability"):
         two = verbs.add_parser(verb)
         two.add_argument("sources", nargs="+")
+        two.add_argument("--only", help="the runs of this experiment")
         two.add_argument("--baseline", nargs=2, type=str, default=DEFAULT)
         two.add_argument("--ours", nargs=2, default=DEFAULT)
         two.add_argument("--theirs", nargs=2, default=DEFAULT)

@@ -238,6 +238,7 @@ PRIORS = {
     # Candidates of docs/results/from-zero.md: other log-normal output scales, and length scales with most in common.
     "outputscale_near_3": _log_normal(Gamma(2.4, 2.7), 3.0),
     "outputscale_near_30": _log_normal(Gamma(2.4, 2.7), 30.0),
+    "outputscale_near_100": _log_normal(Gamma(2.4, 2.7), 100.0),
     "outputscale_about_10": _log_normal(Gamma(2.4, 2.7), 10.0, 1.5),
     "shared_0_3": _log_normal(SharedLogNormal(0.3, 1.0, 0.5), 10.0),
     "shared_0_5": _log_normal(SharedLogNormal(0.5, 1.0, 0.5), 10.0),
