@@ -1,14 +1,16 @@
-"""Worker processes of this machine: spawned, deaf to Ctrl-C, one torch thread each, and never longer here than their
-parent.
+"""Worker processes of this machine: not forked from their parent, deaf to Ctrl-C, one torch thread each, and never
+longer here than their parent.
 """
 
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import connection
+from multiprocessing.context import BaseContext
 from typing import Any
 
 import torch
@@ -18,8 +20,7 @@ class Pool(ProcessPoolExecutor):
     """A pool of such workers."""
 
     def __init__(self, size: int, *, niceness: int = 0) -> None:
-        # Spawned, not forked: the parent may hold threads and a GPU.
-        super().__init__(size, multiprocessing.get_context("spawn"), initializer=begin, initargs=(niceness,))
+        super().__init__(size, _context(), initializer=begin, initargs=(niceness,))
 
     def submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         """Have a job done."""
@@ -37,7 +38,20 @@ class Pool(ProcessPoolExecutor):
         workers = list((self._processes or {}).values())
         self.shutdown(wait=False, cancel_futures=True)
         for worker in workers:
-            worker.kill()
+            # The number of one that has ended may be another process's by now.
+            if worker.is_alive():
+                worker.kill()
+
+
+def _context() -> BaseContext:
+    """How workers start: never as forks of the parent, which may hold threads and a GPU."""
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    # A process between the two imports torch and what the parent has of the package, once, and forks the workers: each
+    # is there in milliseconds, and they share the memory. The libraries of other systems do not survive a fork.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", *sorted(name for name in sys.modules if name.startswith("kappasharp."))])
+    return context
 
 
 def begin(niceness: int = 0) -> None:

@@ -1,6 +1,7 @@
 """A page over studies in memory, for tests: real server, real guard, workers that are threads of this process."""
 
 import asyncio
+import sys
 import tempfile
 from concurrent.futures import Future
 
@@ -11,6 +12,9 @@ from kappasharp.app.web.service import Service
 from kappasharp.app.web.workers import Workers
 from kappasharp.study import studies
 from kappasharp.study.storage import Storage
+
+# httpx tries to import it at every request, and a library that is not there is looked for in every folder.
+sys.modules.setdefault("sniffio", None)
 
 TOKEN = "0123456789abcdef" * 3
 HOST = "http://127.0.0.1:8642"

@@ -6,6 +6,7 @@ import wave
 from io import BytesIO
 from pathlib import Path
 
+from kappasharp import processes
 from kappasharp.app.examples import image_filter, pid
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 4 3"><rect width="4" height="3" fill="teal"/></svg>'
@@ -69,3 +70,9 @@ def dies(params):
 
 def step(params):
     return pid.render({"proportional": 6.0, "integral": 2.0, "derivative": 2.0})
+
+
+def begins_late(niceness):
+    """The start of a worker, which is no renderer: longer than one that waits for it may take."""
+    time.sleep(0.5)
+    processes.begin(niceness)

@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import time
 
 import pytest
 import uvicorn
@@ -11,8 +10,9 @@ from click.testing import CliRunner
 
 from kappasharp.app.cli import serve as serving
 from kappasharp.app.cli.main import main
+from kappasharp.app.web.service import COMPUTING, DRAWING
 from kappasharp.study.studies import create_study, load_study
-from tests.page.chromium import Server
+from tests.page.chromium import Server, wait_until
 
 
 @pytest.fixture
@@ -99,22 +99,22 @@ def test_a_busy_port_is_a_sentence_and_the_default_moves_on():
         assert first.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+def descendants(process):
+    """The processes that this one started, and theirs."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True).stdout
+    started = [tuple(map(int, line.split())) for line in listed.splitlines()[1:]]
+    found = [process]
+    for parent in found:
+        found += [pid for pid, above in started if above == parent]
+    return found[1:]
+
+
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")  # noqa: PTH110
 def test_a_killed_server_leaves_no_workers_behind(tmp_path):
     server = Server(tmp_path, "--example", "pid")
-    group = server.process.pid
-
-    def children():
-        listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
-        return [line for line in listed.splitlines() if line.split()[1] == str(group)]
-
-    end = time.monotonic() + 60
-    while len(children()) < 2 and time.monotonic() < end:
-        time.sleep(0.2)
-    workers = [int(line.split()[0]) for line in children()]
-    assert workers
+    # The workers of both kinds, and the processes that start and clean up after them.
+    wait_until(lambda: len(descendants(server.process.pid)) >= COMPUTING + DRAWING + 2)
+    below = descendants(server.process.pid)
     server.kill()
-    while any(os.path.exists(f"/proc/{pid}") for pid in workers) and time.monotonic() < end + 60:  # noqa: PTH110
-        time.sleep(0.2)
-    assert [pid for pid in workers if os.path.exists(f"/proc/{pid}")] == []  # noqa: PTH110
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in below))  # noqa: PTH110
     load_study("PID controller", storage=f"sqlite:///{tmp_path / 'page.db'}").storage.close()

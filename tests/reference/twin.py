@@ -14,6 +14,7 @@ from kappasharp.kernels.launch import Launch
 
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 HEAD = Path(__file__).with_name("twin.hpp").read_text("utf-8")
+FLAGS = ["-std=c++20", "-O1", "-ffp-contract=off", "-pthread", "-fPIC", "-Wall", "-Wextra", "-Werror"]
 
 
 class Twin:
@@ -45,18 +46,28 @@ def folder() -> tempfile.TemporaryDirectory:
 
 
 @cache
+def standard() -> Path:
+    """The headers of the language, compiled once: they are most of what a kernel's file has the compiler read."""
+    path = Path(folder().name) / "standard.hpp"
+    path.write_text("".join(line + "\n" for line in HEAD.splitlines() if line.startswith("#include <")))
+    compiled("-x", "c++-header", str(path), "-o", f"{path}.gch")
+    return path
+
+
+def compiled(*words: str, given: str = "") -> None:
+    assert COMPILER is not None
+    done = subprocess.run([COMPILER, *FLAGS, *words], input=given, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@cache
 def library(kernel: str, defines: tuple[tuple[str, int], ...], lanes: int) -> ctypes._CFuncPtr:
     """The kernel's entry, compiled once."""
-    assert COMPILER is not None
     entry = f'extern "C" bool run_it(int b, int t, int s, void** a) {{ return run({kernel}, b, t, s, a); }}\n'
     name = "-".join([kernel, *(str(value) for _, value in defines), str(lanes)])
     path = Path(folder().name) / f"{name}.so"
     text = launch.source(kernel, (*defines, ("LANES", lanes)), HEAD) + entry
-    flags = ["-std=c++20", "-O1", "-ffp-contract=off", "-pthread", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]
-    done = subprocess.run(
-        [COMPILER, *flags, "-x", "c++", "-", "-o", str(path)], input=text, text=True, capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    compiled("-shared", "-include", str(standard()), "-x", "c++", "-", "-o", str(path), given=text)
     run = ctypes.CDLL(str(path)).run_it
     run.argtypes, run.restype = [ctypes.c_int] * 3 + [ctypes.c_void_p], ctypes.c_bool
     return run

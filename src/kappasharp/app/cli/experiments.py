@@ -1,4 +1,4 @@
-"""The lab's commands: run an experiment, and report what came out."""
+"""`kappasharp run`: what is missing of an experiment."""
 
 import signal
 import sys
@@ -12,7 +12,6 @@ import click
 from kappasharp.app.cli.output import in_words
 from kappasharp.lab import engines, execution
 from kappasharp.lab.execution import Limit
-from kappasharp.lab.report import write
 
 # A GPU is not busy with fewer.
 GPU_BATCH = 4096
@@ -88,16 +87,3 @@ def _conclude(todo: execution.Workload, finished: int, failed: list[execution.Fi
     click.echo(f"{finished - sum(step.runs for step in failed)} runs were added to {todo.store.folder}.")
     if failed:
         sys.exit(1)
-
-
-@click.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Where to write; by default FOLDER/report."
-)
-def report(folder: Path, out: Path | None) -> None:
-    """Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."""
-    with in_words():
-        written = write(folder, out)
-    for path in written:
-        click.echo(path)

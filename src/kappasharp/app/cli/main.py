@@ -34,7 +34,7 @@ class Later(click.Command):
 
 LATER = (
     Later("run", "kappasharp.app.cli.experiments", "lab", "Run what is missing of an EXPERIMENT (a TOML file)."),
-    Later("report", "kappasharp.app.cli.experiments", "lab", "Write the tables and figures of a FOLDER of results."),
+    Later("report", "kappasharp.app.cli.reporting", "lab", "Write the tables and figures of a FOLDER of results."),
 )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
@@ -31,6 +31,8 @@ class Workers:
         self._lock = threading.Lock()
         self._pool: Pool | None = None
         self._warm: Future[bool] | None = None
+        # The first worker takes seconds to start: whoever starts it waits, and that must not be the loop.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="start of workers")
 
     @property
     def is_warm(self) -> bool:
@@ -40,7 +42,7 @@ class Workers:
     def start(self) -> None:
         """Start the processes, without waiting for them."""
         for _ in range(self.size):
-            self.submit(ready)
+            self._starter.submit(self.submit, ready)
 
     def submit(self, job: Callable[..., Any], *given: Any) -> "Future[Any]":
         """Have a job done some time."""
@@ -53,9 +55,9 @@ class Workers:
 
     async def run(self, job: Callable[..., Any], *given: Any, limit: float) -> Any:
         """What a job comes to, or a WorkerError; the limit, in seconds, counts once the workers have started."""
+        await self._started()
         future = self.submit(job, *given)
         try:
-            await self._started()
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), limit)
         except TimeoutError as error:
             if not future.done():
@@ -71,11 +73,19 @@ class Workers:
 
     async def _started(self) -> None:
         """Wait for the first worker: on a busy machine its start takes longer than a job may."""
-        if self._warm is not None and not self._warm.done():
-            warm = asyncio.wrap_future(self._warm)
-            # Whatever became of it: the job itself will say.
-            warm.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-            await asyncio.wait({warm})
+        if self.is_warm:
+            return
+        opening = asyncio.get_running_loop().run_in_executor(self._starter, self._warming)
+        warm = asyncio.wrap_future(await opening)
+        # Whatever became of it: the job itself will say.
+        warm.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        await asyncio.wait({warm})
+
+    def _warming(self) -> "Future[bool]":
+        with self._lock:
+            self._open_pool()
+            assert self._warm is not None
+            return self._warm
 
     def close(self) -> None:
         """End all processes; another job would start new ones."""

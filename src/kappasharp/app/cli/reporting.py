@@ -1,0 +1,21 @@
+"""`kappasharp report`: the tables and figures of an experiment. Apart from `run`, which needs no library that draws."""
+
+from pathlib import Path
+
+import click
+
+from kappasharp.app.cli.output import in_words
+from kappasharp.lab.report import write
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Where to write; by default FOLDER/report."
+)
+def report(folder: Path, out: Path | None) -> None:
+    """Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."""
+    with in_words():
+        written = write(folder, out)
+    for path in written:
+        click.echo(path)
