@@ -132,7 +132,7 @@ class SharedLogNormal:
     spread: float
     deviation: float
 
-    def _in_common(self, dimension: int) -> float:
+    def _joint_weight(self, dimension: int) -> float:
         """What the sum of all t_j − log median, squared, is weighted with."""
         own, all_of_them = self.deviation**2, self.deviation**2 + dimension * self.spread**2
         return 0.5 * (1.0 / own - 1.0 / all_of_them) / dimension
@@ -140,13 +140,13 @@ class SharedLogNormal:
     def log_density(self, log_x: AnyFloat, dimension: int) -> AnyFloat:
         """Log density of all log ℓ, its constant left out, in equal shares of the dimensions."""
         shift = log_x - math.log(self.median)
-        common = self._in_common(dimension) / dimension * shift.sum(-1, keepdim=True).square()
-        return common - 0.5 * (shift / self.deviation).square()
+        shared = self._joint_weight(dimension) / dimension * shift.sum(-1, keepdim=True).square()
+        return shared - 0.5 * (shift / self.deviation).square()
 
     def slope(self, log_x: AnyFloat, dimension: int) -> AnyFloat:
         """Derivative of the log density in log_x."""
         shift = log_x - math.log(self.median)
-        return 2.0 * self._in_common(dimension) * shift.sum(-1, keepdim=True) - shift / self.deviation**2
+        return 2.0 * self._joint_weight(dimension) * shift.sum(-1, keepdim=True) - shift / self.deviation**2
 
     def mode(self, dimension: int) -> float:
         """Where the density is highest; the fit starts there."""
@@ -156,7 +156,7 @@ class SharedLogNormal:
     def terms(self, dimension: int) -> PriorTerms:
         """The same for a kernel."""
         quadratic, centre = -0.5 / self.deviation**2, math.log(self.median)
-        return PriorTerms(quadratic=quadratic, centre=centre, in_common=self._in_common(dimension))
+        return PriorTerms(quadratic=quadratic, centre=centre, joint=self._joint_weight(dimension))
 
 
 LengthscalePrior = Gamma | DimensionScaledLogNormal | SharedLogNormal

@@ -238,7 +238,7 @@ struct Evidence {
 KERNEL evidence(const double* E, const double* gram, const double* theta, const double* start, const double* low,
                 const double* high, double* x, double* value, double* gradient, int* ended, int m, double nugget,
                 double per_variance, double margin, double tolerance, int plain, int damped, double linear,
-                double exponential, double quadratic, double centre, double in_common, double scale_linear,
+                double exponential, double quadratic, double centre, double joint, double scale_linear,
                 double scale_quadratic, double scale_centre, double small, double decrease, double longest,
                 double sufficient, double shortest, int rounds) {
     SHARED(memory);
@@ -251,7 +251,7 @@ KERNEL evidence(const double* E, const double* gram, const double* theta, const 
     objective.nugget = nugget, objective.per_variance = per_variance, objective.margin = margin;
     objective.tolerance = tolerance, objective.plain = plain, objective.damped = damped;
     objective.prior = {linear, exponential, quadratic, centre};
-    objective.together = {in_common, centre};
+    objective.together = {joint, centre};
     objective.scale_prior = {scale_linear, 0.0, scale_quadratic, scale_centre};
     objective.newton_steps = 0;
     for (int i = thread_index(); i < m; i += thread_count()) objective.kept[i] = start[at * m + i];

@@ -30,7 +30,7 @@ class PriorTerms(NamedTuple):
     exponential: float = 0.0
     quadratic: float = 0.0
     centre: float = 0.0
-    in_common: float = 0.0
+    joint: float = 0.0
     scale_linear: float = 0.0
     scale_quadratic: float = 0.0
     scale_centre: float = 0.0

@@ -45,9 +45,9 @@ def question(method: Method, preset: Preset, fitted: Posterior, chance: Request,
     return found
 
 
-def settle(preset: Preset, fitted: Posterior, met: Tensor) -> Shown:
-    """Two designs seen, after whose comparison the design told is expected to be best; no EUBO is maximised."""
-    known = settling.duel(fitted, preset.noise, met)
+def settle(fitted: Posterior, leader: Tensor, pairs: Tensor) -> Shown:
+    """The design told against its likeliest better among those seen; no EUBO is maximised."""
+    known = torch.stack([leader, settling.challenger(fitted, leader, pairs)], -1)
     pair = fitted.X.gather(1, known.unsqueeze(-1).expand(-1, -1, fitted.X.shape[-1]))
     value = eubo.value(fitted, *pair.split(1, 1)).squeeze(-1)
     nothing = torch.zeros(len(pair), dtype=torch.long, device=pair.device)

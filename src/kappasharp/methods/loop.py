@@ -189,7 +189,7 @@ def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
     chance = Request(generators, hints=state.hints, lattice=state.lattice)
     fitted = learnt.corrected.posterior
     if state.method.query is Query.SETTLING:
-        found = asking.settle(state.preset, fitted, state.comparisons)
+        found = asking.settle(fitted, leader(state, learnt), state.comparisons)
     else:
         found = asking.question(state.method, state.preset, fitted, chance, state.anchor)
     proposal = found.proposal

@@ -27,8 +27,8 @@ class Query(Enum):
     """What a question may consist of: two fresh designs, or one against the last question's or the best one seen.
 
     Bridging asks against the best one seen where that promises more for what it costs: designs must be made. Expected
-    improvement has a partner of its own, the best design seen. Settling makes no design: it compares two of those seen,
-    so that the one told at the end is the best of them.
+    improvement has a partner of its own, the best design seen. Settling makes no design: the one told
+    to be best meets its likeliest better among those seen.
     """
 
     FRESH_PAIR = "fresh_pair"

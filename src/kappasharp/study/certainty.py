@@ -17,7 +17,7 @@ from kappasharp.streams import stream
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
 from kappasharp.study.parameters import Categorical, Float, Int, Value
-from kappasharp.study.questions import StudyModel, one_thread, sobol
+from kappasharp.study.questions import DUELS, StudyModel, leading, one_thread, sobol, unproven_best
 from kappasharp.study.space import Design
 
 What = Literal["go_on", "could_stop", "not_enough_signal", "link_groups"]
@@ -97,7 +97,7 @@ class Slice(NamedTuple):
 @one_thread()
 def best(definition: Definition, history: History, model: StudyModel) -> Best:
     """The best design seen, by the model of all answers."""
-    place = int(model.surrogate.utility.argmax())
+    place = leading(model)
     option = model.options[place]
     found = figures(definition, model, place)
     counted = len(history.counted())
@@ -106,7 +106,7 @@ def best(definition: Definition, history: History, model: StudyModel) -> Best:
         option,
         found.preferred,
         found.room,
-        advise(model, place, found, counted),
+        advise(history, model, place, found),
         counted,
         model.surrogate.status[0],
     )
@@ -155,16 +155,24 @@ def _gap(surrogate: Surrogate, X: Tensor, place: int, pool: Tensor, seed: int) -
     return float(draws.amax(-1).clamp(min=0.0).mean())
 
 
-def advise(model: StudyModel, place: int, found: Figures, answers: int) -> Advice:
+def advise(history: History, model: StudyModel, place: int, found: Figures) -> Advice:
     """Go on, stop, or what stands in the way."""
+    answers = len(history.counted())
     if answers < LEAST_ANSWERS or found.preferred < LEAST_PREFERRED:
         return Advice("not_enough_signal", _no_signal(answers, found.preferred))
     figures_in_words = (
         f"you would prefer this design to about {found.preferred:.0%} of all, and about {found.room:.0%} of the way up "
         "is left"
     )
+    unproven = unproven_best(model)
+    if unproven is not None and frozenset(unproven) not in history.met():
+        return Advice(
+            "go_on",
+            f"Go on: the model expects option {unproven[0]} to be better still, but it has won no comparison yet. The "
+            "next pair asks about it.",
+        )
     if found.preferred >= ENOUGH_PREFERRED and found.room <= ENOUGH_ROOM:
-        return Advice("could_stop", f"You could stop: {figures_in_words}.")
+        return Advice("could_stop", f"You could stop: {figures_in_words}. {_to_settle(history)}")
     rival = _unlinked_rival(model, place, found.gap)
     if rival is not None:
         a, b = model.options[place], model.options[rival]
@@ -175,6 +183,15 @@ def advise(model: StudyModel, place: int, found: Figures, answers: int) -> Advic
             (a, b),
         )
     return Advice("go_on", f"Go on: {figures_in_words}.")
+
+
+def _to_settle(history: History) -> str:
+    if history.settling:
+        left = "one more duel" if history.settling == 1 else f"{history.settling} more duels"
+        return f"It is being settled: {left} between designs that you have seen."
+    if any(event.origin == "settle" for _, event in history.asked.values()):
+        return "It was settled by duels with the designs that might have been better."
+    return f"{DUELS} duels with the designs that might be better would settle it."
 
 
 def _no_signal(answers: int, preferred: float) -> str:

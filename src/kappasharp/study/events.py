@@ -12,9 +12,11 @@ from kappasharp.study.space import Design
 
 Answer = Literal["a", "b", "tie", "skip"]
 ANSWERS: tuple[str, ...] = get_args(Answer)
-Origin = Literal["start", "model", "queue", "again"]
+Origin = Literal["start", "model", "queue", "again", "settle"]
 DEFAULT_VOTER = "me"
 LONGEST_NAME, LONGEST_VOTER = 200, 100
+# Duels that one wish to settle may ask for.
+MOST_DUELS = 100
 # What the databases count to.
 MOST_EVENTS = 2**31 - 1
 
@@ -63,6 +65,14 @@ class Queued:
 
 
 @dataclass(frozen=True)
+class Settling:
+    """Somebody wants the next questions to be duels between designs already seen; none ends what was wished before."""
+
+    kind: ClassVar[str] = "settling"
+    duels: int
+
+
+@dataclass(frozen=True)
 class Undone:
     """The event of this number counts no more; if it was an answer, its pair is open again."""
 
@@ -79,8 +89,8 @@ class Amended:
     answer: Answer | None
 
 
-Event = Asked | Answered | Added | Queued | Undone | Amended
-KINDS: dict[str, type[Event]] = {cls.kind: cls for cls in (Asked, Answered, Added, Queued, Undone, Amended)}
+Event = Asked | Answered | Added | Queued | Settling | Undone | Amended
+KINDS: dict[str, type[Event]] = {cls.kind: cls for cls in (Asked, Answered, Added, Queued, Settling, Undone, Amended)}
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,13 @@ def whole(what: str, value: Any, least: int = 0) -> int:
     if not least <= value <= MOST_EVENTS:
         raise InvalidValueError(f"`{what}` must be from {least} to {MOST_EVENTS}, but got {shown(value)}.")
     return value
+
+
+def duels(value: Any) -> int:
+    """How many duels are to settle it, or a sentence."""
+    if whole("duels", value) > MOST_DUELS:
+        raise InvalidValueError(f"`duels` must not pass {MOST_DUELS}, but got {shown(value)}.")
+    return int(value)
 
 
 def voter(value: Any) -> str:

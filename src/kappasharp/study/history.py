@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kappasharp.errors import CorruptedError
-from kappasharp.study.events import Added, Amended, Answer, Answered, Asked, Origin, Queued, Stored, Undone
+from kappasharp.study.events import Added, Amended, Answer, Answered, Asked, Origin, Queued, Settling, Stored, Undone
 from kappasharp.study.parameters import Value
 from kappasharp.study.space import Design
 
@@ -54,6 +54,7 @@ class History:
     asked: dict[int, tuple[Pair, Asked]] = field(default_factory=dict)
     open: dict[str, int] = field(default_factory=dict)
     queue: dict[int, Queued] = field(default_factory=dict)
+    settling: int = 0
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
 
     def extend(self, events: Iterable[Stored]) -> None:
@@ -78,6 +79,8 @@ class History:
                 self._add(stored, stored.event)
             case Queued():
                 self.queue[stored.number] = stored.event
+            case Settling():
+                self.settling = stored.event.duels
             case Undone():
                 self._undo(stored.event)
             case Amended():
@@ -137,6 +140,8 @@ class History:
         self._note(event.b)
         self.asked[stored.number] = (pair, event)
         self.open[stored.voter] = stored.number
+        if event.origin == "settle":
+            self.settling = max(self.settling - 1, 0)
         if event.origin in ("queue", "again") and event.after in self.queue:
             del self.queue[event.after]
 

@@ -1,7 +1,9 @@
 """The next pair, as a function of a study's definition and history alone: the same events give the same pair.
 
-Pairs that somebody queued come first, then a scrambled Sobol start, then Algorithm 1. What the model proposes is moved
-to a design already seen where the two cannot be told apart, and a pair that was met before gives way to the next best.
+Pairs that somebody queued come first, then a scrambled Sobol start, then Algorithm 1; duels between designs seen where
+somebody wants it settled. A design that the model holds to be best but that never won is asked about at once. What is
+proposed is moved to a design already seen where the two cannot be told apart, and a pair that was met before gives way
+to the next best.
 """
 
 import math
@@ -22,6 +24,7 @@ from kappasharp.methods import loop
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.loop import Learnt, State
+from kappasharp.methods.method import Query
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
 from kappasharp.streams import stream, uniform
 from kappasharp.study.definition import Definition
@@ -35,6 +38,8 @@ SHORTLIST, POOL = 40, 128
 # The fit starts from the last one's end, and at every second answer from the prior's mode too, which takes as long
 # again and seldom ends higher: `make bench` counts how seldom (`study_fit_not_worse`).
 COLD_EVERY = 2
+# How many duels settle which of the designs seen is best, unless somebody says otherwise.
+DUELS = 5
 # How often a start pair is drawn again where its designs cannot be told apart.
 DRAWS = 64
 
@@ -147,15 +152,34 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
 
 
 def _from_model(definition: Definition, history: History, model: StudyModel) -> Asked:
-    n_answers = model.state.comparisons.shape[1]
+    n_answers, own = model.state.comparisons.shape[1], model
     model = _with_open_pairs(definition, history, model)
-    question, after, info = loop.question_from(_anchored(history, model), model.learnt)
     seen = Seen(definition.space, history)
+    origin: Origin = "settle" if history.settling else "model"
+    state = _anchored(history, model)
+    if origin == "settle":
+        state = replace(state, method=replace(state.method, query=Query.SETTLING))
+    question, after, info = loop.question_from(state, model.learnt)
     first, second = (_design(seen, model, question, side) for side in (0, 1))
+    unproven = unproven_best(own)
+    if unproven is not None and origin == "model":
+        doubted = [history.options[number] for number in unproven]
+        first, second = doubted if seen.allows(*doubted) else (first, second)
     if not seen.allows(first, second):
         first, second = _instead(definition, seen, model, (first, second))
     memo = {"answers": n_answers} | _memo(model, after, info)
-    return _sided(definition, history, first, second, "model", memo)
+    return _sided(definition, history, first, second, origin, memo)
+
+
+def leading(model: StudyModel) -> int:
+    """The place, among the model's options, of the design that is told to be best."""
+    return int(loop.leader(model.state, model.learnt))
+
+
+def unproven_best(model: StudyModel) -> tuple[int, int] | None:
+    """The option that the model holds to be best though it never won, and the one told; None where they are one."""
+    best, told = int(model.surrogate.utility.argmax()), leading(model)
+    return None if best == told else (model.options[best], model.options[told])
 
 
 def _design(seen: Seen, model: StudyModel, question: loop.Question, side: int) -> Design:

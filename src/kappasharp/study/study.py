@@ -11,10 +11,21 @@ from kappasharp.study import certainty, diagnosis, events, exchange, questions
 from kappasharp.study.certainty import Best
 from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.diagnosis import Diagnosis
-from kappasharp.study.events import DEFAULT_VOTER, Added, Amended, Answered, Asked, Event, Queued, Stored, Undone
+from kappasharp.study.events import (
+    DEFAULT_VOTER,
+    Added,
+    Amended,
+    Answered,
+    Asked,
+    Event,
+    Queued,
+    Settling,
+    Stored,
+    Undone,
+)
 from kappasharp.study.history import Comparison, History, Pair, design_key
 from kappasharp.study.parameters import Value
-from kappasharp.study.questions import StudyModel
+from kappasharp.study.questions import DUELS, StudyModel
 from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
 
@@ -244,6 +255,21 @@ class Study:
         first, second = self._designs(a, b, "a", "b")
         self._write(events.voter(voter), lambda _: Queued(first, second))
 
+    def settle(self, duels: int = DUELS, *, voter: str = DEFAULT_VOTER) -> None:
+        """Have the next questions be duels: the design told to be best against its likeliest better among those seen.
+
+        For the end of a study: nothing new is made, and what `best` tells becomes surer. After them the questions go
+        on as before.
+
+        Args:
+            duels: how many; 0 ends those that were asked for before.
+            voter: who wishes it.
+        """
+        wanted = Settling(events.duels(duels))
+        if not self.history.counted():
+            raise InvalidValueError(f"There is nothing to settle: the study {self.name!r} has no answers yet.")
+        self._write(events.voter(voter), lambda _: wanted)
+
     def ask_again(self, pair: Pair | int, *, voter: str = DEFAULT_VOTER) -> None:
         """Have an earlier pair asked once more; both answers will count.
 
@@ -290,7 +316,7 @@ class Study:
         with self._lock:
             self.refresh()
             model = self.model()
-            return dict(self._history.options[model.options[int(model.surrogate.utility.argmax())]])
+            return dict(self._history.options[model.options[questions.leading(model)]])
 
     def diagnostics(self) -> Diagnosis:
         """What the answers determine and where they contradict each other; print it for the words."""

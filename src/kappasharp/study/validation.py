@@ -8,7 +8,7 @@ from typing import Any, get_args
 from kappasharp.errors import CorruptedError, KappaSharpError, named
 from kappasharp.study import events
 from kappasharp.study.definition import Definition
-from kappasharp.study.events import Added, Amended, Answered, Asked, Event, Origin, Queued, Stored, Undone
+from kappasharp.study.events import Added, Amended, Answered, Asked, Event, Origin, Queued, Settling, Stored, Undone
 from kappasharp.study.history import History, design_key
 from kappasharp.study.parameters import finite
 from kappasharp.study.space import Design
@@ -70,6 +70,8 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
             return replace(event, winner=winner, loser=loser)
         case Queued():
             return _queued(event, definition, history)
+        case Settling():
+            events.duels(event.duels)
         case Undone():
             last = history.last_of(voter)
             _require(_whole(event.event) and event.event == last, f"the last answer of {voter!r} was {last}")
@@ -86,7 +88,10 @@ def _asked(event: Asked, voter: str, definition: Definition, history: History) -
     after = event.after
     _require(_whole(after) and 0 <= after <= history.number, f"`after` must be an event before it, but got {after!r}")
     _require(voter not in history.open, f"{voter!r} had not answered pair {history.open.get(voter)} yet")
-    _require((event.memo is not None) == (event.origin == "model"), "what the model chose has a memo, nothing else")
+    _require(
+        (event.memo is not None) == (event.origin in ("model", "settle")),
+        "what the model chose has a memo, nothing else",
+    )
     if event.origin in ("queue", "again"):
         waiting = history.queue.get(after)
         _require(waiting is not None and (waiting.a, waiting.b) == (a, b), f"no such pair waited as event {after}")

@@ -10,6 +10,7 @@ from kappasharp.app.cli.studies import opened, storage_option, study_argument, v
 from kappasharp.app.report import count
 from kappasharp.errors import InvalidValueError, StalePairError
 from kappasharp.study.history import Pair
+from kappasharp.study.questions import DUELS
 from kappasharp.study.study import Study
 
 # What a terminal sends, and Windows' console: arrows, and letters for those without.
@@ -26,14 +27,18 @@ SAID = {"a": "A is better", "b": "B is better", "tie": "can't tell", "skip": "sk
 @click.command()
 @study_argument
 @click.option("--questions", type=click.IntRange(1), help="Stop after this many answers.")
+@click.option("--settle", is_flag=True, help=f"Ask {DUELS} duels between designs already seen, then stop.")
 @voter_option
 @storage_option
-def tune(storage: str | None, study: str, questions: int | None, voter: str) -> None:
+def tune(storage: str | None, study: str, questions: int | None, *, settle: bool, voter: str) -> None:
     """Compare pairs in the terminal with the arrow keys. STUDY is a name, or a TOML file; q leaves, tune goes on."""
     if not _is_terminal():
         raise click.UsageError("`kappasharp tune` needs a terminal; `ask` and `tell` do without.")
     with in_words():
         found = opened(study, storage)
+        if settle:
+            found.settle(voter=voter)
+            questions = DUELS if questions is None else questions
         try:
             _converse(found, voter, questions)
         except KeyboardInterrupt:

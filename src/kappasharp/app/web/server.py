@@ -81,6 +81,7 @@ def application(
         Route(f"{one}/undo", undo, methods=["POST"]),
         Route(f"{one}/amend", amend, methods=["POST"]),
         Route(f"{one}/again", again, methods=["POST"]),
+        Route(f"{one}/settle", settle, methods=["POST"]),
         Route(f"{one}/challenge", challenge, methods=["POST"]),
         Route(f"{one}/standing", computed("standing", jobs.standing)),
         Route(f"{one}/best", computed("best", jobs.best_view)),
@@ -287,6 +288,14 @@ async def again(request: Request) -> Response:
     session, data = await session_of(request), await body(request)
     voter, number = voter_in(request, data.get("voter")), number_in(data, "pair")
     await off_loop(lambda: session.study.ask_again(number, voter=voter))
+    return said({"done": True})
+
+
+async def settle(request: Request) -> Response:
+    """Have the next questions be duels between designs already seen."""
+    session, data = await session_of(request), await body(request)
+    voter = voter_in(request, data.get("voter"))
+    await off_loop(lambda: session.study.settle(voter=voter))
     return said({"done": True})
 
 

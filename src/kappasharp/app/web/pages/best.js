@@ -86,6 +86,13 @@ function certainty(page, best) {
     ),
     el("p", { class: `advice ${best.advice.what}` }, best.advice.sentence),
     link === null ? null : button("Compare these two next", () => challenge(page, `option ${link[1]}`, null, link[1])),
+    el(
+      "p",
+      {},
+      button("Settle it", () => void settle(page)),
+      " ",
+      el("span", { class: "quiet" }, "Five duels between designs that you have seen; nothing new is made."),
+    ),
     best.status === "ok" ? null : el("p", { class: "problem" }, `A solve lacks its certificate: ${best.status}.`),
     el("p", { class: "quiet" }, `Both figures are what the model expects after ${best.n_comparisons} answers, not a promise.`),
   );
@@ -178,6 +185,18 @@ async function challenge(page, whom, params, option) {
     await post(at(study.id, "challenge"), { params, option, voter: page.voter });
     page.go("compare");
     setTimeout(() => page.say(`The duel with ${whom} comes after the pair that is open now, for whoever is asked next.`, "good"), 300);
+  } catch (error) {
+    page.say(sentence(error), "bad");
+  }
+}
+
+/** @param {Page} page */
+async function settle(page) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  try {
+    await post(at(study.id, "settle"), { voter: page.voter });
+    page.go("compare");
+    setTimeout(() => page.say("Five duels come after the pair that is open now.", "good"), 300);
   } catch (error) {
     page.say(sentence(error), "bad");
   }

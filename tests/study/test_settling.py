@@ -1,0 +1,127 @@
+"""A study that is settled, and a best design that has always won something."""
+
+import math
+import random
+
+import pytest
+
+import kappasharp as ks
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.study import questions
+
+SPACES = (
+    {"kp": (0.2, 3.0), "ki": ks.Float(1e-3, 2.0, log=True), "mode": ["soft", "hard"]},
+    {f"x{i}": (0.0, 1.0) for i in range(4)},
+    {f"x{i}": (0.0, 1.0) for i in range(4)} | {"n": ks.Int(1, 9), "c": ["a", "b", "c"]},
+)
+
+
+def person(space, seed):
+    """A consistent person with a favourite design."""
+    chance = random.Random(seed)
+    favourite = space.encode(space.draw([chance.random() for _ in space.tuned]))
+    weights = [chance.uniform(0.2, 1.0) for _ in favourite]
+
+    def worth(design):
+        rows = zip(weights, space.encode(design), favourite, strict=True)
+        return -sum(weight * (x - y) ** 2 for weight, x, y in rows)
+
+    return worth
+
+
+def answer(study, worth):
+    pair = study.ask()
+    study.tell(pair, "a" if worth(pair.a) > worth(pair.b) else "b")
+    return pair
+
+
+@pytest.mark.parametrize("space", SPACES, ids=["readme", "four", "mixed"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_consistent_person_is_never_given_up(space, seed):
+    """`python -m benchmarks.from_zero people` does it with two hundred."""
+    study = ks.create_study(space, storage="sqlite://", seed=seed)
+    worth, before = person(study.space, seed), None
+    for number in range(14):
+        answer(study, worth)
+        if number < 4:
+            continue
+        best = study.best
+        assert best.option in {one.ordered[0] for one in study.history.counted()}
+        assert before is None or best.beats_random > before - 0.2
+        before = best.beats_random
+
+
+def test_readmes_example_ends_near_its_taste():
+    for seed in range(3):
+        study = ks.create_study(SPACES[0], storage="sqlite://", seed=seed)
+        for _ in range(12):
+            answer(study, lambda design: -abs(design["kp"] - 1.2))
+        assert abs(study.best.params["kp"] - 1.2) < 0.25
+        assert study.best_params == study.best.params
+
+
+def settled(count=8, **options):
+    study = ks.create_study(SPACES[1], storage="sqlite://", **options)
+    worth = person(study.space, 3)
+    for _ in range(count):
+        answer(study, worth)
+    return study, worth
+
+
+def test_settling_asks_duels_between_designs_seen_and_then_goes_on():
+    study, worth = settled()
+    study.settle(2)
+    seen = len(study.history.options)
+    for left in (1, 0):
+        told = study.best.params
+        pair = answer(study, worth)
+        assert pair.origin == "settle" and told in (pair.a, pair.b)
+        assert study.history.settling == left
+    assert len(study.history.options) == seen
+    assert study.ask().origin == "model"
+
+
+def test_a_duel_is_the_same_after_a_restart_and_survives_export(tmp_path):
+    study, _ = settled()
+    study.settle()
+    pair = study.ask()
+    copy = ks.import_json(study.export(tmp_path / "study.json"), storage="sqlite://", study_name="copy")
+    assert (copy.ask().a, copy.ask().b, copy.ask().origin) == (pair.a, pair.b, "settle")
+    assert copy.history.settling == study.history.settling == 4
+
+
+def test_none_ends_it():
+    study, _ = settled()
+    study.settle(3)
+    study.settle(0)
+    assert study.ask().origin == "model"
+
+
+def test_what_cannot_be_settled_is_refused():
+    study = ks.create_study(SPACES[1], storage="sqlite://")
+    with pytest.raises(InvalidValueError, match="nothing to settle"):
+        study.settle()
+    for wrong, error in (
+        (-1, InvalidValueError),
+        (101, InvalidValueError),
+        (2.5, InvalidTypeError),
+        (True, InvalidTypeError),
+    ):
+        with pytest.raises(error, match="duels"):
+            study.settle(wrong)
+
+
+def test_a_best_that_never_won_is_asked_about_next(monkeypatch):
+    study, worth = settled()
+    model = study.model()
+    losers = {one.ordered[1] for one in study.history.counted()} - {one.ordered[0] for one in study.history.counted()}
+    place = model.options.index(min(losers))
+    utility = model.surrogate.utility.clone()
+    utility[place] = math.inf
+    monkeypatch.setattr(type(model.surrogate), "utility", property(lambda _: utility))
+    doubted, told = questions.unproven_best(model)
+    assert doubted == min(losers) and study.best.option == told
+    if frozenset((doubted, told)) not in study.history.met():
+        assert f"option {doubted} to be better still" in study.best.advice.sentence
+        pair = study.ask()
+        assert {study.history.option(pair.a), study.history.option(pair.b)} == {doubted, told}
