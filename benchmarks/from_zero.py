@@ -2,7 +2,9 @@
 
 python -m benchmarks.from_zero run EXPERIMENT.toml... --out OUT.parquet [--device cuda] [--workers 15] [--batch 1024]
 python -m benchmarks.from_zero score OUT.parquet...          the candidates of a screening
-python -m benchmarks.from_zero table OUT.parquet... --ours NAME [--theirs NAME]      problem by problem, with tests
+python -m benchmarks.from_zero table OUT.parquet... --ours METHOD PRESET      wins and losses against today's default
+python -m benchmarks.from_zero reliability | told | summary OUT.parquet...
+python -m benchmarks.from_zero people      two hundred consistent people
 
 `run` keeps of every run what the scores need: best seen and told after every fifth question, and how the chances that
 the model gave to the answers were spread, so that reliability can be read off. Needs torch, NumPy, SciPy and PyArrow.
@@ -10,7 +12,8 @@ the model gave to the answers were spread, so that reliability can be read off. 
 
 import argparse
 import contextlib
-import os
+import json
+import random
 import sys
 import time
 from collections import defaultdict
@@ -21,14 +24,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+import kappasharp as ks
 from benchmarks.gpu import start_mps, stop_mps
 from kappasharp.lab import engines, execution, experiment, grid
 from kappasharp.lab.execution import Limit
 from kappasharp.lab.statistics import holm, paired_t
+from kappasharp.lab.store import Store
+from kappasharp.problems.registry import find_problem
 
 EVERY = 5
 TENTHS = 10
 DEFAULT = ("baseline", "modern_0_2")
+FIVE = ("baseline", "near_30_five")
 NUMBERS = (("seen", 20), ("seen", 40), ("told", 20), ("told", 40))
 
 
@@ -83,8 +90,19 @@ def run(options):
                 break
         # Before anything is closed: what was run must not wait for that.
         pq.write_table(pa.Table.from_pylist(rows, SCHEMA), options.out, compression="zstd", compression_level=15)
-        print(f"{len(rows)} runs in {options.out}, {os.path.getsize(options.out) / 1e6:.1f} MB", flush=True)
+        print(f"{len(rows)} runs in {options.out}, {Path(options.out).stat().st_size / 1e6:.1f} MB", flush=True)
         outcomes.close()
+
+
+def pack(options):
+    """The runs of folders that `kappasharp run` made, packed."""
+    rows = [
+        packed(row) | {"experiment": Path(folder).name}
+        for folder in options.sources
+        for row in Store(Path(folder)).existing().read().to_pylist()
+        if row["status"] != "error"
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), options.ours[0], compression="zstd", compression_level=15)
 
 
 def read(sources, only=None):
@@ -143,9 +161,9 @@ def score(options):
     print("| --- |" + " ---: |" * 6 + " --- |")
     for total, spread, means, tests, name in sorted(rows, key=lambda row: -row[0]):
         numbers = " | ".join(f"{value:+.2f}" for value in means)
-        print(
-            f"| {name[1] if name[0] == 'baseline' else name} | {total:+.3f} | {spread:.3f} | {numbers} | {' · '.join(f'{w}/{l}' for w, l in tests)} |"
-        )
+        counted = " · ".join(f"{wins}/{losses}" for wins, losses in tests)
+        label = name[1] if name[0] == "baseline" else " ".join(name)
+        print(f"| {label} | {total:+.3f} | {spread:.3f} | {numbers} | {counted} |")
 
 
 def table(options):
@@ -153,35 +171,135 @@ def table(options):
     for questions in (10, 20, 30, 40):
         for measure in ("seen", "told"):
             result = gains(found[options.ours], found[options.theirs], measure, questions)
-            if result:
-                corrected = holm([one[1] for one in result.values()])
-                plain, after = counts(result)
-                print(
-                    f"\n{measure} after {questions}: wins / losses {plain[0]}/{plain[1]}, after Holm {after[0]}/{after[1]} of {len(result)}"
-                )
-                if options.problems:
-                    for (problem, one), q in zip(
-                        sorted(result.items()), [c for _, c in sorted(zip(result, corrected))]
-                    ):
-                        print(f"  {problem:18} {one[0]:+.2f}  mean {one[2]:+.3f}  p {one[1]:.2g}  Holm {q:.2g}")
+            if not result:
+                continue
+            (wins, losses), (certain_wins, certain_losses) = counts(result)
+            print(
+                f"{measure} after {questions}: wins / losses {wins}/{losses}, after Holm {certain_wins}/{certain_losses}"
+                f" of {len(result)}"
+            )
+            if options.problems:
+                corrected = dict(zip(result, holm([one[1] for one in result.values()]), strict=True))
+                for problem, (gain, p, mean) in sorted(result.items()):
+                    print(f"  {problem:18} {gain:+.2f}  mean {mean:+.3f}  p {p:.2g}  Holm {corrected[problem]:.2g}")
+
+
+def tenths(rows):
+    """For each tenth from 0.5 up: what the model said on average, how often it came so, and of how many answers.
+
+    A chance of 0.3 for an answer that came is one of 0.7 for an answer that did not.
+    """
+    n, sums = (np.sum([row[name] for row in rows], 0, dtype=float) for name in ("chances", "chance_sums"))
+    half = TENTHS // 2
+    came, missed = n[half:], n[:half][::-1]
+    total = came + missed
+    said = (sums[half:] + missed - sums[:half][::-1]) / np.maximum(total, 1)
+    return [(float(p), float(q), int(t)) for p, q, t in zip(said, came / np.maximum(total, 1), total, strict=True)]
 
 
 def reliability(options):
-    """Of the answers to which the model gave a chance in each tenth, how many came so; a pair's two sides are one."""
+    """Of the answers to which the model gave a chance in each tenth, how many came so."""
     for name, problems in read(options.sources, options.only).items():
-        rows = [row for seeds in problems.values() for row in seeds.values()]
-        n = np.sum([row["chances"] for row in rows], 0)
-        sums = np.sum([row["chance_sums"] for row in rows], 0)
-        n, sums = n[5:] + 0.0, sums[5:]
-        other, other_sums = (
-            np.sum([row["chances"] for row in rows], 0)[:5][::-1],
-            np.sum([row["chance_sums"] for row in rows], 0)[:5][::-1],
+        found = tenths([row for seeds in problems.values() for row in seeds.values()])
+        print(f"{name[1]:34} {'  '.join(f'{p:.2f} → {q:.2f} ({t})' for p, q, t in found)}")
+
+
+def regret(rows, top, measure, questions):
+    return np.mean([top - at(row, measure, questions) for row in rows.values()])
+
+
+def told(options):
+    """The regret of the design told over that of the best one seen, before and after settling."""
+    runs = read(options.sources, options.only)[options.ours]
+    for problem, rows in sorted(runs.items()):
+        top = find_problem(problem).maximum.value
+        ratios = [regret(rows, top, "told", q) / regret(rows, top, "seen", q) for q in (40, 45)]
+        print(f"{problem:14} after 40 {ratios[0]:.2f}, after five duels {ratios[1]:.2f}  ({len(rows)} runs)")
+
+
+def spaces():
+    return (
+        {"kp": (0.2, 3.0), "ki": ks.Float(1e-3, 2.0, log=True), "mode": ["soft", "hard"]},
+        {f"x{i}": (0.0, 1.0) for i in range(4)},
+        {f"x{i}": (0.0, 1.0) for i in range(6)},
+        {f"x{i}": (0.0, 1.0) for i in range(6)} | {"n": ks.Int(1, 9), "c": ["a", "b", "c"]},
+    )
+
+
+def consistent(space, seed, preset, questions=20):
+    """The largest fall of "beats …" between two answers of a consistent person, and whether the best had always won."""
+    study = ks.create_study(space, storage="sqlite://", seed=seed, preset=preset)
+    chance = random.Random(seed)
+    favourite = study.space.encode(study.space.draw([chance.random() for _ in study.space.tuned]))
+    weights = [chance.uniform(0.2, 1.0) for _ in favourite]
+
+    def worth(design):
+        return -sum(w * (x - y) ** 2 for w, x, y in zip(weights, study.space.encode(design), favourite, strict=True))
+
+    fall, before, always = 0.0, None, True
+    for _ in range(questions):
+        pair = study.ask()
+        study.tell(pair, "a" if worth(pair.a) > worth(pair.b) else "b")
+        best = study.best
+        fall = fall if before is None else max(fall, before - best.beats_random)
+        before = best.beats_random
+        always &= best.option in {one.ordered[0] for one in study.history.counted()}
+    return fall, always
+
+
+def people(options):
+    """Two hundred consistent people: how often the model gives up between two answers."""
+    torch.set_num_threads(1)
+    each = options.count // len(spaces())
+    found = []
+    for number, space in enumerate(spaces()):
+        for seed in range(each):
+            found.append(consistent(space, seed, options.preset))
+        falls = sum(fall > 0.2 for fall, _ in found)
+        print(
+            f"{number + 1} of {len(spaces())} spaces, {len(found)} people: {falls} falls of more than 20 points, "
+            f"{sum(not always for _, always in found)} with a best that never won",
+            flush=True,
         )
-        total = n + other
-        said = (sums + other - other_sums) / np.maximum(total, 1)
-        came = n / np.maximum(total, 1)
-        words = "  ".join(f"{s:.2f}→{c:.2f} ({int(t)})" for s, c, t in zip(said, came, total))
-        print(f"{name[1]:34} {words}")
+    note(
+        {
+            "collapse_rate": sum(fall > 0.2 for fall, _ in found) / len(found),
+            "collapse_people": len(found),
+            "best_never_won": sum(not always for _, always in found),
+        }
+    )
+
+
+def note(values):
+    """Write these values beside those that are in benchmarks/from_zero.json."""
+    path = Path(__file__).with_suffix(".json")
+    before = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(before | values, indent=2, sort_keys=True) + "\n")
+
+
+def summary(options):
+    """benchmarks/from_zero.json, from the packed runs."""
+    values = {}
+    for key, only, name in (("fresh", "fresh", FIVE), ("eleven", "eleven", FIVE)):
+        found = read(options.sources)
+        base = {p: rows for p, rows in found[DEFAULT].items() if (p.startswith("drawn-2")) == (only == "fresh")}
+        ours = {p: rows for p, rows in found[name].items() if p in base}
+        for questions in (20, 40):
+            wins, losses = counts(gains(ours, base, "seen", questions))[1]
+            values |= {f"{key}_wins_at_{questions}": wins, f"{key}_losses_at_{questions}": losses}
+        best = max((20, 40), key=lambda q: (-values[f"{key}_losses_at_{q}"], values[f"{key}_wins_at_{q}"]))
+        values |= {f"{key}_wins": values[f"{key}_wins_at_{best}"], f"{key}_losses": values[f"{key}_losses_at_{best}"]}
+    ours = read(options.sources)[FIVE]
+    values["told_over_seen"] = {
+        problem: round(float(regret(rows, top, "told", 45) / regret(rows, top, "seen", 45)), 3)
+        for problem, rows in sorted(ours.items())
+        if not problem.startswith("drawn") and (top := find_problem(problem).maximum.value) is not None
+    }
+    found = tenths([row for seeds in ours.values() for row in seeds.values()])
+    values["reliability"] = [[round(p, 3), round(q, 3), t] for p, q, t in found]
+    values["reliability_worst"] = round(max(abs(p - q) for p, q, _ in found), 3)
+    note(values)
+    print(json.dumps(values, indent=2))
 
 
 def main():
@@ -194,7 +312,10 @@ def main():
     one.add_argument("--workers", type=int)
     one.add_argument("--batch", type=int, default=1024)
     one.add_argument("--seconds", type=float, default=0.0)
-    for verb in ("score", "table", "reliability"):
+    three = verbs.add_parser("people")
+    three.add_argument("--count", type=int, default=200)
+    three.add_argument("--preset", default="modern")
+    for verb in ("score", "table", "reliability", "told", "summary", "pack"):
         two = verbs.add_parser(verb)
         two.add_argument("sources", nargs="+")
         two.add_argument("--only", help="the runs of this experiment")
@@ -206,7 +327,11 @@ def main():
     for name in ("baseline", "ours", "theirs"):
         if hasattr(options, name):
             setattr(options, name, tuple(getattr(options, name)))
-    {"run": run, "score": score, "table": table, "reliability": reliability}[options.verb](options)
+    verb = {
+        "run": run, "score": score, "table": table, "reliability": reliability, "told": told, "people": people,
+        "summary": summary, "pack": pack,
+    }[options.verb]  # fmt: skip
+    verb(options)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def test_what_cannot_be_settled_is_refused():
 
 
 def test_a_best_that_never_won_is_asked_about_next(monkeypatch):
-    study, worth = settled()
+    study, _ = settled()
     model = study.model()
     losers = {one.ordered[1] for one in study.history.counted()} - {one.ordered[0] for one in study.history.counted()}
     place = model.options.index(min(losers))

@@ -120,7 +120,7 @@ def priors(kernel: ScaleKernel, shape: Shape) -> Priors | None:
     """The kernel's priors and constraints as ours; None where our search cannot honour them.
 
     It can where every dimension of every run has a length scale of its own, with a Gamma or log-normal prior or none,
-    and the output scale has a smoothed box (its walls made hard: Departure 2) or none.
+    and the output scale has a smoothed box (its walls made hard: Departure 2), a log-normal prior, or none.
     """
     base, d = kernel.base_kernel, shape.dimension or 1
     own = base.lengthscale.shape == (*shape.batch, 1, d) and kernel.outputscale.shape == shape.batch
@@ -131,7 +131,11 @@ def priors(kernel: ScaleKernel, shape: Shape) -> Priors | None:
     if lengthscale is None or box is None:
         return None
     low, high = _ends(base.raw_lengthscale_constraint)
-    return Priors(lengthscale, box, (max(low, SHORTEST), min(high, LONGEST)))
+    lengths = (max(low, SHORTEST), min(high, LONGEST))
+    scale = _outputscale_of(kernel)
+    if type(scale) is not LogNormalPrior:
+        return Priors(lengthscale, box, lengths)
+    return Priors(lengthscale, box, lengths, math.exp(float(scale.loc)), float(scale.scale))
 
 
 def starts(priors: Priors, theta: Tensor, thorough: bool) -> list[Tensor]:
@@ -166,13 +170,17 @@ def _lengthscale_prior(base: Kernel, d: int) -> Gamma | DimensionScaledLogNormal
     return None
 
 
+def _outputscale_of(kernel: ScaleKernel) -> Any:
+    return kernel._priors["outputscale_prior"][0] if "outputscale_prior" in kernel._priors else None
+
+
 def _box(kernel: ScaleKernel, shape: Shape) -> tuple[float, float] | None:
     low, high = _ends(kernel.raw_outputscale_constraint)
-    if "outputscale_prior" in kernel._priors:
-        prior = kernel._priors["outputscale_prior"][0]
-        if type(prior) is not SmoothedBoxPrior or prior.a.numel() != 1:
-            return None
+    prior = _outputscale_of(kernel)
+    if type(prior) is SmoothedBoxPrior and prior.a.numel() == 1:
         low, high = max(low, float(prior.a)), min(high, float(prior.b))
+    elif prior is not None and not (type(prior) is LogNormalPrior and prior.loc.numel() == prior.scale.numel() == 1):
+        return None
     if kernel.raw_outputscale.requires_grad:
         # Without a prior or a constraint the evidence may rise for ever: the search needs an end.
         return max(low, 1e-6), min(high, 1e6)
