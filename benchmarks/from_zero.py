@@ -173,10 +173,9 @@ def table(options):
             result = gains(found[options.ours], found[options.theirs], measure, questions)
             if not result:
                 continue
-            (wins, losses), (certain_wins, certain_losses) = counts(result)
+            (wins, losses), (sure, bad) = counts(result)
             print(
-                f"{measure} after {questions}: wins / losses {wins}/{losses}, after Holm {certain_wins}/{certain_losses}"
-                f" of {len(result)}"
+                f"{measure} after {questions}: won and lost {wins}/{losses}, after Holm {sure}/{bad} of {len(result)}"
             )
             if options.problems:
                 corrected = dict(zip(result, holm([one[1] for one in result.values()]), strict=True))
