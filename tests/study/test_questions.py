@@ -108,7 +108,7 @@ def test_believed_answers_are_never_stored():
 
 @pytest.mark.parametrize("method", ["baseline", "static", "ep"])
 def test_believed_answers_move_the_utilities_and_nothing_else(method, monkeypatch):
-    """What is searched for and what the gate saw come from real answers; the open pairs are less in doubt than before."""
+    """What is searched for and what the gate saw come from real answers; open pairs are less in doubt than before."""
     study = run(TWO, 12, method=method)
     model = study.model()
     waiting = [study.ask(f"voter {i}") for i in range(4)]
