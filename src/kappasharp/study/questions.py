@@ -5,6 +5,7 @@ to a design already seen where the two cannot be told apart, and a pair that was
 """
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ from kappasharp.methods.fitting import Fit, infer, with_threshold
 from kappasharp.methods.loop import Learnt, State
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
 from kappasharp.streams import stream, uniform
+from kappasharp.study import validation
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin
 from kappasharp.study.history import History, design_key
@@ -134,7 +136,7 @@ def _model(options: list[int], state: State) -> StudyModel:
 def _state(definition: Definition, history: History, found: Compared) -> State:
     """The state of Algorithm 1 before its next step, from what the last step noted."""
     X, pairs, ties = found.answers
-    memo = history.memo(pairs.shape[1])
+    memo = _last_memo(definition, history, pairs.shape[1])
     theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
     preset = with_threshold(definition.preset, found.answers, theta)
     preset = replace(preset, cold_fit=preset.cold_fit and pairs.shape[1] % COLD_EVERY == 0)
@@ -146,6 +148,16 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
         return state
     mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
     return replace(state, mean_decisiveness=mean, hints=torch.tensor([memo["hints"]], dtype=torch.float64))
+
+
+def _last_memo(definition: Definition, history: History, n_answers: int) -> dict[str, Any] | None:
+    """What the last step noted; None, with a warning, where nothing can start from it: imports once let such in."""
+    memo = history.memo(n_answers)
+    trouble = None if memo is None else validation.memo_trouble(memo, definition.space.dimensions)
+    if trouble is None:
+        return memo
+    warnings.warn(f"What the model noted with a pair is damaged ({trouble}); it is fitted afresh.", stacklevel=2)
+    return None
 
 
 def _from_model(definition: Definition, history: History, model: StudyModel) -> Asked:
@@ -171,7 +183,8 @@ def _design(seen: Seen, model: StudyModel, question: loop.Question, side: int) -
 def _anchored(history: History, model: StudyModel) -> State:
     """Connected querying holds on to the first design of the last pair that the model chose and somebody answered."""
     for one in reversed(history.counted()):
-        if one.pair is not None and (memo := history.asked[one.pair][1].memo) is not None:
+        memo = None if one.pair is None else history.asked[one.pair][1].memo
+        if isinstance(memo, dict) and "first" in memo:
             shown = one.options[0 if memo["first"] == "a" else 1]
             return replace(model.state, anchor=torch.tensor([model.options.index(shown)]))
     return model.state

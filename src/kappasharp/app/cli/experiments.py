@@ -13,6 +13,7 @@ from kappasharp.app.cli.output import in_words
 from kappasharp.lab import engines, execution
 from kappasharp.lab.execution import Limit
 from kappasharp.lab.report import write
+from kappasharp.lab.store import Store
 
 # A GPU is not busy with fewer.
 GPU_BATCH = 4096
@@ -97,7 +98,10 @@ def _conclude(todo: execution.Workload, finished: int, failed: list[execution.Fi
 )
 def report(folder: Path, out: Path | None) -> None:
     """Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."""
+    store = Store(folder)
     with in_words():
-        written = write(folder, out)
+        written = write(store, out)
+    for path in store.broken:
+        click.echo(f"{path} could not be read; it was set aside, and its runs are missing from the report.", err=True)
     for path in written:
         click.echo(path)
