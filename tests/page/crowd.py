@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import subprocess
+import sys
 import threading
 import time
 from urllib.parse import parse_qs, urlsplit
@@ -55,6 +57,35 @@ async def all_vote(browser, study, voters, turns, **more):
     """All voters at once: all responses, and all seconds."""
     each = await asyncio.gather(*(votes(browser, study, f"v{k}", turns, **more) for k in range(voters)))
     return [one for told, _ in each for one in told], [one for _, took in each for one in took]
+
+
+SLEEPER = """
+import sys, threading, time
+end, latest = threading.Event(), 0.0
+threading.Thread(target=lambda: (sys.stdin.read(), end.set()), daemon=True).start()
+print("ready", flush=True)
+while not end.is_set():
+    begun = time.perf_counter()
+    time.sleep(0.005)
+    latest = max(latest, time.perf_counter() - begun - 0.005)
+print(latest)
+"""
+
+
+class Lateness:
+    """How late the machine itself wakes a process that only sleeps, at worst, in seconds: what no server can help."""
+
+    latest = 0.0
+
+    def __enter__(self):
+        self._process = subprocess.Popen(
+            [sys.executable, "-S", "-c", SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._process.stdout.readline()
+        return self
+
+    def __exit__(self, *_):
+        self.latest = float(self._process.communicate()[0])
 
 
 class Watch:
