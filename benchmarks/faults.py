@@ -312,7 +312,7 @@ def together(tally, folder, options):
         time.sleep(10)  # the workers start while nobody votes yet
         with crowd.Watch(server.link) as idle:
             time.sleep(3)
-        with crowd.Watch(server.link) as busy:
+        with crowd.Lateness() as machine, crowd.Watch(server.link) as busy:
             told, took = asyncio.run(all_of_them(server.link, study))
     for one in told:
         tally.response(one, "an answer among many")
@@ -329,6 +329,7 @@ def together(tally, folder, options):
     tally.measured |= {
         "static_latency_ms": milliseconds(busy.took),
         "static_latency_idle_ms": milliseconds(idle.took),
+        "machine_lateness_ms": round(1e3 * machine.latest, 1),
         "turn_ms": milliseconds(took),
         "voters_pause_s": options.pause,
     }
