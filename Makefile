@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo test check bench docs figures screenshots browser smoke shapes searches states clean
+.PHONY: setup demo test check bench faults docs figures screenshots browser smoke shapes searches states clean
 
 setup: $(VENV)/.dev
 
@@ -71,6 +71,10 @@ check: test
 
 bench: $(VENV)/.dev browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.run
+
+# What breaks: kills, turned bits, answers sent again, sixteen voters, requests that nobody means (ten minutes).
+faults: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults
 
 # The recorded states that the benches use: eighteen BoTorch runs, about twenty minutes.
 states: $(VENV)/.dev

@@ -1,9 +1,11 @@
 """For Ax: `surrogate_spec()` makes KappaSharpGP the model of a preference experiment.
 
+`bope_surrogate_spec()` does so where outcomes are measured and preferred among, BOPE in Ax's words.
+
 Importing this module tells Ax how to fit the model and how to store an experiment that uses it.
 """
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, get_type_hints
 
@@ -12,6 +14,7 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_m
 from ax.storage.botorch_modular_registry import register_mll, register_model
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.utils.common.constants import Keys
+from botorch.models.transforms.outcome import Standardize
 
 from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood
 from kappasharp.drop_in.model import KappaSharpGP
@@ -78,6 +81,16 @@ def surrogate_spec(
     )
     # For rankings Ax passes over `model_configs`, without a word, and reads the metric's own.
     return SurrogateSpec(metric_to_model_configs={Keys.PAIRWISE_PREFERENCE_QUERY.value: [config]})
+
+
+def bope_surrogate_spec(**options: Any) -> SurrogateSpec:
+    """For an experiment with a `PreferenceOptimizationConfig`: KappaSharpGP models what is liked about the outcomes.
+
+    The outcomes themselves are modelled by Ax's own choice, standardised: Ax's transforms may not do that here, and
+    without it a Gaussian process of an outcome in the hundreds learns nothing. The options are `surrogate_spec`'s.
+    """
+    outcomes = ModelConfig(outcome_transform_classes=[Standardize], name="outcomes")
+    return replace(surrogate_spec(**options), model_configs=[outcomes])
 
 
 class KappaSharpSurrogate(Surrogate):

@@ -238,7 +238,7 @@ def test_ties_and_skips(words):
 def test_choices_only():
     text = report.html(study_of({"flag": [True, False], "size": [10, 1, 5]}, ["a", "b", "a", "a"]))
     Page(text)
-    for name, labels in (("flag", ["True", "False"]), ("size", ["10", "1", "5"])):
+    for name, labels in (("flag", ["true", "false"]), ("size", ["10", "1", "5"])):
         picture = along(text, name)
         assert [written(one) for one in marked(picture, "axis")] == labels
         assert len(marked(picture, "whisker")) == len(labels) and not marked(picture, "band")

@@ -155,8 +155,8 @@ def test_a_broken_file_is_said_and_run_again(toml, tmp_path):
     assert results(out) == whole
 
 
-def refused(result, words):
-    assert result.exit_code == 2
+def refused(result, words, code=2):
+    assert result.exit_code == code and ("Usage" in result.stderr) == (code == 2)
     assert "Traceback" not in result.output and words in " ".join(result.stderr.split()), result.stderr
 
 
@@ -176,12 +176,22 @@ def test_wrong_input_is_a_sentence(toml, tmp_path):
 
 
 def test_a_folder_that_is_not_its_own_is_a_sentence(toml, tmp_path):
-    refused(run(toml, tmp_path), "is not empty and holds no kappasharp results")
+    refused(run(toml, tmp_path), "is not empty and holds no kappasharp results", code=1)
     out = Store(tmp_path / "results").open()
     out.remember("tiny", tiny.TOML.replace("modern", "paper"))
     refused(run(toml, out.folder), "holds results of another experiment called 'tiny'")
     (out.folder / "store.json").write_text('{"schema": 99}')
-    refused(run(toml, out.folder), "has results of schema 99")
+    refused(run(toml, out.folder), "has results of schema 99", code=1)
+
+
+def test_a_report_names_what_could_not_be_read(toml, tmp_path):
+    out = tmp_path / "results"
+    run(toml, out)
+    path = next((out / "blocks").iterdir())
+    path.write_bytes(path.read_bytes()[:-20])
+    reported = CliRunner().invoke(main, ["report", str(out)])
+    assert reported.exit_code == 0 and "index.html" in reported.stdout
+    assert f"{path.stem}." in reported.stderr and "its runs are missing from the report" in reported.stderr
 
 
 def test_a_missing_library_is_a_sentence(toml, tmp_path):

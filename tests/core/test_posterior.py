@@ -48,6 +48,8 @@ def test_mean_and_covariance_are_the_dense_ones_at_new_points(family, correction
     assert np.allclose(mean.numpy(), expected_mean, rtol=0.0, atol=1e-7)
     assert np.allclose(cov.numpy(), expected_cov, rtol=0.0, atol=1e-8)
     assert torch.allclose(posterior.mean(fitted, torch.as_tensor(NEW)), mean, rtol=0.0, atol=1e-13)
+    own_mean, variance = posterior.marginal(fitted, torch.as_tensor(NEW))
+    assert torch.equal(own_mean, mean) and np.allclose(variance.numpy(), np.diag(expected_cov), rtol=0.0, atol=1e-8)
 
 
 @pytest.mark.parametrize("correction", list(R))

@@ -23,7 +23,7 @@ LIBRARIES = {
     "problems": ("torch", "numpy"), "core": ("torch",), "acquisition": ("torch",), "methods": ("torch",),
     "lab": ("torch", "numpy", "scipy", "pyarrow", "matplotlib"), "study": ("torch", "sqlalchemy"),
     "drop_in": ("torch", "botorch", "gpytorch", "linear_operator"),
-    "botorch_model": (), "ax_surrogate": ("ax",), "optuna_sampler": ("torch", "optuna", "optuna_dashboard"),
+    "botorch_model": (), "ax_surrogate": ("ax", "botorch"), "optuna_sampler": ("torch", "optuna", "optuna_dashboard"),
     "app": ("torch",), "app.examples": ("torch",), "app.web": ("torch", "starlette"),
     "app.cli": ("torch", "click", "starlette", "uvicorn"),
 }  # fmt: skip

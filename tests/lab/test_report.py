@@ -89,7 +89,7 @@ def test_the_command_and_its_refusals(tmp_path):
     done = CliRunner().invoke(main, ["report", str(tmp_path / "good"), "--out", str(tmp_path / "elsewhere")])
     assert done.exit_code == 0 and (tmp_path / "elsewhere" / "index.html").exists()
     nothing = CliRunner().invoke(main, ["report", str(tmp_path / "nowhere")])
-    assert nothing.exit_code == 2 and "holds no kappasharp results" in nothing.output
+    assert nothing.exit_code == 1 and "holds no kappasharp results" in nothing.output
     Store(tmp_path / "fresh").open()
     with pytest.raises(StoreError, match="remembers no experiment"):
         report.write(tmp_path / "fresh")

@@ -20,22 +20,11 @@ from kappasharp.lab import store as stores
 from kappasharp.lab.grid import missing
 from kappasharp.lab.run import error_rows
 from kappasharp.lab.store import SCHEMA, Store, StoreError
+from tests.damage import flipped
 from tests.lab import tiny
+from tests.lab.tiny import rows_of
 
 BLOCKS = tiny.blocks(seeds=3)
-
-
-def rows_of(block, final=1.0):
-    """Rows as a run makes them, with numbers of our own."""
-    traces = {
-        "best_utility": [0.5, final],
-        "strength": [0.0],
-        "active": [False],
-        "n_components": [1],
-        "n_points": [6, 8],
-    }
-    scalars = {"status": "ok", "error": None, "initial_best": 0.5, "final_best": final, "step_status": ["ok"]}
-    return [row | traces | scalars for row in error_rows(block, "")]
 
 
 @pytest.fixture
@@ -136,12 +125,6 @@ def test_a_broken_file_is_set_aside_said_and_its_runs_are_missing_again(store, d
     assert aside.with_suffix(".broken.txt").read_text()
     store.write(BLOCKS[1].key, rows_of(BLOCKS[1]))
     assert missing(BLOCKS, Store(store.folder).open().done()) == []
-
-
-def flipped(content, bit):
-    damaged = bytearray(content)
-    damaged[bit // 8] ^= 1 << bit % 8
-    return bytes(damaged)
 
 
 def test_no_flipped_bit_is_read_as_if_nothing_had_happened(store):

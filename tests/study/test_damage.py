@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import stat
 import tempfile
+import warnings
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -256,3 +257,31 @@ class TestCommands:
         assert CliRunner().invoke(main, words).exit_code == 0
         assert ks.load_study("good", storage=f"sqlite:///{tmp_path / 'b.db'}").history.number == 16
         assert CliRunner().invoke(main, words).exit_code == 2
+
+
+DAMAGED_MEMOS = {
+    "no theta": lambda memo: memo.pop("theta"),
+    "another shape": lambda memo: memo["theta"].append(0.0),
+    "no number of answers": lambda memo: memo.pop("answers"),
+    "hints that are text": lambda memo: memo.update(hints="x"),
+    "nothing of it": lambda memo: memo.clear(),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_MEMOS)
+def test_a_damaged_note_of_the_model_is_said_and_the_model_is_fitted_afresh(name):
+    """As an older version let them be imported: rightly chained, and no fit could start from them."""
+    storage = Storage("sqlite://")
+    study = ks.create_study(SPACE, storage=storage, study_name="s", first_pairs=2)
+    for answer in "abab":
+        study.tell(study.ask(), answer)
+    stored = storage.read(study.record)
+    DAMAGED_MEMOS[name](stored[6].event.memo)
+    storage.create("bad", study.record.definition, stored)
+    bad = ks.load_study("bad", storage=storage)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert bad.best.n_comparisons == 4 and bad.ask().origin == "model"
+        bad.diagnostics()
+    needed = name != "no number of answers"
+    assert any("it is fitted afresh" in str(one.message) for one in said) == needed

@@ -1,38 +1,15 @@
 """What was acknowledged is there: after a hundred kills without warning, and with sixteen voters at once."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 
 import kappasharp as ks
 from kappasharp.study.storage import EVENTS, Storage
-from tests.study.voters import NAME
+from tests.study.voters import NAME, books, run
 
-ROOT = Path(__file__).parents[2]
 KILLS, VOTERS, ANSWERS = 100, 16, 6
-
-
-def voters(*words):
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.study.voters", *map(str, words)],
-        env=environment, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-
-
-def books(folder):
-    """What every voter wrote down, as (voter, pair, event); a last line without its end was never acknowledged."""
-    found = []
-    for path in sorted(folder.glob("*.txt")):
-        lines = path.read_text().split("\n")[:-1]
-        found += [(f"voter {path.stem}", *map(int, line.split())) for line in lines]
-    return found
 
 
 @pytest.fixture
@@ -42,7 +19,7 @@ def shared(url):
 
 
 def test_a_hundred_kills_lose_no_acknowledged_answer(shared, url, tmp_path):
-    voters("kill", url, tmp_path, KILLS)
+    run("kill", url, tmp_path, KILLS)
     acknowledged = books(tmp_path)
     study = ks.load_study(NAME, storage=url)
     stored = {(one.voter, one.pair, one.event) for one in study.history.comparisons.values()}
@@ -54,7 +31,7 @@ def test_a_hundred_kills_lose_no_acknowledged_answer(shared, url, tmp_path):
 
 
 def test_sixteen_voters_at_once_lose_and_double_nothing(shared, url, tmp_path):
-    voters("together", url, tmp_path, VOTERS, ANSWERS)
+    run("together", url, tmp_path, VOTERS, ANSWERS)
     acknowledged = books(tmp_path)
     study = ks.load_study(NAME, storage=url)
     stored = [(one.voter, one.pair, one.event) for one in study.history.comparisons.values()]

@@ -106,6 +106,35 @@ def test_believed_answers_are_never_stored():
     assert torch.equal(study.model().state.comparisons, before) and len(study.history.counted()) == 10
 
 
+@pytest.mark.parametrize("method", ["baseline", "static", "ep"])
+def test_believed_answers_move_the_utilities_and_nothing_else(method, monkeypatch):
+    """What is searched for and what the gate saw come from real answers; open pairs are less in doubt than before."""
+    study = run(TWO, 12, method=method)
+    model = study.model()
+    waiting = [study.ask(f"voter {i}") for i in range(4)]
+    monkeypatch.setattr(loop, "learn", None)  # no second search
+    found = questions._with_open_pairs(study.definition, study.history, model)
+    assert all(map(torch.equal, found.learnt.fit.hyper, model.learnt.fit.hyper))
+    assert torch.equal(found.learnt.active, model.learnt.active)
+    assert torch.equal(found.learnt.mean_decisiveness, model.learnt.mean_decisiveness)
+    assert bool(found.learnt.fit.map.dual.converged) and found.state.comparisons.shape[1] == 16
+    sides = [study.space.points([getattr(pair, side) for pair in waiting]) for side in ("a", "b")]
+    before, after = model.surrogate.contrast(*sides), found.surrogate.contrast(*sides)
+    assert bool((after.variance < before.variance).all())
+    winner, loser = (found.state.points[0, found.state.comparisons[0, -4:, i]] for i in (0, 1))
+    assert bool((model.surrogate.contrast(winner, loser).mean >= 0.0).all())  # answered as the real model expects
+
+
+def test_sixteen_voters_with_many_answers_are_asked_sixteen_pairs_that_are_open_once():
+    study = run(TWO, 60)
+    asked = [study.ask(f"voter {i}") for i in range(16)]
+    met = [frozenset(study.history.numbers(pair)) for pair in pairs(study)]
+    assert len(set(met)) == len(met) == 60 + len(asked)
+    memos = [event.memo for _, event in study.history.asked.values()][-16:]
+    # One and the same model stands behind them all.
+    assert len({str(memo["theta"]) for memo in memos}) == 1 == len({memo["evidence"] for memo in memos})
+
+
 def test_connected_querying_holds_on_to_the_last_new_design():
     study = ks.create_study(TWO, storage="sqlite://", method="connected")
     for _ in range(10):

@@ -7,6 +7,7 @@ A voter writes down every answer that `tell` acknowledged, after it returned, in
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,8 +18,28 @@ from kappasharp.streams import stream, uniform
 from kappasharp.study.storage import Storage
 from kappasharp.study.studies import load_study
 
+ROOT = Path(__file__).parents[2]
 NAME = "shared"
 PATIENCE = 60.0
+
+
+def run(*words: object) -> None:
+    """One of the two commands above, in a process of its own; an error where it ends with one."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.study.voters", *map(str, words)],
+        env=environment, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def books(folder: Path) -> list[tuple[str, int, int]]:
+    """What every voter wrote down, as (voter, pair, event); a last line without its end was never acknowledged."""
+    found = []
+    for path in sorted(folder.glob("*.txt")):
+        rows = [tuple(map(int, line.split())) for line in path.read_text().split("\n")[:-1]]
+        found += [(f"voter {path.stem}", pair, event) for pair, event in rows]
+    return found
 
 
 def vote(url: str, book: Path, voter: str, answers: int, ready: int) -> None:

@@ -247,6 +247,8 @@ def _is(value: Value, other: Value) -> bool:
 
 
 def _short(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()  # as the page and TOML write it
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

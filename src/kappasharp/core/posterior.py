@@ -58,6 +58,14 @@ def mean(posterior: Posterior, X: Points) -> AnyFloat:
     return apply(cross(posterior, X), posterior.beta)
 
 
+def marginal(posterior: Posterior, X: Points) -> tuple[AnyFloat, AnyFloat]:
+    """Posterior mean and variance at each row of X, (*batch, k) both, without the covariance of one with another."""
+    k = cross(posterior, X)
+    variance = posterior.theta[..., -1:].exp() - (k @ posterior.root).square().sum(-1)
+    # As for a contrast: what is below zero is rounding.
+    return apply(k, posterior.beta), variance.clamp(min=0.0)
+
+
 def joint(posterior: Posterior, X: Points) -> tuple[AnyFloat, AnyFloat]:
     """Posterior mean (*batch, k) and covariance (*batch, k, k) at X, which may have further dimensions in front."""
     k = cross(posterior, X)

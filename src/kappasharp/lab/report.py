@@ -67,9 +67,13 @@ class Chapter:
     pictures: tuple[Picture, ...]
 
 
-def write(folder: Path, out: Path | None = None) -> list[Path]:
-    """The report of a folder of results, into its own `report` folder unless told otherwise."""
-    store = Store(folder).existing()
+def write(results_in: Path | Store, out: Path | None = None) -> list[Path]:
+    """The report of a folder of results, into its own `report` folder unless told otherwise.
+
+    A store that is given notes what of it could not be read, as `Store.broken`.
+    """
+    store = (Store(results_in) if isinstance(results_in, Path) else results_in).existing()
+    folder = store.folder
     paths = store.experiments()
     if not paths:
         raise StoreError(f"`{folder}` remembers no experiment; `kappasharp run EXPERIMENT --out {folder}` runs one.")

@@ -13,10 +13,10 @@ from kappasharp.core.correction import Weights
 from kappasharp.methods import correcting, fitting
 from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP
-from kappasharp.study import questions
+from kappasharp.study import questions, validation
 from kappasharp.study.certainty import groups
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import Comparison, History, spread
+from kappasharp.study.history import Comparison, History, noted_after, spread
 from kappasharp.study.questions import StudyModel
 
 # An answer to which the model gives less than this chance, all answers considered, is a surprise.
@@ -242,7 +242,8 @@ def past_models(definition: Definition, history: History) -> list[PastModel]:
 
 def noted(history: History) -> list[Noted]:
     """The notes of every pair that the model chose, in order."""
-    memos = [event.memo for _, event in history.asked.values() if event.memo is not None]
+    notes = [event.memo for _, event in history.asked.values()]
+    memos = [memo for memo in notes if isinstance(memo, dict) and memo.keys() >= set(Noted._fields)]
     return [
         Noted(**{name: memo[name] for name in Noted._fields} | {"strength": memo["strength"] or 0.0}) for memo in memos
     ]
@@ -260,7 +261,9 @@ def _past_model(definition: Definition, history: History, count: int) -> PastMod
         torch.tensor([[[place[i] for i in pair] for pair in pairs[0].tolist()]]),
         ties if ties is not None and bool(ties.any()) else None,
     )
-    memo = next((m for _, event in history.asked.values() if (m := event.memo) and m["answers"] == count), None)
+    notes = [event.memo for _, event in history.asked.values() if noted_after(event.memo) == count]
+    usable = [memo for memo in notes if validation.memo_trouble(memo, definition.space.dimensions) is None]
+    memo = next(iter(usable), None)
     theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
     model = with_threshold(definition.preset, answers, theta).model
     fit = fitting.fit(model, answers, theta=theta, cold=theta is None)

@@ -126,7 +126,7 @@ class History:
         Not from as many: two voters may ask between two answers, and a step must begin where the last one ended.
         """
         notes = (event.memo for _, event in reversed(self.asked.values()) if event.memo is not None)
-        return next((memo for memo in notes if memo["answers"] < n_answers), None)
+        return next((memo for memo in notes if (noted_after(memo) or 0) < n_answers), None)
 
     def _note(self, design: Design) -> int:
         number = self._index.setdefault(design_key(design), len(self.options))
@@ -183,3 +183,9 @@ def design_key(design: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
     """What tells designs apart."""
     # 1, 1.0 and True are one key to Python; a design of a study has one type for each parameter, but choices may mix.
     return tuple((f"{name}:{isinstance(value, bool)}", value) for name, value in design.items())
+
+
+def noted_after(memo: Any) -> int | None:
+    """How many answers there were when a model noted this; None where it does not say, as imports once allowed."""
+    answers = memo.get("answers") if isinstance(memo, dict) else None
+    return answers if isinstance(answers, int) else None

@@ -7,6 +7,7 @@ to the next best.
 """
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,14 +20,17 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from kappasharp.batches import released
+from kappasharp.core import kernel, posterior, spaces
 from kappasharp.core.comparisons import Answers
-from kappasharp.methods import loop
+from kappasharp.core.posterior import Posterior
+from kappasharp.methods import correcting, loop
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.fitting import with_threshold
+from kappasharp.methods.fitting import Fit, infer, with_threshold
 from kappasharp.methods.loop import Learnt, State
 from kappasharp.methods.method import Query
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
 from kappasharp.streams import stream, uniform
+from kappasharp.study import validation
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin
 from kappasharp.study.history import History, design_key
@@ -137,7 +141,7 @@ def _model(options: list[int], state: State) -> StudyModel:
 def _state(definition: Definition, history: History, found: Compared) -> State:
     """The state of Algorithm 1 before its next step, from what the last step noted."""
     X, pairs, ties = found.answers
-    memo = history.memo(pairs.shape[1])
+    memo = _last_memo(definition, history, pairs.shape[1])
     theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
     preset = with_threshold(definition.preset, found.answers, theta)
     preset = replace(preset, cold_fit=preset.cold_fit and pairs.shape[1] % COLD_EVERY == 0)
@@ -149,6 +153,16 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
         return state
     mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
     return replace(state, mean_decisiveness=mean, hints=torch.tensor([memo["hints"]], dtype=torch.float64))
+
+
+def _last_memo(definition: Definition, history: History, n_answers: int) -> dict[str, Any] | None:
+    """What the last step noted; None, with a warning, where nothing can start from it: imports once let such in."""
+    memo = history.memo(n_answers)
+    trouble = None if memo is None else validation.memo_trouble(memo, definition.space.dimensions)
+    if trouble is None:
+        return memo
+    warnings.warn(f"What the model noted with a pair is damaged ({trouble}); it is fitted afresh.", stacklevel=2)
+    return None
 
 
 def _from_model(definition: Definition, history: History, model: StudyModel) -> Asked:
@@ -193,7 +207,8 @@ def _design(seen: Seen, model: StudyModel, question: loop.Question, side: int) -
 def _anchored(history: History, model: StudyModel) -> State:
     """Connected querying holds on to the first design of the last pair that the model chose and somebody answered."""
     for one in reversed(history.counted()):
-        if one.pair is not None and (memo := history.asked[one.pair][1].memo) is not None:
+        memo = None if one.pair is None else history.asked[one.pair][1].memo
+        if isinstance(memo, dict) and "first" in memo:
             shown = one.options[0 if memo["first"] == "a" else 1]
             return replace(model.state, anchor=torch.tensor([model.options.index(shown)]))
     return model.state
@@ -207,16 +222,39 @@ def _with_open_pairs(definition: Definition, history: History, model: StudyModel
     options = sorted({*model.options, *(number for pair in waiting for number in pair)})
     place = {number: i for i, number in enumerate(options)}
     X = definition.space.points(history.options[number] for number in options).unsqueeze(0)
-    mean = model.surrogate.posterior(X[0]).mean
     old = torch.tensor([place[number] for number in model.options])
-    believed = [sorted((place[n] for n in pair), key=lambda i: -float(mean[i])) for pair in waiting]
+    sides = torch.tensor([[place[number] for number in pair] for pair in waiting])
+    mean = posterior.mean(model.surrogate.latent, X[:, sides.flatten()]).reshape(sides.shape)
+    believed = sides.gather(1, mean.argsort(dim=1, descending=True, stable=True))
     state = model.state
     ties = state.ties
     if ties is not None:
         ties = torch.cat([ties, torch.zeros(1, len(believed), dtype=torch.bool)], 1)
-    pairs = torch.cat([old[state.comparisons], torch.tensor([believed])], 1)
+    pairs = torch.cat([old[state.comparisons], believed.unsqueeze(0)], 1)
     state = replace(state, points=X, comparisons=pairs, ties=ties, anchor=old[state.anchor])
-    return _model(options, state)
+    learnt = released(_imagined(state, model.learnt))
+    return StudyModel(options, state, learnt, surrogate_of(state, learnt))
+
+
+@torch.inference_mode()
+def _imagined(state: State, real: Learnt) -> Learnt:
+    """What a step knows once answers are added that nobody gave: only the utilities follow them.
+
+    They are the model's own expectations, so they say nothing of its hyperparameters nor of whether the correction
+    should act: both stay as the real answers have them, and no search is made.
+    """
+    method, model, theta = state.method, state.preset.model, real.fit.hyper.theta
+    answers = Answers(state.points, state.comparisons, state.ties)
+    K = kernel.covariance(model.family, answers.X, theta, model.nugget)
+    z = real.fit.map.dual.z
+    start = torch.nn.functional.pad(z, (0, answers.pairs.shape[1] - z.shape[1]))
+    known = spaces.choose(model, answers).condition(model, K, start)
+    plain = Posterior(model.family, answers.X, theta, known.map.beta, known.root)
+    fit = Fit(answers.X, known.C, answers.ties, real.fit.hyper, K, known.map, plain)
+    inferred = infer(method.inference, model, fit, state.seeds, state.step + 1)
+    fit = fit._replace(posterior=inferred.posterior)
+    corrected = correcting.correct(model, fit, method.correction, real.active)
+    return real._replace(fit=fit, inferred=inferred, corrected=corrected)
 
 
 def _memo(model: StudyModel, after: State, info: loop.Info) -> dict[str, Any]:
@@ -309,7 +347,7 @@ def _instead(
 
 
 def _promising(surrogate: Surrogate, X: Tensor) -> list[int]:
-    mean, cov = surrogate.posterior(X)
-    score = mean + cov.diagonal(dim1=-2, dim2=-1).clamp(min=0.0).sqrt()
+    mean, variance = posterior.marginal(surrogate.latent, X.unsqueeze(0))
+    score = (mean + variance.sqrt()).squeeze(0)
     found: list[int] = score.topk(min(SHORTLIST, len(X))).indices.sort().values.tolist()
     return found

@@ -119,6 +119,18 @@ def _designs(one: Any, other: Any, definition: Definition) -> tuple[Design, Desi
     return first, second
 
 
+def memo_trouble(memo: Any, dimensions: int) -> str | None:
+    """Why no fit could start from what a model noted; None where one could."""
+    try:
+        _require(isinstance(memo, Mapping), f"`memo` must be a table, but got {memo!r}")
+        _check_start(memo, dimensions)
+    except KeyError as error:
+        return f"`memo` lacks {error.args[0]!r}"
+    except (KappaSharpError, TypeError, ValueError, OverflowError) as error:
+        return str(error).removesuffix(".")
+    return None
+
+
 def _check_memo(memo: Any, dimensions: int, counted: int) -> None:
     """What the model noted must be what the next fit can start from."""
     _require(isinstance(memo, Mapping), f"`memo` must be a table, but got {memo!r}")
@@ -132,10 +144,15 @@ def _check_memo(memo: Any, dimensions: int, counted: int) -> None:
     for name in NUMBERS:
         if memo[name] is not None:
             finite(memo[name], f"`memo.{name}`")
-    finite(memo["mean_decisiveness"], "`memo.mean_decisiveness`")
     _require(isinstance(memo["active"], bool), f"`memo.active` must be true or false, but got {memo['active']!r}")
     events.named_text("memo.status", memo["status"])
     _require(memo["first"] in ("a", "b"), f"`memo.first` must be 'a' or 'b', but got {memo['first']!r}")
+    _check_start(memo, dimensions)
+
+
+def _check_start(memo: Mapping[str, Any], dimensions: int) -> None:
+    """The part of it that the next fit does start from."""
+    finite(memo["mean_decisiveness"], "`memo.mean_decisiveness`")
     _check_vector("theta", memo["theta"], dimensions + 1, LARGEST_THETA)
     _require(isinstance(memo["hints"], list) and len(memo["hints"]) > 0, "`memo.hints` must be a list of points")
     for point in memo["hints"]:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kappasharp.app.report import text
-from kappasharp.errors import DuplicateNameError, KappaSharpError, StalePairError, StorageError
+from kappasharp.errors import DuplicateNameError, KappaSharpError, StalePairError
 from kappasharp.study.certainty import Best
 from kappasharp.study.history import Pair
 
@@ -25,18 +25,19 @@ in_format = click.option(
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Our own errors as a sentence without a traceback: 1 a database or file refused, 2 bad input, 3 a stale pair."""
+    """Our own errors as a sentence without a traceback: 1 something outside refused, 2 bad input, 3 a stale pair."""
     try:
         yield
     except StalePairError as error:
         _end(error, STALE)
-    except StorageError as error:
-        _end(error, REFUSED)
     except DuplicateNameError as error:
         # Its own sentence names Python's ways out.
         taken = str(error).partition(";")[0]
         raise click.UsageError(f"{taken}; take another name, or `kappasharp delete` that one first.") from error
     except KappaSharpError as error:
+        if isinstance(error, OSError):
+            # A database, a folder of results, a scheduler: nothing was wrong with how the command was used.
+            _end(error, REFUSED)
         raise click.UsageError(str(error)) from error
 
 

@@ -6,6 +6,7 @@ import click
 
 from kappasharp.app.cli.output import in_words
 from kappasharp.lab.report import write
+from kappasharp.lab.store import Store
 
 
 @click.command()
@@ -15,7 +16,10 @@ from kappasharp.lab.report import write
 )
 def report(folder: Path, out: Path | None) -> None:
     """Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."""
+    store = Store(folder)
     with in_words():
-        written = write(folder, out)
+        written = write(store, out)
+    for path in store.broken:
+        click.echo(f"{path} could not be read; it was set aside, and its runs are missing from the report.", err=True)
     for path in written:
         click.echo(path)
