@@ -3,7 +3,7 @@
 python -m benchmarks.from_zero run EXPERIMENT.toml... --out OUT.parquet [--device cuda] [--workers 15] [--batch 1024]
 python -m benchmarks.from_zero score OUT.parquet...          the candidates of a screening
 python -m benchmarks.from_zero table OUT.parquet... --ours METHOD PRESET      wins and losses against today's default
-python -m benchmarks.from_zero reliability | told | summary OUT.parquet...
+python -m benchmarks.from_zero reliability | told | summary | figure OUT.parquet...
 python -m benchmarks.from_zero people      two hundred consistent people
 
 `run` keeps of every run what the scores need: best seen and told after every fifth question, and how the chances that
@@ -12,6 +12,7 @@ the model gave to the answers were spread, so that reliability can be read off. 
 
 import argparse
 import contextlib
+import importlib
 import json
 import random
 import sys
@@ -269,6 +270,29 @@ def people(options):
     )
 
 
+def figure(options):
+    """Best seen (lines) and told (dashed) against questions on the paper's eleven: the default, and what it was."""
+    plt = importlib.import_module("matplotlib.pyplot")  # a GPU machine may lack it
+    found = read(options.sources)
+    names = {"modern_0_2": "modern until 0.2", "near_30_five": "modern"}
+    problems = sorted(name for name in found[FIVE] if not name.startswith("drawn"))
+    shown, axes = plt.subplots(3, 4, figsize=(13, 8.5), layout="constrained")
+    for axis, problem in zip(axes.flat, problems, strict=False):
+        for (preset, label), colour in zip(names.items(), ("#8a8a8a", "#0b6e99"), strict=True):
+            seeds = sorted(set(found[FIVE][problem]) & set(found["baseline", preset][problem]))
+            rows = [found["baseline", preset][problem][seed] for seed in seeds]
+            for measure, style in (("seen", "-"), ("told", "--")):
+                questions = [q for q in range(EVERY, 41, EVERY) if not np.isnan(at(rows[0], measure, q))]
+                means = [np.mean([at(row, measure, q) for row in rows]) for q in questions]
+                axis.plot(questions, means, style, color=colour, label=f"{label}, {measure}")
+        axis.set_title(f"{problem}, {len(seeds)} seeds", fontsize=10)
+    axes.flat[0].set_ylabel("mean utility")
+    axes.flat[-1].axis("off")
+    axes.flat[-1].legend(*axes.flat[0].get_legend_handles_labels(), loc="center", frameon=False)
+    shown.supxlabel("questions answered")
+    shown.savefig(options.ours[0], dpi=110)
+
+
 def note(values):
     """Write these values beside those that are in benchmarks/from_zero.json."""
     path = Path(__file__).with_suffix(".json")
@@ -314,7 +338,7 @@ def main():
     three = verbs.add_parser("people")
     three.add_argument("--count", type=int, default=200)
     three.add_argument("--preset", default="modern")
-    for verb in ("score", "table", "reliability", "told", "summary", "pack"):
+    for verb in ("score", "table", "reliability", "told", "summary", "pack", "figure"):
         two = verbs.add_parser(verb)
         two.add_argument("sources", nargs="+")
         two.add_argument("--only", help="the runs of this experiment")
@@ -328,7 +352,7 @@ def main():
             setattr(options, name, tuple(getattr(options, name)))
     verb = {
         "run": run, "score": score, "table": table, "reliability": reliability, "told": told, "people": people,
-        "summary": summary, "pack": pack,
+        "summary": summary, "pack": pack, "figure": figure,
     }[options.verb]  # fmt: skip
     verb(options)
 

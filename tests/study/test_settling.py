@@ -60,6 +60,15 @@ def test_readmes_example_ends_near_its_taste():
         assert study.best_params == study.best.params
 
 
+def test_the_quickstarts_example_ends_near_its_taste():
+    space = {"gain": (0.1, 10.0), "integral": (0.0, 2.0), "filter": ["none", "fast", "slow"]}
+    for seed in range(2):
+        study = ks.create_study(space, storage="sqlite://", seed=seed)
+        for _ in range(15):
+            answer(study, lambda design: -abs(design["gain"] - 6.0) - 3.0 * (design["filter"] != "none"))
+        assert abs(study.best.params["gain"] - 6.0) < 1.0 and study.best.params["filter"] == "none"
+
+
 def settled(count=8, **options):
     study = ks.create_study(SPACES[1], storage="sqlite://", **options)
     worth = person(study.space, 3)
