@@ -17,10 +17,11 @@ import torch
 
 
 class Pool(ProcessPoolExecutor):
-    """A pool of such workers."""
+    """A pool of such workers; `alone` starts each from nothing, as those that use a GPU must."""
 
-    def __init__(self, size: int, *, niceness: int = 0) -> None:
-        super().__init__(size, _context(), initializer=begin, initargs=(niceness,))
+    def __init__(self, size: int, *, niceness: int = 0, alone: bool = False) -> None:
+        context = multiprocessing.get_context("spawn") if alone else _context()
+        super().__init__(size, context, initializer=begin, initargs=(niceness,))
 
     def submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         """Have a job done."""
