@@ -182,6 +182,13 @@ def test_it_ends_after_so_many_answers(shell, press):
     assert answers(shell) == ["b", "a", "b", "a"]
 
 
+def test_it_settles_with_five_duels_and_stops(shell, press):
+    press(["a"] * 6, "--questions", "6")
+    assert "Best so far" in press(["a"] * 5, "--settle")
+    origins = [pair.origin for pair, _ in stored(shell).history.asked.values()]
+    assert origins[-5:] == ["settle"] * 5 and "settle" not in origins[:-5]
+
+
 def test_the_same_pair_waits_the_next_time(shell, press):
     press(["a", "q"])
     waiting = stored(shell).ask()

@@ -260,6 +260,22 @@ def test_best_copies_and_challenges(context, server):
     assert any(value.startswith("3") for value in values)
 
 
+def test_best_can_be_settled(context, server):
+    page = opened(context, server, "settled")
+    for _ in range(6):
+        turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    page.goto(f"{page.url.split('#')[0]}#best")
+    page.get_by_role("button", name="Settle it").click()
+    says(page, "Five duels come after the pair that is open now.")
+    settle(page)
+    turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    study = study_of(server)
+    origin = study.history.open_pair("settled").origin
+    study.settle(0)  # the other tests' questions are not duels
+    study.storage.close()
+    assert origin == "settle"
+
+
 def test_the_model_view_switches_the_correction(context, server):
     page = opened(context, server, "model")
     for _ in range(4):

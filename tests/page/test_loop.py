@@ -65,6 +65,7 @@ WRITES = [
     ("amend", {"event": 2, "answer": "b", "voter": "me"}),
     ("again", {"pair": 1, "voter": "me"}),
     ("challenge", {"option": 0, "voter": "me"}),
+    ("settle", {"voter": "me"}),
 ]
 PARAMETERS = {"x": {"low": 0, "high": 1}}
 ELSEWHERE = [

@@ -130,6 +130,18 @@ def test_a_duel_is_asked_after_the_open_pair(browser):
     assert outside.status_code == 400 and "from 0 to 1" in outside.json()["error"]
 
 
+def test_settling_puts_the_best_against_designs_seen(browser):
+    early = browser.post(browser.at("settle"), {"voter": "me"})
+    assert early.status_code == 400 and "nothing to settle" in early.json()["error"]
+    pair = answered(browser, 6)
+    assert browser.post(browser.at("settle"), {"voter": "me"}).status_code == 200
+    seen = len(browser.service.session(browser.study).study.history.options)
+    for _ in range(2):
+        pair = browser.answer(pair, "a").json()["pair"]
+        assert pair["origin"] == "settle"
+    assert len(browser.service.session(browser.study).study.history.options) == seen
+
+
 def test_the_model_view_shows_groups_rank_and_kappa_with_and_without(browser):
     answered(browser, 9)
     found = browser.get(browser.at("model")).json()

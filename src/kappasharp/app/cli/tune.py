@@ -38,7 +38,9 @@ def tune(storage: str | None, study: str, questions: int | None, *, settle: bool
         found = opened(study, storage)
         if settle:
             found.settle(voter=voter)
-            questions = DUELS if questions is None else questions
+            # A pair that is open already comes first.
+            waiting = found.history.open_pair(voter) is not None
+            questions = DUELS + waiting if questions is None else questions
         try:
             _converse(found, voter, questions)
         except KeyboardInterrupt:
