@@ -39,7 +39,8 @@ class KappaSharpSampler(BaseSampler):
 
     Args:
         method: as in `kappasharp.fit`; which designs are compared is Optuna's business.
-        preset: as in `kappasharp.fit`; its `exploration` and `reach` shape the search as in our own loop.
+        preset: as in `kappasharp.fit`, by default the one that the comparison in the documentation was made with; its
+            `exploration` and `reach` shape the search as in our own loop.
         independent_sampler: by default Optuna's RandomSampler.
         seed: None for a seed of its own.
     """
@@ -48,7 +49,7 @@ class KappaSharpSampler(BaseSampler):
         self,
         *,
         method: str | Method = "baseline",
-        preset: str | Preset = "modern",
+        preset: str | Preset = "modern_0_2",
         independent_sampler: BaseSampler | None = None,
         seed: int | None = None,
     ) -> None:

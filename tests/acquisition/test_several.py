@@ -16,7 +16,7 @@ from tests.reference.data import answered
 def fitted():
     runs = [answered(seed, 14, 12, 3) for seed in range(3)]
     X, pairs = (torch.stack([torch.as_tensor(run[part]) for run in runs]) for part in (0, 1))
-    return loop.learn(ks.init(X, pairs, seeds=[0, 1, 2])).corrected.posterior
+    return loop.learn(ks.init(X, pairs, preset="modern_0_2", seeds=[0, 1, 2])).corrected.posterior
 
 
 def points(count, seed=0):

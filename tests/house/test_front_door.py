@@ -25,7 +25,7 @@ METHODS = [
     "spectral", "aligned", "auto", "incumbent", "bridging", "best_of_3", "best_of_4",
     "ep", "ep_ei", "gibbs_ei",
 ]  # fmt: skip
-PRESETS = ["paper", "modern", "local", "dimension_scaled"]
+PRESETS = ["paper", "modern", "modern_0_2", "local", "dimension_scaled"]
 LIBRARIES = ["numpy", "scipy", "pyarrow", "sqlalchemy", "starlette", "uvicorn", "dask"]
 OPTIONAL = [
     "ax",

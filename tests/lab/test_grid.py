@@ -30,7 +30,7 @@ METHODS = [
     "baseline", "static", "fixed20", "adaptive", "connected", "jitter", "diagonal", "metric_only", "cov_only",
     "full_augmentation",
 ]  # fmt: skip
-PRESETS = ["paper", "modern", "dimension_scaled"]
+PRESETS = ["paper", "modern_0_2", "dimension_scaled"]
 
 
 def keys(**changes):
@@ -57,7 +57,7 @@ def test_a_key_is_a_hash_of_plain_data():
         "problem_version": PROBLEMS["hartmann-6d"].version,
         "initialization": "pool_n6_k15",
         "method": {},
-        "preset": {"curvature": "averaged"},
+        "preset": {"curvature": "averaged", "priors": "outputscale_near_30"},
         "person": {},
         "queries": 2,
         "seed": 0,

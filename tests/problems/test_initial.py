@@ -267,8 +267,15 @@ def test_a_batch_of_runs_is_the_runs_one_by_one(name):
 
 def test_a_table_knows_nothing_of_methods():
     """The same start for every method, because none can be told: common random numbers by construction."""
-    assert list(inspect.signature(initial.table).parameters) == ["problem", "initialization", "seed", "dimensions"]
-    assert list(inspect.signature(initial.start).parameters) == ["problem", "initialization", "seeds", "person"]
+    assert list(inspect.signature(initial.table).parameters) == [
+        "problem",
+        "initialization",
+        "seed",
+        "dimensions",
+        "first_pairs",
+    ]
+    names = ["problem", "initialization", "seeds", "person", "first_pairs"]
+    assert list(inspect.signature(initial.start).parameters) == names
 
 
 @every_initialization

@@ -8,7 +8,7 @@ import torch
 import kappasharp as ks
 from kappasharp.study import certainty
 from kappasharp.study.certainty import Figures, advise
-from kappasharp.study.questions import sobol
+from kappasharp.study.questions import leading, sobol
 
 BOX = {f"x{i}": (0.0, 1.0) for i in range(3)}
 MIXED = {"x": (0.0, 1.0), "n": ks.Int(1, 6), "mode": ["p", "q", "r"]}
@@ -112,28 +112,39 @@ def test_preferred_to_agrees_with_joint_draws():
     root = torch.linalg.cholesky(cov + 1e-8 * torch.eye(len(cov)))
     draws = mean + torch.randn(4000, len(cov), generator=torch.Generator().manual_seed(0)) @ root.mT
     sampled = float((draws[:, :1] > draws[:, 1:]).double().mean())
-    assert abs(sampled - certainty.figures(study.definition, model, place).preferred) < 0.01
+    found, chance = certainty.figures(study.definition, model, place), certainty.without_taste(model)
+    assert abs((1.0 - chance) * sampled + chance * 0.5 - found.preferred) < 0.01
+
+
+def test_the_chance_that_there_is_no_taste_is_bayes_rule():
+    """Three to one for a taste, times the model's evidence over that of coins, one half for every answer."""
+    for count in (4, 12):
+        model = ks.optimize(BOX, lambda a, b: bowl(a) > bowl(b), count).model()
+        fit, chosen = model.learnt.fit, model.state.preset.model
+        evidence = math.exp(float(fit.hyper.value - chosen.priors.log_density(fit.hyper.theta)))
+        expected = 0.5**count / (0.5**count + 3.0 * evidence)
+        assert certainty.without_taste(model) == pytest.approx(expected, rel=1e-9)
 
 
 class TestAdvice:
     """Go on, stop, or what stands in the way."""
 
-    def model(self):
-        return ks.optimize(BOX, lambda a, b: bowl(a) > bowl(b), 12).model()
+    def study(self):
+        return ks.optimize(BOX, lambda a, b: bowl(a) > bowl(b), 12)
 
-    def said(self, model, **figures):
-        place = int(model.surrogate.utility.argmax())
-        return advise(model, place, Figures(**figures), 12)
+    def said(self, study, **figures):
+        model = study.model()
+        return advise(study.history, model, leading(model), Figures(**figures))
 
     def test_could_stop(self):
-        advice = self.said(self.model(), preferred=0.97, ahead=1.0, gap=0.05)
+        advice = self.said(self.study(), preferred=0.97, ahead=1.0, gap=0.05)
         assert advice.what == "could_stop" and "97%" in str(advice) and "5%" in str(advice)
 
     def test_go_on(self):
-        assert self.said(self.model(), preferred=0.97, ahead=1.0, gap=100.0).what == "go_on"
+        assert self.said(self.study(), preferred=0.97, ahead=1.0, gap=100.0).what == "go_on"
 
     def test_not_enough_signal(self):
-        assert self.said(self.model(), preferred=0.5, ahead=0.1, gap=1.0).what == "not_enough_signal"
+        assert self.said(self.study(), preferred=0.5, ahead=0.1, gap=1.0).what == "not_enough_signal"
         assert ks.optimize(BOX, lambda a, b: True, 2).best.advice.what == "not_enough_signal"
 
     def test_two_groups_that_were_never_compared(self):
@@ -151,7 +162,7 @@ class TestAdvice:
         assert len(groups) == 2 and sorted(map(len, groups)) == [5, 5]
         model = study.model()
         place = model.options.index(best.option)
-        said = advise(model, place, Figures(0.8, 1.0, 0.01), 24)
+        said = advise(study.history, model, place, Figures(0.8, 1.0, 0.01))
         assert said.what == "link_groups" and said.link[0] == best.option
         one, other = said.link
         assert not any({one, other} <= set(group) for group in groups)

@@ -11,7 +11,7 @@ stands on the diagonal of the training covariance only, and is recorded with eve
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -177,6 +177,13 @@ class Priors:
     # Median and log-deviation of a log-normal output scale inside its box; without them it is uniform there.
     outputscale_median: float = 1.0
     outputscale_spread: float = math.inf
+
+    def in_units_of(self, noise: float) -> "Priors":
+        """The same in other units of utility: a log-normal output scale is one of noise², a box is as it is given."""
+        if math.isinf(self.outputscale_spread) or noise == 1.0:
+            return self
+        low, high = (end * noise**2 for end in self.outputscale)
+        return replace(self, outputscale=(low, high), outputscale_median=self.outputscale_median * noise**2)
 
     def bounds(self, like: Parameters) -> tuple[Parameters, Parameters]:
         """Lower and upper ends of theta."""

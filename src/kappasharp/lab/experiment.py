@@ -251,9 +251,7 @@ def _seeds(given: Any) -> tuple[int, ...]:
             raise InvalidValueError(f"`seeds.first` must be a whole number, but got {first!r}.")
         return tuple(range(first, first + _count("seeds.count", given["count"])))
     if not isinstance(given, list) or not all(type(seed) is int for seed in given) or not given:
-        raise InvalidValueError(
-            f"`seeds` must be a number of seeds, a list of whole numbers, or {{ first, count }}, but got {given!r}."
-        )
+        raise InvalidValueError(f"`seeds` must be a number of seeds or a list of whole numbers, but got {given!r}.")
     twice = sorted({seed for seed in given if given.count(seed) > 1})
     if twice:
         raise InvalidValueError(f"`seeds` must name each cell once, but {twice[0]} stands there twice.")

@@ -108,4 +108,4 @@ class Preset:
     def model(self) -> Model:
         """The core's view of these choices."""
         likelihood = Probit(self.noise, self.threshold)
-        return Model(self.kernel, self.nugget, likelihood, PRIORS[self.priors], self.curvature)
+        return Model(self.kernel, self.nugget, likelihood, PRIORS[self.priors].in_units_of(self.noise), self.curvature)

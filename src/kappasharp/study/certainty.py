@@ -4,6 +4,7 @@ The chance of being the very best says nothing (near-duplicates share it, and pa
 prior's width), and the level of all utilities is informed by the prior alone. So both figures compare designs.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition.eubo import closed_form, sobol_normals
-from kappasharp.core import comparisons
+from kappasharp.core import comparisons, likelihood
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
 from kappasharp.study.definition import Definition
@@ -32,6 +33,8 @@ STEPS, DEVIATIONS = 41, 1.0
 # When the advice changes its mind.
 ENOUGH_PREFERRED, ENOUGH_ROOM = 0.95, 0.1
 LEAST_PREFERRED, LEAST_ANSWERS = 0.6, 3
+# Of people who tune something, this many have a taste for each who tosses a coin; and what a coin prefers.
+TASTES, EVEN = 3.0, 0.5
 # Linking two groups comes first where this share of the room left lies in a design that is already there.
 IN_A_RIVAL = 0.5
 
@@ -67,16 +70,18 @@ class Best:
 
 class Figures(NamedTuple):
     """Share of designs that the best is preferred to; in units of utility how far it lies above an ordinary one, and
-    how far below the best there is."""
+    how far below the best there is; and the chance that all of it is chance."""
 
     preferred: float
     ahead: float
     gap: float
+    chance: float = 0.0
 
     @property
     def room(self) -> float:
         """How much of the way from an ordinary design to the best there is lies still ahead."""
-        return self.gap / (self.gap + self.ahead) if self.gap > 0.0 else 0.0
+        left = self.gap / (self.gap + self.ahead) if self.gap > 0.0 else 0.0
+        return (1.0 - self.chance) * left + self.chance
 
 
 class Slice(NamedTuple):
@@ -113,7 +118,7 @@ def best(definition: Definition, history: History, model: StudyModel) -> Best:
 
 
 def figures(definition: Definition, model: StudyModel, place: int) -> Figures:
-    """How the design at a place stands in the space."""
+    """How the design at a place stands in the space, the chance that there is no taste behind the answers included."""
     X, surrogate = model.state.points[0], model.surrogate
     pool = _pool(definition)
     # The design itself is no rival: in a space of three it would take a third of the figure.
@@ -122,7 +127,17 @@ def figures(definition: Definition, model: StudyModel, place: int) -> Figures:
         return Figures(1.0, 0.0, 0.0)
     ordinary = surrogate.contrast(X[place].expand_as(others), others)
     gap = _gap(surrogate, X, place, pool, stream(definition.seed, "certainty").initial_seed() % 2**31)
-    return Figures(float(_above(ordinary).mean()), max(float(ordinary.mean.mean()), 0.0), gap)
+    chance = without_taste(model)
+    preferred = (1.0 - chance) * float(_above(ordinary).mean()) + chance * EVEN
+    return Figures(preferred, max(float(ordinary.mean.mean()), 0.0), gap, chance)
+
+
+def without_taste(model: StudyModel) -> float:
+    """The chance that every answer was a coin that was tossed: the evidence of that against the model's."""
+    fit, chosen = model.learnt.fit, model.state.preset.model
+    evidence = fit.hyper.value - chosen.priors.log_density(fit.hyper.theta)
+    even = likelihood.log_probability(torch.zeros_like(fit.map.dual.z), chosen.likelihood.margin, fit.ties).sum(-1)
+    return float(torch.sigmoid(even - evidence - math.log(TASTES)))
 
 
 def _pool(definition: Definition) -> Tensor:
