@@ -19,7 +19,7 @@ ENDS = [
     "export/python",
 ]
 GETS = ["/", "/static/app.js", "/api/studies", "{one}", *(f"{{one}}/{end}" for end in ENDS)]
-WRITES = ["answer", "undo", "amend", "again", "challenge", "settle"]
+WRITES = ["answer", "undo", "amend", "again", "challenge"]
 POSTS = ["/api/studies", "/api/rehearsal", *(f"{{one}}/{end}" for end in WRITES)]
 WORDS = ["", "a", "b", "tie", "skip", "me", "pair", "-1", "0", "1", "2", "99999999999999999999", "../..", "%00"]
 WORDS += [
