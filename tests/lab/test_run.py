@@ -180,10 +180,10 @@ def test_judge_takes_known_utilities_from_what_was_seen():
     row = PROBLEMS["hartmann-6d"]
     points = torch.rand(2, 2, 6, generator=torch.Generator().manual_seed(0))
     seen = torch.tensor([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
-    utility, after = judge([(row, 2)], Question(points, torch.tensor([[-1, 2], [-1, 0]])), seen)
+    utility, made = judge([(row, 2)], Question(points, torch.tensor([[-1, 2], [-1, 0]])), seen)
     new = row.unit_utility(points[:, 0])
     assert torch.equal(utility, torch.stack([new, torch.tensor([0.3, 0.4])], 1))
-    assert torch.equal(after, torch.cat([seen, new.unsqueeze(1)], 1))
+    assert torch.equal(made, new.unsqueeze(1))
 
 
 def test_a_hesitant_person_needs_a_model_with_ties():

@@ -217,11 +217,24 @@ def test_how_many_designs_a_question_has_is_checked(method, error, words):
         ks.init([[0.1], [0.9]], [[0, 1]], method=method)
 
 
-def test_several_designs_are_refused_on_a_lattice():
-    levels = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-    state = replace(ks.init([[0.1], [0.9]], [[0, 1]], method="best_of_3"), lattice=Lattice((Group((0,), levels),)))
-    with pytest.raises(InvalidValueError, match="whole numbers or choices, but got 3"):
-        ks.ask(state)
+@pytest.mark.parametrize("method", ["choice_4", "order_4", "best_of_3"])
+def test_several_designs_stand_on_the_lattice(method):
+    levels = torch.linspace(0.0, 1.0, 5, dtype=torch.float64).unsqueeze(-1)
+    state = ks.init([[0.25, 0.3], [0.75, 0.1]], [[0, 1]], method=method)
+    question, _, _ = ks.ask(replace(state, lattice=Lattice((Group((0,), levels),))))
+    assert bool(torch.isin(question.points[..., 0], levels).all())
+
+
+def test_a_slider_moves_free_coordinates_alone_and_needs_one():
+    levels = torch.linspace(0.0, 1.0, 5, dtype=torch.float64).unsqueeze(-1)
+    state = ks.init([[0.25, 0.3], [0.75, 0.1]], [[0, 1]], method="slider")
+    question, _, _ = ks.ask(replace(state, lattice=Lattice((Group((0,), levels),))))
+    first, second = question.points[0]
+    assert first[0] == second[0]
+    assert bool(torch.isin(first[0], levels))
+    assert first[1] != second[1]
+    with pytest.raises(InvalidValueError, match="no line to move along"):
+        ks.ask(replace(state, lattice=Lattice((Group((0,), levels), Group((1,), levels)))))
 
 
 @pytest.mark.parametrize("method", list(ks.METHODS))

@@ -9,12 +9,13 @@ import kappasharp as ks
 from kappasharp.acquisition import eubo, incumbent
 from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.batches import released
-from kappasharp.core import activation, comparisons, posterior, spectral
+from kappasharp.core import activation, comparisons, posterior, rankings, spectral
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.comparisons import Answers
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import correcting, fitting, loop
 from kappasharp.methods.asking import NEW
+from kappasharp.methods.method import Kind
 
 
 def utility(points):
@@ -32,9 +33,17 @@ def drive(state, steps):
     infos = []
     for _ in range(steps):
         question, state, info = ks.ask(state)
-        state = ks.tell(state, question, utility(question.points).argmax(-1))
+        state = ks.tell(state, question, answer(state.method.kind, question.points))
         infos.append(info)
     return state, infos
+
+
+def answer(kind, points):
+    """What a person with this utility answers to a question of that kind."""
+    felt = utility(points)
+    if kind is Kind.ORDER:
+        return felt.argsort(-1, descending=True)
+    return (felt[:, 1] > felt[:, 0]).double() if kind is Kind.SLIDER else felt.argmax(-1)
 
 
 def one(state, run):
@@ -54,6 +63,7 @@ def test_every_method_of_the_registry_runs_certified(method):
         assert bool(infos[-1].active.all()) is corrected
         assert bool((infos[-1].strength > 0).all()) is corrected
     fresh = 1 if method in ("connected", "incumbent", "ep_ei", "gibbs_ei") else ks.METHODS[method].designs
+    fresh = 1 + rankings.OTHERS if method == "slider" else fresh
     assert 16 <= state.points.shape[1] <= 26 if method == "bridging" else state.points.shape[1] == 6 + 10 * fresh
 
 

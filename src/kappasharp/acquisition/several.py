@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, maximize
+from kappasharp.acquisition import eubo, lattice, maximize
 from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
 from kappasharp.core import normal, posterior
 from kappasharp.core.posterior import Posterior
@@ -75,7 +75,7 @@ def joined(fitted: Posterior, best: BestOf, x: Tensor) -> BestOf:
 def extend(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximizer, request: Request) -> Proposal:
     """The pair found and further designs, each the one that adds most to the best of those before it."""
     best = joined(fitted, of_one(fitted, found.pair[:, :1]), found.pair[:, 1:])
-    pool = maximize.pool(fitted, maximizer, request)
+    pool = _allowed(maximize.pool(fitted, maximizer, request), request)
     for _ in range(designs - 2):
         best = joined(fitted, best, _search(fitted, best, pool, request))
     return found._replace(pair=best.points, value=best.mean)
@@ -90,10 +90,15 @@ def _search(fitted: Posterior, best: BestOf, pool: Tensor, request: Request) -> 
         copies = (x.unsqueeze(2) + distance * maximize.normal_quantile(numbers)).clamp(0.0, 1.0)
         if request.box is not None:
             copies = torch.clamp(copies, *(end[:, None, None] for end in request.box))
-        tried = torch.cat([x.unsqueeze(2), copies], 2)
+        tried = torch.cat([x.unsqueeze(2), _allowed(copies, request)], 2)
         at = gain(fitted, best, tried.flatten(1, 2)).reshape(tried.shape[:3]).argmax(-1)
         x = tried.gather(2, at[:, :, None, None].expand(-1, -1, 1, d)).squeeze(2)
     return _picked(x, gain(fitted, best, x).argmax(-1, keepdim=True))
+
+
+def _allowed(points: Tensor, request: Request) -> Tensor:
+    """The points on the lattice, where there is one."""
+    return points if request.lattice is None else lattice.nearest(request.lattice, points)
 
 
 def _picked(X: Tensor, rows: Tensor) -> Tensor:

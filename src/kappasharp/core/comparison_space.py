@@ -19,16 +19,16 @@ import torch
 from torch import Tensor
 
 from kappasharp.batches import apply
-from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood
-from kappasharp.core.comparisons import Answers, Incidence
+from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood, rankings
+from kappasharp.core.comparisons import Answers, Detail, Incidence
 from kappasharp.core.evidence import Evidence, Model
 from kappasharp.core.laplace import Conditioned, DualFit, MapFit
+from kappasharp.core.likelihood import Grades, Probit, Ties
 from kappasharp.shapes import (
     ComparisonMatrix,
     Pairs,
     Parameters,
     PerComparison,
-    PerComparisonMask,
     PointMatrix,
     Points,
     Utilities,
@@ -37,6 +37,8 @@ from kappasharp.shapes import (
 # Up to this many answers the averaged curvature's variances come from a triangular solve, beyond from an inverse,
 # unless an answer informs its own difference by less than FAINT of its prior variance.
 SMALL, FAINT = 512, 1e-2
+# Where "slightly better" ends and "better" begins, and where "much better" does, in units of where "equal" ends.
+LEVELS = (3.0, 5.0)
 
 
 class ComparisonSpace(NamedTuple):
@@ -59,7 +61,7 @@ class ComparisonSpace(NamedTuple):
 
     def condition(self, model: Model, K: PointMatrix, start: PerComparison) -> Conditioned:
         """The posterior given K; `start` is a guess at the differences."""
-        C = comparisons.incidence(self.answers.pairs, self.answers.X.shape[-2])
+        C = comparisons.incidence(self.answers.pairs, self.answers.X.shape[-2], self.answers.detail)
         return condition(model, K, C, start, self.answers.ties)
 
 
@@ -69,7 +71,8 @@ class EndPoints(NamedTuple):
     E: Points
     signed: Points
     gram: ComparisonMatrix
-    ties: PerComparisonMask | None
+    ties: Ties
+    detail: Detail | None = None
 
     def evaluate(self, model: Model, theta: Parameters, start: PerComparison) -> Evidence:
         """log Z and its gradient at theta, the MAP's search started from the standardised differences `start`."""
@@ -78,22 +81,46 @@ class EndPoints(NamedTuple):
         k, slope = kernel.profile(model.family, kernel.half_distances(E, E))
         scale = (outputscale / model.likelihood.scale**2).unsqueeze(-1)
         A = _contrast(k).add_(self.gram, alpha=model.nugget).mul_(scale.unsqueeze(-1))
-        dual = laplace.solve(A, model.likelihood.margin, start, self.ties)
-        value, G = evidence.value_and_slope(model.likelihood, A, dual, self.ties)
+        whole = A if self.detail is None else _weighted(A, self.detail).add_(self.detail.noise)
+        dual = laplace.solve(whole, model.likelihood.margin, start, self.ties)
+        value, G = evidence.value_and_slope(model.likelihood, whole, dual, self.ties)
+        G = G if self.detail is None else _weighted(G, self.detail)
         by_lengthscale = _lengthscale_moments(self, G, slope) * (2.0 * scale) / lengthscale.square()
         # ∂A/∂log s = A.
         by_outputscale = (G * A).sum((-2, -1)).unsqueeze(-1)
         return Evidence(value, torch.cat([by_lengthscale, by_outputscale], -1), dual.z, dual.converged)
 
 
-def gather(X: Points, pairs: Pairs, ties: PerComparisonMask | None = None) -> EndPoints:
+def gather(X: Points, pairs: Pairs, ties: Ties = None, detail: Detail | None = None) -> EndPoints:
     """The end points of every comparison, the same with sign and a one, and C Cᵀ, by which the nugget enters A."""
     flat = torch.cat([pairs[..., 0], pairs[..., 1]], -1)
     E = X.gather(-2, flat.unsqueeze(-1).expand(*flat.shape, X.shape[-1])) - 0.5
     sign = torch.ones_like(E[..., :1])
     sign[..., pairs.shape[-2] :, :] = -1.0
     same = (flat.unsqueeze(-1) == flat.unsqueeze(-2)).to(X)
-    return EndPoints(E, torch.cat([E * sign, sign], -1), _contrast(same), ties)
+    if detail is not None:
+        detail = detail._replace(weight=detail.weight.to(X), noise=detail.noise.to(X))
+    return EndPoints(E, torch.cat([E * sign, sign], -1), _contrast(same), ties, detail)
+
+
+def bounded(probit: Probit, answers: Answers) -> Answers:
+    """The answers with what each says of its noisy difference: as wide as its weight, and graded where it was rated."""
+    detail, ties = answers.detail, answers.ties
+    if detail is None or probit.margin == 0.0:
+        return answers
+    half = probit.margin * detail.weight
+    edges = half.unsqueeze(-1) * half.new_tensor((1.0, *LEVELS, torch.inf))
+    level = detail.level.unsqueeze(-1)
+    low, high = edges.gather(-1, (level - 1).clamp(min=0)).squeeze(-1), edges.gather(-1, level).squeeze(-1)
+    graded = (detail.level > 0) & high.isfinite()
+    between = graded if ties is None else graded | ties
+    centre = torch.where(graded, 0.5 * (low + high), 0.0)
+    return answers._replace(ties=Grades(between, centre, torch.where(graded, 0.5 * (high - low), low)))
+
+
+def _weighted(M: ComparisonMatrix, detail: Detail) -> ComparisonMatrix:
+    """A matrix over comparisons whose differences are multiplied by their weights."""
+    return M * (detail.weight.unsqueeze(-1) * detail.weight.unsqueeze(-2))
 
 
 def _contrast(M: Tensor) -> Tensor:
@@ -120,10 +147,10 @@ def condition(
     K: PointMatrix,
     C: Incidence,
     start: PerComparison | None = None,
-    ties: PerComparisonMask | None = None,
+    ties: Ties = None,
 ) -> Conditioned:
     """The posterior given K, whatever kernel it came from; `start` is a guess at the differences."""
-    gram = comparisons.congruence(C, K)
+    gram = comparisons.gram(C, K, model.likelihood.scale)
     A = gram / model.likelihood.scale**2
     start = A.new_zeros(A.shape[:-1]) if start is None else start
     dual = laplace.solve(A, model.likelihood.margin, start, ties)
@@ -141,7 +168,7 @@ def extend(
     if known.gram is None or known.L is None:
         raise ValueError("`known` must come from comparison space: a fit on points holds no factor to border.")
     K = bordered(known.K, K_side, K_corner)
-    C = comparisons.incidence(torch.cat([known.C.pairs, pairs], -2), K.shape[-1])
+    C = comparisons.incidence(torch.cat([known.C.pairs, pairs], -2), K.shape[-1], _extended(known.C.detail, pairs))
     probit, m = model.likelihood, known.L.shape[-1]
     new_rows = comparisons.rows(comparisons.incidence(pairs, K.shape[-1]), K)
     gram_rows = comparisons.rows(C, new_rows.mT).mT
@@ -149,7 +176,7 @@ def extend(
     A = gram / probit.scale**2
     A_side, A_corner = A[..., m:, :m], A[..., m:, m:]
     z = torch.cat([known.map.dual.z, apply(A_side, known.map.dual.alpha)], -1)
-    all_ties = _joined(known.ties, ties, known.C.pairs, pairs)
+    all_ties = _joined(known.ties, ties, known.C.pairs, pairs, probit.margin)
     sites = likelihood.sites(z, probit.margin, all_ties)
     root = sites.omega.sqrt()
     B_corner = laplace.information(A_corner, root[..., m:])
@@ -164,17 +191,30 @@ def differentiable(model: Model, known: Conditioned, K: PointMatrix) -> Conditio
 
     A Newton step from a MAP ends there, and its derivative in K is the MAP's own: the step's in the MAP is zero.
     """
-    gram, dual = comparisons.congruence(known.C, K), known.map.dual
+    gram, dual = comparisons.gram(known.C, K, model.likelihood.scale), known.map.dual
     A = gram / model.likelihood.scale**2
     alpha = laplace.newton_target(A, dual.z, likelihood.sites(dual.z, model.likelihood.margin, known.ties))
     moved = dual._replace(alpha=alpha, z=apply(A, alpha))
     return _at_map(model, K, known.C, moved, known.ties, gram=gram, A=A)
 
 
-def _joined(old: Tensor | None, new: Tensor | None, old_pairs: Tensor, new_pairs: Tensor) -> Tensor | None:
+def _extended(detail: Detail | None, pairs: Tensor) -> Detail | None:
+    """The detail of further plain comparisons beside those that have one."""
+    if detail is None:
+        return None
+    return rankings.joined(detail, rankings.none_of(pairs.shape[:-2], pairs.shape[-2], detail.weight))
+
+
+def _joined(
+    old: Tensor | Grades | None, new: Tensor | None, old_pairs: Tensor, new_pairs: Tensor, margin: float
+) -> Tensor | Grades | None:
     """Which of the old answers and the new ones are ties."""
     if old is None and new is None:
         return None
+    if isinstance(old, Grades):
+        nothing = old.half.new_zeros(new_pairs.shape[:-1])
+        further = Grades(nothing.bool() if new is None else new, nothing, nothing + margin)
+        return Grades(*(torch.cat(both, -1) for both in zip(old, further, strict=True)))
     parts = [(old, old_pairs), (new, new_pairs)]
     return torch.cat([torch.zeros_like(p[..., 0], dtype=torch.bool) if t is None else t for t, p in parts], -1)
 
@@ -196,7 +236,7 @@ def _at_map(
     K: PointMatrix,
     C: Incidence,
     dual: DualFit,
-    ties: PerComparisonMask | None,
+    ties: Ties,
     *,
     gram: ComparisonMatrix,
     A: ComparisonMatrix,
@@ -215,20 +255,16 @@ def _at_map(
     return Conditioned(K, C, ties, MapFit(apply(K, beta), beta, dual), root, value, gram, L)
 
 
-def posterior_weights(
-    model: Model, K: PointMatrix, C: Incidence, z: PerComparison, ties: PerComparisonMask | None
-) -> PerComparison:
+def posterior_weights(model: Model, K: PointMatrix, C: Incidence, z: PerComparison, ties: Ties) -> PerComparison:
     """The weights that the posterior covariance uses: ω_m at the MAP, or averaged where the model says so."""
     probit = model.likelihood
     if model.curvature == "mode":
         return likelihood.curvature(z, probit.margin, ties).omega / probit.scale**2
-    A = comparisons.congruence(C, K) / probit.scale**2
+    A = comparisons.gram(C, K, probit.scale) / probit.scale**2
     return averaged_omega(A, z, probit.margin, ties) / probit.scale**2
 
 
-def averaged_omega(
-    A: ComparisonMatrix, z: PerComparison, margin: float, ties: PerComparisonMask | None = None
-) -> PerComparison:
+def averaged_omega(A: ComparisonMatrix, z: PerComparison, margin: float, ties: Ties = None) -> PerComparison:
     """ω averaged over the posterior of every difference (laplace.average)."""
     return laplace.average(A.diagonal(dim1=-2, dim2=-1), lambda omega: _variance(A, omega), z, margin, ties)
 

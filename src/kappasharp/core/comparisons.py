@@ -4,33 +4,53 @@ Notation
     pairs  (*batch, m, 2)  winner first, loser second: row p of C is e_winner − e_loser
     C      (m, n)          incidence matrix                                              [eq:hlik]
     omega  (*batch, m)     weights of the likelihood Hessian Cᵀ diag(ω) C, a graph Laplacian [prop:graph_laplacian]
+
+An answer about more than two designs is several comparisons whose noise is not independent: two that are about the same
+design have what was felt about it in common. Their noise is split, T = λI + (T − λI): what every comparison has for
+itself, its likelihood has; the rest is a Gaussian of known covariance beside the utilities'. (docs/method.md)
+
+    weight (*batch, m)     √(2/λ), a pair's 1: a comparison with noise λσ² is one with 2σ² of a larger difference
+    noise  (*batch, m, m)  (T − λI)/λ, covariance of what comparisons of one question share, as standardised
+    level  (*batch, m)     how much better the winner was said to be, 1 to 3; 0 where that was not asked
 """
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
 
+from kappasharp.batches import take
+from kappasharp.core.likelihood import Ties
 from kappasharp.shapes import (
     ComparisonMatrix,
     ComparisonRows,
     Indices,
     Pairs,
     PerComparison,
-    PerComparisonMask,
     PointMatrix,
     Points,
     Utilities,
 )
 
+T = TypeVar("T")
+
+
+class Detail(NamedTuple):
+    """What comparisons have beside winner and loser, where a question was more than a pair."""
+
+    weight: PerComparison
+    noise: ComparisonMatrix
+    level: Tensor
+
 
 class Answers(NamedTuple):
-    """Points, the comparisons between them, and which of these were ties (None where none was)."""
+    """Points, the comparisons between them, which of these were ties (None where none was), and what else they say."""
 
     X: Points
     pairs: Pairs
-    ties: PerComparisonMask | None = None
+    ties: Ties = None
+    detail: Detail | None = None
 
 
 class Incidence(NamedTuple):
@@ -40,18 +60,45 @@ class Incidence(NamedTuple):
     n_points: int
     winners: Tensor
     losers: Tensor
+    detail: Detail | None = None
 
     def take(self, rows: Tensor) -> "Incidence":
         """That of some runs of a flat batch, any of them more than once."""
-        return incidence(self.pairs[rows], self.n_points)
+        return incidence(self.pairs[rows], self.n_points, take(self.detail, rows))
 
 
-def incidence(pairs: Pairs, n_points: int) -> Incidence:
-    """The incidence matrix C of these pairs."""
+def some(answers: Answers, rows: Tensor) -> Answers:
+    """These comparisons (numbers) alone, of every run; what they share with others is theirs still."""
+    X, pairs, ties, detail = answers
+    kept = (
+        None
+        if detail is None
+        else Detail(detail.weight[:, rows], detail.noise[:, rows][..., rows], detail.level[:, rows])
+    )
+    return Answers(X, pairs[:, rows], _columns(ties, rows), kept)
+
+
+def _columns(value: T, rows: Tensor) -> T:
+    if isinstance(value, Tensor):
+        return cast(T, value[:, rows])
+    return cast(T, type(value)(*(_columns(part, rows) for part in value))) if isinstance(value, tuple) else value
+
+
+def incidence(pairs: Pairs, n_points: int, detail: Detail | None = None) -> Incidence:
+    """The incidence matrix C of these pairs, each row times its weight."""
     runs = pairs.shape[:-2].numel()
     offset = torch.arange(runs, device=pairs.device).unsqueeze(-1) * n_points
     flat = pairs.reshape(runs, pairs.shape[-2], 2)
-    return Incidence(pairs, n_points, (flat[..., 0] + offset).reshape(-1), (flat[..., 1] + offset).reshape(-1))
+    winners, losers = ((flat[..., side] + offset).reshape(-1) for side in (0, 1))
+    return Incidence(pairs, n_points, winners, losers, detail)
+
+
+def _weighted(C: Incidence, v: PerComparison) -> PerComparison:
+    return v if C.detail is None else v * C.detail.weight.to(v)
+
+
+def _weighted_rows(C: Incidence, M: ComparisonRows) -> ComparisonRows:
+    return M if C.detail is None else M * C.detail.weight.to(M).unsqueeze(-1)
 
 
 def rows(C: Incidence, M: Points) -> ComparisonRows:
@@ -59,14 +106,14 @@ def rows(C: Incidence, M: Points) -> ComparisonRows:
     m, k = C.pairs.shape[-2], M.shape[-1]
     flat = M.reshape(M.shape[:-1].numel(), k)
     difference = flat.index_select(0, C.winners) - flat.index_select(0, C.losers)
-    return difference.reshape(*M.shape[:-2], m, k)
+    return _weighted_rows(C, difference.reshape(*M.shape[:-2], m, k))
 
 
 def differences(C: Incidence, f: Utilities) -> PerComparison:
     """C f: winner's minus loser's utility."""
     flat = f.reshape(-1)
     difference = flat.index_select(0, C.winners) - flat.index_select(0, C.losers)
-    return difference.reshape(C.pairs.shape[:-1])
+    return _weighted(C, difference.reshape(C.pairs.shape[:-1]))
 
 
 def congruence(C: Incidence, K: PointMatrix) -> ComparisonMatrix:
@@ -74,8 +121,15 @@ def congruence(C: Incidence, K: PointMatrix) -> ComparisonMatrix:
     return rows(C, rows(C, K).mT)
 
 
+def gram(C: Incidence, K: PointMatrix, scale: float) -> ComparisonMatrix:
+    """C K Cᵀ and the noise that comparisons share: over scale² the prior covariance of the standardised differences."""
+    own = congruence(C, K)
+    return own if C.detail is None else own + scale**2 * C.detail.noise.to(own)
+
+
 def transpose(C: Incidence, v: PerComparison) -> Utilities:
     """Cᵀ v."""
+    v = _weighted(C, v)
     out = v.new_zeros(*v.shape[:-1], C.n_points)
     out.scatter_add_(-1, C.pairs[..., 0], v)
     return out.scatter_add_(-1, C.pairs[..., 1], -v)
@@ -83,6 +137,7 @@ def transpose(C: Incidence, v: PerComparison) -> Utilities:
 
 def transpose_rows(C: Incidence, M: ComparisonRows) -> Points:
     """Cᵀ M for a matrix M."""
+    M = _weighted_rows(C, M)
     *batch, m, k = M.shape
     flat = M.reshape(math.prod(batch) * m, k)
     out = M.new_zeros(math.prod(batch) * C.n_points, k)
@@ -97,7 +152,7 @@ def spread(C: Incidence, G: ComparisonMatrix) -> PointMatrix:
 
 def laplacian(C: Incidence, omega: PerComparison) -> PointMatrix:
     """H_lik = Cᵀ diag(ω) C, the weighted graph Laplacian. [prop:graph_laplacian]"""
-    n = C.n_points
+    n, omega = C.n_points, _weighted(C, _weighted(C, omega))
     winner, loser = C.pairs[..., 0], C.pairs[..., 1]
     H_lik = omega.new_zeros(*omega.shape[:-1], n * n)
     H_lik.scatter_add_(-1, winner * n + winner, omega)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from kappasharp.core import comparisons, laplace, likelihood
 from kappasharp.core.comparisons import Incidence
+from kappasharp.core.likelihood import Ties
 from kappasharp.shapes import Indices, PerComparison, PerRun, PointMatrix, Points, Utilities
 
 # Beyond this z an answer is so expected that it hardly bends the likelihood (ω < 2 % of its largest value).
@@ -53,7 +54,7 @@ def effective_dof(K: PointMatrix, C: Incidence, weights: PerComparison) -> PerRu
     return m - inverse_root.square().sum((-2, -1))
 
 
-def path_weights(z_0: PerComparison, z_1: PerComparison, margin: float, ties: Tensor | None) -> PerComparison:
+def path_weights(z_0: PerComparison, z_1: PerComparison, margin: float, ties: Ties) -> PerComparison:
     """The mean of ω along the straight path from z₀ to z₁: exactly the fall of the slope over the distance."""
     start, end = likelihood.sites(z_0, margin, ties), likelihood.sites(z_1, margin, ties)
     step = z_1 - z_0

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from kappasharp.core import laplace, likelihood
 from kappasharp.core.kernel import Family, Priors
-from kappasharp.core.likelihood import Probit
-from kappasharp.shapes import ComparisonMatrix, Parameters, PerComparison, PerComparisonMask, PerRun, PerRunMask
+from kappasharp.core.likelihood import Probit, Ties
+from kappasharp.shapes import ComparisonMatrix, Parameters, PerComparison, PerRun, PerRunMask
 
 # Where the posterior covariance takes the likelihood's curvature: at the MAP, or averaged over the posterior.
 Curvature = Literal["mode", "averaged"]
@@ -45,7 +45,7 @@ class Evidence(NamedTuple):
 
 
 def value_and_slope(
-    probit: Probit, A: ComparisonMatrix, dual: laplace.DualFit, ties: PerComparisonMask | None
+    probit: Probit, A: ComparisonMatrix, dual: laplace.DualFit, ties: Ties
 ) -> tuple[PerRun, ComparisonMatrix]:
     """log Z and G = ∂ log Z/∂A at the MAP."""
     alpha, z = dual.alpha, dual.z
@@ -65,7 +65,7 @@ def value_and_slope(
     return value, G.sub_(R, alpha=2.0).mul_(0.25)
 
 
-def value_at(probit: Probit, dual: laplace.DualFit, L: Tensor, ties: PerComparisonMask | None) -> PerRun:
+def value_at(probit: Probit, dual: laplace.DualFit, L: Tensor, ties: Ties) -> PerRun:
     """log Z at a MAP, given a Cholesky factor L of B, or of any matrix with its determinant."""
     fit = torch.addcmul(likelihood.log_probability(dual.z, probit.margin, ties), dual.alpha, dual.z, value=-0.5)
     return fit.sum(-1) - L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
@@ -75,7 +75,7 @@ class _AtMap(torch.autograd.Function):
     """log Z as a function of A, with G as its derivative: the MAP's own dependence on A is in G."""
 
     @staticmethod
-    def forward(ctx: Any, A: Tensor, probit: Probit, dual: laplace.DualFit, ties: Tensor | None) -> Tensor:
+    def forward(ctx: Any, A: Tensor, probit: Probit, dual: laplace.DualFit, ties: Ties) -> Tensor:
         value, G = value_and_slope(probit, A, dual, ties)
         ctx.save_for_backward(G)
         return value
@@ -86,8 +86,6 @@ class _AtMap(torch.autograd.Function):
         return upstream[0][..., None, None] * G, None, None, None
 
 
-def log_evidence(
-    probit: Probit, A: ComparisonMatrix, dual: laplace.DualFit, ties: PerComparisonMask | None = None
-) -> PerRun:
+def log_evidence(probit: Probit, A: ComparisonMatrix, dual: laplace.DualFit, ties: Ties = None) -> PerRun:
     """log Z at a MAP that was found for this A, differentiable in A: for kernels whose derivatives are not ours."""
     return _AtMap.apply(A, probit, dual, ties)  # type: ignore[no-untyped-call]

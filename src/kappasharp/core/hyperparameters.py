@@ -150,6 +150,7 @@ def fused_search(
     )
     rows = kernels.Rows(data.E, data.gram, theta, z)
     other = "an answer is a tie" if data.ties is not None else None
+    other = other if data.detail is None else "a question was more than a pair"
     if execute is None and kernels.refusal(rows, constants, other) is not None:
         return None
     low, high = (end[0] for end in model.priors.bounds(theta))
@@ -223,21 +224,20 @@ def _rows(z: Tensor, size: int) -> Tensor:
 
 def _share(answers: Answers, size: int) -> EndPoints:
     """The data of one stage, in single precision."""
-    X, pairs, ties = answers
-    rows = _rows(pairs[..., 0], size)
-    return comparison_space.gather(X.float(), pairs[:, rows], None if ties is None else ties[:, rows])
+    some = comparisons.some(answers, _rows(answers.pairs[..., 0], size))
+    return comparison_space.gather(*some._replace(X=some.X.float()))
 
 
 def _predicted(model: Model, answers: Answers, theta: Parameters, reached: Tensor) -> PerComparison:
     """All differences, as the last stage's MAP predicts them: there the dual weights are the slopes."""
-    X, pairs, ties = answers
-    rows = _rows(pairs[..., 0], reached.shape[-1])
-    alpha = likelihood.sites(reached, model.likelihood.margin, None if ties is None else ties[:, rows]).slope
-    C = comparisons.incidence(pairs[:, rows], X.shape[-2])
+    X, pairs, _, detail = answers
+    some = comparisons.some(answers, _rows(pairs[..., 0], reached.shape[-1]))
+    alpha = likelihood.sites(reached, model.likelihood.margin, some.ties).slope
+    C = comparisons.incidence(some.pairs, X.shape[-2], some.detail)
     beta = comparisons.transpose(C, alpha) / model.likelihood.scale
     fitted = Posterior(model.family, X.float(), theta, beta, beta.unsqueeze(-1))
     f = torch.cat([posterior.mean(fitted, block) for block in X.float().split(BLOCK, -2)], -1)
-    return comparisons.differences(comparisons.incidence(pairs, X.shape[-2]), f) / model.likelihood.scale
+    return comparisons.differences(comparisons.incidence(pairs, X.shape[-2], detail), f) / model.likelihood.scale
 
 
 def _polish(

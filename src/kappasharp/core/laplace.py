@@ -16,7 +16,7 @@ Nothing here inverts K. The gradient of the objective in f is Cᵀ(α − slope)
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -24,12 +24,11 @@ from torch import Tensor
 from kappasharp.batches import apply, put, take
 from kappasharp.core import comparisons, likelihood
 from kappasharp.core.comparisons import Incidence
-from kappasharp.core.likelihood import Probit, Sites
+from kappasharp.core.likelihood import Probit, Sites, Ties
 from kappasharp.shapes import (
     ComparisonMatrix,
     Indices,
     PerComparison,
-    PerComparisonMask,
     PerRun,
     PerRunMask,
     PointMatrix,
@@ -43,6 +42,8 @@ DAMPED_ITERATIONS = 200
 METRIC_ITERATIONS = 2000
 # Nodes and rounds of the averaged curvature: within a few per cent of its fixed point.
 HERMITE_NODES, AVERAGING_ROUNDS = 24, 6
+
+T = TypeVar("T")
 
 
 class DualFit(NamedTuple):
@@ -72,7 +73,7 @@ class Conditioned(NamedTuple):
 
     K: PointMatrix
     C: Incidence
-    ties: PerComparisonMask | None
+    ties: Ties
     map: MapFit
     root: Points
     value: PerRun
@@ -104,7 +105,7 @@ def solve(
     A: ComparisonMatrix,
     margin: float,
     start: PerComparison,
-    ties: PerComparisonMask | None = None,
+    ties: Ties = None,
 ) -> DualFit:
     """Minimise ½ αᵀAα − Σ log p(Aα) from the differences z = `start` (near the last MAP's, they change little with A).
 
@@ -117,7 +118,7 @@ def solve(
     return fit if settled else damp(fit, A, margin, ties)
 
 
-def _plain(A: Tensor, margin: float, start: Tensor, ties: Tensor | None) -> tuple[DualFit, bool]:
+def _plain(A: Tensor, margin: float, start: Tensor, ties: Ties) -> tuple[DualFit, bool]:
     """Full Newton steps; a run that has settled stays where it is, so that its result does not depend on company."""
     limit, alone = tolerance(A.dtype), start.shape[:-1].numel() == 1
     sites, z = likelihood.sites(start, margin, ties), start
@@ -136,19 +137,26 @@ def _plain(A: Tensor, margin: float, start: Tensor, ties: Tensor | None) -> tupl
     return DualFit(alpha, z, gradient <= limit, iterations, gradient), False
 
 
-def damp(fit: DualFit, A: ComparisonMatrix, margin: float, ties: PerComparisonMask | None) -> DualFit:
+def damp(fit: DualFit, A: ComparisonMatrix, margin: float, ties: Ties) -> DualFit:
     """Start the runs without certificate again from zero, with steps halved until the objective falls."""
     rows = (~fit.converged.reshape(-1)).nonzero().squeeze(-1)
     if not len(rows):
         return fit
     runs, m = fit.converged.numel(), fit.alpha.shape[-1]
-    part = _solve_damped(A.reshape(-1, m, m)[rows], margin, None if ties is None else take(ties.reshape(-1, m), rows))
+    part = _solve_damped(A.reshape(-1, m, m)[rows], margin, take(_shaped(ties, lambda part: part.reshape(-1, m)), rows))
     flat = [whole.reshape(runs, *new.shape[1:]) for whole, new in zip(fit, part, strict=True)]
     merged = put(DualFit(*flat), part, rows)
     return DualFit(*(new.reshape(whole.shape) for whole, new in zip(fit, merged, strict=True)))
 
 
-def _solve_damped(A: Tensor, margin: float, ties: Tensor | None) -> DualFit:
+def _shaped(ties: T, change: Callable[[Tensor], Tensor]) -> T:
+    """The marks of all answers, each tensor of them changed."""
+    if isinstance(ties, tuple):
+        return cast(T, type(ties)(*(change(part) for part in ties)))
+    return ties if ties is None else cast(T, change(cast(Tensor, ties)))
+
+
+def _solve_damped(A: Tensor, margin: float, ties: Ties) -> DualFit:
     alpha = z = A.new_zeros(A.shape[:-1])
     limit = tolerance(A.dtype)
     J = -likelihood.log_probability(z, margin, ties).sum(-1)
@@ -192,7 +200,7 @@ def average(
     variance: Callable[[PerComparison], PerComparison],
     z: PerComparison,
     margin: float,
-    ties: PerComparisonMask | None = None,
+    ties: Ties = None,
 ) -> PerComparison:
     """ω averaged over the posterior of every difference instead of taken at the MAP z.
 
@@ -204,7 +212,7 @@ def average(
     if z.shape[-1] == 0:
         return z
     nodes, shares = _hermite(z.dtype, z.device)
-    all_ties = None if ties is None else ties.unsqueeze(-1).expand(*ties.shape, HERMITE_NODES)
+    all_ties = _shaped(ties, lambda part: part.unsqueeze(-1).expand(*part.shape, HERMITE_NODES))
     omega = z
     for count in range(AVERAGING_ROUNDS):
         # Not zero, where the root would have no derivative.
@@ -247,13 +255,13 @@ def find_map(
     *,
     r: Utilities | None = None,
     start: PerComparison | None = None,
-    ties: PerComparisonMask | None = None,
+    ties: Ties = None,
 ) -> MapFit:
     """argmin J₀(f) + ½ fᵀ diag(r) f, from a start for z if one is given. [eq:augmented_map]"""
     if start is None:
         start = K.new_zeros(C.pairs.shape[:-1])
     K_r, Q = (K, None) if r is None else shrink(K, r)
-    dual = solve(comparisons.congruence(C, K_r) / model.scale**2, model.margin, start, ties)
+    dual = solve(comparisons.gram(C, K_r, model.scale) / model.scale**2, model.margin, start, ties)
     pull = comparisons.transpose(C, dual.alpha) / model.scale
     # β = K⁻¹ f = (I − Q K) Cᵀα/(σ√2): the inverse of K cancels.
     beta = pull if Q is None else pull - apply(Q, apply(K, pull))
@@ -266,7 +274,7 @@ def find_map_by_bent_steps(
     model: Probit,
     *,
     metric_r: Utilities,
-    ties: PerComparisonMask | None = None,
+    ties: Ties = None,
 ) -> MapFit:
     """The MAP of J₀ itself, reached with steps (H + R)⁻¹ ∇J₀: R bends the path, not the goal.
 

@@ -46,6 +46,20 @@ class Probit:
 Margin = float | AnyFloat
 
 
+class Grades(NamedTuple):
+    """Answers with bounds of their own: y within `half` of `centre` where `between`, else y above `half`.
+
+    Ties among several designs and ratings; the margin of all answers does not count beside them.
+    """
+
+    between: PerComparisonMask
+    centre: PerComparison
+    half: PerComparison
+
+
+Ties = PerComparisonMask | Grades | None
+
+
 class Sites(NamedTuple):
     """First derivative of each answer's log-likelihood, and minus the second."""
 
@@ -60,14 +74,20 @@ class Curvature(NamedTuple):
     log_slope: PerComparison
 
 
-def log_probability(z: PerComparison, margin: Margin = 0.0, ties: PerComparisonMask | None = None) -> PerComparison:
+def log_probability(z: PerComparison, margin: Margin = 0.0, ties: Ties = None) -> PerComparison:
     """log p of every answer."""
+    if isinstance(ties, Grades):
+        inside = _tie_moments(z - ties.centre, ties.half).log_mass
+        return torch.where(ties.between, inside, normal.log_cdf(z - ties.half))
     value = normal.log_cdf(_shifted(z, margin))
     return value if ties is None else torch.where(ties, _tie_moments(z, margin).log_mass, value)
 
 
-def sites(z: PerComparison, margin: Margin = 0.0, ties: PerComparisonMask | None = None) -> Sites:
+def sites(z: PerComparison, margin: Margin = 0.0, ties: Ties = None) -> Sites:
     """Slope and ω: what a Newton step needs, in as few operations as possible."""
+    if isinstance(ties, Grades):
+        win, tie = sites(z, ties.half), _tie_moments(z - ties.centre, ties.half)
+        return Sites(torch.where(ties.between, tie.shift, win.slope), torch.where(ties.between, tie.omega, win.omega))
     shifted = _shifted(z, margin)
     psi = normal.hazard(shifted)
     e = psi + shifted
@@ -81,8 +101,14 @@ def sites(z: PerComparison, margin: Margin = 0.0, ties: PerComparisonMask | None
     return Sites(torch.where(ties, tie.shift, psi), torch.where(ties, tie.omega, omega))
 
 
-def curvature(z: PerComparison, margin: Margin = 0.0, ties: PerComparisonMask | None = None) -> Curvature:
+def curvature(z: PerComparison, margin: Margin = 0.0, ties: Ties = None) -> Curvature:
     """ω and its logarithmic derivative, exact in both tails: what the evidence's gradient needs."""
+    if isinstance(ties, Grades):
+        above, tie = curvature(z, ties.half), _tie_moments(z - ties.centre, ties.half)
+        return Curvature(
+            torch.where(ties.between, tie.omega, above.omega),
+            torch.where(ties.between, -tie.third / tie.omega, above.log_slope),
+        )
     win = normal.derivatives(_shifted(z, margin))
     if ties is None:
         return Curvature(win.curvature, win.slope)

@@ -18,8 +18,8 @@ from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood
 from kappasharp.core.comparisons import Answers, Incidence
 from kappasharp.core.evidence import Evidence, Model
 from kappasharp.core.laplace import Conditioned, DualFit, MapFit
-from kappasharp.core.likelihood import Probit
-from kappasharp.shapes import Parameters, PerComparison, PerComparisonMask, PerRun, PointMatrix, Points
+from kappasharp.core.likelihood import Probit, Ties
+from kappasharp.shapes import Parameters, PerComparison, PerRun, PointMatrix, Points
 
 
 class PointSpace(NamedTuple):
@@ -27,7 +27,7 @@ class PointSpace(NamedTuple):
 
     X: Points
     C: Incidence
-    ties: PerComparisonMask | None
+    ties: Ties
 
     @property
     def answers(self) -> Answers:
@@ -76,9 +76,7 @@ def factor(F: PointMatrix, C: Incidence, weights: PerComparison) -> PointMatrix:
     return torch.linalg.cholesky_ex(B)[0]
 
 
-def solve(
-    F: PointMatrix, C: Incidence, probit: Probit, start: PerComparison, ties: PerComparisonMask | None = None
-) -> DualFit:
+def solve(F: PointMatrix, C: Incidence, probit: Probit, start: PerComparison, ties: Ties = None) -> DualFit:
     """The MAP by Newton steps f = Σ Cᵀ b, from the differences z = `start`; the twin of `laplace.solve`."""
     limit, margin, scale = laplace.tolerance(F.dtype), probit.margin, probit.scale
     sites, z = likelihood.sites(start, margin, ties), start
@@ -120,7 +118,7 @@ def _variances(C: Incidence, Sigma: PointMatrix) -> PerComparison:
 
 
 def _value_and_slope(
-    probit: Probit, F: PointMatrix, C: Incidence, dual: DualFit, ties: PerComparisonMask | None
+    probit: Probit, F: PointMatrix, C: Incidence, dual: DualFit, ties: Ties
 ) -> tuple[PerRun, PointMatrix]:
     """log Z and ∂ log Z/∂K at the MAP."""
     alpha, z, scale = dual.alpha, dual.z, probit.scale
@@ -139,9 +137,7 @@ def _value_and_slope(
     return value, 0.25 * (outer + outer.mT) - 0.5 * (Lambda - Lambda @ Sigma @ Lambda)
 
 
-def condition(
-    model: Model, K: PointMatrix, C: Incidence, start: PerComparison, ties: PerComparisonMask | None = None
-) -> Conditioned:
+def condition(model: Model, K: PointMatrix, C: Incidence, start: PerComparison, ties: Ties = None) -> Conditioned:
     """The posterior given K; the twin of `comparison_space.condition`."""
     probit = model.likelihood
     F, failed = torch.linalg.cholesky_ex(K)
@@ -156,9 +152,7 @@ def condition(
     return Conditioned(K, C, ties, MapFit(apply(K, beta), beta, dual), root, value)
 
 
-def averaged_omega(
-    F: PointMatrix, C: Incidence, probit: Probit, z: PerComparison, ties: PerComparisonMask | None = None
-) -> PerComparison:
+def averaged_omega(F: PointMatrix, C: Incidence, probit: Probit, z: PerComparison, ties: Ties = None) -> PerComparison:
     """ω averaged over the posterior of every difference; the twin of `comparison_space.averaged_omega`."""
 
     def variance(omega: PerComparison) -> PerComparison:

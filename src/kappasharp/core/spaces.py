@@ -4,7 +4,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from kappasharp.core import comparisons
+from kappasharp.core import comparison_space, comparisons
 from kappasharp.core.comparison_space import ComparisonSpace
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Evidence, Model
@@ -59,9 +59,9 @@ class FitSpace(Protocol):
 
 def choose(model: Model, answers: Answers) -> FitSpace:
     """The cheaper way to the same numbers."""
-    X, pairs, ties = answers
+    X, pairs, ties, detail = answers
     count = pairs.shape[-2]
     few_points = X.shape[-2] * ANSWERS_PER_POINT <= count and count >= FEWEST_ANSWERS
-    if few_points and model.nugget >= LEAST_NUGGET and X.dtype == torch.float64:
+    if detail is None and few_points and model.nugget >= LEAST_NUGGET and X.dtype == torch.float64:
         return PointSpace(X, comparisons.incidence(pairs, X.shape[-2]), ties)
-    return ComparisonSpace(answers)
+    return ComparisonSpace(comparison_space.bounded(model.likelihood, answers))

@@ -20,8 +20,8 @@ from kappasharp.core import comparisons, extremes, laplace, likelihood
 from kappasharp.core.comparisons import Incidence
 from kappasharp.core.correction import Calibration
 from kappasharp.core.laplace import DualFit, MapFit
-from kappasharp.core.likelihood import Probit
-from kappasharp.shapes import ComparisonMatrix, PerComparison, PerComparisonMask, PerRun, PointMatrix
+from kappasharp.core.likelihood import Probit, Ties
+from kappasharp.shapes import ComparisonMatrix, PerComparison, PerRun, PointMatrix
 
 # Below this κ − 1 the answers hardly outweigh the prior anywhere, and nothing is corrected.
 NOTHING = 1e-9
@@ -86,15 +86,13 @@ def aligned_matrix(K: PointMatrix, C: Incidence, eta: PerRun) -> PointMatrix:
     return (eta / mean)[..., None, None] * P
 
 
-def find_map(
-    shrunk: Shrunk, C: Incidence, model: Probit, start: PerComparison, ties: PerComparisonMask | None = None
-) -> MapFit:
+def find_map(shrunk: Shrunk, C: Incidence, model: Probit, start: PerComparison, ties: Ties = None) -> MapFit:
     """argmin J₀(f) + ½ fᵀRf, with β = K⁻¹ f for the prior that predictions use."""
     found = laplace.find_map(shrunk.K, C, model, start=start, ties=ties)
     return found._replace(beta=found.beta - apply(shrunk.share, found.beta))
 
 
-def left_out(A: ComparisonMatrix, dual: DualFit, margin: float, ties: PerComparisonMask | None = None) -> PerComparison:
+def left_out(A: ComparisonMatrix, dual: DualFit, margin: float, ties: Ties = None) -> PerComparison:
     """log p of every answer given all the others, in the Laplace approximation.
 
     Without its own site the difference has precision ω b/(1 − b) and mean z − slope (1 − b)/(ω b), b = (B⁻¹)_pp.

@@ -29,6 +29,7 @@ from linear_operator import to_linear_operator
 from torch import Tensor, nn
 
 from kappasharp.batches import apply
+from kappasharp.core.likelihood import Grades
 from kappasharp.drop_in import checks, fantasies, fitting, kernel, logit, state
 from kappasharp.drop_in.cache import Cache, Key, key_of
 from kappasharp.drop_in.checks import Link
@@ -366,6 +367,7 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         new.comparisons = torch.cat([self.comparisons.expand(*batch, m, PAIR), Y + n], -2)
         extended = state.extend(held, self._transformed(X).to(held.X), Y, self._choices, tied)
         known = extended.known.ties
+        assert not isinstance(known, Grades)  # comparisons here are pairs
         new.ties = None if known is None else known.reshape(*batch, -1)
         new._keep(new._key(), extended)
         return new

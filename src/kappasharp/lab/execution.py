@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kappasharp.acquisition.maximize import COPIES, INCUMBENTS, MAXIMIZERS, SHORTLIST, UNKNOWN
+from kappasharp.core import rankings
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab import grid
 from kappasharp.lab.engines import Engine, Job, SchedulerLostError
@@ -26,7 +27,7 @@ from kappasharp.lab.grid import Block
 from kappasharp.lab.peers import Peer
 from kappasharp.lab.run import error_rows
 from kappasharp.lab.store import Store
-from kappasharp.methods.method import PAIR, Method, Preset
+from kappasharp.methods.method import PAIR, Kind, Method, Preset
 from kappasharp.problems.registry import find_problem
 
 # How much longer a run takes that simulates, and one of another library: as measured, roughly. They only set the order.
@@ -191,7 +192,9 @@ def sizes(block: Block) -> Sizes:
     dimensions = find_problem(block.problem).dimensions
     method = block.method_values
     q = method.designs if isinstance(method, Method) else PAIR
-    return Sizes(first.n_points + q * block.asked, first.n_comparisons + (q - 1) * block.asked, dimensions)
+    q = q if not isinstance(method, Method) or method.kind is not Kind.SLIDER else 1 + rankings.OTHERS
+    asked = block.queries if block.is_shown_first else block.asked
+    return Sizes(first.n_points + q * asked, first.n_comparisons + (q - 1) * asked, dimensions)
 
 
 def bytes_per_run(size: Sizes, preset: Preset) -> int:

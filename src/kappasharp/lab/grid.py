@@ -17,7 +17,7 @@ from kappasharp.core.correction import Weights
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab.experiment import Experiment
 from kappasharp.lab.peers import Peer
-from kappasharp.methods.method import Method, Preset
+from kappasharp.methods.method import FIRST_QUESTIONS, Method, Preset
 from kappasharp.methods.registry import KAPPASHARP
 from kappasharp.problems import initial
 from kappasharp.problems.initial import FROM_ZERO, Initialization
@@ -58,13 +58,27 @@ class Block:
 
     @property
     def start(self) -> Initialization:
-        """How many designs and comparisons its runs start with."""
+        """How many designs and comparisons its runs start with; none where the first questions are more than pairs."""
+        if self.is_shown_first:
+            return Initialization(0, 0, is_matching=True)
         return initial.plan(self.initialization, self.preset_values.first_pairs)
+
+    @property
+    def is_shown_first(self) -> bool:
+        """Whether a run begins with questions of its method's kind about Sobol designs."""
+        method = self.method_values
+        return isinstance(method, Method) and method.kind in FIRST_QUESTIONS and self.initialization == FROM_ZERO
+
+    @property
+    def first_questions(self) -> int:
+        """How many questions come before the model's, where a run starts from zero."""
+        pairs = self.preset_values.first_pairs
+        return self.method_values.first_questions(pairs) if isinstance(self.method_values, Method) else pairs
 
     @property
     def asked(self) -> int:
         """How many questions come after the start, whose own count too where a run starts from zero."""
-        return self.queries - initial.counted(self.initialization, self.preset_values.first_pairs)
+        return self.queries - initial.counted(self.initialization, self.first_questions)
 
     @property
     def key(self) -> str:

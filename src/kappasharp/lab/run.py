@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.acquisition import line
 from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.core import activation
 from kappasharp.core.activation import Rule
@@ -21,8 +22,8 @@ from kappasharp.lab import peers, provenance
 from kappasharp.lab.grid import Block, plain
 from kappasharp.lab.peers import Peer
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.loop import Info, Question, State, ask, init, leader, learn, tell
-from kappasharp.methods.method import PAIR, Method, Query
+from kappasharp.methods.loop import Info, Question, State, ask, begin, init, leader, learn, show, tell
+from kappasharp.methods.method import PAIR, Kind, Method, Query
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import find_problem
@@ -45,6 +46,8 @@ CHANCE = "chance"
 # designs there are. From zero the start is told pair by pair; while there is no model, nothing is told.
 COURSE = ("best_utility", "told_utility", "n_points")
 OK, ERROR = "ok", "error"
+# Kinds of question whose answer has no chance of its own.
+UNSURE = (Kind.SLIDER, Kind.RATING)
 
 
 def run_together(blocks: Sequence[Block], device: str = "cpu") -> list[list[Row]]:
@@ -96,11 +99,14 @@ def error_rows(block: Block, error: str) -> list[Row]:
 
 
 class Step(NamedTuple):
-    """One question of all runs, answered: the states before and after, and the utilities (runs, n) of all designs."""
+    """One question of all runs, answered: the states before and after, and the utilities (runs, n) of all designs.
+
+    `info` is None where the question was not the model's.
+    """
 
     before: State
     question: Question
-    info: Info
+    info: Info | None
     answers: Tensor
     after: State
     seen: Tensor
@@ -108,40 +114,122 @@ class Step(NamedTuple):
 
 def play(blocks: Sequence[Block], device: str = "cpu") -> Iterator[Step]:
     """The blocks' runs in lockstep, question by question, with the simulated person's answers."""
-    problems = [find_problem(block.problem) for block in blocks]
-    starts = [
-        initial.start(problem, block.initialization, block.seeds, block.person, block.preset_values.first_pairs)
-        for problem, block in zip(problems, blocks, strict=True)
-    ]
-    parts = [(problem, len(block.seeds)) for problem, block in zip(problems, blocks, strict=True)]
-    state = _begin(blocks, initial.Start(*(torch.cat(part) for part in zip(*starts, strict=True))), device)
-    chance = torch.cat([_chance(block) for block in blocks])
-    seen = torch.cat([start.utility for start in starts])
-    cells = [(block.problem, seed) for block in blocks for seed in block.seeds]
+    people = People(blocks)
+    first = [] if not blocks[0].is_shown_first else _first_designs(blocks, device)
+    state, seen = _nothing(blocks, device) if first else _started(blocks, device)
     queries = blocks[0].queries
-    for number in range(queries - blocks[0].asked, queries):
+    for number in range(queries - blocks[0].asked - len(first), queries):
         if number == queries - blocks[0].settling:
             state = replace(state, method=replace(state.method, query=Query.SETTLING))
         before = state
-        question, state, info = ask(before)
-        utility, seen = judge(parts, question, seen)
-        answers = oracle.answer_about(blocks[0].person, cells, utility, chance[:, number], number)
+        info = None
+        if number < len(first):
+            question, state = show(before, first[number])
+        else:
+            question, state, info = ask(before)
+        answers, new = people.answer(state.method, question, seen, number)
         state = tell(state, question, answers)
+        seen = torch.cat([seen, new], 1)
+        # Places of a line beside the chosen one are the model's alone: nobody saw them.
+        seen = torch.nn.functional.pad(seen, (0, state.points.shape[1] - seen.shape[1]), value=-torch.inf)
         yield Step(before, question, info, answers, state, seen)
+
+
+def _started(blocks: Sequence[Block], device: str) -> tuple[State, Tensor]:
+    """The state after the start's answers, and the utilities of its designs."""
+    starts = [
+        initial.start(
+            find_problem(block.problem),
+            block.initialization,
+            block.seeds,
+            block.person,
+            block.preset_values.first_pairs,
+        )
+        for block in blocks
+    ]
+    start = initial.Start(*(torch.cat(part) for part in zip(*starts, strict=True)))
+    return _begin(blocks, start, device), start.utility
+
+
+def _nothing(blocks: Sequence[Block], device: str) -> tuple[State, Tensor]:
+    """The state before the first question, where no answers are free."""
+    seeds = [seed for block in blocks for seed in block.seeds]
+    problem, method = find_problem(blocks[0].problem), blocks[0].method_values
+    assert isinstance(method, Method)
+    state = begin(len(seeds), problem.dimensions, method=method, preset=blocks[0].preset_values, seeds=seeds)
+    state = replace(
+        state,
+        points=state.points.to(device),
+        comparisons=state.comparisons.to(device),
+        mean_decisiveness=state.mean_decisiveness.to(device),
+        anchor=state.anchor.to(device),
+    )
+    state = replace(state, lattice=_lattice(problem, state.points))
+    return state, torch.empty(len(seeds), 0, dtype=torch.float64)
+
+
+def _first_designs(blocks: Sequence[Block], device: str) -> list[Tensor]:
+    """The designs (runs, q, d) of every first question; a slider's line goes through two, and beyond them."""
+    method, count = blocks[0].method_values, blocks[0].first_questions
+    assert isinstance(method, Method)
+    parts = [initial.designs(find_problem(block.problem), block.seeds, count, method.designs) for block in blocks]
+    points = torch.cat(parts)
+    if method.kind is Kind.SLIDER:
+        points = line.lengthened(_free(points, _lattice(find_problem(blocks[0].problem), points)))
+    return list(points.to(device).unbind(1))
+
+
+def _free(ends: Tensor, fixed: Lattice | None) -> Tensor:
+    """Lines along which only free coordinates change."""
+    held = [] if fixed is None else [j for group in fixed.groups for j in group.at]
+    ends = ends.clone()
+    ends[..., 1, held] = ends[..., 0, held]
+    return ends
+
+
+class People:
+    """The simulated person at the questions of all runs."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.who = blocks[0].person
+        self.parts = [(find_problem(block.problem), len(block.seeds)) for block in blocks]
+        self.cells = [(block.problem, seed) for block in blocks for seed in block.seeds]
+        self.chance = torch.cat([_chance(block) for block in blocks])
+
+    def answer(self, method: Method, question: Question, seen: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        """The answers, and the utilities (runs, k) of the designs that were new."""
+        chance = self.chance[:, number]
+        if method.kind is Kind.SLIDER and method.query is not Query.SETTLING:
+            return self._slide(question.points.cpu().double(), chance, number)
+        utility, new = judge(self.parts, question, seen)
+        if method.kind is Kind.ORDER and method.query is not Query.SETTLING:
+            further = oracle.further_for(self.cells, number, method.designs - oracle.NORMALS)
+            return oracle.order(self.who, utility, chance, further), new
+        if method.kind is Kind.RATING:
+            return oracle.rate(self.who, utility, chance), new
+        return oracle.answer_about(self.who, self.cells, utility, chance, number), new
+
+    def _slide(self, ends: Tensor, chance: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        places = torch.linspace(0.0, 1.0, oracle.STEPS, dtype=torch.float64).expand(len(ends), -1)
+        further = oracle.further_for(self.cells, number, oracle.STEPS - oracle.NORMALS + 1)
+        place = oracle.slide(self.who, utilities(self.parts, line.at(ends, places)), chance, further)
+        return place, utilities(self.parts, line.at(ends, place.unsqueeze(-1)))
 
 
 def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
     first = blocks[0].start
     # From zero every pair of the start is a question.
-    from_zero = blocks[0].asked < blocks[0].queries
+    from_zero = blocks[0].asked < blocks[0].queries and not blocks[0].is_shown_first
     n_points = list(range(2, first.n_points + 1, 2)) if from_zero else [first.n_points]
+    n_points = [] if blocks[0].is_shown_first else n_points
     infos, chances, leaders = [], [], []
     for step in play(blocks, device):
         seen, state = step.seen, step.after
-        infos.append(step.info)
-        leaders.append(step.info.leader.cpu())
-        chances.append(_chance_of(step))
         n_points.append(seen.shape[1])
+        if step.info is not None:
+            infos.append(step.info)
+            leaders.append(step.info.leader.cpu())
+            chances.append(_chance_of(step))
         del step  # the memory of a state, before the next question needs its own
     leaders.append(leader(state, learn(state)).cpu())
     # Designs stand in the order in which they were made.
@@ -158,7 +246,7 @@ def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
 
 def _chance_of(step: Step) -> Tensor:
     """The chance that the model gave to each run's answer; none where it was a tie, or one of more than two designs."""
-    if step.question.points.shape[1] > PAIR:
+    if step.info is None or step.question.points.shape[1] > PAIR or step.before.method.kind in UNSURE:
         return torch.full(step.answers.shape, torch.nan, dtype=torch.float64)
     expected = step.info.expected.cpu().double()
     given = torch.where(step.answers == oracle.SECOND, 1.0 - expected, expected)
@@ -202,20 +290,22 @@ def _chance(block: Block) -> Tensor:
     return torch.stack([oracle.draws(block.problem, seed, oracle.ANSWERS, block.queries) for seed in block.seeds])
 
 
-def judge(parts: list[tuple[Problem, int]], question: Question, seen: Tensor) -> tuple[Tensor, Tensor]:
-    """Utilities (runs, q) of a question's designs, and of all designs seen; known designs are not run again.
+def utilities(parts: list[tuple[Problem, int]], points: Tensor) -> Tensor:
+    """Hidden utilities of designs (runs, k, d); `parts` are the problems, with the number of runs of each."""
+    split = points.cpu().double().split([size for _, size in parts])
+    return torch.cat([problem.unit_utility(part) for (problem, _), part in zip(parts, split, strict=True)])
 
-    `parts` are the problems of the runs, with the number of runs of each.
-    """
+
+def judge(parts: list[tuple[Problem, int]], question: Question, seen: Tensor) -> tuple[Tensor, Tensor]:
+    """Utilities (runs, q) of a question's designs, and of its new ones; known designs are not run again."""
     known = question.known.cpu()
     fresh = known[0] == NEW  # the same for every run of a block
-    points = question.points[:, fresh].cpu().double().split([size for _, size in parts])
-    new = torch.cat([problem.unit_utility(part) for (problem, _), part in zip(parts, points, strict=True)])
+    new = utilities(parts, question.points[:, fresh])
     utility = torch.empty(known.shape, dtype=torch.float64)
     utility[:, fresh] = new
     if not bool(fresh.all()):
         utility[:, ~fresh] = seen.gather(1, known[:, ~fresh])
-    return utility, torch.cat([seen, new], 1)
+    return utility, new
 
 
 def _records(course: list[Row], n_points: list[int], infos: list[Info]) -> list[Row]:

@@ -5,13 +5,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, incumbent, maximize, settling, several
+from kappasharp.acquisition import eubo, incumbent, line, maximize, settling, several
 from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request
 from kappasharp.batches import where
 from kappasharp.core import posterior
 from kappasharp.core.posterior import Posterior
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods.method import PAIR, Acquisition, Method, Preset, Query
+from kappasharp.methods.method import PAIR, Acquisition, Kind, Method, Preset, Query
 
 NEW = -1
 
@@ -33,13 +33,14 @@ def question(method: Method, preset: Preset, fitted: Posterior, chance: Request,
         return _bridged(method, preset, fitted, chance)
     held = anchor if method.query is Query.ANCHORED else _best_seen(method, fitted)
     found = _search(method, preset, fitted, chance, held)
-    if method.designs > PAIR:
-        if chance.lattice is not None:
+    wanted = request(method, preset, fitted, chance)
+    if method.kind is Kind.SLIDER:
+        if not line.can_move(fitted.X.shape[-1], chance.lattice):
             raise InvalidValueError(
-                f"`Method.designs` must be {PAIR} where parameters are whole numbers or choices, but got "
-                f"{method.designs}."
+                "`Method.kind` must not be SLIDER where no parameter is continuous: there is no line to move along."
             )
-        wanted = request(method, preset, fitted, chance)
+        return found._replace(proposal=line.propose(fitted, found.proposal, MAXIMIZERS[preset.maximizer], wanted))
+    if method.designs > PAIR:
         more = several.extend(fitted, found.proposal, method.designs, MAXIMIZERS[preset.maximizer], wanted)
         return Shown(more, torch.full(more.pair.shape[:2], NEW, device=more.pair.device))
     return found

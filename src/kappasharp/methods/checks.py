@@ -15,11 +15,13 @@ from kappasharp.core.correction import Correction, Placement, Weights
 from kappasharp.core.evidence import Curvature
 from kappasharp.core.kernel import PRIORS, Family
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
-from kappasharp.methods.method import PAIR, Acquisition, Inference, Method, Preset, Query
+from kappasharp.methods.method import PAIR, Acquisition, Inference, Kind, Method, Preset, Query
 
 POINT_DIMS = 2
 # More designs than this a person cannot look at side by side.
 MOST_DESIGNS = 12
+# The largest rating: the one design is much better than the other.
+MOST_BETTER = 3
 
 
 def points(value: Any, name: str = "points") -> Tensor:
@@ -120,7 +122,7 @@ def method(value: Method) -> Method:
     """A method whose choices are choices and whose numbers make sense."""
     kinds = (
         ("inference", Inference), ("correction", Correction), ("gate", Gate), ("query", Query),
-        ("acquisition", Acquisition),
+        ("acquisition", Acquisition), ("kind", Kind),
     )  # fmt: skip
     for name, kind in kinds:
         if not isinstance(getattr(value, name), kind):
@@ -136,6 +138,22 @@ def method(value: Method) -> Method:
     _number("Gate.ema_rate", gate.ema_rate, 0.0, 1.0, closed=True)
     _number("Gate.first_step", gate.first_step, 1.0, math.inf, closed=True)
     return value
+
+
+def _kind_fits(value: Method) -> None:
+    """What a question of more than a bit needs."""
+    if value.kind is Kind.PAIR:
+        return
+    plain = value.inference is Inference.LAPLACE and value.correction.weights is Weights.NONE
+    if not plain or value.acquisition is not Acquisition.EUBO or value.query not in (Query.FRESH_PAIR, Query.SETTLING):
+        raise InvalidValueError(
+            f"`Method.kind` must be PAIR but for the plain method (LAPLACE, no correction, EUBO, FRESH_PAIR), but got "
+            f"{value.kind.name}: answers that share noise have no place in the others."
+        )
+    several = value.kind in (Kind.CHOICE, Kind.ORDER)
+    if several != (value.designs > PAIR):
+        words = f"3 to {MOST_DESIGNS}" if several else str(PAIR)
+        raise InvalidValueError(f"`Method.designs` must be {words} for a {value.kind.name}, but got {value.designs}.")
 
 
 def _choices_fit(value: Method) -> None:
@@ -157,6 +175,7 @@ def _choices_fit(value: Method) -> None:
             "`Method.query` must be FRESH_PAIR where `Method.acquisition` is EXPECTED_IMPROVEMENT, but got "
             f"{value.query.name}: expected improvement asks against the best design seen."
         )
+    _kind_fits(value)
     fresh = value.query is Query.FRESH_PAIR and value.acquisition is Acquisition.EUBO
     if value.designs > PAIR and not fresh:
         raise InvalidValueError(
@@ -202,6 +221,40 @@ def winners(value: Any, runs: int, designs: int = PAIR) -> Tensor:
     most = PAIR if designs == PAIR else designs - 1
     if W.is_floating_point() or W.shape != (runs,) or bool(((W < 0) | (W > most)).any()):
         raise InvalidValueError(f"`winner` must hold {words} for each of {runs} runs, but got {W.tolist()}.")
+    return W.long()
+
+
+def orders(value: Any, runs: int, designs: int) -> Tensor:
+    """For every run the numbers of all its designs, the best first."""
+    W = value if isinstance(value, Tensor) else _as_tensor(value, "answer", None)
+    W = W.expand(runs, -1) if W.dim() == 1 else W
+    numbers = torch.arange(designs, device=W.device)
+    if W.is_floating_point() or W.shape != (runs, designs) or not bool((W.sort(-1).values == numbers).all()):
+        raise InvalidValueError(
+            f"`answer` must hold each of the numbers 0 to {designs - 1} once, the best design's first, for each of "
+            f"{runs} runs, but got {W.tolist()}."
+        )
+    return W.long()
+
+
+def places(value: Any, runs: int, like: Tensor) -> Tensor:
+    """For every run a place on its line: a number in [0, 1]."""
+    W = _as_tensor(value, "answer", like.dtype)
+    W = W.reshape(1).expand(runs) if W.dim() == 0 else W
+    if W.shape != (runs,) or not bool(((W >= 0.0) & (W <= 1.0)).all()):
+        raise InvalidValueError(f"`answer` must be a place in [0, 1] for each of {runs} runs, but got {W.tolist()}.")
+    return W.to(like)
+
+
+def ratings(value: Any, runs: int) -> Tensor:
+    """For every run a whole number from −3 (the second is much better) to 3 (the first is)."""
+    W = value if isinstance(value, Tensor) else _as_tensor(value, "answer", None)
+    W = W.reshape(1).expand(runs) if W.dim() == 0 else W
+    if W.is_floating_point() or W.shape != (runs,) or bool((W.abs() > MOST_BETTER).any()):
+        raise InvalidValueError(
+            f"`answer` must be a whole number from -{MOST_BETTER} to {MOST_BETTER} for each of {runs} runs, but got "
+            f"{W.tolist()}."
+        )
     return W.long()
 
 

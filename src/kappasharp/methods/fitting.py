@@ -25,6 +25,7 @@ from kappasharp.core.comparisons import Answers, Incidence
 from kappasharp.core.evidence import Model
 from kappasharp.core.hyperparameters import Hyperfit
 from kappasharp.core.laplace import MapFit
+from kappasharp.core.likelihood import Grades, Ties
 from kappasharp.core.posterior import Posterior
 from kappasharp.methods.method import Inference, Preset
 from kappasharp.streams import stream
@@ -39,7 +40,7 @@ class Fit(NamedTuple):
 
     X: Tensor
     C: Incidence
-    ties: Tensor | None
+    ties: Ties
     hyper: Hyperfit
     K: Tensor
     map: MapFit
@@ -61,7 +62,7 @@ def fit(
 
     `cold` starts from the prior's mode as well; the better end wins.
     """
-    X, pairs, ties = answers
+    X, pairs, *_ = answers
     runs, _, d = X.shape
     starts = [] if theta is None else [theta]
     if cold or theta is None:
@@ -75,10 +76,10 @@ def fit(
     exact = known.value + model.priors.log_density(hyper.theta)
     hyper = hyper._replace(value=torch.where(hyper.searched_on < pairs.shape[-2], exact, hyper.value))
     fitted = Posterior(model.family, X, hyper.theta, known.map.beta, known.root)
-    return Fit(X, known.C, ties, hyper, K, known.map, fitted)
+    return Fit(X, known.C, known.ties, hyper, K, known.map, fitted)
 
 
-def weights(model: Model, found: MapFit, ties: Tensor | None) -> Tensor:
+def weights(model: Model, found: MapFit, ties: Ties) -> Tensor:
     """ω_m of the comparisons at a MAP, in units of utility. [prop:graph_laplacian]"""
     omega = likelihood.curvature(found.dual.z, model.likelihood.margin, ties).omega
     return omega / model.likelihood.scale**2
@@ -108,6 +109,8 @@ def infer(choice: Inference, model: Model, fit: Fit, seeds: Sequence[int], step:
     """
     if choice is Inference.LAPLACE:
         return Inferred(fit.posterior, fit.map.dual.converged, fit.map.dual.iterations)
+    # Questions of more than a bit are the plain method's alone. (checks.method)
+    assert not isinstance(fit.ties, Grades)
     K, scale, margin = _double(model, fit), model.likelihood.scale, model.likelihood.margin
     A = comparisons.congruence(fit.C, K) / scale**2
     if choice is Inference.EP:

@@ -10,19 +10,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.acquisition import line
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.batches import apply, released
-from kappasharp.core import activation, comparisons, posterior
+from kappasharp.core import activation, comparisons, posterior, rankings
 from kappasharp.core.activation import Rule
-from kappasharp.core.comparisons import Answers
+from kappasharp.core.comparisons import Answers, Detail
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import asking, checks, correcting, fitting
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.correcting import Corrected
 from kappasharp.methods.fitting import Fit, Inferred, infer
-from kappasharp.methods.method import PAIR, Method, Preset, Query
+from kappasharp.methods.method import PAIR, Kind, Method, Preset, Query
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.streams import stream
 
@@ -47,10 +48,11 @@ class State:
     hints: Tensor | None = None
     asked: bool = False
     lattice: Lattice | None = None
+    detail: Detail | None = None
 
 
 class Question(NamedTuple):
-    """The designs of every run (runs, 2, d), or as many as the method shows.
+    """The designs of every run (runs, 2, d), or as many as the method shows; the ends of a slider's line.
 
     `known` holds the index of a design already seen, or −1 for a new one.
     """
@@ -165,7 +167,7 @@ def learn(state: State) -> Learnt:
     method, preset, model = state.method, state.preset, state.preset.model
     t = state.step + 1
     # line 3
-    answers = Answers(state.points, state.comparisons, state.ties)
+    answers = Answers(state.points, state.comparisons, state.ties, state.detail)
     z = _padded(state.z, state.comparisons)
     fit = fitting.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit)
     inferred = infer(method.inference, model, fit, state.seeds, t)
@@ -204,45 +206,147 @@ def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
     return Question(proposal.pair, found.known), after, _info(state, learnt, proposal)
 
 
-def tell(state: State, question: Question, winner: Any) -> State:
+def begin(
+    runs: int,
+    dimensions: int,
+    *,
+    method: str | Method = "baseline",
+    preset: str | Preset = "modern",
+    seeds: int | Sequence[int] = 0,
+) -> State:
+    """The state of runs that start from nothing: their first questions are the caller's own (`show`)."""
+    chosen_method, chosen_preset = find_method(method), find_preset(preset)
+    points = torch.empty(runs, 0, dimensions, dtype=torch.float64)
+    nothing = torch.empty(runs, 0, 2, dtype=torch.long)
+    anchor = torch.zeros(runs, dtype=torch.long)
+    numbers = checks.seeds(seeds, runs)
+    return State(
+        chosen_method, chosen_preset, numbers, points, nothing, None, 0, points.new_zeros(runs), anchor
+    )  # fmt: skip
+
+
+def show(state: State, points: Tensor) -> tuple[Question, State]:
+    """A question about designs (runs, q, d) of the caller's own, without a model; `tell` takes its answer."""
+    return Question(points, torch.full(points.shape[:2], NEW, device=points.device)), replace(state, asked=True)
+
+
+def tell(state: State, question: Question, answer: Any) -> State:
     """The state with the answers in it: line 15.
 
     Args:
         state: The state that `ask` returned with the question.
         question: That question.
-        winner: For each run, or once for all: 0 or 1 for the better design, 2 for a tie. Where the method shows more
-            than two designs, the number of the best: one answer, which beats each of the others.
+        answer: For each run, or once for all, what its kind of question asks for. A pair: 0 or 1 for the better
+            design, 2 for a tie. More designs: the number of the best. An order: all numbers, the best first. A slider:
+            a place in [0, 1] on the way from the first end to the second. A rating: −3 to 3, above 0 where the first
+            is better.
     """
     if not state.asked:
         raise InvalidValueError(
             "`tell(state, ...)` must be given the state that `ask` returned with the question, but got one without an "
-            "open question: `question, state, info = ask(state)`, then `state = tell(state, question, winner)`."
+            "open question: `question, state, info = ask(state)`, then `state = tell(state, question, answer)`."
         )
-    q = state.method.designs
-    wanted = (len(state.points), q, state.points.shape[-1])
+    settling = state.method.query is Query.SETTLING
+    wanted = (len(state.points), PAIR if settling else state.method.designs, state.points.shape[-1])
     if not isinstance(question, Question) or question.points.shape != wanted:
         raise InvalidValueError(f"`question` must be the one that came with the state, of {wanted} points.")
-    W = checks.winners(winner, len(state.points), q).to(state.points.device)
+    said = (_told_pair if settling else _TOLD[state.method.kind])(state, question, answer)
+    return replace(
+        state,
+        points=torch.cat([state.points, said.points], 1),
+        comparisons=torch.cat([state.comparisons, said.pairs], 1),
+        ties=_joined_ties(state, said),
+        detail=_joined_detail(state, said),
+        step=state.step + 1,
+        anchor=said.anchor,
+        asked=False,
+    )
+
+
+class _Told(NamedTuple):
+    """What an answer adds: designs, comparisons (runs, k, 2), whether they are ties, what they share, an anchor."""
+
+    points: Tensor
+    pairs: Tensor
+    ties: Tensor
+    detail: Detail | None
+    anchor: Tensor
+
+
+def _told_pair(state: State, question: Question, answer: Any) -> _Told:
+    """A pair; or the best of several, as answers of their own."""
+    q = question.points.shape[1]
+    W = checks.winners(answer, len(state.points), q).to(state.points.device)
     is_tie = (W == TIE) & (q == PAIR)
     if bool(is_tie.any()):
         checks.allows_ties(state.preset.threshold)
+    points, index = _indexed(state, question)
+    return _Told(points, _answers(index, torch.where(is_tie, FIRST, W)), is_tie, None, index[:, 0])
+
+
+def _told_choice(state: State, question: Question, answer: Any) -> _Told:
+    told = _told_pair(state, question, answer)
+    return told._replace(detail=_shared(rankings.best_of(question.points.shape[1], 0), state))
+
+
+def _told_order(state: State, question: Question, answer: Any) -> _Told:
+    q = question.points.shape[1]
+    order = checks.orders(answer, len(state.points), q).to(state.points.device)
+    points, index = _indexed(state, question)
+    line_up = index.gather(1, order)
+    pairs = torch.stack([line_up[:, :-1], line_up[:, 1:]], -1)
+    none = torch.zeros(len(index), dtype=torch.bool, device=index.device)
+    return _Told(points, pairs, none, _shared(rankings.order_of(q, range(q)), state), line_up[:, 0])
+
+
+def _told_slider(state: State, question: Question, answer: Any) -> _Told:
+    """The chosen place against others of its line; only it and they are designs of the model, the chosen one first."""
+    place = checks.places(answer, len(state.points), state.points)
+    places = torch.cat([place.unsqueeze(-1), rankings.other_places(place)], -1)
+    index = state.points.shape[1] + torch.arange(places.shape[-1], device=place.device).expand(len(place), -1)
+    none = torch.zeros(len(place), dtype=torch.bool, device=place.device)
+    pairs = _answers(index, torch.zeros_like(index[:, 0]))
+    detail = _shared(rankings.best_of(places.shape[-1], 0), state)
+    return _Told(line.at(question.points, places), pairs, none, detail, index[:, 0])
+
+
+_TOLD = {Kind.PAIR: _told_pair, Kind.CHOICE: _told_choice, Kind.ORDER: _told_order, Kind.SLIDER: _told_slider}
+
+
+def _shared(said: rankings.Said, state: State) -> Detail | None:
+    """What the comparisons of every run's answer share: the same in all runs."""
+    found = rankings.detail([said])
+    return (
+        None
+        if found is None
+        else Detail(*(part.to(state.points.device).expand(len(state.points), *part.shape[1:]) for part in found))
+    )
+
+
+def _indexed(state: State, question: Question) -> tuple[Tensor, Tensor]:
+    """The designs that are new, and the index (runs, q) of every design of the question."""
     fresh = question.known[0] == NEW  # the same for every run of a block
     numbers = state.points.shape[1] + fresh.cumsum(0) - 1
-    index = torch.where(question.known == NEW, numbers, question.known)
-    pairs = _answers(index, torch.where(is_tie, FIRST, W))
-    ties = state.ties
-    if ties is not None or bool(is_tie.any()):
-        old = torch.zeros(state.comparisons.shape[:-1], dtype=torch.bool, device=W.device) if ties is None else ties
-        ties = torch.cat([old, is_tie.unsqueeze(-1).expand(-1, pairs.shape[1])], 1)
-    return replace(
-        state,
-        points=torch.cat([state.points, question.points[:, fresh]], 1),
-        comparisons=torch.cat([state.comparisons, pairs], 1),
-        ties=ties,
-        step=state.step + 1,
-        anchor=index[:, 0],
-        asked=False,
+    return question.points[:, fresh], torch.where(question.known == NEW, numbers, question.known)
+
+
+def _joined_ties(state: State, said: _Told) -> Tensor | None:
+    if state.ties is None and not bool(said.ties.any()):
+        return None
+    old = state.ties
+    old = torch.zeros(state.comparisons.shape[:-1], dtype=torch.bool, device=said.ties.device) if old is None else old
+    return torch.cat([old, said.ties.unsqueeze(-1).expand(-1, said.pairs.shape[1])], 1)
+
+
+def _joined_detail(state: State, said: _Told) -> Detail | None:
+    if state.detail is None and said.detail is None:
+        return None
+    like, runs = state.points, (len(state.points),)
+    old, new = (
+        rankings.none_of(runs, pairs.shape[1], like) if known is None else known
+        for known, pairs in ((state.detail, state.comparisons), (said.detail, said.pairs))
     )
+    return rankings.joined(old, Detail(new.weight.to(like), new.noise.to(like), new.level))
 
 
 def _answers(index: Tensor, best: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A method is seven choices; a preset is every other choice that the paper leaves open. Both are data."""
+"""A method is eight choices; a preset is every other choice that the paper leaves open. Both are data."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -38,11 +38,29 @@ class Query(Enum):
     SETTLING = "settling"
 
 
+class Kind(Enum):
+    """What a person does with a question: prefer one of two, name the best, put in order, stop on a line, say how much.
+
+    A pair's answer may name the best of more designs, each of the others an answer of its own: what the paper's rivals
+    do. A choice is the same answer, with the noise that the best one's comparisons share.
+    """
+
+    PAIR = "pair"
+    CHOICE = "choice"
+    ORDER = "order"
+    SLIDER = "slider"
+    RATING = "rating"
+
+
 class Acquisition(Enum):
     """What a question is chosen by: the better of a pair, or a new design's gain over the best one seen."""
 
     EUBO = "eubo"
     EXPECTED_IMPROVEMENT = "expected_improvement"
+
+
+# First questions, about Sobol designs, of the kinds that say more than a pair. (docs/results/answers.md)
+FIRST_QUESTIONS = {Kind.CHOICE: 4, Kind.ORDER: 3, Kind.SLIDER: 3}
 
 
 @dataclass(frozen=True)
@@ -55,7 +73,8 @@ class Method:
         gate: When the correction acts.
         query: Whether both designs of a question are new, or one is held.
         acquisition: What a question is chosen by.
-        designs: How many designs a question shows; the answer names the best of them.
+        designs: How many designs a question shows; a slider shows the ends of its line.
+        kind: What a person does with them.
         design_cost: What making a design costs, in questions answered; bridging weighs it.
     """
 
@@ -66,6 +85,11 @@ class Method:
     acquisition: Acquisition = Acquisition.EUBO
     designs: int = PAIR
     design_cost: float = 0.25
+    kind: Kind = Kind.PAIR
+
+    def first_questions(self, pairs: int) -> int:
+        """How many questions about Sobol designs come before the model's, where so many pairs would."""
+        return FIRST_QUESTIONS.get(self.kind, pairs)
 
 
 @dataclass(frozen=True)

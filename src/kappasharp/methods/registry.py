@@ -6,7 +6,7 @@ from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.correction import Correction, Placement, Weights
 from kappasharp.errors import named
 from kappasharp.methods import checks
-from kappasharp.methods.method import Acquisition, Inference, Method, Preset, Query
+from kappasharp.methods.method import Acquisition, Inference, Kind, Method, Preset, Query
 
 KAPPASHARP = Correction(Weights.PRIOR_WEIGHTED, Placement.MAP, target_exponent=0.1)
 ALWAYS = Gate(Rule.ALWAYS)
@@ -29,6 +29,11 @@ METHODS: dict[str, Method] = {
     "bridging": Method(query=Query.BRIDGING),
     "best_of_3": Method(designs=3),
     "best_of_4": Method(designs=4),
+    "choice_3": Method(designs=3, kind=Kind.CHOICE),
+    "choice_4": Method(designs=4, kind=Kind.CHOICE),
+    "order_3": Method(designs=3, kind=Kind.ORDER),
+    "order_4": Method(designs=4, kind=Kind.ORDER),
+    "slider": Method(kind=Kind.SLIDER),
     "ep": Method(Inference.EP),
     "ep_ei": Method(Inference.EP, acquisition=Acquisition.EXPECTED_IMPROVEMENT),
     "gibbs_ei": Method(Inference.GIBBS, acquisition=Acquisition.EXPECTED_IMPROVEMENT),

@@ -208,7 +208,7 @@ def _surrogate(method: Method, preset: Preset, batch: torch.Size, parts: _Parts)
 @torch.inference_mode()
 def _fit(state: loop.State) -> _Parts:
     model = state.preset.model
-    plain = fitting.fit(model, Answers(state.points, state.comparisons, state.ties))
+    plain = fitting.fit(model, Answers(state.points, state.comparisons, state.ties, state.detail))
     return _complete(state.method, model, plain, state.seeds)
 
 

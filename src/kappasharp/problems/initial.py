@@ -87,6 +87,16 @@ def table(problem: str, initialization: str, seed: int, dimensions: int, first_p
     return points, pairs[order[: shape.n_comparisons]]
 
 
+def designs(problem: Problem, seeds: Sequence[int], questions: int, each: int) -> Tensor:
+    """The designs (runs, questions, each, d) of first questions: from zero's Sobol sequence, so many to a question."""
+    scrambles = [stream(seed, problem.name, FROM_ZERO).initial_seed() % 2**31 for seed in seeds]
+    shares = [
+        SobolEngine(problem.dimensions, scramble=True, seed=scramble).draw(questions * each, dtype=torch.float64)
+        for scramble in scrambles
+    ]
+    return problem.draw(torch.stack(shares)).reshape(len(seeds), questions, each, -1)
+
+
 def start(
     problem: Problem,
     initialization: str,

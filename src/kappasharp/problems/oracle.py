@@ -19,6 +19,8 @@ FIRST, SECOND, TIE = 0, 1, 2
 ANSWERS = "oracle noise"
 # What one answer may use: a standard normal for each side, then two uniform numbers: whether it lapses, and to what.
 NORMALS, UNIFORMS = 2, 2
+# The steps of a slider that are told apart, and the largest rating.
+STEPS, MOST_BETTER = 21, 3
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,15 @@ class Person:
     lapse: float = 0.0  # chance of an answer that has nothing to do with the designs
     just_noticeable: float = 0.0  # felt differences up to this are a tie
     position_bias: float = 0.0  # added to what is felt about the first design
+    hand: float = 0.0  # deviation of where a slider is left from where it should be, in units of its line
+    first_top: bool = False  # whether a slider, moved from its first end, is left at the first top
+    width: float = 0.2  # what lies between two ratings: "equal" reaches half as far to either side
 
     def __post_init__(self) -> None:
-        for name in ("noise", "lapse", "just_noticeable", "position_bias"):
+        for name in ("noise", "lapse", "just_noticeable", "position_bias", "hand", "width"):
             if not isinstance(getattr(self, name), Real):
                 raise InvalidTypeError(f"`Person.{name}` must be a number, but got {getattr(self, name)!r}.")
-        for name in ("noise", "just_noticeable"):
+        for name in ("noise", "just_noticeable", "hand", "width"):
             value = getattr(self, name)
             if not 0.0 <= value < float("inf"):
                 raise InvalidValueError(f"`Person.{name}` must be finite and at least 0, but got {value}.")
@@ -91,13 +96,49 @@ def best_of(who: Person, utility: Tensor, chance: Tensor, further: Tensor) -> Te
     return torch.where(lapse < who.lapse, (guess * q).long(), felt.argmax(-1))
 
 
+def order(who: Person, utility: Tensor, chance: Tensor, further: Tensor) -> Tensor:
+    """The numbers of q designs (…, q), the preferred one first; one that lapses, at random. `further` as above."""
+    lapse, _ = chance[..., NORMALS:].to(utility).unbind(-1)
+    noise = torch.cat([chance[..., :NORMALS], further], -1).to(utility)
+    felt = utility + who.noise * noise + who.position_bias * (torch.arange(utility.shape[-1]) == 0).to(utility)
+    return torch.where((lapse < who.lapse).unsqueeze(-1), noise, felt).argsort(-1, descending=True)
+
+
+def slide(who: Person, utility: Tensor, chance: Tensor, further: Tensor) -> Tensor:
+    """The place in [0, 1] at which a slider is left, given the utility (…, STEPS) along its line.
+
+    Each step is felt with its own noise; `further` has the normals beyond two.
+    """
+    lapse, guess = chance[..., NORMALS:].to(utility).unbind(-1)
+    noise = torch.cat([chance[..., :NORMALS], further[..., : STEPS - NORMALS]], -1).to(utility)
+    felt = utility + who.noise * noise
+    best = felt.argmax(-1)
+    if who.first_top:
+        falls = felt[..., 1:] < felt[..., :-1]
+        best = torch.where(falls.any(-1), falls.long().argmax(-1), STEPS - 1)
+    place = best.to(utility) / (STEPS - 1) + who.hand * further[..., STEPS - NORMALS].to(utility)
+    return torch.where(lapse < who.lapse, guess, place.clamp(0.0, 1.0))
+
+
+def rate(who: Person, utility: Tensor, chance: Tensor) -> Tensor:
+    """How much better the first of two designs (…, 2) is, −3 to 3."""
+    lapse, guess = chance[..., NORMALS:].to(utility).unbind(-1)
+    first, second = noisy_utility(who, utility, chance).unbind(-1)
+    honest = ((first - second) / who.width).round().clamp(-MOST_BETTER, MOST_BETTER)
+    return torch.where(lapse < who.lapse, (guess * (2 * MOST_BETTER + 1)).floor() - MOST_BETTER, honest).long()
+
+
+def further_for(cells: Sequence[tuple[str, int]], step: int, count: int) -> Tensor:
+    """The normals beyond two, run by run."""
+    return torch.stack([further_draws(problem, seed, step, count) for problem, seed in cells])
+
+
 def answer_about(who: Person, cells: Sequence[tuple[str, int]], utility: Tensor, chance: Tensor, step: int) -> Tensor:
     """The answers of several runs (problem and seed) to a question of two designs (runs, 2), or of more: the best."""
     more = utility.shape[-1] - NORMALS
     if not more:
         return answer(who, utility, chance)
-    further = torch.stack([further_draws(problem, seed, step, more) for problem, seed in cells])
-    return best_of(who, utility, chance, further)
+    return best_of(who, utility, chance, further_for(cells, step, more))
 
 
 def answer(who: Person, utility: Tensor, chance: Tensor) -> Tensor:

@@ -140,7 +140,7 @@ def _model(options: list[int], state: State) -> StudyModel:
 
 def _state(definition: Definition, history: History, found: Compared) -> State:
     """The state of Algorithm 1 before its next step, from what the last step noted."""
-    X, pairs, ties = found.answers
+    X, pairs, ties, _ = found.answers
     memo = _last_memo(definition, history, pairs.shape[1])
     theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
     preset = with_threshold(definition.preset, found.answers, theta)
@@ -244,7 +244,7 @@ def _imagined(state: State, real: Learnt) -> Learnt:
     should act: both stay as the real answers have them, and no search is made.
     """
     method, model, theta = state.method, state.preset.model, real.fit.hyper.theta
-    answers = Answers(state.points, state.comparisons, state.ties)
+    answers = Answers(state.points, state.comparisons, state.ties, state.detail)
     K = kernel.covariance(model.family, answers.X, theta, model.nugget)
     z = real.fit.map.dual.z
     start = torch.nn.functional.pad(z, (0, answers.pairs.shape[1] - z.shape[1]))

@@ -1,0 +1,128 @@
+"""Which line to ask about: the one whose best place promises most.
+
+Notation
+    ends   (…, runs, 2, d)  a line from one end to the other
+    mean, covariance        of the utilities at PLACES places of it
+
+E max over the places is Clark's approximation, as in several.py, one place after another from one end to the other. The
+search begins with lines through the pairs that EUBO finds and through the best designs seen, lengthened to where they
+leave the cube, and moves their ends by ever smaller steps.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.acquisition import eubo, maximize
+from kappasharp.acquisition.lattice import Lattice
+from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
+from kappasharp.core import normal, posterior
+from kappasharp.core.posterior import Posterior
+
+# Places of a line whose best is expected; how many lines go on, copies around each, and at which distances.
+PLACES, STARTS, COPIES, DISTANCES = 8, 4, 16, (0.3, 0.15, 0.08, 0.04, 0.02)
+# The smallest variance of a difference, in units of EUBO's own floor, as in several.py.
+LEAST = 1e4
+# A line through two points is lengthened on both sides by so many times their distance, and cut at the cube.
+LENGTHENED = 1.0
+
+
+class _Best(NamedTuple):
+    """The best of some places as a Gaussian: mean, variance, and covariance with all places."""
+
+    mean: Tensor
+    variance: Tensor
+    along: Tensor
+
+
+def at(ends: Tensor, places: Tensor) -> Tensor:
+    """The designs (…, k, d) at these places (…, k) of lines (…, 2, d)."""
+    share = places.unsqueeze(-1)
+    return ends[..., :1, :] * (1.0 - share) + ends[..., 1:, :] * share
+
+
+def can_move(dimensions: int, lattice: Lattice | None) -> bool:
+    """Whether a coordinate is free."""
+    return lattice is None or len({j for group in lattice.groups for j in group.at}) < dimensions
+
+
+def expected_best(fitted: Posterior, ends: Tensor) -> Tensor:
+    """E max f over the places of every line (…, runs, 2, d), by Clark's approximation."""
+    places = torch.linspace(0.0, 1.0, PLACES, dtype=ends.dtype, device=ends.device)
+    mean, covariance = posterior.joint(fitted, at(ends, places.expand(*ends.shape[:-2], PLACES)))
+    floor = LEAST * eubo.VARIANCE_FLOOR[ends.dtype] * fitted.theta[..., -1].exp()
+    best = _Best(mean[..., 0], covariance[..., 0, 0], covariance[..., 0, :])
+    for k in range(1, PLACES):
+        own = covariance[..., k, k]
+        spread = (best.variance + own - 2.0 * best.along[..., k]).clamp(min=floor).sqrt()
+        ratio = (best.mean - mean[..., k]) / spread
+        old, new, height = normal.cdf(ratio), normal.cdf(-ratio), spread * normal.density(ratio)
+        middle = best.mean * old + mean[..., k] * new + height
+        square = (best.mean.square() + best.variance) * old + (mean[..., k].square() + own) * new
+        square = square + (best.mean + mean[..., k]) * height
+        along = old.unsqueeze(-1) * best.along + new.unsqueeze(-1) * covariance[..., k, :]
+        best = _Best(middle, (square - middle.square()).clamp(min=0.0), along)
+    return best.mean
+
+
+def lengthened(ends: Tensor, times: float = LENGTHENED, box: tuple[Tensor, Tensor] | None = None) -> Tensor:
+    """Lines (…, 2, d) made longer on both sides, as far as the cube, or the box (…, d), lets them."""
+    first, second = ends[..., 0, :], ends[..., 1, :]
+    low, high = (torch.zeros_like(first), torch.ones_like(first)) if box is None else box
+    step = second - first
+    return torch.stack(
+        [first - _far(first, -step, low, high, times) * step, second + _far(second, step, low, high, times) * step], -2
+    )
+
+
+def _far(start: Tensor, step: Tensor, low: Tensor, high: Tensor, most: float) -> Tensor:
+    """How many steps (…, 1) one may go from a start in a box, `most` at most."""
+    room = torch.where(step > 0, high - start, start - low) / step.abs().clamp(min=1e-300)
+    return torch.where(step == 0, torch.inf, room).amin(-1, keepdim=True).clamp(0.0, most)
+
+
+def propose(fitted: Posterior, found: Proposal, maximizer: Maximizer, request: Request) -> Proposal:
+    """The ends (runs, 2, d) of the line with the largest expected best, given the pair that EUBO found."""
+    runs, _, d = found.pair.shape
+    ends = _first_lines(fitted, found, maximizer, request)
+    value = expected_best(fitted, ends)
+    for distance in DISTANCES:
+        keep = value.topk(min(STARTS, len(value)), 0).indices
+        ends, value = _picked(ends, keep), value.gather(0, keep)
+        numbers = maximize.draw(request, (STARTS * COPIES * 2, d), fitted.X)
+        steps = maximize.normal_quantile(numbers).reshape(runs, STARTS, COPIES, 2, d).permute(1, 2, 0, 3, 4)
+        copies = _allowed((ends.unsqueeze(1) + distance * steps[: len(ends)]).flatten(0, 1), found, request)
+        ends, value = torch.cat([ends, copies]), torch.cat([value, expected_best(fitted, copies)])
+    best, which = value.max(0)
+    line = _picked(ends, which.unsqueeze(0))[0]
+    return found._replace(pair=line, value=best)
+
+
+def _picked(ends: Tensor, rows: Tensor) -> Tensor:
+    return ends.gather(0, rows[..., None, None].expand(-1, -1, *ends.shape[-2:]))
+
+
+def _first_lines(fitted: Posterior, found: Proposal, maximizer: Maximizer, request: Request) -> Tensor:
+    """Lines (k, runs, 2, d): through EUBO's pair, and through each of the best designs seen and each of that pair."""
+    d = fitted.X.shape[-1]
+    mean = posterior.mean(fitted, fitted.X)
+    best = mean.topk(min(3, mean.shape[-1]), -1).indices
+    seen = fitted.X.gather(1, best.unsqueeze(-1).expand(-1, -1, d)).unbind(1)
+    pool = maximize.pool(fitted, maximizer, request)[:, : maximizer.raw].unbind(1)[:6]
+    a, b = found.pair.unbind(1)
+    lines = [(a, b), *((one, other) for one in seen for other in (a, b)), *((seen[0], far) for far in pool)]
+    ends = torch.stack([torch.stack(line, 1) for line in lines])
+    ends = torch.cat([ends, lengthened(ends, box=request.box)])
+    return _allowed(ends, found, request)
+
+
+def _allowed(ends: Tensor, found: Proposal, request: Request) -> Tensor:
+    """The lines in the cube, or the box; what has a lattice stays as in EUBO's first design."""
+    low, high = (ends.new_zeros(1), ends.new_ones(1)) if request.box is None else (e.unsqueeze(-2) for e in request.box)
+    ends = torch.maximum(torch.minimum(ends, high), low)
+    if request.lattice is not None:
+        held = [j for group in request.lattice.groups for j in group.at]
+        ends = ends.clone()
+        ends[..., held] = found.pair[:, :1, held].expand(*ends.shape[:-1], len(held))
+    return ends

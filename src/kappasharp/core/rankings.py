@@ -1,0 +1,108 @@
+"""What an answer about several designs says, as comparisons and the noise that they share; one Thurstone draw a design.
+
+Notation
+    D       (m, n)  a row for every comparison of the answer: 1 at the better design, −1 at the other
+    T       (m, m)  D Dᵀ: what is felt about n designs, each with noise σ², is noise σ² T of the m differences
+    lambda_ the smallest eigenvalue of T: so much of it is independent, the rest is shared
+
+An answer is given by the fewest comparisons that say all of it: an order of n designs by its n − 1 neighbours, the best
+of n by itself against each other. Then T is positive definite and λ > 0. For two designs T = (2): no noise is shared,
+the weight is 1, and all is as it ever was. (docs/method.md, "Questions that carry more")
+"""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.core.comparisons import Detail
+
+# With how many other places of a line the chosen one is compared, and how near to it none of them lies, in units of the
+# line's length: what a hand does not tell apart.
+OTHERS, NEAR = 4, 0.1
+
+
+class Said(NamedTuple):
+    """Comparisons between the designs of one question, by their numbers, better first; which are ties; a rating."""
+
+    pairs: tuple[tuple[int, int], ...]
+    ties: tuple[bool, ...]
+    level: int = 0
+
+
+def best_of(count: int, best: int) -> Said:
+    """One of `count` designs was named the best."""
+    return Said(tuple((best, other) for other in range(count) if other != best), (False,) * (count - 1))
+
+
+def order_of(count: int, groups: Sequence[int | Sequence[int]]) -> Said:
+    """Designs in order, the best first, equals together; those that are not named come after all that are.
+
+    Equals follow each other as ties, so between two groups the last of one stands before the first of the next.
+    """
+    named = [[group] if isinstance(group, int) else list(group) for group in groups]
+    line = [(number, place) for place, group in enumerate(named) for number in group]
+    pairs = [(first[0], second[0]) for first, second in pairwise(line)]
+    ties = [first[1] == second[1] for first, second in pairwise(line)]
+    rest = sorted(set(range(count)) - {number for number, _ in line})
+    return Said((*pairs, *((line[-1][0], other) for other in rest)), (*ties, *(False for _ in rest)))
+
+
+@cache
+def shared(pairs: tuple[tuple[int, int], ...]) -> tuple[float, Tensor]:
+    """The weight √(2/λ) of an answer's comparisons and the covariance (T − λI)/λ of the noise that they share."""
+    # Kept between calls, so it must not be tied to the mode it happens to be made in.
+    with torch.inference_mode(mode=False):
+        if len(pairs) == 1:
+            return 1.0, torch.zeros(1, 1, dtype=torch.float64)
+        D = torch.zeros(len(pairs), 1 + max(max(pair) for pair in pairs), dtype=torch.float64)
+        for row, (better, other) in enumerate(pairs):
+            D[row, better], D[row, other] = 1.0, -1.0
+        T = D @ D.mT
+        lambda_ = float(torch.linalg.eigvalsh(T)[0])
+        return math.sqrt(2.0 / lambda_), T / lambda_ - torch.eye(len(pairs), dtype=torch.float64)
+
+
+def detail(answers: Sequence[Said]) -> Detail | None:
+    """What the comparisons of these answers, one after another, have beside winner and loser; batch of one.
+
+    None where every answer is about a pair and nobody said how much better.
+    """
+    if all(len(said.pairs) == 1 and not said.level for said in answers):
+        return None
+    parts = [shared(said.pairs) for said in answers]
+    sizes = [len(said.pairs) for said in answers]
+    weight = torch.tensor([part[0] for part, size in zip(parts, sizes, strict=True) for _ in range(size)])
+    level = torch.tensor([said.level for said, size in zip(answers, sizes, strict=True) for _ in range(size)])
+    return Detail(weight.double()[None], torch.block_diag(*(noise for _, noise in parts))[None], level.long()[None])
+
+
+def none_of(batch: Sequence[int], count: int, like: Tensor) -> Detail:
+    """The detail of `count` plain comparisons."""
+    return Detail(
+        like.new_ones(*batch, count),
+        like.new_zeros(*batch, count, count),
+        torch.zeros(*batch, count, dtype=torch.long, device=like.device),
+    )
+
+
+def joined(old: Detail, new: Detail) -> Detail:
+    """The detail of two sets of comparisons that share nothing with each other."""
+    k, m = new.weight.shape[-1], old.weight.shape[-1]
+    noise = torch.nn.functional.pad(old.noise, (0, k, 0, k)) + torch.nn.functional.pad(new.noise, (m, 0, m, 0))
+    return Detail(torch.cat([old.weight, new.weight], -1), noise, torch.cat([old.level, new.level], -1))
+
+
+def other_places(place: Tensor) -> Tensor:
+    """The places (…, OTHERS) of a line that the chosen one is compared with: spread over what is not near to it."""
+    before = (place - NEAR).clamp(min=0.0).unsqueeze(-1)
+    after = (place + NEAR).clamp(max=1.0).unsqueeze(-1)
+    # An end that is near itself is no place: the line begins, or ends, with the chosen one.
+    length = before + 1.0 - after
+    along = torch.linspace(0.0, 1.0, OTHERS, dtype=place.dtype, device=place.device) * length
+    first_part = torch.where(after < 1.0, along < before, along <= before)
+    return torch.where(first_part, along, along - before + after)
