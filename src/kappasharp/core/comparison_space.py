@@ -99,7 +99,7 @@ def gather(X: Points, pairs: Pairs, ties: Ties = None, detail: Detail | None = N
     sign[..., pairs.shape[-2] :, :] = -1.0
     same = (flat.unsqueeze(-1) == flat.unsqueeze(-2)).to(X)
     if detail is not None:
-        detail = detail._replace(weight=detail.weight.to(X), noise=detail.noise.to(X))
+        detail = detail._replace(weight=detail.weight.to(X), noise=detail.noise.to(X), width=detail.width.to(X))
     return EndPoints(E, torch.cat([E * sign, sign], -1), _contrast(same), ties, detail)
 
 
@@ -108,12 +108,12 @@ def bounded(probit: Probit, answers: Answers) -> Answers:
     detail, ties = answers.detail, answers.ties
     if detail is None or probit.margin == 0.0:
         return answers
-    half = probit.margin * detail.weight
+    half = probit.margin * detail.weight * detail.width
     edges = half.unsqueeze(-1) * half.new_tensor((1.0, *LEVELS, torch.inf))
     level = detail.level.unsqueeze(-1)
     low, high = edges.gather(-1, (level - 1).clamp(min=0)).squeeze(-1), edges.gather(-1, level).squeeze(-1)
     graded = (detail.level > 0) & high.isfinite()
-    between = graded if ties is None else graded | ties
+    between = graded | ties if isinstance(ties, Tensor) else graded
     centre = torch.where(graded, 0.5 * (low + high), 0.0)
     return answers._replace(ties=Grades(between, centre, torch.where(graded, 0.5 * (high - low), low)))
 

@@ -12,6 +12,7 @@ itself, its likelihood has; the rest is a Gaussian of known covariance beside th
     weight (*batch, m)     √(2/λ), a pair's 1: a comparison with noise λσ² is one with 2σ² of a larger difference
     noise  (*batch, m, m)  (T − λI)/λ, covariance of what comparisons of one question share, as standardised
     level  (*batch, m)     how much better the winner was said to be, 1 to 3; 0 where that was not asked
+    width  (*batch, m)     how far "equal" and every step of a rating reach, in units of the likelihood's threshold
 """
 
 import math
@@ -42,6 +43,7 @@ class Detail(NamedTuple):
     weight: PerComparison
     noise: ComparisonMatrix
     level: Tensor
+    width: PerComparison
 
 
 class Answers(NamedTuple):
@@ -70,11 +72,9 @@ class Incidence(NamedTuple):
 def some(answers: Answers, rows: Tensor) -> Answers:
     """These comparisons (numbers) alone, of every run; what they share with others is theirs still."""
     X, pairs, ties, detail = answers
-    kept = (
-        None
-        if detail is None
-        else Detail(detail.weight[:, rows], detail.noise[:, rows][..., rows], detail.level[:, rows])
-    )
+    kept = None
+    if detail is not None:
+        kept = _columns(detail, rows)._replace(noise=detail.noise[:, rows][..., rows])
     return Answers(X, pairs[:, rows], _columns(ties, rows), kept)
 
 

@@ -78,7 +78,8 @@ def detail(answers: Sequence[Said]) -> Detail | None:
     sizes = [len(said.pairs) for said in answers]
     weight = torch.tensor([part[0] for part, size in zip(parts, sizes, strict=True) for _ in range(size)])
     level = torch.tensor([said.level for said, size in zip(answers, sizes, strict=True) for _ in range(size)])
-    return Detail(weight.double()[None], torch.block_diag(*(noise for _, noise in parts))[None], level.long()[None])
+    noise = torch.block_diag(*(noise for _, noise in parts))
+    return Detail(weight.double()[None], noise[None], level.long()[None], torch.ones_like(weight).double()[None])
 
 
 def none_of(batch: Sequence[int], count: int, like: Tensor) -> Detail:
@@ -87,14 +88,24 @@ def none_of(batch: Sequence[int], count: int, like: Tensor) -> Detail:
         like.new_ones(*batch, count),
         like.new_zeros(*batch, count, count),
         torch.zeros(*batch, count, dtype=torch.long, device=like.device),
+        like.new_ones(*batch, count),
     )
+
+
+def rated(rating: int) -> Said:
+    """The first of two designs was said to be so much better than the second: −3 to 3."""
+    pair = (0, 1) if rating >= 0 else (1, 0)
+    return Said((pair,), (rating == 0,), abs(rating))
 
 
 def joined(old: Detail, new: Detail) -> Detail:
     """The detail of two sets of comparisons that share nothing with each other."""
     k, m = new.weight.shape[-1], old.weight.shape[-1]
     noise = torch.nn.functional.pad(old.noise, (0, k, 0, k)) + torch.nn.functional.pad(new.noise, (m, 0, m, 0))
-    return Detail(torch.cat([old.weight, new.weight], -1), noise, torch.cat([old.level, new.level], -1))
+    weight, level, width = (
+        torch.cat(both, -1) for both in ((old.weight, new.weight), (old.level, new.level), (old.width, new.width))
+    )
+    return Detail(weight, noise, level, width)
 
 
 def other_places(place: Tensor) -> Tensor:

@@ -33,6 +33,8 @@ from kappasharp.streams import stream
 # Half-widths of a tie that are tried, in units of the model's noise. Without ties the evidence falls with the width,
 # and 0 is exact.
 THRESHOLDS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5)
+# Where designs were rated, a step may be wider than the noise.
+WIDER = (2.0, 3.0, 4.5)
 
 
 class Fit(NamedTuple):
@@ -133,15 +135,31 @@ def _inferred(model: Model, fit: Fit, alpha: Tensor, root: Tensor, *, converged:
 def with_threshold(preset: Preset, answers: Answers, theta: Tensor | None) -> Preset:
     """The preset with the most probable threshold at hyperparameters theta, by default the prior's mode.
 
-    It is one threshold for all runs of the batch. A preset with a threshold of its own keeps it; without ties there is
-    nothing to set.
+    It is one threshold for all runs of the batch. A preset with a threshold of its own keeps it; without ties and
+    ratings there is nothing to set.
     """
-    if preset.threshold > 0.0 or answers.ties is None:
+    rated = answers.detail is not None and bool(answers.detail.level.any())
+    if preset.threshold > 0.0 or (answers.ties is None and not rated):
         return preset
+    presets = [replace(preset, threshold=value) for value in (*THRESHOLDS, *(WIDER if rated else ()))]
+    found = torch.stack([_evidence(one.model, answers, theta) for one in presets])
+    return presets[int(found.sum(-1).argmax())]
+
+
+def with_widths(preset: Preset, answers: Answers, theta: Tensor | None) -> tuple[Model, Answers]:
+    """A model with ratings, and the answers with the most probable width of a rating's steps in every run."""
+    model = replace(preset, threshold=preset.noise).model
+    detail = answers.detail
+    if detail is None:
+        return model, answers
+    tried = [detail._replace(width=torch.full_like(detail.width, value)) for value in (*THRESHOLDS, *WIDER)]
+    found = torch.stack([_evidence(model, answers._replace(detail=one), theta) for one in tried])
+    width = found.new_tensor((*THRESHOLDS, *WIDER))[found.argmax(0)]
+    return model, answers._replace(detail=detail._replace(width=width.unsqueeze(-1).expand_as(detail.width)))
+
+
+def _evidence(model: Model, answers: Answers, theta: Tensor | None) -> Tensor:
+    """log Z of every run at hyperparameters theta, by default the prior's mode."""
     X = answers.X
-    theta = preset.model.priors.start(X.shape[-1]).to(X).expand(len(X), -1) if theta is None else theta
-    data = spaces.choose(preset.model, answers).gather()
-    start = X.new_zeros(answers.pairs.shape[:-1])
-    presets = [replace(preset, threshold=value) for value in THRESHOLDS]
-    found = [data.evaluate(one.model, theta, start).value.sum() for one in presets]
-    return presets[int(torch.stack(found).argmax())]
+    theta = model.priors.start(X.shape[-1]).to(X).expand(len(X), -1) if theta is None else theta
+    return spaces.choose(model, answers).gather().evaluate(model, theta, X.new_zeros(answers.pairs.shape[:-1])).value

@@ -168,6 +168,8 @@ def learn(state: State) -> Learnt:
     t = state.step + 1
     # line 3
     answers = Answers(state.points, state.comparisons, state.ties, state.detail)
+    if method.kind is Kind.RATING:
+        model, answers = fitting.with_widths(preset, answers, state.theta)
     z = _padded(state.z, state.comparisons)
     fit = fitting.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit)
     inferred = infer(method.inference, model, fit, state.seeds, t)
@@ -310,7 +312,21 @@ def _told_slider(state: State, question: Question, answer: Any) -> _Told:
     return _Told(line.at(question.points, places), pairs, none, detail, index[:, 0])
 
 
-_TOLD = {Kind.PAIR: _told_pair, Kind.CHOICE: _told_choice, Kind.ORDER: _told_order, Kind.SLIDER: _told_slider}
+def _told_rating(state: State, question: Question, answer: Any) -> _Told:
+    rating = checks.ratings(answer, len(state.points)).to(state.points.device)
+    points, index = _indexed(state, question)
+    pairs = torch.where((rating < 0)[:, None], index.flip(-1), index).unsqueeze(1)
+    plain = rankings.none_of((len(rating),), 1, state.points)
+    return _Told(points, pairs, rating == 0, plain._replace(level=rating.abs().unsqueeze(-1)), index[:, 0])
+
+
+_TOLD = {
+    Kind.PAIR: _told_pair,
+    Kind.CHOICE: _told_choice,
+    Kind.ORDER: _told_order,
+    Kind.SLIDER: _told_slider,
+    Kind.RATING: _told_rating,
+}
 
 
 def _shared(said: rankings.Said, state: State) -> Detail | None:
@@ -346,7 +362,7 @@ def _joined_detail(state: State, said: _Told) -> Detail | None:
         rankings.none_of(runs, pairs.shape[1], like) if known is None else known
         for known, pairs in ((state.detail, state.comparisons), (said.detail, said.pairs))
     )
-    return rankings.joined(old, Detail(new.weight.to(like), new.noise.to(like), new.level))
+    return rankings.joined(old, Detail(new.weight.to(like), new.noise.to(like), new.level, new.width.to(like)))
 
 
 def _answers(index: Tensor, best: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ class Acquisition(Enum):
 
 
 # First questions, about Sobol designs, of the kinds that say more than a pair. (docs/results/answers.md)
-FIRST_QUESTIONS = {Kind.CHOICE: 4, Kind.ORDER: 3, Kind.SLIDER: 3}
+FIRST_QUESTIONS = {Kind.CHOICE: 4, Kind.ORDER: 3, Kind.SLIDER: 3, Kind.RATING: 5}
 
 
 @dataclass(frozen=True)

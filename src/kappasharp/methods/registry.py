@@ -34,6 +34,7 @@ METHODS: dict[str, Method] = {
     "order_3": Method(designs=3, kind=Kind.ORDER),
     "order_4": Method(designs=4, kind=Kind.ORDER),
     "slider": Method(kind=Kind.SLIDER),
+    "rating": Method(kind=Kind.RATING),
     "ep": Method(Inference.EP),
     "ep_ei": Method(Inference.EP, acquisition=Acquisition.EXPECTED_IMPROVEMENT),
     "gibbs_ei": Method(Inference.GIBBS, acquisition=Acquisition.EXPECTED_IMPROVEMENT),

@@ -6,7 +6,9 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
+from kappasharp.core import comparisons
 from kappasharp.core.activation import Gate, Rule
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.correction import Weights
@@ -252,14 +254,15 @@ def noted(history: History) -> list[Noted]:
 @torch.inference_mode()
 def _past_model(definition: Definition, history: History, count: int) -> PastModel:
     found = questions.gather(definition, history)
-    pairs = found.answers.pairs[:, :count]
+    some = comparisons.some(found.answers, torch.arange(count))
+    pairs = some.pairs
     kept = sorted(set(pairs.flatten().tolist()))
     place = {old: new for new, old in enumerate(kept)}
-    ties = None if found.answers.ties is None else found.answers.ties[:, :count]
     answers = Answers(
-        found.answers.X[:, kept],
+        some.X[:, kept],
         torch.tensor([[[place[i] for i in pair] for pair in pairs[0].tolist()]]),
-        ties if ties is not None and bool(ties.any()) else None,
+        some.ties if isinstance(some.ties, Tensor) and bool(some.ties.any()) else None,
+        some.detail,
     )
     notes = [event.memo for _, event in history.asked.values() if noted_after(event.memo) == count]
     usable = [memo for memo in notes if validation.memo_trouble(memo, definition.space.dimensions) is None]
