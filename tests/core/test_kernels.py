@@ -5,9 +5,9 @@ import torch
 
 from kappasharp.acquisition import eubo, maximize
 from kappasharp.batches import take
-from kappasharp.core import comparison_space, descent, hyperparameters, kernel, laplace
+from kappasharp.core import comparison_space, descent, hyperparameters, kernel, laplace, rankings
 from kappasharp.core.comparison_space import EndPoints
-from kappasharp.core.comparisons import Answers
+from kappasharp.core.comparisons import Answers, Detail
 from kappasharp.core.evidence import Model
 from kappasharp.core.likelihood import Probit
 from kappasharp.kernels import eubo as kernels_eubo
@@ -89,6 +89,22 @@ def test_search_with_shared_points_margin_and_matern():
     model = Model("matern52", 1e-4, Probit(noise=0.5, threshold=0.1), kernel.PRIORS["botorch_0_6"])
     task = search_task(4, 20, 3, model, n=7)
     got = hyperparameters.fused_search(*task, execute=twin.Twin(warps=1))
+    assert_same(got, each_alone(*task), 1e-8)
+
+
+@compiled
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_search_with_orders_and_choices(lanes):
+    """Comparisons with weights, which share noise."""
+    model = Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"])
+    answers = [rankings.order_of(4, [2, 0, 3, 1]), rankings.best_of(4, 1), rankings.best_of(2, 0)] * 3
+    rows = [(4 * q + a, 4 * q + b) for q, said in enumerate(answers) for a, b in said.pairs]
+    X = torch.rand(3, 36, 3, generator=torch.Generator().manual_seed(1))
+    detail = Detail(*(part.expand(3, *part.shape[1:]) for part in rankings.detail(answers)))
+    gathered = comparison_space.gather(X, torch.tensor(rows).expand(3, -1, 2), None, detail)
+    theta = model.priors.start(3).repeat(3, 1) + torch.linspace(-0.4, 0.4, 3).unsqueeze(-1)
+    task = model, gathered, theta, torch.zeros(3, len(rows))
+    got = hyperparameters.fused_search(*task, execute=twin.Twin(lanes))
     assert_same(got, each_alone(*task), 1e-8)
 
 

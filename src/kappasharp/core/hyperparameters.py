@@ -149,8 +149,9 @@ def fused_search(
         max_rounds=limits.max_rounds,
     )
     rows = kernels.Rows(data.E, data.gram, theta, z)
+    if data.detail is not None:
+        rows = rows._replace(weight=data.detail.weight, noise=data.detail.noise)
     other = "an answer is a tie" if data.ties is not None else None
-    other = other if data.detail is None else "a question was more than a pair"
     if execute is None and kernels.refusal(rows, constants, other) is not None:
         return None
     low, high = (end[0] for end in model.priors.bounds(theta))

@@ -115,5 +115,5 @@ def other_places(place: Tensor) -> Tensor:
     # An end that is near itself is no place: the line begins, or ends, with the chosen one.
     length = before + 1.0 - after
     along = torch.linspace(0.0, 1.0, OTHERS, dtype=place.dtype, device=place.device) * length
-    first_part = torch.where(after < 1.0, along < before, along <= before)
+    first_part = (along < before) | (after == 1.0)
     return torch.where(first_part, along, along - before + after)

@@ -1,5 +1,5 @@
 // The whole search for one row's hyperparameters, one thread block a row: core/evidence.py and core/laplace.py in one
-// launch. DIMENSION is d, MATERN the kernel's family.
+// launch. DIMENSION is d, MATERN the kernel's family; DETAIL says that comparisons have weights and share noise.
 constexpr int D = DIMENSION;
 constexpr int P = D + 1;
 
@@ -23,7 +23,7 @@ struct Together {
 
 struct Evidence {
     Matrices M;
-    const double *E, *gram;
+    const double *E, *gram, *weight, *noise;
     double nugget, per_variance, margin, tolerance;
     int plain, damped;
     Prior prior, scale_prior;
@@ -88,12 +88,17 @@ struct Evidence {
         UNROLL for (int q = 0; q < 4; q++) profile(-0.5 * h[q], k[q], s[q]);
     }
 
+    METHOD double weights(int i, int j) const { return DETAIL ? weight[i] * weight[j] : 1.0; }
+
+    METHOD double shared(int i, int j) const { return DETAIL ? noise[i * M.m + j] : 0.0; }
+
     METHOD void assemble() {
         for (Triangle at(thread_index()); at.i < M.m; at.advance(thread_count())) {
             double k[4], s[4];
             cross(at.i, at.j, k, s);
             const double contrast = (k[0] - k[3]) - (k[2] - k[1]);
-            M.a(at.i, at.j) = (contrast + nugget * gram[at.i * M.m + at.j]) * scales[D];
+            const double own = (contrast + nugget * gram[at.i * M.m + at.j]) * scales[D];
+            M.a(at.i, at.j) = own * weights(at.i, at.j) + shared(at.i, at.j);
         }
         sync_block();
     }
@@ -209,10 +214,10 @@ struct Evidence {
             const double both = 2.0 * alpha[i] * alpha[j] + pull[i] * alpha[j] + alpha[i] * pull[j];
             double G = 0.25 * (both + 2.0 * root[i] * root[j] * M.b(i, j));
             if (i != j) G *= 2.0;
-            sum[D] += G * M.a(i, j);
+            sum[D] += G * (M.a(i, j) - shared(i, j));
             double k[4], s[4];
             cross(i, j, k, s);
-            G *= scales[D];
+            G *= scales[D] * weights(i, j);
             UNROLL for (int q = 0; q < 4; q++) s[q] *= G;
             UNROLL for (int c = 0; c < D; c++) {
                 const double* x = area + c * 2 * M.m;
@@ -225,18 +230,18 @@ struct Evidence {
             const double total = lane_sum(sum[c]);
             if (lane() == 0) partial[thread_index() / WARP * P + c] = total;
         }
-        const double shared = 2.0 * together.quadratic * together.sum(theta);
+        const double pulled = 2.0 * together.quadratic * together.sum(theta);
         sync_block();
         for (int c = thread_index(); c < P; c += thread_count()) {
-            double total = c < D ? prior.slope(theta[c]) + shared : scale_prior.slope(theta[D]);
+            double total = c < D ? prior.slope(theta[c]) + pulled : scale_prior.slope(theta[D]);
             for (int w = 0; w < thread_count() / WARP; w++) total += partial[w * P + c];
             gradient[c] = -total;
         }
     }
 };
 
-KERNEL evidence(const double* E, const double* gram, const double* theta, const double* start, const double* low,
-                const double* high, double* x, double* value, double* gradient, int* ended, int m, double nugget,
+KERNEL evidence(const double* E, const double* gram, const double* theta, const double* start, const double* weight,
+                const double* noise, const double* low, const double* high, double* x, double* value, double* gradient, int* ended, int m, double nugget,
                 double per_variance, double margin, double tolerance, int plain, int damped, double linear,
                 double exponential, double quadratic, double centre, double joint, double scale_linear,
                 double scale_quadratic, double scale_centre, double small, double decrease, double longest,
@@ -248,6 +253,7 @@ KERNEL evidence(const double* E, const double* gram, const double* theta, const 
     row.place(objective.place(memory, m), P);
     row.low = low, row.high = high;
     objective.E = E + at * 2 * m * D, objective.gram = gram + at * m * m;
+    objective.weight = weight + at * m, objective.noise = noise + at * m * m;
     objective.nugget = nugget, objective.per_variance = per_variance, objective.margin = margin;
     objective.tolerance = tolerance, objective.plain = plain, objective.damped = damped;
     objective.prior = {linear, exponential, quadratic, centre};

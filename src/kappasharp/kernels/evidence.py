@@ -14,12 +14,17 @@ SMALL = 32
 
 
 class Rows(NamedTuple):
-    """What each row's evidence is made of: end points (rows, 2m, d), C Cᵀ (rows, m, m), starts of θ and of z."""
+    """What each row's evidence is made of: end points (rows, 2m, d), C Cᵀ (rows, m, m), starts of θ and of z.
+
+    Where comparisons have weights (rows, m) and share noise (rows, m, m), those too.
+    """
 
     E: Tensor
     gram: Tensor
     theta: Tensor
     z: Tensor
+    weight: Tensor | None = None
+    noise: Tensor | None = None
 
 
 class PriorTerms(NamedTuple):
@@ -67,7 +72,7 @@ class Found(NamedTuple):
 def refusal(rows: Rows, constants: EvidenceConstants, other: str | None) -> str | None:
     """Why the kernel cannot do this, `other` for a reason that the caller knows; None where it can."""
     m, d = rows.z.shape[-1], rows.E.shape[-1]
-    return launch.refusal("evidence", _defines(constants.matern, m, d), _shared_bytes(m, d), rows.theta, other)
+    return launch.refusal("evidence", _defines(constants.matern, rows), _shared_bytes(m, d), rows.theta, other)
 
 
 def minimize(
@@ -78,7 +83,9 @@ def minimize(
     x = torch.empty_like(rows.theta, memory_format=torch.contiguous_format)
     value, gradient = x.new_empty(count), torch.empty_like(x)
     ended = x.new_empty((count, 3), dtype=torch.int32)
-    tensors = [part.contiguous() for part in (*rows, *box)]
+    # What is not there is not read either: any pointer will do.
+    parts = [rows.z if part is None else part for part in rows]
+    tensors = [part.contiguous() for part in (*parts, *box)]
     tolerance, plain, damped = constants.newton
     # An int among the doubles would be passed as one.
     reals = [float(value) for value in (constants.nugget, 1.0 / constants.scale**2, constants.margin, tolerance)]
@@ -87,7 +94,7 @@ def minimize(
     execute(
         Launch(
             kernel="evidence",
-            defines=_defines(constants.matern, m, d),
+            defines=_defines(constants.matern, rows),
             blocks=count,
             threads=_threads(m),
             shared_bytes=_shared_bytes(m, d),
@@ -105,10 +112,11 @@ def _threads(m: int) -> int:
     return 64 if m <= SMALL else 128
 
 
-def _defines(matern: bool, m: int, d: int) -> tuple[tuple[str, int], ...]:
+def _defines(matern: bool, rows: Rows) -> tuple[tuple[str, int], ...]:
     """As many blocks a multiprocessor as leaves a thread 128 registers."""
-    threads = _threads(m)
-    return ("DIMENSION", d), ("MATERN", int(matern)), ("THREADS", threads), ("BLOCKS", 512 // threads)
+    threads, d, detail = _threads(rows.z.shape[-1]), rows.E.shape[-1], rows.weight is not None
+    values = (("DIMENSION", d), ("MATERN", int(matern)), ("DETAIL", int(detail)))
+    return *values, ("THREADS", threads), ("BLOCKS", 512 // threads)
 
 
 def _shared_bytes(m: int, d: int) -> int:
