@@ -108,12 +108,12 @@ def joined(old: Detail, new: Detail) -> Detail:
     return Detail(weight, noise, level, width)
 
 
-def other_places(place: Tensor) -> Tensor:
-    """The places (…, OTHERS) of a line that the chosen one is compared with: spread over what is not near to it."""
-    before = (place - NEAR).clamp(min=0.0).unsqueeze(-1)
-    after = (place + NEAR).clamp(max=1.0).unsqueeze(-1)
+def other_places(place: Tensor, others: int = OTHERS, near: float = NEAR) -> Tensor:
+    """The places (…, others) of a line that the chosen one is compared with: spread over what is not near to it."""
+    before = (place - near).clamp(min=0.0).unsqueeze(-1)
+    after = (place + near).clamp(max=1.0).unsqueeze(-1)
     # An end that is near itself is no place: the line begins, or ends, with the chosen one.
     length = before + 1.0 - after
-    along = torch.linspace(0.0, 1.0, OTHERS, dtype=place.dtype, device=place.device) * length
+    along = torch.linspace(0.0, 1.0, others, dtype=place.dtype, device=place.device) * length
     first_part = (along < before) | (after == 1.0)
     return torch.where(first_part, along, along - before + after)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kappasharp.acquisition.maximize import COPIES, INCUMBENTS, MAXIMIZERS, SHORTLIST, UNKNOWN
-from kappasharp.core import rankings
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab import grid
 from kappasharp.lab.engines import Engine, Job, SchedulerLostError
@@ -192,7 +191,7 @@ def sizes(block: Block) -> Sizes:
     dimensions = find_problem(block.problem).dimensions
     method = block.method_values
     q = method.designs if isinstance(method, Method) else PAIR
-    q = q if not isinstance(method, Method) or method.kind is not Kind.SLIDER else 1 + rankings.OTHERS
+    q = q if not isinstance(method, Method) or method.kind is not Kind.SLIDER else 1 + method.others
     asked = block.queries if block.is_shown_first else block.asked
     return Sizes(first.n_points + q * asked, first.n_comparisons + (q - 1) * asked, dimensions)
 

@@ -150,6 +150,9 @@ def _kind_fits(value: Method) -> None:
             f"`Method.kind` must be PAIR but for the plain method (LAPLACE, no correction, EUBO, FRESH_PAIR), but got "
             f"{value.kind.name}: answers that share noise have no place in the others."
         )
+    _number("Method.first", value.first, 0.0, math.inf, closed=True)
+    _number("Method.others", value.others, 2.0, 20.0, closed=True)
+    _number("Method.near", value.near, 0.0, 0.4, closed=True)
     several = value.kind in (Kind.CHOICE, Kind.ORDER)
     if several != (value.designs > PAIR):
         words = f"3 to {MOST_DESIGNS}" if several else str(PAIR)

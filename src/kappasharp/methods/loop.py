@@ -304,7 +304,7 @@ def _told_order(state: State, question: Question, answer: Any) -> _Told:
 def _told_slider(state: State, question: Question, answer: Any) -> _Told:
     """The chosen place against others of its line; only it and they are designs of the model, the chosen one first."""
     place = checks.places(answer, len(state.points), state.points)
-    places = torch.cat([place.unsqueeze(-1), rankings.other_places(place)], -1)
+    places = torch.cat([place.unsqueeze(-1), rankings.other_places(place, state.method.others, state.method.near)], -1)
     index = state.points.shape[1] + torch.arange(places.shape[-1], device=place.device).expand(len(place), -1)
     none = torch.zeros(len(place), dtype=torch.bool, device=place.device)
     pairs = _answers(index, torch.zeros_like(index[:, 0]))

@@ -1,4 +1,4 @@
-"""A method is eight choices; a preset is every other choice that the paper leaves open. Both are data."""
+"""A method is a few choices; a preset is every other choice that the paper leaves open. Both are data."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -9,6 +9,7 @@ from kappasharp.core.correction import Correction
 from kappasharp.core.evidence import Curvature, Model
 from kappasharp.core.kernel import PRIORS, Family
 from kappasharp.core.likelihood import Probit
+from kappasharp.core.rankings import NEAR, OTHERS
 
 
 class Inference(Enum):
@@ -75,6 +76,10 @@ class Method:
         acquisition: What a question is chosen by.
         designs: How many designs a question shows; a slider shows the ends of its line.
         kind: What a person does with them.
+        first: How many first questions are about Sobol designs, where a run starts from nothing; 0 is as many as
+            the kind needs, of pairs the preset's.
+        others: With how many other places of its line a slider's is compared.
+        near: How near to it none of them lies, in units of the line's length.
         design_cost: What making a design costs, in questions answered; bridging weighs it.
     """
 
@@ -86,10 +91,13 @@ class Method:
     designs: int = PAIR
     design_cost: float = 0.25
     kind: Kind = Kind.PAIR
+    first: int = 0
+    others: int = OTHERS
+    near: float = NEAR
 
     def first_questions(self, pairs: int) -> int:
         """How many questions about Sobol designs come before the model's, where so many pairs would."""
-        return FIRST_QUESTIONS.get(self.kind, pairs)
+        return self.first or FIRST_QUESTIONS.get(self.kind, pairs)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,8 @@ PERSONS = {
     "hesitant": Person(just_noticeable=0.1),
     "biased": Person(position_bias=0.1),
     "human": Person(lapse=0.03, position_bias=0.02),
+    "shaky": Person(hand=0.03),
+    "hasty": Person(first_top=True),
 }
 
 
