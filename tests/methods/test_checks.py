@@ -225,14 +225,14 @@ def test_several_designs_stand_on_the_lattice(method):
     assert bool(torch.isin(question.points[..., 0], levels).all())
 
 
-def test_a_slider_moves_free_coordinates_alone_and_needs_one():
+def test_a_slider_goes_in_steps_on_a_lattice_and_needs_a_free_coordinate():
     levels = torch.linspace(0.0, 1.0, 5, dtype=torch.float64).unsqueeze(-1)
     state = ks.init([[0.25, 0.3], [0.75, 0.1]], [[0, 1]], method="slider")
     question, _, _ = ks.ask(replace(state, lattice=Lattice((Group((0,), levels),))))
-    first, second = question.points[0]
-    assert first[0] == second[0]
-    assert bool(torch.isin(first[0], levels))
-    assert first[1] != second[1]
+    assert bool(torch.isin(question.points[..., 0], levels).all())
+    _, opened, _ = ks.ask(replace(state, lattice=Lattice((Group((0,), levels),))))
+    after = ks.tell(opened, question, 0.4)
+    assert bool(torch.isin(after.points[..., 2:, 0], levels).all())
     with pytest.raises(InvalidValueError, match="no line to move along"):
         ks.ask(replace(state, lattice=Lattice((Group((0,), levels), Group((1,), levels)))))
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, maximize
+from kappasharp.acquisition import eubo, lattice, maximize
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
 from kappasharp.core import normal, posterior
@@ -36,21 +36,22 @@ class _Best(NamedTuple):
     along: Tensor
 
 
-def at(ends: Tensor, places: Tensor) -> Tensor:
-    """The designs (…, k, d) at these places (…, k) of lines (…, 2, d)."""
+def at(ends: Tensor, places: Tensor, on: Lattice | None = None) -> Tensor:
+    """The designs (…, k, d) at these places (…, k) of lines (…, 2, d); on a lattice a line goes in steps."""
     share = places.unsqueeze(-1)
-    return ends[..., :1, :] * (1.0 - share) + ends[..., 1:, :] * share
+    points = ends[..., :1, :] * (1.0 - share) + ends[..., 1:, :] * share
+    return points if on is None else lattice.nearest(on, points)
 
 
-def can_move(dimensions: int, lattice: Lattice | None) -> bool:
+def can_move(dimensions: int, on: Lattice | None) -> bool:
     """Whether a coordinate is free."""
-    return lattice is None or len({j for group in lattice.groups for j in group.at}) < dimensions
+    return on is None or len({j for group in on.groups for j in group.at}) < dimensions
 
 
-def expected_best(fitted: Posterior, ends: Tensor) -> Tensor:
+def expected_best(fitted: Posterior, ends: Tensor, on: Lattice | None = None) -> Tensor:
     """E max f over the places of every line (…, runs, 2, d), by Clark's approximation."""
     places = torch.linspace(0.0, 1.0, PLACES, dtype=ends.dtype, device=ends.device)
-    mean, covariance = posterior.joint(fitted, at(ends, places.expand(*ends.shape[:-2], PLACES)))
+    mean, covariance = posterior.joint(fitted, at(ends, places.expand(*ends.shape[:-2], PLACES), on))
     floor = LEAST * eubo.VARIANCE_FLOOR[ends.dtype] * fitted.theta[..., -1].exp()
     best = _Best(mean[..., 0], covariance[..., 0, 0], covariance[..., 0, :])
     for k in range(1, PLACES):
@@ -86,14 +87,14 @@ def propose(fitted: Posterior, found: Proposal, maximizer: Maximizer, request: R
     """The ends (runs, 2, d) of the line with the largest expected best, given the pair that EUBO found."""
     runs, _, d = found.pair.shape
     ends = _first_lines(fitted, found, maximizer, request)
-    value = expected_best(fitted, ends)
+    value = expected_best(fitted, ends, request.lattice)
     for distance in DISTANCES:
         keep = value.topk(min(STARTS, len(value)), 0).indices
         ends, value = _picked(ends, keep), value.gather(0, keep)
         numbers = maximize.draw(request, (STARTS * COPIES * 2, d), fitted.X)
         steps = maximize.normal_quantile(numbers).reshape(runs, STARTS, COPIES, 2, d).permute(1, 2, 0, 3, 4)
-        copies = _allowed((ends.unsqueeze(1) + distance * steps[: len(ends)]).flatten(0, 1), found, request)
-        ends, value = torch.cat([ends, copies]), torch.cat([value, expected_best(fitted, copies)])
+        copies = _allowed((ends.unsqueeze(1) + distance * steps[: len(ends)]).flatten(0, 1), request)
+        ends, value = torch.cat([ends, copies]), torch.cat([value, expected_best(fitted, copies, request.lattice)])
     best, which = value.max(0)
     line = _picked(ends, which.unsqueeze(0))[0]
     return found._replace(pair=line, value=best)
@@ -114,15 +115,11 @@ def _first_lines(fitted: Posterior, found: Proposal, maximizer: Maximizer, reque
     lines = [(a, b), *((one, other) for one in seen for other in (a, b)), *((seen[0], far) for far in pool)]
     ends = torch.stack([torch.stack(line, 1) for line in lines])
     ends = torch.cat([ends, lengthened(ends, box=request.box)])
-    return _allowed(ends, found, request)
+    return _allowed(ends, request)
 
 
-def _allowed(ends: Tensor, found: Proposal, request: Request) -> Tensor:
-    """The lines in the cube, or the box; what has a lattice stays as in EUBO's first design."""
+def _allowed(ends: Tensor, request: Request) -> Tensor:
+    """The lines in the cube, or the box; their ends on the lattice."""
     low, high = (ends.new_zeros(1), ends.new_ones(1)) if request.box is None else (e.unsqueeze(-2) for e in request.box)
     ends = torch.maximum(torch.minimum(ends, high), low)
-    if request.lattice is not None:
-        held = [j for group in request.lattice.groups for j in group.at]
-        ends = ends.clone()
-        ends[..., held] = found.pair[:, :1, held].expand(*ends.shape[:-1], len(held))
-    return ends
+    return ends if request.lattice is None else lattice.nearest(request.lattice, ends)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import line
+from kappasharp.acquisition import lattice, line
 from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.core import activation
 from kappasharp.core.activation import Rule
@@ -175,16 +175,10 @@ def _first_designs(blocks: Sequence[Block], device: str) -> list[Tensor]:
     parts = [initial.designs(find_problem(block.problem), block.seeds, count, method.designs) for block in blocks]
     points = torch.cat(parts)
     if method.kind is Kind.SLIDER:
-        points = line.lengthened(_free(points, _lattice(find_problem(blocks[0].problem), points)))
+        points = line.lengthened(points)
+        on = _lattice(find_problem(blocks[0].problem), points)
+        points = points if on is None else lattice.nearest(on, points)
     return list(points.to(device).unbind(1))
-
-
-def _free(ends: Tensor, fixed: Lattice | None) -> Tensor:
-    """Lines along which only free coordinates change."""
-    held = [] if fixed is None else [j for group in fixed.groups for j in group.at]
-    ends = ends.clone()
-    ends[..., 1, held] = ends[..., 0, held]
-    return ends
 
 
 class People:
@@ -195,6 +189,7 @@ class People:
         self.parts = [(find_problem(block.problem), len(block.seeds)) for block in blocks]
         self.cells = [(block.problem, seed) for block in blocks for seed in block.seeds]
         self.chance = torch.cat([_chance(block) for block in blocks])
+        self.lattice = _lattice(self.parts[0][0], self.chance)
 
     def answer(self, method: Method, question: Question, seen: Tensor, number: int) -> tuple[Tensor, Tensor]:
         """The answers, and the utilities (runs, k) of the designs that were new."""
@@ -212,8 +207,8 @@ class People:
     def _slide(self, ends: Tensor, chance: Tensor, number: int) -> tuple[Tensor, Tensor]:
         places = torch.linspace(0.0, 1.0, oracle.STEPS, dtype=torch.float64).expand(len(ends), -1)
         further = oracle.further_for(self.cells, number, oracle.STEPS - oracle.NORMALS + 1)
-        place = oracle.slide(self.who, utilities(self.parts, line.at(ends, places)), chance, further)
-        return place, utilities(self.parts, line.at(ends, place.unsqueeze(-1)))
+        place = oracle.slide(self.who, utilities(self.parts, line.at(ends, places, self.lattice)), chance, further)
+        return place, utilities(self.parts, line.at(ends, place.unsqueeze(-1), self.lattice))
 
 
 def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:

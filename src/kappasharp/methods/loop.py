@@ -309,7 +309,7 @@ def _told_slider(state: State, question: Question, answer: Any) -> _Told:
     none = torch.zeros(len(place), dtype=torch.bool, device=place.device)
     pairs = _answers(index, torch.zeros_like(index[:, 0]))
     detail = _shared(rankings.best_of(places.shape[-1], 0), state)
-    return _Told(line.at(question.points, places), pairs, none, detail, index[:, 0])
+    return _Told(line.at(question.points, places, state.lattice), pairs, none, detail, index[:, 0])
 
 
 def _told_rating(state: State, question: Question, answer: Any) -> _Told:

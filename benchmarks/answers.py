@@ -1,0 +1,278 @@
+"""What an answer is worth: kinds of question against pairs, from the first question on. (docs/results/answers.md)
+
+python -m benchmarks.answers run experiments/answers/eleven_paper.toml … --out FILE [--device cuda --workers 15]
+python -m benchmarks.answers score FILE                 screening: every variant against its kind
+python -m benchmarks.answers table FILE … [--person human]
+python -m benchmarks.answers summary FILE …             benchmarks/answers.json
+python -m benchmarks.answers figure FILE … --out PNG
+
+A packed run keeps the best utility seen and the one told after every question.
+"""
+
+import argparse
+import contextlib
+import importlib
+import json
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from benchmarks.gpu import start_mps, stop_mps
+from kappasharp.lab import engines, execution, experiment, grid
+from kappasharp.lab.execution import Limit
+from kappasharp.lab.statistics import holm, paired_t
+from kappasharp.problems import oracle
+
+PAIRS = "baseline"
+KINDS = {"rating": "rating", "choice_4": "best of four", "order_4": "order of four", "slider": "slider"}
+# Seconds of attention in units of a pair's: assumptions, not measurements.
+PACES = {PAIRS: 1.0, "rating": 1.2, "choice_4": 1.5, "slider": 2.5, "order_4": 3.0}
+COUNTS = (10, 20, 30, 40)
+COLOURS = {PAIRS: "#8a8a8a", "rating": "#b07aa1", "choice_4": "#e0a030", "order_4": "#3a9d6e", "slider": "#0b6e99"}
+SCHEMA = pa.schema(
+    [
+        (name, pa.dictionary(pa.int32(), pa.string()))
+        for name in ("problem", "method", "preset", "status", "commit", "person")
+    ]
+    + [(name, pa.int32()) for name in ("seed", "failed_steps", "queries")]
+    + [(name, pa.list_(pa.float32())) for name in ("seen", "told")]
+    + [("seconds", pa.float32())]
+)
+
+
+def packed(row):
+    """What is kept of one run."""
+    who = oracle.Person(**json.loads(row["person"]))
+    names = {"person": next(name for name, person in oracle.PERSONS.items() if person == who)}
+    kept = ("problem", "method", "preset", "seed", "status", "failed_steps", "commit", "queries", "seconds")
+    return {name: row[name] for name in kept} | names | {"seen": row["best_utility"], "told": row["told_utility"]}
+
+
+def run(options):
+    """The experiments' runs; what a time limit leaves out is said. Runs of sources that exist already are kept."""
+    blocks = [block for name in options.sources for block in grid.blocks(experiment.read(Path(name)))]
+    total, rows, errors, shown, begin = sum(len(b.seeds) for b in blocks), [], [], 0.0, time.perf_counter()
+    with contextlib.ExitStack() as ending:
+        if options.device == "cuda" and start_mps():
+            ending.callback(stop_mps)
+        outcomes = engines.engine("processes", options.device, options.workers)(
+            execution.jobs(blocks, Limit(options.batch))
+        )
+        for outcome in outcomes:
+            rows += [packed(row) for part in outcome.rows or [] for row in part]
+            errors += [outcome.error] if outcome.error else []
+            spent = time.perf_counter() - begin
+            if spent - shown > 10.0 or len(rows) == total:
+                shown = spent
+                print(f"{len(rows)} of {total} runs, {spent:.0f} s, {len(errors)} errors {errors[:1]}", flush=True)
+            if options.seconds and spent > options.seconds:
+                print(f"stopped after {spent:.0f} s with {len(rows)} of {total} runs", flush=True)
+                break
+        # Before anything is closed: what was run must not wait for that.
+        write(pa.Table.from_pylist(rows, SCHEMA), options.out)
+        print(f"{len(rows)} runs in {options.out}", flush=True)
+        outcomes.close()
+
+
+def write(table, path):
+    """A small file: names as numbers, and the bytes of numbers side by side."""
+    names = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
+    split = ["seen.list.element", "told.list.element", "seconds"]
+    pq.write_table(
+        table, path, compression="zstd", compression_level=19, use_dictionary=names, use_byte_stream_split=split
+    )
+
+
+def read(sources, person="paper"):
+    """(method, preset) → problem → seed → row, of one simulated person."""
+    found = defaultdict(lambda: defaultdict(dict))
+    for source in sources:
+        for row in pq.read_table(source).to_pylist():
+            if row["person"] == person:
+                found[row["method"], row["preset"]][row["problem"]][row["seed"]] = row
+    return found
+
+
+def at(row, measure, questions):
+    value = row[measure][questions - 1]
+    return np.nan if value is None else value
+
+
+def gains(ours, theirs, measure, questions, against=None):
+    """Standardised paired gain, p and mean gain of every problem; `against` is the other's number of questions."""
+    found = {}
+    for problem, rows in ours.items():
+        seeds = sorted(set(rows) & set(theirs.get(problem, {})))
+        pairs = [
+            (at(rows[s], measure, questions), at(theirs[problem][s], measure, against or questions)) for s in seeds
+        ]
+        difference = np.array([a - b for a, b in pairs])
+        if len(difference) < 3 or np.isnan(difference).any():
+            continue
+        _, p = paired_t(torch.zeros(len(difference), dtype=torch.float64), torch.from_numpy(difference))
+        found[problem] = difference.mean() / max(difference.std(ddof=1), 1e-12), float(p), difference.mean()
+    return found
+
+
+def counts(found):
+    """Wins and losses after Holm's correction over the problems."""
+    corrected = np.array(holm([one[1] for one in found.values()]))
+    sign = np.array([np.sign(one[2]) for one in found.values()])
+    return int(((corrected < 0.05) & (sign > 0)).sum()), int(((corrected < 0.05) & (sign < 0)).sum())
+
+
+def score(options):
+    """Every variant against the kind that it varies, over the problems."""
+    found = read(options.sources)
+    numbers = [(measure, q) for measure in ("seen", "told") for q in (10, 20)]
+    rows = []
+    for (method, preset), runs in found.items():
+        kind = next((kind for kind in KINDS if method.startswith(kind)), PAIRS)
+        parts = [gains(runs, found[kind, "modern"], *number) for number in numbers]
+        if not all(parts) or (method, preset) == (kind, "modern"):
+            parts = [gains(runs, found[PAIRS, "modern"], *number) for number in numbers]
+            kind = PAIRS
+        means = [np.mean([one[0] for one in part.values()]) for part in parts]
+        each = [np.mean([part[p][0] for part in parts]) for p in parts[0] if all(p in part for part in parts)]
+        rows.append((kind, method, preset, np.mean(means), np.std(each, ddof=1) / np.sqrt(len(each)), means))
+    print("| variant | against | score | ± | seen 10 | seen 20 | told 10 | told 20 |")
+    print("| --- | --- |" + " ---: |" * 6)
+    for kind, method, preset, total, spread, means in sorted(rows, key=lambda row: (row[0], -row[3])):
+        label = method if preset == "modern" else f"{method}, {preset}"
+        print(f"| {label} | {kind} | {total:+.3f} | {spread:.3f} | {' | '.join(f'{m:+.2f}' for m in means)} |")
+
+
+def level(ours, theirs, measure="seen", questions=40):
+    """By problem the first question at which the mean is that of so many pairs, or the number of questions plus 1."""
+    found = {}
+    for problem, rows in ours.items():
+        seeds = sorted(set(rows) & set(theirs.get(problem, {})))
+        goal = np.mean([at(theirs[problem][s], measure, questions) for s in seeds])
+        course = np.array([[np.nan if v is None else v for v in rows[s][measure]] for s in seeds]).mean(0)
+        reached = np.flatnonzero(course >= goal)
+        found[problem] = int(reached[0]) + 1 if len(reached) else len(course) + 1
+    return found
+
+
+def table(options):
+    """Wins and losses against pairs, and the level of forty pairs."""
+    found = read(options.sources, options.person)
+    pairs = found[PAIRS, "modern"]
+    print("| kind | 10 | 20 | 30 | 40 | told 20 | told 40 | level of forty pairs: median, worst |")
+    print("| --- |" + " ---: |" * 7)
+    for method, name in KINDS.items():
+        runs = found[method, "modern"]
+        numbers = [("seen", q) for q in COUNTS] + [("told", 20), ("told", 40)]
+        parts = [gains(runs, pairs, *number) for number in numbers]
+        if not all(parts):
+            continue
+        cells = [f"{np.mean([g[0] for g in p.values()]):+.2f} ({'/'.join(map(str, counts(p)))})" for p in parts]
+        reached = level(runs, pairs)
+        words = f"{np.median(list(reached.values())):g}, {max(reached.values())}"
+        print(f"| {name} | {' | '.join(cells)} | {words} |")
+        if options.problems:
+            for problem, question in sorted(reached.items()):
+                print(f"  {problem:16} at {question:2}  " + "  ".join(f"{p[problem][0]:+.2f}" for p in parts))
+
+
+def attention(found, seconds=40.0):
+    """Of every kind: gain over pairs at equal seconds of attention, wins, losses, and at which pace it breaks even."""
+    pairs, result = found[PAIRS, "modern"], {}
+    for method in KINDS:
+        runs = found[method, "modern"]
+        asked = int(seconds / PACES[method])
+        part = gains(runs, pairs, "seen", asked, int(seconds))
+        reached = level(runs, pairs, questions=int(seconds))
+        result[method] = {
+            "pace": PACES[method],
+            "gain": round(float(np.mean([one[0] for one in part.values()])), 3),
+            "wins_losses": counts(part),
+            "breaks_even_at_pace": round(seconds / float(np.median(list(reached.values()))), 2),
+        }
+    return result
+
+
+def summary(options):
+    """benchmarks/answers.json, from the packed runs."""
+    found = read(options.sources)
+    named = {True: "eleven", False: "fresh"}
+    values = {"paces": PACES}
+    for eleven, where in named.items():
+        some = {
+            name: {p: rows for p, rows in problems.items() if p.startswith("drawn") != eleven}
+            for name, problems in found.items()
+        }
+        pairs = some[PAIRS, "modern"]
+        values[f"{where}_problems"] = len(pairs)
+        for method in KINDS:
+            kind, runs = method.split("_")[0], some[method, "modern"]
+            for questions in COUNTS:
+                wins, losses = counts(gains(runs, pairs, "seen", questions))
+                values |= {f"{where}_{kind}_wins_at_{questions}": wins, f"{where}_{kind}_losses_at_{questions}": losses}
+            reached = level(runs, pairs)
+            values.setdefault(f"{where}_level_reached", {})[kind] = float(np.median(list(reached.values())))
+            values.setdefault(f"{where}_level_reached_worst", {})[kind] = max(reached.values())
+        values[f"{where}_per_attention"] = attention(some)
+    for kind in ("order", "slider", "choice", "rating"):
+        values[f"{kind}_wins"] = min(values[f"eleven_{kind}_wins_at_{q}"] for q in (10, 20))
+        values[f"{kind}_losses"] = max(values[f"eleven_{kind}_losses_at_{q}"] for q in (10, 20))
+    values["level_reached"], values["per_attention"] = values["eleven_level_reached"], values["eleven_per_attention"]
+    path = Path(__file__).with_suffix(".json")
+    path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
+    print(path.read_text())
+
+
+def figure(options):
+    """Regret against questions, in units of pairs' regret after forty, and against seconds: one glance."""
+    plt = importlib.import_module("matplotlib.pyplot")  # a GPU machine may lack it
+    found = read(options.sources)
+    shown, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", sharey=True)
+    for method in (PAIRS, *KINDS):
+        curves = [
+            _share(found, method, problem) for problem in found[PAIRS, "modern"] if problem in found[method, "modern"]
+        ]
+        middle = np.median(np.array(curves), 0)
+        questions = np.arange(1, len(middle) + 1)
+        label = "pairs" if method == PAIRS else KINDS[method]
+        for axis, pace in zip(axes, (1.0, PACES[method]), strict=True):
+            axis.plot(questions * pace, 100 * middle, color=COLOURS[method], label=label, linewidth=2)
+    for axis, words in zip(axes, ("questions answered", "attention, in units of a pair's seconds"), strict=True):
+        axis.set_xlim(0, 40)
+        axis.set_xlabel(words)
+        axis.axhline(100, color="#8a8a8a", linewidth=0.8, linestyle=":")
+    axes[0].set_ylabel("of what forty pairs gain, % (median of problems)")
+    axes[0].legend(frameon=False, loc="lower right")
+    shown.suptitle(f"What an answer is worth: best design seen, {len(found[PAIRS, 'modern'])} problems")
+    shown.savefig(options.out, dpi=120)
+
+
+def _share(found, method, problem):
+    """The course of one problem: 0 is pairs' mean after one question, 1 after forty."""
+    pairs, rows = (found[name, "modern"][problem] for name in (PAIRS, method))
+    seeds = sorted(set(pairs) & set(rows))
+    low, high = (np.mean([at(pairs[s], "seen", q) for s in seeds]) for q in (1, 40))
+    return (np.array([rows[s]["seen"] for s in seeds]).mean(0) - low) / (high - low)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=["run", "score", "table", "summary", "figure"])
+    parser.add_argument("sources", nargs="+")
+    parser.add_argument("--out")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--person", default="paper")
+    parser.add_argument("--problems", action="store_true")
+    options = parser.parse_args()
+    {"run": run, "score": score, "table": table, "summary": summary, "figure": figure}[options.verb](options)
+
+
+if __name__ == "__main__":
+    main()
