@@ -19,7 +19,7 @@ from kappasharp.app.web.session import Session
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.study import diagnosis
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import History, Pair
+from kappasharp.study.history import History, Question
 from kappasharp.study.study import Study
 
 RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
@@ -57,7 +57,7 @@ def card_data(card: Card, key: str) -> Plain:
     return {"kind": card.kind, "sentence": card.sentence, "key": key}
 
 
-async def pair_data(session: Session, pair: Pair) -> Plain:
+async def pair_data(session: Session, pair: Question) -> Plain:
     """A pair and how far its voter is. What the model expects is not in it: nobody should know before the vote."""
     numbers, progress = await session.read(lambda history: (history.numbers(pair), _progress(history, pair.voter)))
     sides = {

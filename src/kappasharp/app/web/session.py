@@ -11,8 +11,9 @@ from kappasharp.app.web.jobs import LIMIT, Plain, Snapshot
 from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.errors import InvalidValueError, StalePairError, StorageError
-from kappasharp.study.events import Answer, Asked
-from kappasharp.study.history import Comparison, History, Pair
+from kappasharp.study.events import Asked
+from kappasharp.study.history import Comparison, History, Question
+from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
@@ -46,13 +47,13 @@ class Session:
         """What a function makes of the study's history now."""
         return await off_loop(self.study.read, look)
 
-    async def pair(self, voter: str) -> Pair:
+    async def pair(self, voter: str) -> Question:
         """The pair that waits for this voter."""
         pair = await self.read(lambda history: history.open_pair(voter)) or await self._ask(voter)
         self._look_ahead(pair)
         return pair
 
-    async def answer(self, voter: str, number: int, answer: Answer, seconds: float | None) -> tuple[Comparison, Pair]:
+    async def answer(self, voter: str, number: int, answer: Answer, seconds: float | None) -> tuple[Comparison, Question]:
         """Store an answer; when this returns it is durable, and the next pair is open."""
         done = await off_loop(self._tell, voter, number, answer, seconds)
         if not self.workers.is_warm:
@@ -68,15 +69,15 @@ class Session:
         """The answer, stored; one voter's pair takes none from another."""
         asked, current = self.study.read(lambda history: (history.asked.get(number), history.open_pair(voter)))
         if asked is not None and asked[0].voter != voter:
-            raise StalePairError(f"Pair {number} was put before another voter.", current)
+            raise StalePairError(f"Question {number} was put before another voter.", current)
         return self.study.tell(number, answer, seconds=seconds)
 
-    async def undo(self, voter: str) -> Pair:
+    async def undo(self, voter: str) -> Question:
         """Take back this voter's last answer; the pair that is open then."""
         await off_loop(self.study.undo, voter)
         return await self.pair(voter)
 
-    async def _ask(self, voter: str) -> Pair:
+    async def _ask(self, voter: str) -> Question:
         """The pair that waits for this voter, computed where none is open: for all who wait by then at once."""
         self._waiting[voter] = None
         async with self._asking:
@@ -99,7 +100,7 @@ class Session:
             return found
         return await off_loop(jobs.next_pairs, at, voters)
 
-    def _look_ahead(self, pair: Pair) -> None:
+    def _look_ahead(self, pair: Question) -> None:
         """Begin to compute what may come after this pair, once the browser has had time to paint it."""
         self.cards.prepare(self.renderer, pair.a, pair.b)
         now = asyncio.get_running_loop().time()

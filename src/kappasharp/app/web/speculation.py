@@ -11,8 +11,9 @@ from typing import NamedTuple
 from kappasharp.app.web import jobs
 from kappasharp.app.web.jobs import Snapshot
 from kappasharp.app.web.workers import WorkerError, Workers
-from kappasharp.study.events import Answer, Asked
-from kappasharp.study.history import Pair
+from kappasharp.study.events import Asked
+from kappasharp.study.history import Question
+from kappasharp.study.kinds import Answer
 from kappasharp.study.space import Design
 
 LIKELY: tuple[Answer, ...] = ("a", "b")
@@ -39,7 +40,7 @@ class Speculation:
         self._ahead: dict[str, Ahead] = {}
         self._later: dict[str, asyncio.Task[None]] = {}
 
-    def begin(self, at: Snapshot, pair: Pair) -> None:
+    def begin(self, at: Snapshot, pair: Question) -> None:
         """Look ahead from this moment, unless that is under way."""
         now = self._ahead.get(pair.voter)
         if now is not None and (now.number, now.pair) == (at.number, pair.number):
@@ -93,20 +94,20 @@ class Speculation:
         for voter in list(self._ahead):
             self.drop(voter)
 
-    def _start(self, at: Snapshot, pair: Pair, answer: Answer) -> "asyncio.Task[Asked]":
+    def _start(self, at: Snapshot, pair: Question, answer: Answer) -> "asyncio.Task[Asked]":
         task = asyncio.create_task(self._compute(at, pair, answer))
         # A result that nobody fetches is no error.
         task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return task
 
-    async def _compute(self, at: Snapshot, pair: Pair, answer: Answer) -> Asked:
+    async def _compute(self, at: Snapshot, pair: Question, answer: Answer) -> Asked:
         asked: Asked = await self.workers.run(
             jobs.next_pair_after, at, pair.voter, pair.number, answer, limit=jobs.LIMIT
         )
         self.prepare(asked.a, asked.b)
         return asked
 
-    async def _rare(self, at: Snapshot, pair: Pair) -> None:
+    async def _rare(self, at: Snapshot, pair: Question) -> None:
         await asyncio.sleep(PATIENCE)
         await self.settled(pair.voter)
         ahead = self._ahead[pair.voter]
