@@ -6,8 +6,8 @@ from numbers import Integral
 from typing import Any, TypedDict
 
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError
-from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.methods import checks
+from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.study import kinds
 from kappasharp.study.kinds import ONE_PAIR, Form
@@ -63,6 +63,18 @@ class Definition:
             "first_pairs": self.first_pairs,
         } | ({} if self.form.is_pair else {"question": str(self.form)})
 
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of question that this study can ask."""
+        return [name for name in kinds.NAMES if self._can_ask(name)]
+
+    def _can_ask(self, name: str) -> bool:
+        try:
+            self.asking(kinds.parse(name, kinds.FEWEST if kinds.NAMES[name] in kinds.SEVERAL else None))
+        except InvalidValueError:
+            return False
+        return True
+
     def asking(self, form: Form) -> Form:
         """The form, if this study can ask such questions; or a sentence."""
         if not form.is_pair:
@@ -90,9 +102,7 @@ def define(
             f"{method!r} has {designs}; `kappasharp.ask` and the lab take it."
         )
     form = kinds.parse(question)
-    if first_pairs is None:
-        asking = replace(find_method(method), kind=form.kind, designs=form.designs)
-        first_pairs = asking.first_questions(find_preset(preset).first_pairs)
+    first_pairs = _usual_first(method, preset, form) if first_pairs is None else first_pairs
     for name, value, least in (("seed", seed, 0), ("first_pairs", first_pairs, 1)):
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")
@@ -105,6 +115,12 @@ def define(
     found = Definition(space(given), int(seed), method, preset, int(first_pairs), form)
     found.asking(form)
     return found
+
+
+def _usual_first(method: str, preset: str | Preset, form: Form) -> int:
+    """How many first questions there are of that form, where nobody says it."""
+    asking = replace(find_method(method), kind=form.kind, designs=form.designs)
+    return asking.first_questions(find_preset(preset).first_pairs)
 
 
 def from_plain(data: Any) -> Definition:

@@ -136,7 +136,7 @@ def _reason(gate: Gate, model: StudyModel) -> str:
 def opposite(counted: list[Comparison]) -> list[tuple[int, int]]:
     """Answers that say the opposite of an earlier one about the same two designs."""
     said: dict[tuple[int, int], int] = {}
-    found = []
+    found: list[tuple[int, int]] = []
     for one in counted:
         clear = [(verdict.better, verdict.other) for verdict in one.verdicts if not verdict.tie]
         found += dict.fromkeys((said[loser, winner], one.event) for winner, loser in clear if (loser, winner) in said)

@@ -10,7 +10,7 @@ from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, n
 from kappasharp.files import replacing
 from kappasharp.study import digests, events, kinds, validation
 from kappasharp.study.definition import from_plain
-from kappasharp.study.events import Stored
+from kappasharp.study.events import Asked, Queued, Stored
 from kappasharp.study.history import Comparison, History
 from kappasharp.study.learning import StudyModel
 from kappasharp.study.space import Design
@@ -116,7 +116,8 @@ def plain(record: Record, stored: list[Stored]) -> dict[str, Any]:
         | {"body": events.body(one.event)}
         for one in stored
     ]
-    plain = "question" not in record.definition and all("question" not in row["body"] for row in rows)
+    about = [one.event.form for one in stored if isinstance(one.event, Asked | Queued)]
+    plain = "question" not in record.definition and all(form.is_pair for form in about)
     version = PAIRS_VERSION if plain else FORMAT_VERSION
     head = {"format": FORMAT, "version": version, "name": record.name, "created": record.created}
     return sealed(head | {"definition": record.definition, "events": rows})

@@ -100,7 +100,8 @@ class Comparison:
         if self.answer == SKIP or self.kind == Kind.SLIDER.value:
             return []
         said = kinds.said(self.form, self.answer)
-        return [Verdict(self.options[i], self.options[j], tie) for (i, j), tie in zip(said.pairs, said.ties, strict=True)]
+        at = self.options
+        return [Verdict(at[i], at[j], tie) for (i, j), tie in zip(said.pairs, said.ties, strict=True)]
 
     @property
     def first(self) -> tuple[int, ...]:

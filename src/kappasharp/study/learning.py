@@ -93,7 +93,9 @@ def _part(space: Space, history: History, one: Comparison) -> Part:
 def _assembled(definition: Definition, history: History, parts: Sequence[Part]) -> Compared:
     options = sorted({number for part in parts for number in part.options})
     place = {number: i for i, number in enumerate(options)}
-    pairs, ties, unseen, count = [], [], [], len(options)
+    pairs: list[list[int]] = []
+    ties: list[bool] = []
+    unseen, count = [], len(options)
     for part in parts:
         at = [place[number] for number in part.options]
         if part.unseen is not None:
@@ -176,7 +178,9 @@ def with_open_questions(
     if not waiting:
         return model
     parts = [_part(definition.space, history, one) for one in history.counted()]
-    found = _assembled(definition, history, parts + [_expected(definition.space, history, model, one) for one in waiting])
+    found = _assembled(
+        definition, history, parts + [_expected(definition.space, history, model, one) for one in waiting]
+    )
     X, pairs, ties, detail = found.answers
     anchor = torch.tensor([found.options.index(model.options[int(model.state.anchor)])])
     ties = ties if isinstance(ties, Tensor) else None

@@ -105,12 +105,7 @@ class Study:
             return found
 
     def form(self, kind: str | None = None, designs: int | None = None) -> Form | None:
-        """What a voter wishes to be asked, checked: None where that is left to the study.
-
-        Args:
-            kind: as in `ask`.
-            designs: as in `ask`.
-        """
+        """What a voter wishes to be asked, as in `ask`, checked; None where that is left to the study."""
         if kind is None and designs is None:
             return None
         usual = self.definition.form.kind if kind is None else kind
@@ -124,10 +119,9 @@ class Study:
         self._write(voter, lambda history: questions.still_right(history, proposed, voter, form))
 
     def offer(self, voter: str, proposed: Asked, form: Form | None = None) -> Question | None:
-        """The question that waits for this voter: the one that is open, else the one that somebody computed elsewhere.
+        """The question that waits for this voter: the open one, else the one that somebody computed elsewhere.
 
-        None where that one was overtaken, so that another must be computed. Nothing is computed here. Unlike in `ask`,
-        others may have answered since: `Asked.after` says what the question rests on.
+        None where that was overtaken and another must be computed. Unlike in `ask`, others may have answered since.
         """
         voter = events.voter(voter)
         with self._lock:

@@ -22,7 +22,7 @@ LARGEST_THETA = 100.0
 # What a model notes of a pair, beside its vectors: `_memo` in questions.py.
 WHOLE = ("answers", "step", "components")
 NUMBERS = ("decisiveness", "strength", "condition_before", "condition_after", "evidence", "acquisition", "threshold")
-MEMO = {*WHOLE, *NUMBERS, "mean_decisiveness", "active", "status", "theta", "hints"}
+MEMO = {*WHOLE, *NUMBERS, "mean_decisiveness", "active", "status", "first", "theta", "hints"}
 LATER_MEMO = {"searched_on"}
 # Which of two designs the model had put first: of a pair and a rating.
 SIDED = (Kind.PAIR, Kind.RATING)
@@ -169,7 +169,7 @@ def memo_trouble(memo: Any, dimensions: int) -> str | None:
 def _check_memo(memo: Any, dimensions: int, counted: int, *, sided: bool) -> None:
     """What the model noted must be what the next fit can start from."""
     _require(isinstance(memo, Mapping), f"`memo` must be a table, but got {memo!r}")
-    wanted = MEMO | ({"first"} if sided else set())
+    wanted = MEMO if sided else MEMO - {"first"}
     missing, unknown = wanted - memo.keys(), memo.keys() - wanted - LATER_MEMO
     _require(not missing and not unknown, f"`memo` lacks {sorted(missing)} and has {sorted(unknown)}")
     for name in (*WHOLE, *(LATER_MEMO & memo.keys())):
@@ -182,7 +182,8 @@ def _check_memo(memo: Any, dimensions: int, counted: int, *, sided: bool) -> Non
             finite(memo[name], f"`memo.{name}`")
     _require(isinstance(memo["active"], bool), f"`memo.active` must be true or false, but got {memo['active']!r}")
     events.named_text("memo.status", memo["status"])
-    _require(not sided or memo["first"] in ("a", "b"), f"`memo.first` must be 'a' or 'b', but got {memo.get('first')!r}")
+    first = memo.get("first", "a")
+    _require(first in ("a", "b"), f"`memo.first` must be 'a' or 'b', but got {first!r}")
     _check_start(memo, dimensions)
 
 
