@@ -11,7 +11,7 @@ from kappasharp.app.web.session import MOST_VOTERS, Session
 from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.workers import Workers
 from kappasharp.study import studies
-from kappasharp.study.events import ANSWERS
+from kappasharp.study.kinds import WORDS as ANSWERS
 from tests.page.doubles import AtOnce
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0), "mode": ["soft", "hard", "wild"]}

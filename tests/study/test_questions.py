@@ -8,7 +8,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.methods import loop
-from kappasharp.study import questions
+from kappasharp.study import learning, questions
 from kappasharp.study.definition import define
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
@@ -113,7 +113,7 @@ def test_believed_answers_move_the_utilities_and_nothing_else(method, monkeypatc
     model = study.model()
     waiting = [study.ask(f"voter {i}") for i in range(4)]
     monkeypatch.setattr(loop, "learn", None)  # no second search
-    found = questions._with_open_pairs(study.definition, study.history, model)
+    found = learning.with_open_questions(study.definition, study.history, model)
     assert all(map(torch.equal, found.learnt.fit.hyper, model.learnt.fit.hyper))
     assert torch.equal(found.learnt.active, model.learnt.active)
     assert torch.equal(found.learnt.mean_decisiveness, model.learnt.mean_decisiveness)
@@ -163,7 +163,7 @@ def test_the_loop_is_algorithm_1():
     for _ in range(5):
         pair = study.ask()
         study.tell(pair, "a" if worth(pair.a) > worth(pair.b) else "b")
-    data = questions.gather(study.definition, study.history)
+    data = learning.gather(study.definition, study.history)
     state = ks.init(data.answers.X, data.answers.pairs, method="static", seeds=4)
     for count in range(10):
         question, state, info = ks.ask(state)
@@ -213,10 +213,10 @@ def test_a_fold_of_parts_is_the_fold_of_the_whole():
     study.undo()
     study.ask("you")
     stored = study.storage.read(study.record)
-    whole = History(study.record.uid)
+    whole = History(study.record.uid, space=study.space)
     whole.extend(stored)
     for cut in range(len(stored)):
-        part = History(study.record.uid)
+        part = History(study.record.uid, space=study.space)
         part.extend(stored[:cut])
         part.extend(stored[cut:])
         assert part == whole

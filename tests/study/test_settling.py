@@ -7,7 +7,7 @@ import pytest
 
 import kappasharp as ks
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.study import questions
+from kappasharp.study import learning
 
 SPACES = (
     {"kp": (0.2, 3.0), "ki": ks.Float(1e-3, 2.0, log=True), "mode": ["soft", "hard"]},
@@ -128,7 +128,7 @@ def test_a_best_that_never_won_is_asked_about_next(monkeypatch):
     utility = model.surrogate.utility.clone()
     utility[place] = math.inf
     monkeypatch.setattr(type(model.surrogate), "utility", property(lambda _: utility))
-    doubted, told = questions.unproven_best(model)
+    doubted, told = learning.unproven_best(model)
     assert doubted == min(losers) and study.best.option == told
     if frozenset((doubted, told)) not in study.history.met():
         assert f"option {doubted} to be better still" in study.best.advice.sentence

@@ -13,8 +13,11 @@ from kappasharp.core.posterior import Posterior
 from kappasharp.shapes import Indices
 
 
-def challenger(fitted: Posterior, leader: Indices, pairs: Tensor) -> Indices:
-    """The index of the challenger in every run; `pairs` (runs, m, 2) are the answers so far, winner first."""
+def challenger(fitted: Posterior, leader: Indices, pairs: Tensor, among: int | None = None) -> Indices:
+    """The index of the challenger in every run; `pairs` (runs, m, 2) are the answers so far, winner first.
+
+    Only the first `among` points are designs that were seen, where not all of them are.
+    """
     X = fitted.X
     rows = torch.arange(len(X), device=X.device)
     told = X[rows, leader].unsqueeze(1).expand_as(X)
@@ -28,4 +31,6 @@ def challenger(fitted: Posterior, leader: Indices, pairs: Tensor) -> Indices:
     # In steps that no gain outweighs: what is left is taken in this order, and the leader never.
     step = 1.0 + gain.amax(-1, keepdim=True)
     score = gain - step * lost.to(gain) - 2.0 * step * met.to(gain)
+    if among is not None:
+        score[:, among:] = -torch.inf
     return score.scatter(1, leader.unsqueeze(-1), -torch.inf).argmax(-1)

@@ -11,10 +11,11 @@ from kappasharp.app import charts
 from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.errors import StorageError
 from kappasharp.files import write_text
-from kappasharp.study import certainty, history, questions
+from kappasharp.methods.method import Kind
+from kappasharp.study import certainty, history, kinds, learning
 from kappasharp.study.certainty import Best, slices
 from kappasharp.study.events import Asked, Queued
-from kappasharp.study.history import History
+from kappasharp.study.history import Comparison, History
 from kappasharp.study.study import Study
 
 # The model is fitted again at this many points of the past, no more: certainty over time costs a fit each.
@@ -107,18 +108,18 @@ def past(study: Study) -> list[Checkpoint]:
     stored = study.storage.read(study.record, 0, study.through)
     wanted = history.spread(len(study.history.counted()), CHECKPOINTS)
     # What was undone or amended counts as it reads now: the last event that left that number of answers.
-    last, told = {}, History(study.record.uid)
+    last, told = {}, History(study.record.uid, space=study.space)
     for one in stored:
         told.apply(one)
         if not isinstance(one.event, Asked | Queued):
             last[len(told.counted())] = one.number
     chosen = {number for answers, number in last.items() if answers in wanted}
-    told, found = History(study.record.uid), []
+    told, found = History(study.record.uid, space=study.space), []
     for one in stored:
         told.apply(one)
         if one.number in chosen:
-            model = questions.learn(study.definition, told)
-            sure = certainty.figures(study.definition, model, int(model.surrogate.utility.argmax()))
+            model = learning.learn(study.definition, told)
+            sure = certainty.figures(study.definition, model, learning.favourite(model))
             found.append(Checkpoint(len(told.counted()), sure.preferred, sure.room))
     return sorted(found)
 
@@ -145,7 +146,7 @@ def _graph(study: Study, best: Best) -> str:
     model = study.model()
     groups, utility = charts.group_numbers(certainty.groups(model)), model.surrogate.utility.tolist()
     nodes = [Node(option, utility[i], groups[i], option == best.option) for i, option in enumerate(model.options)]
-    edges = [Edge(*one.ordered, one.answer == "tie") for one in study.history.counted()]
+    edges = [Edge(*said) for one in study.history.counted() for said in one.edges]
     chart = charts.graph(nodes, edges, label="The comparison graph: higher is liked more, a line for every answer")
     return f"{charts.html(chart)}<p class='small'>{GRAPH} {_group_words(max(groups) + 1)}</p>"
 
@@ -166,15 +167,26 @@ def _list(lines: Sequence[str]) -> str:
 def _answers(study: Study) -> str:
     told = study.history
     rows = list(told.comparisons.values())[-ROWS:]
-    head = "<tr><th>event</th><th>voter</th><th>A</th><th>B</th><th>answer</th></tr>"
+    plain = all(one.form.is_pair for one in rows)
+    head = "<th>A</th><th>B</th>" if plain else "<th>asked</th><th>designs</th>"
+    head = f"<tr><th>event</th><th>voter</th>{head}<th>answer</th></tr>"
     body = "".join(
-        f"<tr><td>{one.event}</td><td>{escape(one.voter)}</td><td>{_design(told, one.options[0])}</td>"
-        f"<td>{_design(told, one.options[1])}</td><td>{one.answer}{' (amended)' if one.amended else ''}</td></tr>"
+        f"<tr><td>{one.event}</td><td>{escape(one.voter)}</td>{_about(told, one, plain=plain)}"
+        f"<td>{escape(str(kinds.cell(one.answer)))}{' (amended)' if one.amended else ''}</td></tr>"
         for one in rows
     )
     more = len(told.comparisons) - len(rows)
     left_out = f"<p class='small'>{more} earlier answers are left out here; the export has them.</p>" if more else ""
     return f"<div class='scroll'><table class='answers'>{head}{body}</table></div>{left_out}"
+
+
+def _about(told: History, one: Comparison, *, plain: bool) -> str:
+    """The designs of an answer: A and B, or all of them as answers number them; of a slider the one chosen."""
+    designs = [_design(told, option) for option in one.options]
+    if plain:
+        return "".join(f"<td>{design}</td>" for design in designs)
+    numbered = designs if one.form.kind is Kind.SLIDER else [f"{i}: {design}" for i, design in enumerate(designs)]
+    return f"<td>{one.form}</td><td>{'<br>'.join(numbered)}</td>"
 
 
 def _design(told: History, option: int) -> str:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from kappasharp.study import diagnosis
 from kappasharp.study.history import Comparison, History
-from kappasharp.study.questions import StudyModel
+from kappasharp.study.kinds import SKIP
+from kappasharp.study.learning import StudyModel
 
 EVEN = 0.5
 
@@ -49,11 +50,11 @@ def _by_voter(history: History) -> dict[str, list[Comparison]]:
 
 def _voter(name: str, own: list[Comparison], shared: set[int]) -> Voter:
     seconds = [one.seconds for one in own if one.seconds is not None]
-    decided = [one for one in own if one.answer in ("a", "b")]
+    decided = [one for one in own if one.answer != SKIP and not one.is_tie]
     return Voter(
         name,
-        sum(one.answer != "skip" for one in own),
-        sum(one.answer == "skip" for one in own),
+        sum(one.answer != SKIP for one in own),
+        sum(one.answer == SKIP for one in own),
         median(seconds) if seconds else None,
         len(decided),
         sum(one.event in shared for one in decided),
@@ -64,8 +65,8 @@ def couples(history: History) -> list[Couple]:
     """Every two voters who answered a pair in common; a voter's last word on a pair counts."""
     said: dict[str, dict[frozenset[int], int | None]] = {}
     for one in history.counted():
-        winner = None if one.answer == "tie" else one.ordered[0]
-        said.setdefault(one.voter, {})[frozenset(one.options)] = winner
+        about = said.setdefault(one.voter, {})
+        about |= {frozenset((each.better, each.other)): None if each.tie else each.better for each in one.verdicts}
     found = []
     for first, second in combinations(said, 2):
         both = said[first].keys() & said[second].keys()

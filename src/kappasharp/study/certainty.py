@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition.eubo import closed_form, sobol_normals
-from kappasharp.core import comparisons, likelihood
+from kappasharp.core import comparisons, evidence, laplace, likelihood
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
+from kappasharp.study.learning import StudyModel, leading, one_thread, unproven_best
 from kappasharp.study.parameters import Categorical, Float, Int, Value
-from kappasharp.study.questions import DUELS, StudyModel, leading, one_thread, sobol, unproven_best
+from kappasharp.study.questions import DUELS, sobol
 from kappasharp.study.space import Design
 
 What = Literal["go_on", "could_stop", "not_enough_signal", "link_groups"]
@@ -119,7 +120,7 @@ def best(definition: Definition, history: History, model: StudyModel) -> Best:
 
 def figures(definition: Definition, model: StudyModel, place: int) -> Figures:
     """How the design at a place stands in the space, the chance that there is no taste behind the answers included."""
-    X, surrogate = model.state.points[0], model.surrogate
+    X, surrogate = model.state.points[0, : len(model.options)], model.surrogate
     pool = _pool(definition)
     # The design itself is no rival: in a space of three it would take a third of the figure.
     others = pool[:RANDOM][(pool[:RANDOM] - X[place]).abs().amax(-1) > ITSELF]
@@ -135,9 +136,17 @@ def figures(definition: Definition, model: StudyModel, place: int) -> Figures:
 def without_taste(model: StudyModel) -> float:
     """The chance that every answer was a coin that was tossed: the evidence of that against the model's."""
     fit, chosen = model.learnt.fit, model.state.preset.model
-    evidence = fit.hyper.value - chosen.priors.log_density(fit.hyper.theta)
-    even = likelihood.log_probability(torch.zeros_like(fit.map.dual.z), chosen.likelihood.margin, fit.ties).sum(-1)
-    return float(torch.sigmoid(even - evidence - math.log(TASTES)))
+    with_taste = fit.hyper.value - chosen.priors.log_density(fit.hyper.theta)
+    probit, nothing = chosen.likelihood, torch.zeros_like(fit.map.dual.z)
+    if fit.C.detail is None:
+        even = likelihood.log_probability(nothing, probit.margin, fit.ties).sum(-1)
+    else:
+        # What the comparisons of one answer share is no taste: their noise alone, K = 0.
+        A = fit.C.detail.noise.to(nothing)
+        dual = laplace.solve(A, probit.margin, nothing, fit.ties)
+        root = likelihood.curvature(dual.z, probit.margin, fit.ties).omega.sqrt()
+        even = evidence.value_at(probit, dual, laplace.factor(A, root), fit.ties)
+    return float(torch.sigmoid(even - with_taste - math.log(TASTES)))
 
 
 def _pool(definition: Definition) -> Tensor:
@@ -222,7 +231,7 @@ def _no_signal(answers: int, preferred: float) -> str:
 def _unlinked_rival(model: StudyModel, place: int, gap: float) -> int | None:
     """The place of a design in another group that holds most of what there is to gain."""
     label = groups(model)
-    others = [i for i in range(len(label)) if label[i] != label[place]]
+    others = [i for i, one in enumerate(label) if one != label[place]]
     if not others or gap <= 0.0:
         return None
     X = model.state.points[0]
@@ -233,10 +242,10 @@ def _unlinked_rival(model: StudyModel, place: int, gap: float) -> int | None:
 
 
 def groups(model: StudyModel) -> list[int]:
-    """The connected group of every place: designs that answers link, directly or through others."""
+    """The connected group of every option's place: designs that answers link, directly or through others."""
     state = model.state
     labels: list[int] = comparisons.components(state.comparisons, state.points.shape[1])[0].tolist()
-    return labels
+    return labels[: len(model.options)]
 
 
 def slices(definition: Definition, model: StudyModel, design: Design) -> list[Slice]:

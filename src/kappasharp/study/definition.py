@@ -1,13 +1,16 @@
 """What a study is before its first question: a space, a seed, a method, a preset, how it starts. It never changes."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral
 from typing import Any, TypedDict
 
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError
+from kappasharp.methods import checks
 from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
+from kappasharp.study import kinds
+from kappasharp.study.kinds import ONE_PAIR, Form
 from kappasharp.study.parameters import shown
 from kappasharp.study.space import GivenSpace, Space, space
 
@@ -25,6 +28,7 @@ class Options(TypedDict, total=False):
     method: str
     preset: str | Preset
     first_pairs: int
+    question: str
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Definition:
     method_name: str = DEFAULT_METHOD
     preset_choice: str | Preset = DEFAULT_PRESET
     first_pairs: int = Preset.first_pairs
+    form: Form = ONE_PAIR
 
     @property
     def method(self) -> Method:
@@ -48,7 +53,7 @@ class Definition:
         return find_preset(self.preset_choice)
 
     def plain(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The same as plain data; of a study of pairs as it ever was."""
         choice = self.preset_choice
         return {
             "space": self.space.definition(),
@@ -56,7 +61,25 @@ class Definition:
             "method": self.method_name,
             "preset": choice if isinstance(choice, str) else asdict(choice),
             "first_pairs": self.first_pairs,
-        }
+        } | ({} if self.form.is_pair else {"question": str(self.form)})
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of question that this study can ask."""
+        return [name for name in kinds.NAMES if self._can_ask(name)]
+
+    def _can_ask(self, name: str) -> bool:
+        try:
+            self.asking(kinds.parse(name, kinds.FEWEST if kinds.NAMES[name] in kinds.SEVERAL else None))
+        except InvalidValueError:
+            return False
+        return True
+
+    def asking(self, form: Form) -> Form:
+        """The form, if this study can ask such questions; or a sentence."""
+        if not form.is_pair:
+            checks.method(replace(self.method, kind=form.kind, designs=form.designs))
+        return kinds.fits(form, self.space)
 
 
 def define(
@@ -66,6 +89,7 @@ def define(
     method: str = DEFAULT_METHOD,
     preset: str | Preset = DEFAULT_PRESET,
     first_pairs: int | None = None,
+    question: str = str(ONE_PAIR),
 ) -> Definition:
     """A checked definition; the arguments are those of `create_study`."""
     if isinstance(method, Method):
@@ -77,8 +101,8 @@ def define(
             f"`method` must be one whose questions have two designs, because that is what a study shows, but "
             f"{method!r} has {designs}; `kappasharp.ask` and the lab take it."
         )
-    usual = find_preset(preset).first_pairs
-    first_pairs = usual if first_pairs is None else first_pairs
+    form = kinds.parse(question)
+    first_pairs = _usual_first(method, preset, form) if first_pairs is None else first_pairs
     for name, value, least in (("seed", seed, 0), ("first_pairs", first_pairs, 1)):
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")
@@ -88,7 +112,15 @@ def define(
         raise InvalidValueError(f"`first_pairs` must not pass {MOST_FIRST_PAIRS}, but got {shown(first_pairs)}.")
     if seed > LARGEST_SEED:
         raise InvalidValueError(f"`seed` must have 4096 bits at most, but got {shown(seed)}.")
-    return Definition(space(given), int(seed), method, preset, int(first_pairs))
+    found = Definition(space(given), int(seed), method, preset, int(first_pairs), form)
+    found.asking(form)
+    return found
+
+
+def _usual_first(method: str, preset: str | Preset, form: Form) -> int:
+    """How many first questions there are of that form, where nobody says it."""
+    asking = replace(find_method(method), kind=form.kind, designs=form.designs)
+    return asking.first_questions(find_preset(preset).first_pairs)
 
 
 def from_plain(data: Any) -> Definition:
@@ -102,8 +134,9 @@ def from_plain(data: Any) -> Definition:
             _refuse_unknown("preset", preset, [field.name for field in fields(Preset)])
             preset = Preset(**preset)
         return define(
-            given, seed=table["seed"], method=table["method"], preset=preset, first_pairs=table["first_pairs"]
-        )
+            given, seed=table["seed"], method=table["method"], preset=preset, first_pairs=table["first_pairs"],
+            question=table.get("question", str(ONE_PAIR)),
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptedError(f"A study's definition cannot be read: {error}") from error
 

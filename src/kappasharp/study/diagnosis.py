@@ -1,25 +1,24 @@
 """What the answers determine, how the model stands and stood, where answers contradict each other; also in words."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
-from kappasharp.core import comparisons
 from kappasharp.core.activation import Gate, Rule
-from kappasharp.core.comparisons import Answers
+from kappasharp.core.comparisons import components
 from kappasharp.core.correction import Weights
 from kappasharp.methods import correcting, fitting
 from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP
-from kappasharp.study import questions, validation
+from kappasharp.study import kinds, learning, validation
 from kappasharp.study.certainty import groups
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import Comparison, History, noted_after, spread
-from kappasharp.study.questions import StudyModel
+from kappasharp.study.learning import StudyModel
 
 # An answer to which the model gives less than this chance, all answers considered, is a surprise.
 SURPRISE = 0.1
@@ -29,7 +28,11 @@ PAST_MODELS = 24
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Numbers about a study; `str()` of it says them in words. Comparisons are named by the numbers of their events."""
+    """Numbers about a study; `str()` of it says them in words. Comparisons are named by the numbers of their events.
+
+    Numbers about the Hessian are None where a question was more than a pair: its answer's comparisons share noise, and
+    the Hessian is not that of the paper.
+    """
 
     n_options: int
     n_comparisons: int
@@ -38,9 +41,9 @@ class Diagnosis:
     voters: dict[str, int]
     groups: list[list[int]]
     rank: int
-    effective_dof: float
-    condition_number: float
-    condition_number_corrected: float
+    effective_dof: float | None
+    condition_number: float | None
+    condition_number_corrected: float | None
     strength: float
     gate_open: bool
     gate_reason: str
@@ -86,22 +89,22 @@ class Noted(NamedTuple):
 def diagnose(definition: Definition, history: History, model: StudyModel) -> Diagnosis:
     """The diagnosis of a history and its model."""
     counted = history.counted()
-    found = model.surrogate.diagnostics()
+    found = None if model.state.detail is not None else model.surrogate.diagnostics()
     members: dict[int, list[int]] = {}
     for place, label in enumerate(groups(model)):
         members.setdefault(label, []).append(model.options[place])
     return Diagnosis(
         n_options=len(model.options),
         n_comparisons=len(counted),
-        n_ties=sum(one.answer == "tie" for one in counted),
-        n_skips=sum(one.answer == "skip" for one in history.comparisons.values()),
+        n_ties=sum(one.is_tie for one in counted),
+        n_skips=sum(one.answer == kinds.SKIP for one in history.comparisons.values()),
         voters=dict(Counter(one.voter for one in counted)),
         groups=sorted(members.values(), key=len, reverse=True),
-        rank=int(found.rank),
-        effective_dof=float(found.effective_dof),
-        condition_number=float(found.condition_before),
-        condition_number_corrected=float(found.condition_after),
-        strength=float(found.strength),
+        rank=len(model.options) - len(members),
+        effective_dof=None if found is None else float(found.effective_dof),
+        condition_number=None if found is None else float(found.condition_before),
+        condition_number_corrected=None if found is None else float(found.condition_after),
+        strength=0.0 if found is None else float(found.strength),
         gate_open=bool(model.learnt.active),
         gate_reason=_reason(definition.method.gate, model),
         mean_decisiveness=float(model.learnt.mean_decisiveness),
@@ -133,24 +136,20 @@ def _reason(gate: Gate, model: StudyModel) -> str:
 def opposite(counted: list[Comparison]) -> list[tuple[int, int]]:
     """Answers that say the opposite of an earlier one about the same two designs."""
     said: dict[tuple[int, int], int] = {}
-    found = []
+    found: list[tuple[int, int]] = []
     for one in counted:
-        if one.answer == "tie":
-            continue
-        winner, loser = one.ordered
-        if (loser, winner) in said:
-            found.append((said[loser, winner], one.event))
-        said[winner, loser] = one.event
+        clear = [(verdict.better, verdict.other) for verdict in one.verdicts if not verdict.tie]
+        found += dict.fromkeys((said[loser, winner], one.event) for winner, loser in clear if (loser, winner) in said)
+        said |= dict.fromkeys(clear, one.event)
     return found
 
 
 def cycle(counted: list[Comparison]) -> list[int]:
     """Options of which each was preferred to the next, and the last to the first; empty where there is no such ring."""
     graph: dict[int, set[int]] = {}
-    for one in counted:
-        if one.answer != "tie":
-            winner, loser = one.ordered
-            graph.setdefault(winner, set()).add(loser)
+    for verdict in (verdict for one in counted for verdict in one.edges):
+        if not verdict.tie:
+            graph.setdefault(verdict.better, set()).add(verdict.other)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -166,15 +165,23 @@ def surprises(history: History, model: StudyModel) -> list[int]:
 
 
 def chances(history: History, model: StudyModel) -> dict[int, float]:
-    """The chance that the model of all answers gives to each of them, by the number of its event; ties are left out."""
-    decided = [one for one in history.counted() if one.answer != "tie"]
-    if not decided:
+    """The chance that the model of all answers gives to each of them, by the number of its event; ties are left out.
+
+    Of an answer that is several comparisons, that of the least likely one: it is below one half where the model puts
+    another design first.
+    """
+    counted = history.counted()
+    if not counted:
         return {}
-    place = {number: i for i, number in enumerate(model.options)}
-    rows = torch.tensor([[place[number] for number in one.ordered] for one in decided])
-    X = model.state.points[0]
-    found = model.surrogate.contrast(X[rows[:, 0]], X[rows[:, 1]]).preferred.tolist()
-    return {one.event: chance for one, chance in zip(decided, found, strict=True)}
+    X, rows = model.state.points[0], model.state.comparisons[0]
+    found = iter(model.surrogate.contrast(X[rows[:, 0]], X[rows[:, 1]]).preferred.tolist())
+    chance = {}
+    for one in counted:
+        ties = kinds.said(one.form, one.answer).ties
+        clear = [value for value, tie in zip([next(found) for _ in ties], ties, strict=True) if not tie]
+        if clear:
+            chance[one.event] = min(clear)
+    return chance
 
 
 def sentences(found: Diagnosis) -> list[str]:
@@ -192,10 +199,14 @@ def _about_answers(found: Diagnosis) -> list[str]:
     ties = f"{found.n_ties} of them ties, {found.n_skips} more skipped"
     linked = "Answers link all designs, directly or through others."
     apart = f"Answers link the designs in {len(found.groups)} groups; between groups only their likeness tells."
-    informed = (
-        f"Of {found.n_options} utilities they determine {found.rank} differences, with about {found.effective_dof:.1f} "
-        f"degrees of freedom informed. The Hessian's condition number is {found.condition_number:.2g}."
-    )
+    informed = f"Of {found.n_options} utilities they determine {found.rank} differences"
+    if found.condition_number is None:
+        informed += "; answers to questions of more than a bit share noise, so the Hessian's numbers are left out."
+    else:
+        informed += (
+            f", with about {found.effective_dof:.1f} degrees of freedom informed. The Hessian's condition number is "
+            f"{found.condition_number:.2g}."
+        )
     return [
         f"{found.n_comparisons} answers ({ties}) by {voters} about {found.n_options} designs.",
         linked if len(found.groups) == 1 else apart,
@@ -253,36 +264,28 @@ def noted(history: History) -> list[Noted]:
 
 @torch.inference_mode()
 def _past_model(definition: Definition, history: History, count: int) -> PastModel:
-    found = questions.gather(definition, history)
-    some = comparisons.some(found.answers, torch.arange(count))
-    pairs = some.pairs
-    kept = sorted(set(pairs.flatten().tolist()))
-    place = {old: new for new, old in enumerate(kept)}
-    answers = Answers(
-        some.X[:, kept],
-        torch.tensor([[[place[i] for i in pair] for pair in pairs[0].tolist()]]),
-        some.ties if isinstance(some.ties, Tensor) and bool(some.ties.any()) else None,
-        some.detail,
-    )
+    options, answers = learning.gather(definition, history, count)
     notes = [event.memo for _, event in history.asked.values() if noted_after(event.memo) == count]
     usable = [memo for memo in notes if validation.memo_trouble(memo, definition.space.dimensions) is None]
     memo = next(iter(usable), None)
     theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
     model = with_threshold(definition.preset, answers, theta).model
     fit = fitting.fit(model, answers, theta=theta, cold=theta is None)
-    own = definition.method.correction
+    own, acts = definition.method.correction, torch.tensor([answers.detail is None])
     choice = KAPPASHARP if own.weights is Weights.NONE else own
-    corrected = correcting.correct(model, fit, choice, torch.ones(1, dtype=torch.bool))
-    numbers = correcting.diagnose(model, fit, corrected)
+    corrected = correcting.correct(model, fit, choice, acts)
+    # Comparisons that share noise have another Hessian than the paper's: nothing is said of it.
+    numbers = correcting.diagnose(model, fit, corrected) if acts else None
+    groups = len(set(components(answers.pairs, answers.X.shape[1])[0, : len(options)].tolist()))
     return PastModel(
         answers=count,
-        options=[found.options[i] for i in kept],
-        condition=float(numbers.condition_before),
-        corrected=float(numbers.condition_after),
-        strength=float(numbers.strength),
-        rank=int(numbers.rank),
-        groups=int(numbers.n_components),
-        utility=fit.map.f[0].tolist(),
-        corrected_utility=corrected.map.f[0].tolist(),
+        options=options,
+        condition=math.nan if numbers is None else float(numbers.condition_before),
+        corrected=math.nan if numbers is None else float(numbers.condition_after),
+        strength=0.0 if numbers is None else float(numbers.strength),
+        rank=len(options) - groups,
+        groups=groups,
+        utility=fit.map.f[0, : len(options)].tolist(),
+        corrected_utility=corrected.map.f[0, : len(options)].tolist(),
         status=correcting.status(fit, corrected, torch.ones(1, dtype=torch.bool))[0],
     )

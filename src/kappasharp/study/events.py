@@ -3,15 +3,15 @@
 An event's body is plain data (text, numbers, lists, mappings), so that any program can read it.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, get_args
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.methods.method import PAIR, Kind
+from kappasharp.study.kinds import NAMES, Answer, Form
 from kappasharp.study.parameters import finite, shown
 from kappasharp.study.space import Design
 
-Answer = Literal["a", "b", "tie", "skip"]
-ANSWERS: tuple[str, ...] = get_args(Answer)
 Origin = Literal["start", "model", "queue", "again", "settle"]
 DEFAULT_VOTER = "me"
 LONGEST_NAME, LONGEST_VOTER = 200, 100
@@ -22,12 +22,33 @@ MOST_EVENTS = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A pair was put before a voter. `after` is the last event that the choice rests on; from the queue, its entry."""
+class _About:
+    """What a question is about: two designs and, where it shows `more`, those; `question` is its kind.
 
-    kind: ClassVar[str] = "asked"
+    A slider's two are the ends of its line. What makes no difference to a pair is left out of its body.
+    """
+
     a: Design
     b: Design
+    question: str = field(default=Kind.PAIR.value, kw_only=True)
+    more: list[Design] = field(default_factory=list, kw_only=True)
+
+    @property
+    def designs(self) -> list[Design]:
+        """All designs of the question, in the order in which they are shown."""
+        return [self.a, self.b, *self.more]
+
+    @property
+    def form(self) -> Form:
+        """What kind of question it is, and about how many designs."""
+        return Form(Kind(self.question), PAIR + len(self.more))
+
+
+@dataclass(frozen=True)
+class Asked(_About):
+    """A question was put before a voter. `after` is the last event that it rests on; from the queue, its entry."""
+
+    kind: ClassVar[str] = "asked"
     origin: Origin
     after: int
     # What the next fit starts from, and what this one found: `_memo` in questions.py.
@@ -36,7 +57,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answered:
-    """The voter's answer to a pair, and the seconds it took where somebody measured them."""
+    """The voter's answer to a question (kinds.py), and the seconds it took where somebody measured them."""
 
     kind: ClassVar[str] = "answered"
     pair: int
@@ -55,12 +76,10 @@ class Added:
 
 
 @dataclass(frozen=True)
-class Queued:
-    """A pair that somebody wants asked. `again` holds the number of the pair that it repeats."""
+class Queued(_About):
+    """A question that somebody wants asked. `again` holds the number of the one that it repeats."""
 
     kind: ClassVar[str] = "queued"
-    a: Design
-    b: Design
     again: int | None = None
 
 
@@ -104,20 +123,19 @@ class Stored:
 
 
 def body(event: Event) -> dict[str, Any]:
-    """An event as plain data."""
-    return asdict(event)
+    """An event as plain data; that of a pair as it ever was."""
+    data = asdict(event)
+    if isinstance(event, _About) and event.form.is_pair:
+        del data["question"], data["more"]
+    return data
 
 
 def read(kind: str, data: dict[str, Any]) -> Event:
     """The event of that kind with that body; a KeyError or TypeError where there is none."""
-    return KINDS[kind](**data)
-
-
-def answer(value: Any) -> Answer:
-    """One of the four answers, or a sentence."""
-    if value not in ANSWERS:
-        raise InvalidValueError(f"`answer` must be 'a', 'b', 'tie' or 'skip', but got {value!r}.")
-    return value
+    event = KINDS[kind](**data)
+    if isinstance(event, _About) and event.question not in NAMES:
+        raise KeyError(event.question)
+    return event
 
 
 def seconds(value: Any) -> float | None:

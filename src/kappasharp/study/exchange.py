@@ -8,17 +8,19 @@ from typing import Any
 
 from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, needed
 from kappasharp.files import replacing
-from kappasharp.study import digests, events, validation
+from kappasharp.study import digests, events, kinds, validation
 from kappasharp.study.definition import from_plain
-from kappasharp.study.events import Stored
-from kappasharp.study.history import History
-from kappasharp.study.questions import StudyModel
+from kappasharp.study.events import Asked, Queued, Stored
+from kappasharp.study.history import Comparison, History
+from kappasharp.study.learning import StudyModel
+from kappasharp.study.space import Design
 from kappasharp.study.storage import Record, Storage
 
-# Version 1 had no checksum.
-FORMAT, FORMAT_VERSION = "kappasharp study", 2
+# Version 1 had no checksum; version 3 has questions that are more than a pair, and is written where there are any.
+FORMAT, FORMAT_VERSION, PAIRS_VERSION = "kappasharp study", 3, 2
 Rows = list[dict[str, Any]]
 TABLES = ("comparisons", "options")
+LETTERS = "abcdefghi"
 # What makes a spreadsheet take a text for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -28,35 +30,56 @@ def options(history: History, model: StudyModel | None) -> Rows:
     counted = history.counted()
     utility: dict[int, float] = {}
     if model is not None:
-        utility = dict(zip(model.options, model.surrogate.utility.tolist(), strict=True))
+        known = model.surrogate.utility[: len(model.options)].tolist()
+        utility = dict(zip(model.options, known, strict=True))
     rows = []
     for number, design in enumerate(history.options):
         met = [one for one in counted if number in one.options]
-        wins = sum(one.answer != "tie" and one.ordered[0] == number for one in met)
-        ties = sum(one.answer == "tie" for one in met)
+        first = [one.first for one in met]
+        wins = sum(one == (number,) for one in first)
+        ties = sum(len(one) > 1 and number in one for one in first)
         tally = {"comparisons": len(met), "wins": wins, "ties": ties, "utility": utility.get(number)}
         rows.append({"option": number} | tally | _prefixed("", design))
     return rows
 
 
 def comparisons(history: History) -> Rows:
-    """One row for each answer, skips included."""
-    return [
-        {
-            "event": one.event,
-            "pair": one.pair,
-            "time": one.time,
-            "voter": one.voter,
-            "answer": one.answer,
-            "seconds": one.seconds,
-            "amended": one.amended,
-            "a": one.options[0],
-            "b": one.options[1],
-        }
-        | _prefixed("a_", history.options[one.options[0]])
-        | _prefixed("b_", history.options[one.options[1]])
-        for one in history.comparisons.values()
-    ]
+    """One row for each answer, skips included.
+
+    Where all are about pairs, A and B have columns. Otherwise `kind` says what was asked and there are columns for as
+    many designs as the largest question showed, a, b, c …; `first` is the option that was put first, if it was one.
+    """
+    found = list(history.comparisons.values())
+    plain = all(one.form.is_pair for one in found)
+    most = max((one.form.designs for one in found), default=2)
+    return [_row(history, one, LETTERS[:most], plain=plain) for one in found]
+
+
+def _row(history: History, one: Comparison, letters: str, *, plain: bool) -> dict[str, Any]:
+    designs = _shown(history, one)
+    first = one.first[0] if len(one.first) == 1 else None
+    options = {letter: history.option(designs[letter]) if letter in designs else None for letter in letters}
+    nothing = dict.fromkeys(designs["a"])
+    columns = [_prefixed(f"{letter}_", designs.get(letter, nothing)) for letter in letters]
+    return {
+        "event": one.event,
+        "pair": one.pair,
+        "time": one.time,
+        "voter": one.voter,
+        **({} if plain else {"kind": one.kind}),
+        "answer": kinds.cell(one.answer),
+        "seconds": one.seconds,
+        "amended": one.amended,
+        **({} if plain else {"first": first}),
+        **options,
+        **{name: value for part in columns for name, value in part.items()},
+    }
+
+
+def _shown(history: History, one: Comparison) -> dict[str, Design]:
+    """The designs of an answer's question, by their letters; of a slider the ends of its line."""
+    designs = history.asked[one.pair][0].designs if one.pair is not None else [history.options[i] for i in one.options]
+    return dict(zip(LETTERS, designs, strict=False))
 
 
 def _prefixed(prefix: str, design: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +116,10 @@ def plain(record: Record, stored: list[Stored]) -> dict[str, Any]:
         | {"body": events.body(one.event)}
         for one in stored
     ]
-    head = {"format": FORMAT, "version": FORMAT_VERSION, "name": record.name, "created": record.created}
+    about = [one.event.form for one in stored if isinstance(one.event, Asked | Queued)]
+    plain = "question" not in record.definition and all(form.is_pair for form in about)
+    version = PAIRS_VERSION if plain else FORMAT_VERSION
+    head = {"format": FORMAT, "version": version, "name": record.name, "created": record.created}
     return sealed(head | {"definition": record.definition, "events": rows})
 
 
@@ -164,7 +190,7 @@ def _content(path: Path) -> dict[str, Any]:
         raise InvalidValueError(f"{path} must be what `export` wrote, but it says nothing of a {FORMAT!r}.")
     if data.get("version") not in range(1, FORMAT_VERSION + 1):
         raise InvalidValueError(
-            f"{path} must be of version 1 or {FORMAT_VERSION}, but got {data.get('version')!r}; a newer kappasharp "
+            f"{path} must be of version 1 to {FORMAT_VERSION}, but got {data.get('version')!r}; a newer kappasharp "
             "reads it."
         )
     return data

@@ -1,19 +1,25 @@
-"""A study as a fold over its events: which designs there are, what was answered, and which pairs are open."""
+"""A study as a fold over its events: which designs there are, what was answered, and which questions are open."""
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from kappasharp.errors import CorruptedError
-from kappasharp.study.events import Added, Amended, Answer, Answered, Asked, Origin, Queued, Settling, Stored, Undone
+from kappasharp.errors import CorruptedError, InvalidValueError
+from kappasharp.methods.method import PAIR, Kind
+from kappasharp.study import kinds
+from kappasharp.study.events import Added, Amended, Answered, Asked, Origin, Queued, Settling, Stored, Undone
+from kappasharp.study.kinds import SKIP, Answer, Form, Verdict
 from kappasharp.study.parameters import Value
-from kappasharp.study.space import Design
+from kappasharp.study.space import Design, Space
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two designs to compare. `number` names the pair in its study; `a` and `b` are as they are shown."""
+class Question:
+    """Designs to judge, as they are shown. `number` names the question in its study, `kind` is what is asked of them.
+
+    A pair or a rating is about `a` and `b`; a slider's line goes from `a` to `b`.
+    """
 
     study: str
     number: int
@@ -21,26 +27,94 @@ class Pair:
     a: Design
     b: Design
     origin: Origin = "model"
+    kind: str = Kind.PAIR.value
+    more: tuple[Design, ...] = ()
+    space: Space | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def designs(self) -> list[Design]:
+        """All designs, in the order in which answers number them."""
+        return [self.a, self.b, *self.more]
+
+    @property
+    def form(self) -> Form:
+        """Its kind, and about how many designs it is."""
+        return Form(Kind(self.kind), PAIR + len(self.more))
+
+    def at(self, place: float) -> Design:
+        """The design at a place of a slider: 0 is the first end, 1 the second.
+
+        Args:
+            place: a number from 0 to 1.
+        """
+        if self.kind != Kind.SLIDER.value:
+            raise InvalidValueError(f"`at` must be asked of a slider, but question {self.number} is a {self.kind}.")
+        place = kinds.place(place)
+        assert self.space is not None
+        return self.space.between(self.a, self.b, place)
+
+
+@dataclass(frozen=True)
+class Pair(Question):
+    """Two designs to compare."""
 
 
 @dataclass
 class Comparison:
-    """One answer that counts: `options` are the numbers of A and B, `event` is where it came from."""
+    """One answer that counts: `options` are the numbers of its designs, `event` is where it came from.
+
+    Of a slider that is the design where it was left; of one that was skipped, none.
+    """
 
     event: int
     voter: str
     time: str
-    options: tuple[int, int]
+    options: tuple[int, ...]
     answer: Answer
     pair: int | None
     seconds: float | None
     amended: bool = False
+    kind: str = Kind.PAIR.value
+
+    @property
+    def form(self) -> Form:
+        """What kind of question it answers, and about how many designs."""
+        kind = Kind(self.kind)
+        return Form(kind, PAIR if kind is Kind.SLIDER else len(self.options))
 
     @property
     def ordered(self) -> tuple[int, int]:
-        """Winner and loser; for a tie as they were shown."""
-        a, b = self.options
-        return (b, a) if self.answer == "b" else (a, b)
+        """Winner and loser of two; for a tie as they were shown."""
+        said = kinds.said(self.form, self.answer).pairs[0] if self.answer != SKIP else (0, 1)
+        return self.options[said[0]], self.options[said[1]]
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """All that it says of two options, by their numbers; nothing of a slider."""
+        at = self.options
+        return [Verdict(at[one], at[other], tie) for one, other, tie in kinds.verdicts(self.form, self.answer)]
+
+    @property
+    def edges(self) -> list[Verdict]:
+        """The fewest of them that say it all."""
+        if self.answer == SKIP or self.kind == Kind.SLIDER.value:
+            return []
+        said = kinds.said(self.form, self.answer)
+        at = self.options
+        return [Verdict(at[i], at[j], tie) for (i, j), tie in zip(said.pairs, said.ties, strict=True)]
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        """The options that it puts first: one, or several that tie; none of a skip."""
+        if self.answer == SKIP:
+            return ()
+        lost = {one.other for one in self.verdicts if not one.tie}
+        return tuple(option for option in self.options if option not in lost)
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether it only says that there was no difference."""
+        return bool(self.verdicts) and all(one.tie for one in self.verdicts)
 
 
 @dataclass
@@ -51,10 +125,12 @@ class History:
     number: int = 0
     options: list[Design] = field(default_factory=list)
     comparisons: dict[int, Comparison] = field(default_factory=dict)
-    asked: dict[int, tuple[Pair, Asked]] = field(default_factory=dict)
+    asked: dict[int, tuple[Question, Asked]] = field(default_factory=dict)
     open: dict[str, int] = field(default_factory=dict)
     queue: dict[int, Queued] = field(default_factory=dict)
     settling: int = 0
+    # Needed where there are sliders: the design at a place is the space's to say.
+    space: Space | None = None
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
 
     def extend(self, events: Iterable[Stored]) -> None:
@@ -97,23 +173,32 @@ class History:
         """The number of a design that was seen."""
         return self._index.get(design_key(design))
 
-    def open_pair(self, voter: str) -> Pair | None:
-        """The pair that waits for this voter's answer."""
+    def open_pair(self, voter: str) -> Question | None:
+        """The question that waits for this voter's answer."""
         number = self.open.get(voter)
         return None if number is None else self.asked[number][0]
 
     def counted(self) -> list[Comparison]:
         """The answers that enter the model, in order: all but skips."""
-        return [one for one in self.comparisons.values() if one.answer != "skip"]
+        return [one for one in self.comparisons.values() if one.answer != SKIP]
 
     def met(self) -> set[frozenset[int]]:
-        """Pairs of options that were put before somebody: answered, skipped, or open."""
-        pairs = {frozenset(one.options) for one in self.comparisons.values()}
-        return pairs | {frozenset(self.numbers(self.asked[number][0])) for number in self.open.values()}
+        """Sets of options that were put before somebody together: answered, skipped, or open; and compared pairs."""
+        sets = {frozenset(one.options) for one in self.comparisons.values()}
+        several = (one for one in self.comparisons.values() if len(one.options) > PAIR)
+        sets |= {frozenset((said.better, said.other)) for one in several for said in one.verdicts}
+        return sets | {frozenset(self.numbers(self.asked[number][0])) for number in self.open.values()}
 
-    def numbers(self, pair: Pair) -> tuple[int, int]:
-        """The options' numbers of a pair that was asked."""
-        return self._index[design_key(pair.a)], self._index[design_key(pair.b)]
+    def numbers(self, question: Question) -> tuple[int, ...]:
+        """The options' numbers of a question that was asked; none of a slider, whose ends are no options."""
+        if question.kind == Kind.SLIDER.value:
+            return ()
+        return tuple(self._index[design_key(design)] for design in question.designs)
+
+    def form_of(self, comparison: int) -> Form:
+        """What kind of question an answer that counts is about, and of how many designs."""
+        pair = self.comparisons[comparison].pair
+        return kinds.ONE_PAIR if pair is None else self.asked[pair][0].form
 
     def last_of(self, voter: str) -> int | None:
         """The number of this voter's last answer or comparison that still counts."""
@@ -135,10 +220,16 @@ class History:
         return number
 
     def _ask(self, stored: Stored, event: Asked) -> None:
-        pair = Pair(self.study, stored.number, stored.voter, event.a, event.b, event.origin)
-        self._note(event.a)
-        self._note(event.b)
-        self.asked[stored.number] = (pair, event)
+        made = Pair if event.form.is_pair else Question
+        question = made(
+            self.study, stored.number, stored.voter, event.a, event.b, event.origin, event.question, tuple(event.more),
+            self.space,
+        )  # fmt: skip
+        if event.form.kind is not Kind.SLIDER:
+            for design in event.designs:
+                self._note(design)
+        self.asked[stored.number] = (question, event)
+        # One of another kind that this voter had not answered is withdrawn.
         self.open[stored.voter] = stored.number
         if event.origin == "settle":
             self.settling = max(self.settling - 1, 0)
@@ -146,11 +237,18 @@ class History:
             del self.queue[event.after]
 
     def _answer(self, stored: Stored, event: Answered) -> None:
-        pair, _ = self.asked[event.pair]
+        question, asked = self.asked[event.pair]
         self.comparisons[stored.number] = Comparison(
-            stored.number, stored.voter, stored.time, self.numbers(pair), event.answer, event.pair, event.seconds
-        )
+            stored.number, stored.voter, stored.time, self._about(question, event.answer), event.answer, event.pair,
+            event.seconds, kind=asked.question,
+        )  # fmt: skip
         self.open.pop(stored.voter, None)
+
+    def _about(self, question: Question, answer: Answer) -> tuple[int, ...]:
+        """The options that an answer speaks of: the question's, or the one where a slider was left."""
+        if question.kind != Kind.SLIDER.value or answer == SKIP:
+            return self.numbers(question)
+        return (self._note(question.at(answer)),)  # type: ignore[arg-type]
 
     def _add(self, stored: Stored, event: Added) -> None:
         options = (self._note(event.winner), self._note(event.loser))
@@ -170,6 +268,8 @@ class History:
             return
         one = self.comparisons[event.event]
         one.answer, one.amended = event.answer, True
+        if one.pair is not None:
+            one.options = self._about(self.asked[one.pair][0], event.answer)
 
 
 def spread(total: int, most: int) -> list[int]:

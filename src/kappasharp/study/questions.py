@@ -1,67 +1,46 @@
-"""The next pair, as a function of a study's definition and history alone: the same events give the same pair.
+"""The next question, as a function of a study's definition and history alone: the same events give the same question.
 
-Pairs that somebody queued come first, then a scrambled Sobol start, then Algorithm 1; duels between designs seen where
+What somebody queued comes first, then a scrambled Sobol start, then Algorithm 1; duels between designs seen where
 somebody wants it settled. A design that the model holds to be best but that never won is asked about at once. What is
-proposed is moved to a design already seen where the two cannot be told apart, and a pair that was met before gives way
-to the next best.
+proposed is moved to a design already seen where the two cannot be told apart, and designs that were met together before
+give way to the next best.
 """
 
 import math
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
-from typing import Any, NamedTuple
+from itertools import combinations, islice, product
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from kappasharp.batches import released
-from kappasharp.core import kernel, posterior, spaces
-from kappasharp.core.comparisons import Answers
-from kappasharp.core.posterior import Posterior
-from kappasharp.methods import correcting, loop
+from kappasharp.acquisition import line, settling, several
+from kappasharp.core import posterior
+from kappasharp.errors import InvalidValueError
+from kappasharp.methods import loop
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.fitting import Fit, infer, with_threshold
-from kappasharp.methods.loop import Learnt, State
-from kappasharp.methods.method import Query
-from kappasharp.methods.surrogate import Surrogate, surrogate_of
+from kappasharp.methods.loop import State
+from kappasharp.methods.method import PAIR, Kind, Query
+from kappasharp.methods.surrogate import Surrogate
 from kappasharp.streams import stream, uniform
-from kappasharp.study import validation
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin
 from kappasharp.study.history import History, design_key
+from kappasharp.study.kinds import ONE_PAIR, Form
+from kappasharp.study.learning import StudyModel, leading, learn, one_thread, unproven_best, with_open_questions
 from kappasharp.study.space import Design, Space
 
 # Where the first choice will not do: how many promising designs are paired with one another, and how many are drawn
 # beside those that there are.
 SHORTLIST, POOL = 40, 128
-# The fit starts from the last one's end, and at every second answer from the prior's mode too, which takes as long
-# again and seldom ends higher: `make bench` counts how seldom (`study_fit_not_worse`).
-COLD_EVERY = 2
 # How many duels settle which of the designs seen is best, unless somebody says otherwise.
 DUELS = 5
-# How often a start pair is drawn again where its designs cannot be told apart.
-DRAWS = 64
-
-
-class Compared(NamedTuple):
-    """What the model is fitted to: the options compared, by number, and the answers in terms of their places."""
-
-    options: list[int]
-    answers: Answers
-
-
-class StudyModel(NamedTuple):
-    """The model of a history: where its step began and what it learnt."""
-
-    options: list[int]
-    state: State
-    learnt: Learnt
-    surrogate: Surrogate
+# How often designs of a first question are drawn again where they cannot be told apart; and up to how many designs a
+# space may have for all of them to be looked at after that.
+DRAWS, SMALL = 64, 4096
 
 
 class Seen:
@@ -83,125 +62,127 @@ class Seen:
         distance = apart.square().sum(-1).masked_fill(~alike, torch.inf)
         return self.history.options[int(distance.argmin())]
 
-    def allows(self, first: Design, second: Design) -> bool:
-        """Whether two designs make a question: they can be told apart, and nobody met them as a pair."""
-        if self.space.same(first, second):
+    def allows(self, *designs: Design) -> bool:
+        """Whether designs make a question: they can be told apart, and nobody met them together."""
+        if any(self.space.same(one, other) for one, other in combinations(designs, 2)):
             return False
-        numbers = frozenset(n for n in (self.history.option(first), self.history.option(second)) if n is not None)
-        return len(numbers) < 2 or numbers not in self.met  # noqa: PLR2004
+        return not self.has_met(designs)
+
+    def has_met(self, designs: Sequence[Design]) -> bool:
+        """Whether somebody met these together."""
+        numbers = [self.history.option(design) for design in designs]
+        return None not in numbers and frozenset(numbers) in self.met
+
+    def distinct(self, designs: Iterable[Design], kept: Sequence[Design] = ()) -> Iterable[Design]:
+        """Those that can be told from all before them, each moved to one already seen that it cannot be told from."""
+        found = list(kept)
+        for design in map(self.nearest, designs):
+            if not any(self.space.same(design, one) for one in found):
+                found.append(design)
+                yield design
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """The matrices of one study are small: several threads would wait for each other more than they work."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def rests_on_model(definition: Definition, history: History, form: Form | None = None) -> bool:
+    """Whether the next question is the model's to choose."""
+    queued = history.queue and form is None
+    return not queued and len(history.counted()) >= definition.first_pairs
 
 
 @one_thread()
-def next_pair(definition: Definition, history: History, model: StudyModel | None = None) -> Asked:
-    """The pair to ask, whoever asks for it; `model` is the history's own where it is at hand."""
-    if history.queue:
+def next_question(
+    definition: Definition,
+    history: History,
+    model: StudyModel | None = None,
+    *,
+    form: Form | None = None,
+    leaving: str | None = None,
+) -> Asked:
+    """The question to ask, whoever asks for it.
+
+    Args:
+        definition: the study's.
+        history: what happened in it.
+        model: the history's own, where it is at hand.
+        form: what somebody wants to be asked, instead of the study's usual; queue and duels wait meanwhile.
+        leaving: the voter who wants it, whose open question will be withdrawn.
+    """
+    if history.queue and form is None:
         number, queued = next(iter(history.queue.items()))
-        return Asked(queued.a, queued.b, "queue" if queued.again is None else "again", number)
-    if len(history.counted()) < definition.first_pairs:
-        return _sided(definition, history, *_start(definition, history), "start")
-    return _from_model(definition, history, model or learn(definition, history))
+        origin: Origin = "queue" if queued.again is None else "again"
+        return Asked(queued.a, queued.b, origin, number, question=queued.question, more=queued.more)
+    if len(history.counted()) >= definition.first_pairs:
+        return _from_model(definition, history, model or learn(definition, history), form, leaving)
+    form = form or definition.form
+    return _shown(definition, history, _start(definition, history, form), form, "start")
 
 
-def gather(definition: Definition, history: History) -> Compared:
-    """The answers that count, and the options that they compare."""
-    counted = history.counted()
-    options = sorted({number for one in counted for number in one.options})
-    place = {number: i for i, number in enumerate(options)}
-    pairs = [[place[number] for number in one.ordered] for one in counted]
-    ties = [one.answer == "tie" for one in counted]
-    X = definition.space.points(history.options[number] for number in options).unsqueeze(0)
-    return Compared(options, Answers(X, torch.tensor([pairs]), torch.tensor([ties]) if any(ties) else None))
+def still_right(history: History, proposed: Asked, voter: str, form: Form | None = None) -> Asked | None:
+    """The question, unless it was overtaken: by this voter, by the queue, or by another voter with the same designs.
+
+    Args:
+        history: what happened up to now.
+        proposed: the question.
+        voter: whom it would be put to; one of another form that waits for them is withdrawn where `form` is given.
+        form: what they asked for.
+    """
+    waiting = history.open_pair(voter)
+    if waiting is not None and (form is None or waiting.form == form):
+        return None
+    if proposed.origin in ("queue", "again"):
+        return proposed if proposed.after in history.queue else None
+    if history.queue and form is None:
+        return None
+    wanted = {design_key(design) for design in proposed.designs}
+    since = (question for number, (question, _) in history.asked.items() if number > proposed.after)
+    return None if any(wanted == {design_key(design) for design in one.designs} for one in since) else proposed
 
 
-@one_thread()
-def learn(definition: Definition, history: History) -> StudyModel:
-    """The model of all answers so far."""
-    found = gather(definition, history)
-    state = _state(definition, history, found)
-    return _model(found.options, state)
-
-
-def _model(options: list[int], state: State) -> StudyModel:
-    # Released once, so that what was learnt and its surrogate hold the same tensors.
-    learnt = released(loop.learn(state))
-    return StudyModel(options, state, learnt, surrogate_of(state, learnt))
-
-
-def _state(definition: Definition, history: History, found: Compared) -> State:
-    """The state of Algorithm 1 before its next step, from what the last step noted."""
-    X, pairs, ties, _ = found.answers
-    memo = _last_memo(definition, history, pairs.shape[1])
-    theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
-    preset = with_threshold(definition.preset, found.answers, theta)
-    preset = replace(preset, cold_fit=preset.cold_fit and pairs.shape[1] % COLD_EVERY == 0)
-    state = loop.init(X, pairs, method=definition.method, preset=preset, seeds=definition.seed, ties=ties)
-    state = replace(
-        state, step=max(pairs.shape[1] - definition.first_pairs, 0), lattice=definition.space.lattice, theta=theta
-    )
-    if memo is None:
-        return state
-    mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
-    return replace(state, mean_decisiveness=mean, hints=torch.tensor([memo["hints"]], dtype=torch.float64))
-
-
-def _last_memo(definition: Definition, history: History, n_answers: int) -> dict[str, Any] | None:
-    """What the last step noted; None, with a warning, where nothing can start from it: imports once let such in."""
-    memo = history.memo(n_answers)
-    trouble = None if memo is None else validation.memo_trouble(memo, definition.space.dimensions)
-    if trouble is None:
-        return memo
-    warnings.warn(f"What the model noted with a pair is damaged ({trouble}); it is fitted afresh.", stacklevel=2)
-    return None
-
-
-def _from_model(definition: Definition, history: History, model: StudyModel) -> Asked:
-    n_answers, own = model.state.comparisons.shape[1], model
-    model = _with_open_pairs(definition, history, model)
+def _from_model(
+    definition: Definition, history: History, model: StudyModel, form: Form | None, leaving: str | None
+) -> Asked:
+    own, model = model, with_open_questions(definition, history, model, leaving)
     seen = Seen(definition.space, history)
-    origin: Origin = "settle" if history.settling else "model"
+    origin: Origin = "settle" if history.settling and form is None else "model"
+    form = ONE_PAIR if origin == "settle" else form or definition.form
     state = _anchored(history, model)
-    if origin == "settle":
-        state = replace(state, method=replace(state.method, query=Query.SETTLING))
+    query = Query.SETTLING if origin == "settle" else state.method.query
+    state = replace(state, method=replace(state.method, query=query, kind=form.kind, designs=form.designs))
     question, after, info = loop.question_from(state, model.learnt)
-    first, second = (_design(seen, model, question, side) for side in (0, 1))
-    unproven = unproven_best(own)
-    if unproven is not None and origin == "model":
-        doubted = [history.options[number] for number in unproven]
-        first, second = doubted if seen.allows(*doubted) else (first, second)
-    if not seen.allows(first, second):
-        first, second = _instead(definition, seen, model, (first, second))
-    memo = {"answers": n_answers} | _memo(model, after, info)
-    return _sided(definition, history, first, second, origin, memo)
+    if origin == "settle" and model.state.points.shape[1] > len(model.options):
+        question = _among_options(model, own, question)
+    if form.kind is Kind.SLIDER:
+        designs = _line(definition, history, question.points[0])
+    else:
+        designs = [_design(seen, model, question, side) for side in range(form.designs)]
+        unproven = unproven_best(own) if origin == "model" else None
+        if unproven is not None and seen.allows(*(doubted := [history.options[number] for number in unproven])):
+            designs = [*doubted, *designs][: form.designs]
+        if not seen.allows(*designs):
+            designs = _instead(definition, seen, model, designs)
+    memo = {"answers": len(history.counted())} | _memo(model, after, info)
+    return _shown(definition, history, designs, form, origin, memo)
 
 
-def leading(model: StudyModel) -> int:
-    """The place, among the model's options, of the design that is told to be best."""
-    return int(loop.leader(model.state, model.learnt))
-
-
-def unproven_best(model: StudyModel) -> tuple[int, int] | None:
-    """The option that the model holds to be best though it never won, and the one told; None where they are one."""
-    best, told = int(model.surrogate.utility.argmax()), leading(model)
-    return None if best == told else (model.options[best], model.options[told])
+def _among_options(model: StudyModel, own: StudyModel, question: loop.Question) -> loop.Question:
+    """The design told against its likeliest better, where some points of the model are no options."""
+    told = torch.tensor([model.options.index(own.options[leading(own)])])
+    fitted = model.learnt.corrected.posterior
+    rival = settling.challenger(fitted, told, model.state.comparisons, among=len(model.options))
+    return question._replace(known=torch.stack([told, rival], -1))
 
 
 def _design(seen: Seen, model: StudyModel, question: loop.Question, side: int) -> Design:
-    """One side of the model's question."""
+    """One design of the model's question."""
     known = int(question.known[0, side])
     if known != NEW:
         return seen.history.options[model.options[known]]
     return seen.nearest(seen.space.decode(question.points[0, side].tolist()))
+
+
+def _line(definition: Definition, history: History, ends: Tensor) -> list[Design]:
+    """The ends of a line, or of another one where nobody could tell them apart."""
+    designs = [definition.space.decode(end) for end in ends.tolist()]
+    return _first_line(definition, history) if definition.space.same(*designs) else designs
 
 
 def _anchored(history: History, model: StudyModel) -> State:
@@ -212,49 +193,6 @@ def _anchored(history: History, model: StudyModel) -> State:
             shown = one.options[0 if memo["first"] == "a" else 1]
             return replace(model.state, anchor=torch.tensor([model.options.index(shown)]))
     return model.state
-
-
-def _with_open_pairs(definition: Definition, history: History, model: StudyModel) -> StudyModel:
-    """The model as if open pairs had been answered the way it expects, so that two voters are not asked the same."""
-    waiting = [history.numbers(history.asked[number][0]) for number in history.open.values()]
-    if not waiting:
-        return model
-    options = sorted({*model.options, *(number for pair in waiting for number in pair)})
-    place = {number: i for i, number in enumerate(options)}
-    X = definition.space.points(history.options[number] for number in options).unsqueeze(0)
-    old = torch.tensor([place[number] for number in model.options])
-    sides = torch.tensor([[place[number] for number in pair] for pair in waiting])
-    mean = posterior.mean(model.surrogate.latent, X[:, sides.flatten()]).reshape(sides.shape)
-    believed = sides.gather(1, mean.argsort(dim=1, descending=True, stable=True))
-    state = model.state
-    ties = state.ties
-    if ties is not None:
-        ties = torch.cat([ties, torch.zeros(1, len(believed), dtype=torch.bool)], 1)
-    pairs = torch.cat([old[state.comparisons], believed.unsqueeze(0)], 1)
-    state = replace(state, points=X, comparisons=pairs, ties=ties, anchor=old[state.anchor])
-    learnt = released(_imagined(state, model.learnt))
-    return StudyModel(options, state, learnt, surrogate_of(state, learnt))
-
-
-@torch.inference_mode()
-def _imagined(state: State, real: Learnt) -> Learnt:
-    """What a step knows once answers are added that nobody gave: only the utilities follow them.
-
-    They are the model's own expectations, so they say nothing of its hyperparameters nor of whether the correction
-    should act: both stay as the real answers have them, and no search is made.
-    """
-    method, model, theta = state.method, state.preset.model, real.fit.hyper.theta
-    answers = Answers(state.points, state.comparisons, state.ties, state.detail)
-    K = kernel.covariance(model.family, answers.X, theta, model.nugget)
-    z = real.fit.map.dual.z
-    start = torch.nn.functional.pad(z, (0, answers.pairs.shape[1] - z.shape[1]))
-    known = spaces.choose(model, answers).condition(model, K, start)
-    plain = Posterior(model.family, answers.X, theta, known.map.beta, known.root)
-    fit = Fit(answers.X, known.C, answers.ties, real.fit.hyper, K, known.map, plain)
-    inferred = infer(method.inference, model, fit, state.seeds, state.step + 1)
-    fit = fit._replace(posterior=inferred.posterior)
-    corrected = correcting.correct(model, fit, method.correction, real.active)
-    return real._replace(fit=fit, inferred=inferred, corrected=corrected)
 
 
 def _memo(model: StudyModel, after: State, info: loop.Info) -> dict[str, Any]:
@@ -283,34 +221,85 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _sided(
+def _shown(
     definition: Definition,
     history: History,
-    first: Design,
-    second: Design,
+    designs: Sequence[Design],
+    form: Form,
     origin: Origin,
     memo: dict[str, Any] | None = None,
 ) -> Asked:
-    """The pair with its sides drawn by lot: what the model puts first is not always A."""
-    lot = uniform((1,), stream(definition.seed, "sides", str(len(history.asked))), torch.empty(0, dtype=torch.float64))
-    swapped = bool(lot < 0.5)  # noqa: PLR2004
-    a, b = (second, first) if swapped else (first, second)
-    if memo is not None:
+    """The question with its designs in an order drawn by lot: what the model puts first is not always A."""
+    chance = stream(definition.seed, "sides", str(len(history.asked)))
+    lots = uniform((len(designs) if form.designs > PAIR else 1,), chance, torch.empty(0, dtype=torch.float64))
+    if form.designs > PAIR:
+        a, b, *more = (designs[i] for i in lots.argsort(stable=True).tolist())
+        return Asked(a, b, origin, history.number, memo, question=form.kind.value, more=more)
+    swapped = bool(lots[0] < 0.5)  # noqa: PLR2004
+    a, b = reversed(designs) if swapped else designs
+    if memo is not None and form.kind is not Kind.SLIDER:
         memo = memo | {"first": "b" if swapped else "a"}
-    return Asked(a, b, origin, history.number, memo)
+    return Asked(a, b, origin, history.number, memo, question=form.kind.value)
 
 
-def _start(definition: Definition, history: History) -> tuple[Design, Design]:
-    """The next two designs of the scrambled Sobol sequence that can be told apart and were not met as a pair."""
+def _start(definition: Definition, history: History, form: Form) -> list[Design]:
+    """The next designs of the scrambled Sobol sequence that can be told apart and were not met together."""
+    if form.kind is Kind.SLIDER:
+        return _first_line(definition, history)
     seen = Seen(definition.space, history)
-    asked = sum(event.origin == "start" for _, event in history.asked.values())
-    for count in range(asked, asked + DRAWS):
-        first, second = (seen.nearest(one) for one in sobol(definition, 2 * count, 2))
+    used = _drawn(history)
+    if form.designs > PAIR:
+        return _first_gallery(definition, seen, used, form.designs)
+    for count in range(DRAWS):
+        first, second = (seen.nearest(one) for one in sobol(definition, used + 2 * count, 2))
         if seen.allows(first, second):
-            return first, second
+            return [first, second]
     # A space so small that all of it was met: any two that differ.
     pairs = combinations(sobol(definition, 0, 2 * DRAWS), 2)
-    return next((one, other) for one, other in pairs if not definition.space.same(one, other))
+    return next([one, other] for one, other in pairs if not definition.space.same(one, other))
+
+
+def _drawn(history: History) -> int:
+    """How many designs of the Sobol sequence were shown."""
+    return sum(len(event.designs) for _, event in history.asked.values() if event.origin == "start")
+
+
+def _first_gallery(definition: Definition, seen: Seen, used: int, count: int) -> list[Design]:
+    drawn = (one for skip in range(0, DRAWS * count, count) for one in sobol(definition, used + skip, count))
+    kept = list(islice(seen.distinct(drawn), count))
+    if len(kept) < count:
+        kept += islice(seen.distinct(_every(definition.space), kept), count - len(kept))
+    return _enough(kept, count)
+
+
+def _first_line(definition: Definition, history: History) -> list[Design]:
+    """A line through the next two Sobol designs, as long as the cube lets it be; what has a lattice stays."""
+    space, used = definition.space, _drawn(history)
+    held = [] if space.lattice is None else [j for group in space.lattice.groups for j in group.at]
+    for count in range(DRAWS):
+        points = space.points(sobol(definition, used + 2 * count, 2))
+        points[1, held] = points[0, held]
+        first, second = (space.decode(end) for end in line.lengthened(points).tolist())
+        if not space.same(first, second):
+            return [first, second]
+    return _enough([], PAIR)
+
+
+def _every(space: Space) -> Iterable[Design]:
+    """All designs of a small space."""
+    values = [part.values for part in space.tuned.values()]
+    if space.size > SMALL or None in values:
+        return ()
+    return (space.check(dict(zip(space.tuned, row, strict=True))) for row in product(*values))  # type: ignore[arg-type]
+
+
+def _enough(found: list[Design], count: int) -> list[Design]:
+    if len(found) < count:
+        raise InvalidValueError(
+            f"A question must show {count} designs that can be told apart, but only {len(found)} were found in this "
+            "space; ask about fewer, or make a `jnd` smaller."
+        )
+    return found
 
 
 def sobol(definition: Definition, skip: int, count: int) -> list[Design]:
@@ -329,12 +318,38 @@ def _shares(dimensions: int, seed: int, skip: int, count: int) -> Sequence[Seque
     return rows
 
 
-def _instead(
-    definition: Definition, seen: Seen, model: StudyModel, pair: tuple[Design, Design]
-) -> tuple[Design, Design]:
+def _instead(definition: Definition, seen: Seen, model: StudyModel, designs: Sequence[Design]) -> list[Design]:
+    """What promises most among the designs at hand that make a question; if none does, the best that differ."""
+    own = [seen.history.options[number] for number in model.options]
+    pool = [*own, *designs, *sobol(definition, 0, POOL)]
+    if len(designs) == PAIR:
+        return list(_other_pair(seen, model, pool))
+    kept, count = list(seen.distinct(designs)), len(designs)
+    # One that was met as a whole gives up its last design, as long as there is another.
+    kept = kept[: count - 1]
+    candidates = list(seen.distinct([*pool, *_every(definition.space)], kept))
+    while len(kept) < count and candidates:
+        ranked = _by_gain(definition.space, model, kept, candidates)
+        fresh = (one for one in ranked if len(kept) < count - 1 or not seen.has_met([*kept, one]))
+        kept.append(next(fresh, ranked[0]))
+        candidates = list(seen.distinct(candidates, kept))
+    return _enough(kept, count)
+
+
+@torch.no_grad()
+def _by_gain(space: Space, model: StudyModel, kept: Sequence[Design], candidates: Sequence[Design]) -> list[Design]:
+    """Candidates, the one that adds most to the best of those kept first."""
+    fitted, first, *others = (model.learnt.corrected.posterior, *space.points(kept)[:, None, None].unbind(0))
+    best = several.of_one(fitted, first)
+    for other in others:
+        best = several.joined(fitted, best, other)
+    gain = several.gain(fitted, best, space.points(candidates).unsqueeze(0)).squeeze(0)
+    return [candidates[i] for i in gain.argsort(descending=True, stable=True).tolist()]
+
+
+def _other_pair(seen: Seen, model: StudyModel, pool: Sequence[Design]) -> tuple[Design, Design]:
     """The pair with the largest EUBO among promising designs that makes a question; if none does, the best distinct."""
-    space = definition.space
-    pool = [seen.history.options[number] for number in model.options] + list(pair) + sobol(definition, 0, POOL)
+    space = seen.space
     designs = list({design_key(design): design for design in map(seen.nearest, pool)}.values())
     X = space.points(designs)
     pairs = [

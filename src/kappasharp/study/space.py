@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kappasharp.acquisition import line
 from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.study.parameters import TWO, Categorical, Fixed, Float, Int, Parameter, Tuned, Value
@@ -100,6 +101,13 @@ class Space:
         """Many designs' points, one row each."""
         rows = [self.encode(design) for design in designs]
         return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), self.dimensions)
+
+    def between(self, first: Design, second: Design, place: float) -> Design:
+        """The design at a place of the way from the first (0) to the second (1), a straight line in the cube."""
+        if place in (0.0, 1.0):
+            return dict(second if place else first)
+        found = line.at(self.points([first, second]), torch.tensor([place], dtype=torch.float64))
+        return self.decode(found[0].tolist())
 
     def definition(self) -> dict[str, Any]:
         """The space as plain data, which `space` reads again."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import Preset
-from kappasharp.study import events, exchange
+from kappasharp.study import events, exchange, kinds
 from kappasharp.study.database import exists
 from kappasharp.study.definition import (
     DEFAULT_METHOD,
@@ -59,6 +59,7 @@ def create_study(
     method: str = DEFAULT_METHOD,
     preset: str | Preset = DEFAULT_PRESET,
     first_pairs: int | None = None,
+    question: str = "pair",
 ) -> Study:
     """Make a study of a space of named parameters, or go on with a stored one.
 
@@ -71,9 +72,12 @@ def create_study(
         seed: another seed draws other first pairs, and other starts of every search.
         method: a name in `METHODS` whose questions have two designs.
         preset: a name in `PRESETS`, or a `Preset` of one's own.
-        first_pairs: how many pairs of a Sobol sequence are asked before the model chooses; skips do not count.
+        first_pairs: how many questions about designs of a Sobol sequence are asked before the model chooses; skips do
+            not count.
+        question: what is usually asked: "pair", "choice", "order", "slider" or "rating"; a choice or an order with how
+            many designs if not 4, such as "order:5". `Study.ask` may ask otherwise.
     """
-    definition = define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
+    definition = define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question)
     return store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
 
 
@@ -200,7 +204,7 @@ def _answer(given: Any) -> str:
     given = given.item() if hasattr(given, "item") and getattr(given, "shape", None) == () else given
     if isinstance(given, bool):
         return "a" if given else "b"
-    if given not in events.ANSWERS:
+    if given not in kinds.WORDS:
         raise InvalidValueError(
             f"`prefer` must return 'a', 'b', 'tie', 'skip', True or False, but it returned {given!r}."
         )

@@ -7,7 +7,7 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError, StorageError, named
-from kappasharp.study import certainty, diagnosis, events, exchange, questions
+from kappasharp.study import certainty, diagnosis, events, exchange, kinds, learning, questions
 from kappasharp.study.certainty import Best
 from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.diagnosis import Diagnosis
@@ -23,9 +23,11 @@ from kappasharp.study.events import (
     Stored,
     Undone,
 )
-from kappasharp.study.history import Comparison, History, Pair, design_key
+from kappasharp.study.history import Comparison, History, Question, design_key
+from kappasharp.study.kinds import Answer, Form
+from kappasharp.study.learning import StudyModel
 from kappasharp.study.parameters import Value
-from kappasharp.study.questions import DUELS, StudyModel
+from kappasharp.study.questions import DUELS
 from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
 
@@ -39,7 +41,7 @@ class Study:
     def __init__(self, storage: Storage, record: Record, through: int | None = None) -> None:
         self.storage, self.record, self.through = storage, record, through
         self.definition: Definition = from_plain(record.definition)
-        self._history = History(record.uid)
+        self._history = History(record.uid, space=self.definition.space)
         self._lock = RLock()
         self._learnt: tuple[Any, StudyModel] | None = None
         self.refresh()
@@ -73,38 +75,61 @@ class Study:
         with self._lock:
             return look(self.history)
 
-    def ask(self, voter: str = DEFAULT_VOTER, *, proposed: Asked | None = None) -> Pair:
-        """The pair that waits for this voter's answer: the same one again until it is answered.
+    def ask(
+        self,
+        voter: str = DEFAULT_VOTER,
+        *,
+        kind: str | None = None,
+        designs: int | None = None,
+        proposed: Asked | None = None,
+    ) -> Question:
+        """The question that waits for this voter's answer: the same one again until it is answered.
 
         Args:
-            voter: a name; each voter has an open pair of their own.
+            voter: a name; each voter has an open question of their own.
+            kind: "pair", "choice", "order", "slider" or "rating", for this question instead of the study's usual; one
+                of another kind that waits for this voter is withdrawn, and what was queued goes on waiting.
+            designs: how many designs a choice or an order shows, 3 to 9; by default 4.
             proposed: what `propose` gives for the events up to now, where somebody has computed it ahead; one that
                 rests on other events is not used.
         """
-        voter = events.voter(voter)
+        voter, form = events.voter(voter), self.form(kind, designs)
         with self._lock:
             self.refresh()
-            while (pair := self._history.open_pair(voter)) is None:
+            while (found := self._waiting(voter, form)) is None:
                 self._writable()
-                if proposed is None or not self._rests_on_all(proposed):
-                    proposed = self.propose()
-                self._write(voter, lambda history, wanted=proposed: self._still_right(history, wanted, voter))  # type: ignore[misc]
+                if proposed is None or not self._rests_on_all(proposed, form):
+                    proposed = self.propose(form, voter)
+                self._put(voter, proposed, form)
                 proposed = None
-            return pair
+            return found
 
-    def offer(self, voter: str, proposed: Asked) -> Pair | None:
-        """The pair that waits for this voter: the one that is open, else the one that somebody computed elsewhere.
+    def form(self, kind: str | None = None, designs: int | None = None) -> Form | None:
+        """What a voter wishes to be asked, as in `ask`, checked; None where that is left to the study."""
+        if kind is None and designs is None:
+            return None
+        usual = self.definition.form.kind if kind is None else kind
+        return self.definition.asking(kinds.parse(usual, designs, what="kind"))
 
-        None where that one was overtaken, so that another must be computed. Nothing is computed here. Unlike in `ask`,
-        others may have answered since: `Asked.after` says what the pair rests on.
+    def _waiting(self, voter: str, form: Form | None) -> Question | None:
+        found = self._history.open_pair(voter)
+        return found if found is None or form is None or found.form == form else None
+
+    def _put(self, voter: str, proposed: Asked, form: Form | None) -> None:
+        self._write(voter, lambda history: questions.still_right(history, proposed, voter, form))
+
+    def offer(self, voter: str, proposed: Asked, form: Form | None = None) -> Question | None:
+        """The question that waits for this voter: the open one, else the one that somebody computed elsewhere.
+
+        None where that was overtaken and another must be computed. Unlike in `ask`, others may have answered since.
         """
         voter = events.voter(voter)
         with self._lock:
-            self._write(voter, lambda history: self._still_right(history, proposed, voter))
-            return self._history.open_pair(voter)
+            self._put(voter, proposed, form)
+            return self._waiting(voter, form)
 
-    def _rests_on_all(self, proposed: Asked) -> bool:
-        waiting = next(iter(self._history.queue), None)
+    def _rests_on_all(self, proposed: Asked, form: Form | None) -> bool:
+        waiting = next(iter(self._history.queue), None) if form is None else None
         return proposed.after == (self._history.number if waiting is None else waiting)
 
     def packed(self) -> tuple[int, bytes]:
@@ -113,45 +138,38 @@ class Study:
             self.refresh()
             return self._history.number, pickle.dumps((self.definition, self._history))
 
-    def propose(self) -> Asked:
-        """The pair that the next voter without one will be asked; nothing is stored."""
+    def propose(self, form: Form | None = None, voter: str | None = None) -> Asked:
+        """The question that the next voter without one will be asked; nothing is stored."""
         with self._lock:
-            needs_model = not self._history.queue and len(self._history.counted()) >= self.definition.first_pairs
-            return questions.next_pair(self.definition, self._history, self.model() if needs_model else None)
+            needs_model = questions.rests_on_model(self.definition, self._history, form)
+            model = self.model() if needs_model else None
+            return questions.next_question(self.definition, self._history, model, form=form, leaving=voter)
 
-    def _still_right(self, history: History, proposed: Asked, voter: str) -> Asked | None:
-        """The pair, unless it was overtaken: by this voter, by the queue, or by another voter with the same pair."""
-        if history.open_pair(voter) is not None:
-            return None
-        if proposed.origin in ("queue", "again"):
-            return proposed if proposed.after in history.queue else None
-        if history.queue:
-            return None
-        numbers = {history.option(proposed.a), history.option(proposed.b)}
-        since = (history.numbers(pair) for number, (pair, _) in history.asked.items() if number > proposed.after)
-        return None if any(numbers == set(pair) for pair in since) else proposed
+    def tell(self, pair: Question | int, answer: Answer, *, seconds: float | None = None) -> Comparison:
+        """Store the answer to a question; it is durable when this returns.
 
-    def tell(self, pair: Pair | int, answer: str, *, seconds: float | None = None) -> Comparison:
-        """Store the answer to a pair; it is durable when this returns.
-
-        The same answer to the same pair again is the first one again, with nothing stored: whoever lost the word that
-        it was stored may say it once more. Otherwise a pair that is not open, because it was answered or withdrawn, is
-        refused with the one that is.
+        The same answer to the same question again is the first one again, with nothing stored: whoever lost the word
+        that it was stored may say it once more. Otherwise a question that is not open, because it was answered or
+        withdrawn, is refused with the one that is.
 
         Args:
             pair: what `ask` returned, or its number.
-            answer: "a", "b", "tie" (no difference; the model learns from it) or "skip" (the model does not hear of it).
+            answer: what its kind asks for, or "skip", of which the model does not hear. A pair: "a", "b" or "tie" (no
+                difference; the model learns from it). A choice: the number of the best design, from 0 on. An order:
+                the numbers, best first, equals in a list, such as [2, [0, 3], 1]; those left out come last. A slider:
+                a place from 0 to 1. A rating: -3 to 3, above 0 where the first design is better.
             seconds: how long the voter took, where somebody measured it.
         """
-        answered = Answered(self._number(pair), events.answer(answer), events.seconds(seconds))
+        number, measured = self._number(pair), events.seconds(seconds)
         with self._lock:
             self.refresh()
-            voter = self._voter(answered.pair)
-            stored = self._write(voter, lambda history: self._if_new(history, answered, voter))
+            asked = self._asked(number)
+            answered = Answered(number, kinds.answer(asked.form, answer), measured)
+            stored = self._write(asked.voter, lambda history: self._if_new(history, answered, asked.voter))
             return _told(self._history, answered)[0] if stored is None else self._history.comparisons[stored.number]
 
-    def _number(self, pair: Pair | int) -> int:
-        if isinstance(pair, Pair):
+    def _number(self, pair: Question | int) -> int:
+        if isinstance(pair, Question):
             if pair.study != self.record.uid:
                 raise InvalidValueError(
                     f"`pair` must come from this study's `ask`, but got a pair of another study than {self.name!r}."
@@ -161,12 +179,12 @@ class Study:
             raise InvalidTypeError(f"`pair` must be what `ask` returned, or its number, but got {pair!r}.")
         return events.whole("pair", pair)
 
-    def _voter(self, number: int) -> str:
+    def _asked(self, number: int) -> Question:
         if number not in self._history.asked:
             raise InvalidValueError(
                 f"`pair` must be one that was asked in {self.name!r}, but there is no pair {number}."
             )
-        return self._history.asked[number][0].voter
+        return self._history.asked[number][0]
 
     def _if_new(self, history: History, answered: Answered, voter: str) -> Answered | None:
         """The answer if its pair is open, None if it is stored already, or a sentence."""
@@ -180,7 +198,7 @@ class Study:
         now = f"Pair {current.number} is open now" if current else "No pair is open now; `ask` gives one"
         raise StalePairError(f"Pair {answered.pair} takes no answer: {why}. {now}.", current)
 
-    def undo(self, voter: str = DEFAULT_VOTER) -> Pair | None:
+    def undo(self, voter: str = DEFAULT_VOTER) -> Question | None:
         """Take back this voter's last answer and open the same pair again; None where it was no answer to a pair.
 
         Args:
@@ -201,23 +219,23 @@ class Study:
             self._write(voter, last)
             return None if pair is None else self._history.open_pair(voter)
 
-    def amend(self, comparison: int, answer: str | None, *, voter: str = DEFAULT_VOTER) -> None:
+    def amend(self, comparison: int, answer: Answer | None, *, voter: str = DEFAULT_VOTER) -> None:
         """Change an answer that counts; the event that it came from stays.
 
         Args:
             comparison: the number of the answer's event, `Comparison.event`.
-            answer: "a", "b", "tie" or "skip"; None takes it out.
+            answer: what `tell` takes for that kind of question; None takes it out.
             voter: who changes it.
         """
         events.whole("comparison", comparison)
-        new = None if answer is None else events.answer(answer)
 
         def change(history: History) -> Amended:
             if comparison not in history.comparisons:
                 raise InvalidValueError(
                     f"`comparison` must be one that counts in {self.name!r}, but got {comparison!r}."
                 )
-            return Amended(comparison, new)
+            form = history.form_of(comparison)
+            return Amended(comparison, None if answer is None else kinds.answer(form, answer))
 
         self._write(events.voter(voter), change)
 
@@ -270,17 +288,17 @@ class Study:
             raise InvalidValueError(f"There is nothing to settle: the study {self.name!r} has no answers yet.")
         self._write(events.voter(voter), lambda _: wanted)
 
-    def ask_again(self, pair: Pair | int, *, voter: str = DEFAULT_VOTER) -> None:
-        """Have an earlier pair asked once more; both answers will count.
+    def ask_again(self, pair: Question | int, *, voter: str = DEFAULT_VOTER) -> None:
+        """Have an earlier question asked once more; both answers will count.
 
         Args:
             pair: what `ask` returned, or its number.
             voter: who wishes it.
         """
         number = self._number(pair)
-        self._voter(number)
-        asked = self._history.asked[number][0]
-        self._write(events.voter(voter), lambda _: Queued(asked.a, asked.b, number))
+        asked = self._asked(number)
+        queued = Queued(asked.a, asked.b, number, question=asked.kind, more=list(asked.more))
+        self._write(events.voter(voter), lambda _: queued)
 
     def _designs(self, one: Mapping[str, Value], other: Mapping[str, Value], *names: str) -> tuple[Design, Design]:
         first, second = self.space.check(one), self.space.check(other)
@@ -300,7 +318,7 @@ class Study:
             key = (tuple((one.event, one.answer) for one in counted), id(memo))
             if self._learnt is None or self._learnt[0] != key:
                 self._learnt = None  # a long study's model is large: not two at once
-                self._learnt = (key, questions.learn(self.definition, self._history))
+                self._learnt = (key, learning.learn(self.definition, self._history))
             return self._learnt[1]
 
     @property
@@ -316,7 +334,7 @@ class Study:
         with self._lock:
             self.refresh()
             model = self.model()
-            return dict(self._history.options[model.options[questions.leading(model)]])
+            return dict(self._history.options[model.options[learning.leading(model)]])
 
     def diagnostics(self) -> Diagnosis:
         """What the answers determine and where they contradict each other; print it for the words."""

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, get_args
+from itertools import combinations
+from typing import Any, TypeVar, get_args
 
 from kappasharp.errors import CorruptedError, KappaSharpError, named
-from kappasharp.study import events
+from kappasharp.methods.method import Kind
+from kappasharp.study import events, kinds
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Added, Amended, Answered, Asked, Event, Origin, Queued, Settling, Stored, Undone
 from kappasharp.study.history import History, design_key
@@ -22,6 +24,10 @@ WHOLE = ("answers", "step", "components")
 NUMBERS = ("decisiveness", "strength", "condition_before", "condition_after", "evidence", "acquisition", "threshold")
 MEMO = {*WHOLE, *NUMBERS, "mean_decisiveness", "active", "status", "first", "theta", "hints"}
 LATER_MEMO = {"searched_on"}
+# Which of two designs the model had put first: of a pair and a rating.
+SIDED = (Kind.PAIR, Kind.RATING)
+
+About = TypeVar("About", Asked, Queued)
 
 
 class _Impossible(ValueError):
@@ -31,7 +37,7 @@ class _Impossible(ValueError):
 def happened(rows: Any, definition: Definition) -> list[Stored]:
     """The events of plain rows, in order; a CorruptedError names the first that could not have happened."""
     _require(isinstance(rows, list), "`events` must be a list")
-    history, found = History(""), []
+    history, found = History("", space=definition.space), []
     for number, row in enumerate(rows, 1):
         try:
             stored = _stored(row, number, definition, history)
@@ -63,10 +69,11 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
         case Answered():
             _require(_whole(event.pair), f"`pair` must be a whole number, but got {event.pair!r}")
             _require(history.open.get(voter) == event.pair, f"pair {event.pair} was not open for {voter!r}")
-            return replace(event, answer=events.answer(event.answer), seconds=events.seconds(event.seconds))
+            form = history.asked[event.pair][0].form
+            return replace(event, answer=kinds.answer(form, event.answer), seconds=events.seconds(event.seconds))
         case Added():
             _require(isinstance(event.tie, bool), f"`tie` must be true or false, but got {event.tie!r}")
-            winner, loser = _designs(event.winner, event.loser, definition)
+            winner, loser = _designs([event.winner, event.loser], definition)
             return replace(event, winner=winner, loser=loser)
         case Queued():
             return _queued(event, definition, history)
@@ -78,45 +85,73 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
         case Amended():
             known = _whole(event.event) and event.event in history.comparisons
             _require(known, f"there is no answer {event.event!r} to amend")
-            return replace(event, answer=None if event.answer is None else events.answer(event.answer))
+            new = event.answer
+            return replace(event, answer=None if new is None else kinds.answer(history.form_of(event.event), new))
     return event
 
 
 def _asked(event: Asked, voter: str, definition: Definition, history: History) -> Asked:
-    a, b = _designs(event.a, event.b, definition)
+    event = _about(event, definition)
     named("origin", event.origin, dict.fromkeys(ORIGINS))
     after = event.after
     _require(_whole(after) and 0 <= after <= history.number, f"`after` must be an event before it, but got {after!r}")
-    _require(voter not in history.open, f"{voter!r} had not answered pair {history.open.get(voter)} yet")
+    waiting = history.open_pair(voter)
+    replaced = waiting is None or waiting.form != event.form
+    _require(replaced, f"{voter!r} had not answered pair {history.open.get(voter)} yet")
     _require(
         (event.memo is not None) == (event.origin in ("model", "settle")),
         "what the model chose has a memo, nothing else",
     )
+    _require(event.form.is_pair or event.origin != "settle", "a duel is a pair")
     if event.origin in ("queue", "again"):
-        waiting = history.queue.get(after)
-        _require(waiting is not None and (waiting.a, waiting.b) == (a, b), f"no such pair waited as event {after}")
-        assert waiting is not None
-        _require((waiting.again is None) == (event.origin == "queue"), f"its origin is not {event.origin!r}")
+        queued = history.queue.get(after)
+        same = queued is not None and (queued.form, queued.designs) == (event.form, event.designs)
+        _require(same, f"no such pair waited as event {after}")
+        assert queued is not None
+        _require((queued.again is None) == (event.origin == "queue"), f"its origin is not {event.origin!r}")
     if event.memo is not None:
-        _check_memo(event.memo, definition.space.dimensions, len(history.counted()))
-    return replace(event, a=a, b=b)
+        _check_memo(event.memo, definition.space.dimensions, len(history.counted()), sided=event.form.kind in SIDED)
+    return event
 
 
 def _queued(event: Queued, definition: Definition, history: History) -> Queued:
-    a, b = _designs(event.a, event.b, definition)
-    if event.again is not None:
-        _require(_whole(event.again) and event.again in history.asked, f"there is no pair {event.again!r} to repeat")
-        pair = history.asked[event.again][0]
-        _require((pair.a, pair.b) == (a, b), f"it does not repeat pair {event.again}")
-    return replace(event, a=a, b=b)
+    event = _about(event, definition)
+    if event.again is None:
+        _require(event.form.is_pair, "only a pair is asked for by its designs")
+        return event
+    _require(_whole(event.again) and event.again in history.asked, f"there is no pair {event.again!r} to repeat")
+    again = history.asked[event.again][0]
+    same = (again.form, again.designs) == (event.form, event.designs)
+    _require(same, f"it does not repeat pair {event.again}")
+    return event
 
 
-def _designs(one: Any, other: Any, definition: Definition) -> tuple[Design, Design]:
-    first, second = definition.space.check(one), definition.space.check(other)
-    complete = first.keys() == one.keys() and second.keys() == other.keys()
+def _about(event: About, definition: Definition) -> About:
+    """The event with its designs as a study stores them: as many as its kind shows, and such as a study asks about."""
+    _require(isinstance(event.more, list), f"`more` must be a list, but got {event.more!r}")
+    _require(isinstance(event.question, str), f"`question` must be a text, but got {event.question!r}")
+    form = definition.asking(kinds.parse(event.question, len(event.designs)))
+    _require(event.question == form.kind.value, f"`question` must be a kind alone, but got {event.question!r}")
+    a, b, *more = _designs(event.designs, definition)
+    if form.kind is Kind.SLIDER:
+        _check_line(a, b, definition)
+    return replace(event, a=a, b=b, more=more)
+
+
+def _check_line(a: Design, b: Design, definition: Definition) -> None:
+    """Only what is continuous moves along a line."""
+    tuned = definition.space.tuned.items()
+    moved = [name for name, part in tuned if part.values is not None and a[name] != b[name]]
+    _require(not moved, f"{', '.join(map(repr, moved))} cannot move along a line")
+
+
+def _designs(given: list[Any], definition: Definition) -> list[Design]:
+    found = [definition.space.check(one) for one in given]
+    complete = all(one.keys() == other.keys() for one, other in zip(found, given, strict=True))
     _require(complete, "a design must name every parameter")
-    _require(design_key(first) != design_key(second), f"a pair must be two designs, but got {first} twice")
-    return first, second
+    for one, other in combinations(found, 2):
+        _require(design_key(one) != design_key(other), f"a pair must be two designs, but got {one} twice")
+    return found
 
 
 def memo_trouble(memo: Any, dimensions: int) -> str | None:
@@ -131,10 +166,11 @@ def memo_trouble(memo: Any, dimensions: int) -> str | None:
     return None
 
 
-def _check_memo(memo: Any, dimensions: int, counted: int) -> None:
+def _check_memo(memo: Any, dimensions: int, counted: int, *, sided: bool) -> None:
     """What the model noted must be what the next fit can start from."""
     _require(isinstance(memo, Mapping), f"`memo` must be a table, but got {memo!r}")
-    missing, unknown = MEMO - memo.keys(), memo.keys() - MEMO - LATER_MEMO
+    wanted = MEMO if sided else MEMO - {"first"}
+    missing, unknown = wanted - memo.keys(), memo.keys() - wanted - LATER_MEMO
     _require(not missing and not unknown, f"`memo` lacks {sorted(missing)} and has {sorted(unknown)}")
     for name in (*WHOLE, *(LATER_MEMO & memo.keys())):
         _require(
@@ -146,7 +182,8 @@ def _check_memo(memo: Any, dimensions: int, counted: int) -> None:
             finite(memo[name], f"`memo.{name}`")
     _require(isinstance(memo["active"], bool), f"`memo.active` must be true or false, but got {memo['active']!r}")
     events.named_text("memo.status", memo["status"])
-    _require(memo["first"] in ("a", "b"), f"`memo.first` must be 'a' or 'b', but got {memo['first']!r}")
+    first = memo.get("first", "a")
+    _require(first in ("a", "b"), f"`memo.first` must be 'a' or 'b', but got {first!r}")
     _check_start(memo, dimensions)
 
 

@@ -13,8 +13,8 @@ from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpE
 from kappasharp.problems import oracle
 from kappasharp.study import checking, toml_file
 from kappasharp.study.definition import Options, define
-from kappasharp.study.events import ANSWERS, DEFAULT_VOTER
-from kappasharp.study.history import Pair
+from kappasharp.study.events import DEFAULT_VOTER
+from kappasharp.study.history import Question
 from kappasharp.study.rehearsal import rehearse
 from kappasharp.study.storage import Record, Storage
 from kappasharp.study.studies import (
@@ -144,7 +144,7 @@ def _row(record: Record, database: Storage) -> dict[str, Any]:
     }
 
 
-def pair_data(pair: Pair) -> dict[str, Any]:
+def pair_data(pair: Question) -> dict[str, Any]:
     """A pair as plain data."""
     return {"pair": pair.number, "voter": pair.voter, "a": pair.a, "b": pair.b, "origin": pair.origin}
 
@@ -164,7 +164,7 @@ def ask(storage: str | None, study: str, voter: str, style: str) -> None:
 
 @click.command()
 @study_argument
-@click.argument("answer", type=click.Choice(ANSWERS, case_sensitive=False))
+@click.argument("answer")
 @click.option("--pair", type=int, help="The pair's number; by default the voter's open pair.")
 @click.option("--voter", help=f"Who answers; by default who was asked the pair, or else {DEFAULT_VOTER!r}.")
 @in_format

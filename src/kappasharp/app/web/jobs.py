@@ -15,11 +15,12 @@ from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.core.activation import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
-from kappasharp.study import agreement, certainty, diagnosis, questions, rehearsal
+from kappasharp.study import agreement, certainty, diagnosis, learning, questions, rehearsal
 from kappasharp.study.definition import Definition
-from kappasharp.study.events import Answer, Answered, Asked, Stored
+from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
-from kappasharp.study.questions import StudyModel
+from kappasharp.study.kinds import Answer, Form
+from kappasharp.study.learning import StudyModel
 from kappasharp.study.study import Study
 
 Plain = dict[str, Any]
@@ -46,14 +47,17 @@ def snapshot(study: Study) -> Snapshot:
     return Snapshot(*study.packed())
 
 
-def next_pairs(at: Snapshot, voters: Sequence[str]) -> list[Asked]:
-    """The pairs to ask now of voters who wait together, each as if those before it were open: one fit serves them."""
+def next_pairs(at: Snapshot, voters: Sequence[str], form: Form | None = None) -> list[Asked]:
+    """The questions to ask now of voters who wait together, each as if those before were open: one fit serves them.
+
+    `form` is what they want to be asked, where that is not the study's usual.
+    """
     definition, history = at.opened()
     model, found = None, []
     for voter in voters:
-        if model is None and not history.queue and len(history.counted()) >= definition.first_pairs:
-            model = questions.learn(definition, history)
-        asked = questions.next_pair(definition, history, model)
+        if model is None and questions.rests_on_model(definition, history, form):
+            model = learning.learn(definition, history)
+        asked = questions.next_question(definition, history, model, form=form, leaving=voter)
         history.apply(Stored(history.number + 1, voter, "", asked))
         # Between two of these somebody may answer: no more is certain than that they rest on the events up to here.
         found.append(replace(asked, after=min(asked.after, at.number)))
@@ -64,7 +68,7 @@ def next_pair_after(at: Snapshot, voter: str, pair: int, answer: Answer) -> Aske
     """The pair to ask once this answer is in."""
     definition, history = at.opened()
     history.apply(Stored(history.number + 1, voter, "", Answered(pair, answer)))
-    return questions.next_pair(definition, history)
+    return questions.next_question(definition, history)
 
 
 def standing(at: Snapshot) -> Plain:
@@ -83,7 +87,7 @@ def standing(at: Snapshot) -> Plain:
 
 
 def _model(definition: Definition, history: History) -> StudyModel | None:
-    return questions.learn(definition, history) if history.counted() else None
+    return learning.learn(definition, history) if history.counted() else None
 
 
 def _voters(history: History, model: StudyModel | None) -> list[Plain]:
@@ -121,10 +125,11 @@ def model_view(at: Snapshot) -> Plain:
         for i, option in enumerate(model.options)
     ]
     edges = [
-        {"event": one.event, "winner": one.ordered[0], "loser": one.ordered[1], "tie": one.answer == "tie"}
+        {"event": one.event, "winner": said.better, "loser": said.other, "tie": said.tie}
         for one in history.counted()
+        for said in one.edges
     ]
-    best = model.options[int(model.surrogate.utility.argmax())]
+    best = model.options[learning.favourite(model)]
     return {
         "nodes": nodes,
         "edges": edges,

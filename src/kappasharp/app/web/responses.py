@@ -15,11 +15,12 @@ from kappasharp.app import report
 from kappasharp.app.web import guard
 from kappasharp.app.web.cards import Card
 from kappasharp.app.web.jobs import Plain, Snapshot, snapshot
-from kappasharp.app.web.session import Session
+from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session
 from kappasharp.errors import InvalidValueError, named
+from kappasharp.methods.method import Kind
 from kappasharp.study import diagnosis
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import History, Pair
+from kappasharp.study.history import History, Question
 from kappasharp.study.study import Study
 
 RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
@@ -27,6 +28,8 @@ TYPES = {
     ".json": "application/json", ".csv": "text/csv; charset=utf-8", ".parquet": "application/vnd.apache.parquet",
     ".html": "text/html; charset=utf-8", ".py": "text/x-python; charset=utf-8",
 }  # fmt: skip
+# Stops of a slider on the page: what an arrow key moves it by.
+STOPS = 41
 # A report opened from here is still a stranger to the page: no script, nothing from elsewhere.
 REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -47,6 +50,8 @@ def study_data(study: Study, renderer: str | None) -> Plain:
         "preset": definition.preset_choice if isinstance(definition.preset_choice, str) else "its own",
         "seed": definition.seed,
         "first_pairs": definition.first_pairs,
+        "question": str(definition.form),
+        "kinds": definition.kinds,
         "parameters": [{"name": name} | part for name, part in definition.space.definition().items()],
         "has_pictures": renderer is not None,
     }
@@ -57,14 +62,37 @@ def card_data(card: Card, key: str) -> Plain:
     return {"kind": card.kind, "sentence": card.sentence, "key": key}
 
 
-async def pair_data(session: Session, pair: Pair) -> Plain:
-    """A pair and how far its voter is. What the model expects is not in it: nobody should know before the vote."""
+async def pair_data(session: Session, pair: Question) -> Plain:
+    """A question and how far its voter is. What the model expects is not in it: nobody should know before the vote.
+
+    kind     "pair", "choice", "order", "slider" or "rating"; `form` has the number of designs too: "order:4"
+    designs  a list of {option, params, card}, numbered from 0 as answers number them; a slider's are the ends of its
+             line, which are no options
+    a, b     the first two of them, of a pair and a rating
+    line     of a slider: `stops`, a list of {place, params, card} from 0 to 1; `card` is null where nothing is drawn
+             yet. GET …/line/NUMBER?place=0.35 gives the same for the nearest of the `finest` places, once it is drawn
+    """
     numbers, progress = await session.read(lambda history: (history.numbers(pair), _progress(history, pair.voter)))
-    sides = {
-        side: {"option": option, "params": design, "card": card_data(*session.peek(design))}
-        for side, option, design in zip("ab", numbers, (pair.a, pair.b), strict=True)
-    }
-    return {"number": pair.number, "voter": pair.voter, "origin": pair.origin, **sides, **progress}
+    options = numbers or (None,) * len(pair.designs)
+    designs = [
+        {"option": option, "params": design, "card": card_data(*session.peek(design))}
+        for option, design in zip(options, pair.designs, strict=True)
+    ]
+    sides = dict(zip("ab", designs, strict=True)) if pair.form.kind in (Kind.PAIR, Kind.RATING) else {}
+    line = {"line": _line(session, pair)} if pair.form.kind is Kind.SLIDER else {}
+    head = {"number": pair.number, "voter": pair.voter, "origin": pair.origin}
+    return {**head, "kind": pair.kind, "form": str(pair.form), "designs": designs, **sides, **line, **progress}
+
+
+def _line(session: Session, slider: Question) -> Plain:
+    """The stops of a slider, with the cards of those that are drawn whether or not somebody moves it."""
+    stops = []
+    for i in range(STOPS):
+        place = i / (STOPS - 1)
+        design = slider.at(place)
+        shown = card_data(*session.peek(design)) if place in DRAWN_AHEAD else None
+        stops.append({"place": place, "params": design, "card": shown})
+    return {"stops": stops, "finest": FINEST}
 
 
 def _progress(history: History, voter: str) -> Plain:
@@ -81,7 +109,8 @@ def history_data(at: Snapshot) -> Plain:
         against.setdefault(earlier, []).append(later)
         against.setdefault(later, []).append(earlier)
     rows = [
-        asdict(one) | {"contradicts": against.get(one.event, []), "origin": _origin(history, one.pair)}
+        asdict(one)
+        | {"form": str(one.form), "contradicts": against.get(one.event, []), "origin": _origin(history, one.pair)}
         for one in reversed(history.comparisons.values())
     ]
     designs = {number: history.options[number] for row in rows for number in row["options"]}
@@ -95,6 +124,11 @@ def _origin(history: History, pair: int | None) -> str:
 def python(study: Study, at: Snapshot) -> str:
     """A program that makes the same study of the same answers."""
     definition, history = at.opened()
+    if not definition.form.is_pair or not all(one.form.is_pair for one in history.counted()):
+        raise InvalidValueError(
+            "A program can be written for answers to pairs alone, but this study has other questions; its JSON file "
+            "has them all, and `kappasharp.import_json` reads it."
+        )
     answers = [
         (history.options[one.ordered[0]], history.options[one.ordered[1]], one.answer == "tie")
         for one in history.counted()

@@ -34,10 +34,10 @@ from kappasharp.errors import (
     StorageError,
     UnknownNameError,
 )
-from kappasharp.methods.method import PAIR
+from kappasharp.methods.method import PAIR, Kind
 from kappasharp.methods.registry import METHODS
 from kappasharp.problems.oracle import PERSONS
-from kappasharp.study import events
+from kappasharp.study import events, kinds
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
@@ -88,6 +88,7 @@ def application(
         Route(f"{one}/model", computed("model", jobs.model_view)),
         Route(f"{one}/history", computed("history", responses.history_data)),
         Route(f"{one}/card/{{option:int}}", card),
+        Route(f"{one}/line/{{number:int}}", line),
         Route(f"{one}/ahead", ahead),
         Route(f"{one}/picture/{{key}}", picture),
         Route(f"{one}/frame/{{key}}", frame),
@@ -220,7 +221,8 @@ async def listing(request: Request) -> Response:
             "study": None if session is None else responses.study_data(session.study, session.renderer),
             "renderers": list(service.renderers),
             "persons": list(PERSONS),
-            "methods": [name for name, row in METHODS.items() if row.designs == PAIR],
+            "methods": [name for name, row in METHODS.items() if row.designs == PAIR and row.kind is Kind.PAIR],
+            "kinds": list(kinds.NAMES),
             "storage": service.storage.url,
         }
     )
@@ -251,18 +253,20 @@ async def study(request: Request) -> Response:
 
 
 async def pair(request: Request) -> Response:
-    """The pair that waits for a voter."""
-    session = await session_of(request)
-    voter = voter_in(request, request.query_params.get("voter", events.DEFAULT_VOTER))
-    return said({"pair": await responses.pair_data(session, await session.pair(voter))})
+    """The question that waits for a voter; of another kind, where they want that, it is asked anew."""
+    session, given = await session_of(request), request.query_params
+    voter = voter_in(request, given.get("voter", events.DEFAULT_VOTER))
+    form = session.study.form(given.get("kind"))
+    return said({"pair": await responses.pair_data(session, await session.pair(voter, form))})
 
 
 async def answer(request: Request) -> Response:
     """Store an answer: when this says saved, it is."""
     session, data = await session_of(request), await body(request)
     voter = voter_in(request, data.get("voter"))
-    given = events.answer(data.get("answer"))
-    done, following = await session.answer(voter, number_in(data, "pair"), given, seconds_in(data))
+    form = session.study.form(data.get("kind"))
+    given: Any = data.get("answer")
+    done, following = await session.answer(voter, number_in(data, "pair"), given, seconds_in(data), form)
     shown = await responses.pair_data(session, following)
     return said({"saved": {"event": done.event, "answer": done.answer}, "pair": shown})
 
@@ -278,8 +282,7 @@ async def amend(request: Request) -> Response:
     """Change an answer, or take it out."""
     session, data = await session_of(request), await body(request)
     voter, event = voter_in(request, data.get("voter")), number_in(data, "event")
-    new = None if data.get("answer") is None else events.answer(data["answer"])
-    await off_loop(lambda: session.study.amend(event, new, voter=voter))
+    await off_loop(lambda: session.study.amend(event, data.get("answer"), voter=voter))
     return said({"done": True})
 
 
@@ -330,6 +333,17 @@ def computed(name: str, job: Callable[[jobs.Snapshot], dict[str, Any]]) -> Handl
 async def card(request: Request) -> Response:
     """What kind of card an option has, once it is drawn."""
     return said(responses.card_data(*await (await session_of(request)).card(request.path_params["option"])))
+
+
+async def line(request: Request) -> Response:
+    """The design at a place of a slider, and its card, once it is drawn."""
+    session, given = await session_of(request), request.query_params.get("place", "")
+    try:
+        wanted = kinds.place(float(given))
+    except ValueError as error:
+        raise InvalidValueError(f"`place` must be a number from 0 to 1, but got {given!r}.") from error
+    place, design, shown, key = await session.place(request.path_params["number"], wanted)
+    return said({"place": place, "params": design, "card": responses.card_data(shown, key)})
 
 
 async def ahead(request: Request) -> Response:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kappasharp.app.web.cards import Cards
 from kappasharp.app.web.jobs import Plain
-from kappasharp.app.web.session import Session, off_loop
+from kappasharp.app.web.session import Session, drawn_ahead, off_loop
 from kappasharp.app.web.workers import Workers
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import studies, toml_file
@@ -57,7 +57,7 @@ class Service:
             return
         session = await off_loop(self.session, self.current)
         for pair in await session.read(lambda history: [history.asked[number][0] for number in history.open.values()]):
-            self.cards.prepare(session.renderer, pair.a, pair.b)
+            self.cards.prepare(session.renderer, *drawn_ahead(pair))
 
     def close(self) -> None:
         """End the workers."""
@@ -123,4 +123,4 @@ def _table(given: Plain) -> dict[str, Any]:
 
 
 def _method(given: Plain) -> dict[str, Any]:
-    return {"method": given["method"]} if given.get("method") else {}
+    return {entry: given[entry] for entry in ("method", "question") if given.get(entry)}

@@ -1,4 +1,4 @@
-"""One study on the page: pairs for its voters, their answers, what the views show. All computing is done elsewhere."""
+"""One study on the page: questions for its voters, their answers, what the views show. Computing is done elsewhere."""
 
 import asyncio
 import logging
@@ -11,8 +11,10 @@ from kappasharp.app.web.jobs import LIMIT, Plain, Snapshot
 from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.errors import InvalidValueError, StalePairError, StorageError
-from kappasharp.study.events import Answer, Asked
-from kappasharp.study.history import Comparison, History, Pair
+from kappasharp.methods.method import Kind
+from kappasharp.study.events import Asked
+from kappasharp.study.history import Comparison, History, Question
+from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
@@ -23,7 +25,17 @@ PAINT_FIRST = 0.06
 # Voters seen within so many seconds are looked ahead for, unless they are more than this: every answer makes what was
 # computed for the others stale, and then it would only hold up those who wait.
 PRESENT, MOST_VOTERS = 60.0, 4
+# Places of a slider that are drawn before anybody moves it, the middle first; and how finely its places are drawn.
+DRAWN_AHEAD = (0.5, 0.0, 1.0, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875)
+FINEST = 200
 off_loop = asyncio.to_thread
+
+
+def drawn_ahead(question: Question) -> list[Design]:
+    """The designs of a question that are drawn when it is shown."""
+    if question.form.kind is not Kind.SLIDER:
+        return question.designs
+    return [question.at(place) for place in DRAWN_AHEAD]
 
 
 class Session:
@@ -34,31 +46,39 @@ class Session:
 
     def __init__(self, study: Study, renderer: str | None, workers: Workers, cards: Cards) -> None:
         self.study, self.renderer, self.workers, self.cards = study, renderer, workers, cards
-        self.speculation = Speculation(workers, lambda a, b: cards.prepare(self.renderer, a, b))
+        self.speculation = Speculation(workers, lambda asked: cards.prepare(self.renderer, *asked.designs))
         self.looking: asyncio.Task[None] | None = None
         self._views: dict[str, tuple[int, asyncio.Task[Plain]]] = {}
         self._asking = asyncio.Lock()
         # Those who wait for a pair, and when each voter was last seen, in order.
-        self._waiting: dict[str, None] = {}
+        self._waiting_now: dict[str, None] = {}
         self._seen: dict[str, float] = {}
 
     async def read(self, look: Callable[[History], Found]) -> Found:
         """What a function makes of the study's history now."""
         return await off_loop(self.study.read, look)
 
-    async def pair(self, voter: str) -> Pair:
-        """The pair that waits for this voter."""
-        pair = await self.read(lambda history: history.open_pair(voter)) or await self._ask(voter)
+    async def pair(self, voter: str, form: Form | None = None) -> Question:
+        """The question that waits for this voter; of another form than this, it is withdrawn and one is asked anew."""
+        pair = await self._waiting(voter, form) or await self._ask(voter, form)
         self._look_ahead(pair)
         return pair
 
-    async def answer(self, voter: str, number: int, answer: Answer, seconds: float | None) -> tuple[Comparison, Pair]:
-        """Store an answer; when this returns it is durable, and the next pair is open."""
+    async def _waiting(self, voter: str, form: Form | None) -> Question | None:
+        found = await self.read(lambda history: history.open_pair(voter))
+        return found if found is None or form is None or found.form == form else None
+
+    async def answer(
+        self, voter: str, number: int, answer: Answer, seconds: float | None, form: Form | None = None
+    ) -> tuple[Comparison, Question]:
+        """Store an answer; when this returns it is durable, and the next question is open."""
         done = await off_loop(self._tell, voter, number, answer, seconds)
         if not self.workers.is_warm:
             # Workers take seconds to start; a first pair is computed sooner than they would.
             self.speculation.drop(voter)
-        proposed = await self.speculation.take(voter, done.event - 1, number, answer)
+        proposed = await self.speculation.take(voter, done.event - 1, number, done.answer)
+        if form is not None:
+            return done, await self.pair(voter, form)
         pair = None if proposed is None else await off_loop(self.study.offer, voter, proposed)
         pair = pair or await self._ask(voter)
         self._look_ahead(pair)
@@ -68,40 +88,44 @@ class Session:
         """The answer, stored; one voter's pair takes none from another."""
         asked, current = self.study.read(lambda history: (history.asked.get(number), history.open_pair(voter)))
         if asked is not None and asked[0].voter != voter:
-            raise StalePairError(f"Pair {number} was put before another voter.", current)
+            raise StalePairError(f"Question {number} was put before another voter.", current)
         return self.study.tell(number, answer, seconds=seconds)
 
-    async def undo(self, voter: str) -> Pair:
+    async def undo(self, voter: str) -> Question:
         """Take back this voter's last answer; the pair that is open then."""
         await off_loop(self.study.undo, voter)
         return await self.pair(voter)
 
-    async def _ask(self, voter: str) -> Pair:
-        """The pair that waits for this voter, computed where none is open: for all who wait by then at once."""
-        self._waiting[voter] = None
+    async def _ask(self, voter: str, form: Form | None = None) -> Question:
+        """The question that waits for this voter, computed where none is open: for all who wait by then at once.
+
+        Who wants a form of their own waits alone.
+        """
+        if form is None:
+            self._waiting_now[voter] = None
         async with self._asking:
-            self._waiting.pop(voter, None)
-            while (pair := await self.read(lambda history: history.open_pair(voter))) is None:
-                voters = [voter, *self._waiting]
-                self._waiting.clear()
+            self._waiting_now.pop(voter, None)
+            while (pair := await self._waiting(voter, form)) is None:
+                voters = [voter, *self._waiting_now] if form is None else [voter]
+                self._waiting_now = {} if form is None else self._waiting_now
                 at = await off_loop(jobs.snapshot, self.study)
-                for one, proposed in zip(voters, await self._propose(at, voters), strict=True):
-                    await off_loop(self.study.offer, one, proposed)
+                for one, proposed in zip(voters, await self._propose(at, voters, form), strict=True):
+                    await off_loop(self.study.offer, one, proposed, form)
         return pair
 
-    async def _propose(self, at: Snapshot, voters: list[str]) -> list[Asked]:
-        """The next pairs, by a worker if one is there; the first ones take seconds to start."""
+    async def _propose(self, at: Snapshot, voters: list[str], form: Form | None) -> list[Asked]:
+        """The next questions, by a worker if one is there; the first ones take seconds to start."""
         if self.workers.is_warm:
             try:
-                found: list[Asked] = await self.workers.run(jobs.next_pairs, at, voters, limit=LIMIT)
+                found: list[Asked] = await self.workers.run(jobs.next_pairs, at, voters, form, limit=LIMIT)
             except WorkerError:
-                return await off_loop(jobs.next_pairs, at, voters)
+                return await off_loop(jobs.next_pairs, at, voters, form)
             return found
-        return await off_loop(jobs.next_pairs, at, voters)
+        return await off_loop(jobs.next_pairs, at, voters, form)
 
-    def _look_ahead(self, pair: Pair) -> None:
+    def _look_ahead(self, pair: Question) -> None:
         """Begin to compute what may come after this pair, once the browser has had time to paint it."""
-        self.cards.prepare(self.renderer, pair.a, pair.b)
+        self.cards.prepare(self.renderer, *drawn_ahead(pair))
         now = asyncio.get_running_loop().time()
         self._seen.pop(pair.voter, None)
         self._seen = {one: at for one, at in self._seen.items() if now - at < PRESENT} | {pair.voter: now}
@@ -173,12 +197,21 @@ class Session:
         design = await self.design(option)
         return await self.cards.card(self.renderer, design), self.cards.key(self.renderer, design)
 
+    async def place(self, number: int, place: float) -> tuple[float, Design, Card, str]:
+        """The nearest place of a slider that is drawn, the design there, its card when it is drawn, and the key."""
+        asked = await self.read(lambda history: history.asked.get(number))
+        if asked is None or asked[0].form.kind is not Kind.SLIDER:
+            raise InvalidValueError(f"`number` must be that of a slider in this study, but got {number}.")
+        place = round(place * FINEST) / FINEST
+        design = asked[0].at(place)
+        return place, design, await self.cards.card(self.renderer, design), self.cards.key(self.renderer, design)
+
     async def ahead(self, voter: str) -> list[str]:
         """The keys of pictures that this voter may see next, once they are drawn."""
         await self._looked_ahead()
         found = []
         for asked in await self.speculation.likely(voter):
-            for design in (asked.a, asked.b):
+            for design in asked.designs:
                 if (await self.cards.card(self.renderer, design)).kind == "image":
                     found.append(self.cards.key(self.renderer, design))
         return found

@@ -1,7 +1,7 @@
-"""Looking ahead: while a person looks at a pair, the next one is computed for each answer that may come.
+"""Looking ahead: while a person looks at a question, the next one is computed for each answer that may come.
 
-A vote then only picks one of them. What is picked is what `Study.ask` would have computed: the same function of the
-same events, and the study takes it only if no other event came in between.
+An order or a slider has too many of them. A vote then only picks one. What is picked is what `Study.ask` would have
+computed: the same function of the same events, and the study takes it only if no other event came in between.
 """
 
 import asyncio
@@ -11,16 +11,25 @@ from typing import NamedTuple
 from kappasharp.app.web import jobs
 from kappasharp.app.web.jobs import Snapshot
 from kappasharp.app.web.workers import WorkerError, Workers
-from kappasharp.study.events import Answer, Asked
-from kappasharp.study.history import Pair
-from kappasharp.study.space import Design
+from kappasharp.methods.method import Kind
+from kappasharp.study.events import Asked
+from kappasharp.study.history import Question
+from kappasharp.study.kinds import Answer, Form
 
-LIKELY: tuple[Answer, ...] = ("a", "b")
-RARE: tuple[Answer, ...] = ("tie", "skip")
+# For each kind of question what is computed at once, and what a little later; a choice has as many as it has designs.
+LIKELY: dict[Kind, tuple[Answer, ...]] = {Kind.PAIR: ("a", "b"), Kind.RATING: (1, -1, 2, -2), Kind.CHOICE: (0, 1, 2, 3)}
+RARE: dict[Kind, tuple[Answer, ...]] = {Kind.PAIR: ("tie", "skip"), Kind.RATING: (0, 3, -3, "skip")}
 # A person looks this long, in seconds, before the rarer answers are worth a worker's time.
 PATIENCE = 0.5
 
-Prepare = Callable[[Design, Design], None]
+Prepare = Callable[[Asked], None]
+
+
+def likely(form: Form) -> tuple[Answer, ...]:
+    """The answers to look ahead for first; none where there are too many."""
+    if form.kind is Kind.CHOICE:
+        return LIKELY[Kind.CHOICE][: form.designs] if form.designs <= len(LIKELY[Kind.CHOICE]) else ()
+    return LIKELY.get(form.kind, ())
 
 
 class Ahead(NamedTuple):
@@ -28,6 +37,7 @@ class Ahead(NamedTuple):
 
     number: int
     pair: int
+    likely: list["asyncio.Task[Asked]"]
     tasks: dict[Answer, "asyncio.Task[Asked]"]
 
 
@@ -39,14 +49,14 @@ class Speculation:
         self._ahead: dict[str, Ahead] = {}
         self._later: dict[str, asyncio.Task[None]] = {}
 
-    def begin(self, at: Snapshot, pair: Pair) -> None:
+    def begin(self, at: Snapshot, pair: Question) -> None:
         """Look ahead from this moment, unless that is under way."""
         now = self._ahead.get(pair.voter)
         if now is not None and (now.number, now.pair) == (at.number, pair.number):
             return
         self.drop(pair.voter)
-        tasks = {answer: self._start(at, pair, answer) for answer in LIKELY}
-        self._ahead[pair.voter] = Ahead(at.number, pair.number, tasks)
+        tasks = {answer: self._start(at, pair, answer) for answer in likely(pair.form)}
+        self._ahead[pair.voter] = Ahead(at.number, pair.number, list(tasks.values()), tasks)
         self._later[pair.voter] = asyncio.create_task(self._rare(at, pair))
 
     async def take(self, voter: str, number: int, pair: int, answer: Answer) -> Asked | None:
@@ -56,7 +66,7 @@ class Speculation:
         computed for another answer, or for a voter who has not heard of this one.
         """
         ahead, taken = self._ahead.get(voter), None
-        if ahead is not None and (ahead.number, ahead.pair) == (number, pair):
+        if ahead is not None and (ahead.number, ahead.pair) == (number, pair) and not isinstance(answer, list):
             taken = ahead.tasks.pop(answer, None)
         self.drop_all()
         if taken is None:
@@ -70,14 +80,14 @@ class Speculation:
         """The pairs after the likely answers, as far as they could be computed."""
         await self.settled(voter)
         ahead = self._ahead.get(voter)
-        tasks = [] if ahead is None else [ahead.tasks[answer] for answer in LIKELY]
+        tasks = [] if ahead is None else ahead.likely
         return [one.result() for one in tasks if one.done() and not one.cancelled() and one.exception() is None]
 
     async def settled(self, voter: str) -> None:
         """Wait until the likely answers are looked ahead for: nothing else should take the workers before."""
         ahead = self._ahead.get(voter)
-        if ahead is not None:
-            await asyncio.wait([ahead.tasks[answer] for answer in LIKELY])
+        if ahead is not None and ahead.likely:
+            await asyncio.wait(ahead.likely)
 
     def drop(self, voter: str) -> None:
         """Give up what was begun for this voter."""
@@ -93,22 +103,22 @@ class Speculation:
         for voter in list(self._ahead):
             self.drop(voter)
 
-    def _start(self, at: Snapshot, pair: Pair, answer: Answer) -> "asyncio.Task[Asked]":
+    def _start(self, at: Snapshot, pair: Question, answer: Answer) -> "asyncio.Task[Asked]":
         task = asyncio.create_task(self._compute(at, pair, answer))
         # A result that nobody fetches is no error.
         task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return task
 
-    async def _compute(self, at: Snapshot, pair: Pair, answer: Answer) -> Asked:
+    async def _compute(self, at: Snapshot, pair: Question, answer: Answer) -> Asked:
         asked: Asked = await self.workers.run(
             jobs.next_pair_after, at, pair.voter, pair.number, answer, limit=jobs.LIMIT
         )
-        self.prepare(asked.a, asked.b)
+        self.prepare(asked)
         return asked
 
-    async def _rare(self, at: Snapshot, pair: Pair) -> None:
+    async def _rare(self, at: Snapshot, pair: Question) -> None:
         await asyncio.sleep(PATIENCE)
         await self.settled(pair.voter)
         ahead = self._ahead[pair.voter]
-        for answer in RARE:
+        for answer in RARE.get(pair.form.kind, ()):
             ahead.tasks[answer] = self._start(at, pair, answer)

@@ -1,0 +1,220 @@
+"""Kinds of question: how they are named, what may be answered to each, and what an answer says as comparisons.
+
+    pair      "a", "b", "tie"            the better of two
+    choice:n  a number from 0 to n − 1    the best of n
+    order:n   [2, [0, 3], 1]              best first, equals in a list; whoever is left out comes after all the others
+    slider    a number from 0 to 1        where on the way from the first design to the second it looks best
+    rating    a whole number, −3 to 3     how much better the first of two is
+
+"skip" may be said to all of them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+from kappasharp.acquisition import line
+from kappasharp.core import rankings
+from kappasharp.core.rankings import Said
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.methods.method import PAIR, Kind
+from kappasharp.study.parameters import shown
+from kappasharp.study.space import Space
+
+Answer = str | int | float | list[Any]
+WORDS = ("a", "b", "tie", "skip")
+SKIP = "skip"
+# Designs of a choice or an order: as few, as many, and as many as where nobody says how many.
+FEWEST, MOST, USUAL = 3, 9, 4
+MUCH_BETTER = 3
+SEVERAL = (Kind.CHOICE, Kind.ORDER)
+NAMES = {kind.value: kind for kind in Kind}
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a question is: its kind, and how many designs it shows; a slider shows the ends of its line."""
+
+    kind: Kind = Kind.PAIR
+    designs: int = PAIR
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}:{self.designs}" if self.kind in SEVERAL else self.kind.value
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is the plain question, A or B."""
+        return self.kind is Kind.PAIR
+
+    @property
+    def words(self) -> str:
+        """The kind as a sentence has it."""
+        article = "an" if self.kind is Kind.ORDER else "a"
+        return f"{article} {self.kind.value}" + (f" of {self.designs}" if self.kind in SEVERAL else "")
+
+
+class Verdict(NamedTuple):
+    """What an answer says of two designs, by their places in the question: the better first, or no difference."""
+
+    better: int
+    other: int
+    tie: bool
+
+
+ONE_PAIR = Form()
+
+
+def parse(value: Any, designs: Any = None, *, what: str = "question") -> Form:
+    """The form of that name, such as "pair" or "order:4"; or a sentence that lists what may be given.
+
+    Args:
+        value: the name of a kind; a choice or an order may say how many designs after a colon.
+        designs: how many, where the name does not say it.
+        what: how the argument is called where it came from.
+    """
+    text = value.value if isinstance(value, Kind) else value
+    if isinstance(value, Form):
+        return value
+    name, colon, number = text.partition(":") if isinstance(text, str) else ("", "", "")
+    if name not in NAMES or (colon and (not number.isdecimal() or NAMES[name] not in SEVERAL)):
+        raise (InvalidValueError if isinstance(text, str) else InvalidTypeError)(
+            f"`{what}` must be 'pair', 'choice', 'order', 'slider' or 'rating', a choice or an order with how many "
+            f"designs if not {USUAL} ('order:5'), but got {value!r}."
+        )
+    kind = NAMES[name]
+    count = int(number[:9]) if colon else None
+    if designs is not None:
+        count = _agreed(kind, count, designs, what)
+    if kind not in SEVERAL:
+        return Form(kind)
+    count = USUAL if count is None else count
+    if not FEWEST <= count <= MOST:
+        raise InvalidValueError(f"A {kind.value} must be of {FEWEST} to {MOST} designs, but got {shown(count)}.")
+    return Form(kind, count)
+
+
+def _agreed(kind: Kind, count: int | None, designs: Any, what: str) -> int:
+    if isinstance(designs, bool) or not isinstance(designs, Integral):
+        raise InvalidTypeError(f"`designs` must be a whole number, but got {designs!r}.")
+    wanted = int(designs)
+    said = PAIR if kind not in SEVERAL else wanted if count is None else count
+    if wanted != said:
+        raise InvalidValueError(f"`designs` must be {said}, as `{what}` says, but got {shown(designs)}.")
+    return wanted
+
+
+def fits(form: Form, space: Space) -> Form:
+    """The form, if there are such questions about designs of that space; or a sentence."""
+    if form.kind is Kind.SLIDER and not line.can_move(space.dimensions, space.lattice):
+        raise InvalidValueError(
+            "A slider needs a parameter to move along, but this space has none that is continuous; a choice or an "
+            "order asks about whole numbers and choices."
+        )
+    if form.designs > space.size:
+        raise InvalidValueError(
+            f"{form.words.capitalize()} designs must not show more than there are, but this space has only "
+            f"{space.size:g}."
+        )
+    return form
+
+
+def answer(form: Form, value: Any) -> Answer:
+    """The answer as it is stored, or a sentence that says what may be answered."""
+    if isinstance(value, str) and (value == SKIP or (form.is_pair and value in WORDS)):
+        return value
+    match form.kind:
+        case Kind.CHOICE if _is_whole(value) and 0 <= value < form.designs:
+            return int(value)
+        case Kind.RATING if _is_whole(value) and abs(value) <= MUCH_BETTER:
+            return int(value)
+        case Kind.SLIDER if _is_number(value) and 0.0 <= value <= 1.0:
+            return float(value)
+        case Kind.ORDER if isinstance(value, list | tuple):
+            return _order(form, value)
+    raise InvalidValueError(f"`answer` to {form.words} must be {_allowed(form)}, but got {_cut(value)}.")
+
+
+def place(value: Any) -> float:
+    """A place of a slider, or a sentence."""
+    if not _is_number(value) or not 0.0 <= value <= 1.0:
+        raise InvalidValueError(f"`place` must be a number from 0 to 1, but got {_cut(value)}.")
+    return float(value)
+
+
+def _allowed(form: Form) -> str:
+    return {
+        Kind.PAIR: "'a', 'b', 'tie' or 'skip'",
+        Kind.CHOICE: f"the best design's number, 0 to {form.designs - 1}, or 'skip'",
+        Kind.ORDER: f"a list of numbers from 0 to {form.designs - 1}, best first and equals in a list, or 'skip'",
+        Kind.SLIDER: "a number from 0 to 1, or 'skip'",
+        Kind.RATING: f"a whole number from -{MUCH_BETTER} to {MUCH_BETTER}, or 'skip'",
+    }[form.kind]
+
+
+def _order(form: Form, value: Sequence[Any]) -> list[Any]:
+    """Groups as they are stored: one design by its number, equals as a list in ascending order."""
+    groups = [list(group) if isinstance(group, list | tuple) else [group] for group in value]
+    named = [number for group in groups for number in group]
+    known = bool(groups) and all(groups) and all(_is_whole(one) and 0 <= one < form.designs for one in named)
+    if not known:
+        raise InvalidValueError(f"`answer` to {form.words} must be {_allowed(form)}, but got {_cut(value)}.")
+    if len(set(named)) < len(named):
+        twice = next(number for number in named if named.count(number) > 1)
+        raise InvalidValueError(f"`answer` must name a design once, but got {twice} twice in {_cut(value)}.")
+    return [int(group[0]) if len(group) == 1 else sorted(int(number) for number in group) for group in groups]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _cut(value: Any) -> str:
+    words = repr(value)
+    return words if len(words) <= 80 else f"{words[:77]}..."  # noqa: PLR2004
+
+
+def said(form: Form, given: Answer) -> Said:
+    """The fewest comparisons that say all of an answer that is no skip, by the designs' places in the question.
+
+    A slider's are between the place where it was left, 0, and others of its line, which nobody named.
+    """
+    match form.kind:
+        case Kind.CHOICE:
+            return rankings.best_of(form.designs, int(given))  # type: ignore[arg-type]
+        case Kind.ORDER:
+            return rankings.order_of(form.designs, given)  # type: ignore[arg-type]
+        case Kind.SLIDER:
+            return rankings.best_of(1 + rankings.OTHERS, 0)
+        case Kind.RATING:
+            return rankings.rated(int(given))  # type: ignore[arg-type]
+    return Said(((1, 0) if given == "b" else (0, 1),), (given == "tie",))
+
+
+def verdicts(form: Form, given: Answer) -> list[Verdict]:
+    """Everything that an answer says of two designs of its question; nothing of a slider's, where one was chosen."""
+    if given == SKIP or form.kind is Kind.SLIDER:
+        return []
+    if form.kind is not Kind.ORDER:
+        found = said(form, given)
+        return [Verdict(*pair, tie) for pair, tie in zip(found.pairs, found.ties, strict=True)]
+    assert isinstance(given, list)
+    groups = [group if isinstance(group, list) else [group] for group in given]
+    named = {number for group in groups for number in group}
+    rest = [number for number in range(form.designs) if number not in named]
+    equal = [Verdict(*pair, True) for group in groups for pair in combinations(group, 2)]
+    ranks = [*groups, rest]
+    return equal + [Verdict(*pair, False) for above, below in combinations(ranks, 2) for pair in product(above, below)]
+
+
+def cell(given: Answer) -> str | int | float:
+    """An answer in one cell of a table: as it is, but an order as the text "2 > 0 = 3 > 1"."""
+    if not isinstance(given, list):
+        return given
+    return " > ".join(" = ".join(map(str, one)) if isinstance(one, list) else str(one) for one in given)

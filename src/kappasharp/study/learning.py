@@ -1,0 +1,225 @@
+"""The model of a study's answers: what each says as comparisons, between which designs, and what is learnt from all.
+
+A slider was left at a design that becomes one of the options; the other places of its line, with which the model
+compares it, are points that nobody saw. They come after the options, have no number, and are never told, shown or
+counted.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.acquisition import line
+from kappasharp.batches import released
+from kappasharp.core import kernel, posterior, rankings, spaces
+from kappasharp.core.comparisons import Answers
+from kappasharp.core.posterior import Posterior
+from kappasharp.core.rankings import Said
+from kappasharp.methods import correcting, loop
+from kappasharp.methods.fitting import Fit, infer, with_threshold
+from kappasharp.methods.loop import Learnt, State
+from kappasharp.methods.method import Kind
+from kappasharp.methods.surrogate import Surrogate, surrogate_of
+from kappasharp.study import kinds, validation
+from kappasharp.study.definition import Definition
+from kappasharp.study.history import Comparison, History, Question
+from kappasharp.study.space import Space
+
+# The fit starts from the last one's end, and at every second answer from the prior's mode too, which takes as long
+# again and seldom ends higher: `make bench` counts how seldom (`study_fit_not_worse`).
+COLD_EVERY = 2
+# Places of a line among which the model looks for the one where it expects an open slider to be left.
+PLACES = 21
+
+
+class Part(NamedTuple):
+    """One answer: what was said, of which options and, after them, of which points (k, d) that nobody saw."""
+
+    said: Said
+    options: tuple[int, ...]
+    unseen: Tensor | None = None
+
+
+class Compared(NamedTuple):
+    """What the model is fitted to: the options compared, by number, and the answers in terms of their places.
+
+    Places from `len(options)` on are points that nobody saw.
+    """
+
+    options: list[int]
+    answers: Answers
+
+
+class StudyModel(NamedTuple):
+    """The model of a history: where its step began and what it learnt; places from `len(options)` on nobody saw."""
+
+    options: list[int]
+    state: State
+    learnt: Learnt
+    surrogate: Surrogate
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """The matrices of one study are small: several threads would wait for each other more than they work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def gather(definition: Definition, history: History, first: int | None = None) -> Compared:
+    """The answers that count, or the first so many of them, and the options that they compare."""
+    return _assembled(definition, history, [_part(definition.space, history, one) for one in history.counted()[:first]])
+
+
+def _part(space: Space, history: History, one: Comparison) -> Part:
+    said = kinds.said(one.form, one.answer)
+    if one.form.kind is not Kind.SLIDER:
+        return Part(said, one.options)
+    assert one.pair is not None and isinstance(one.answer, float)
+    place = torch.tensor(one.answer, dtype=torch.float64)
+    ends = space.points(history.asked[one.pair][0].designs)
+    return Part(said, one.options, line.at(ends, rankings.other_places(place)))
+
+
+def _assembled(definition: Definition, history: History, parts: Sequence[Part]) -> Compared:
+    options = sorted({number for part in parts for number in part.options})
+    place = {number: i for i, number in enumerate(options)}
+    pairs: list[list[int]] = []
+    ties: list[bool] = []
+    unseen, count = [], len(options)
+    for part in parts:
+        at = [place[number] for number in part.options]
+        if part.unseen is not None:
+            at += range(count, count + len(part.unseen))
+            unseen.append(part.unseen)
+            count += len(part.unseen)
+        pairs += [[at[i], at[j]] for i, j in part.said.pairs]
+        ties += part.said.ties
+    X = torch.cat([definition.space.points(history.options[number] for number in options), *unseen]).unsqueeze(0)
+    detail = rankings.detail([part.said for part in parts])
+    return Compared(options, Answers(X, torch.tensor([pairs]), torch.tensor([ties]) if any(ties) else None, detail))
+
+
+@one_thread()
+def learn(definition: Definition, history: History) -> StudyModel:
+    """The model of all answers so far."""
+    found = gather(definition, history)
+    state = _state(definition, history, found)
+    # Released once, so that what was learnt and its surrogate hold the same tensors.
+    learnt = released(loop.learn(state))
+    return StudyModel(found.options, state, learnt, surrogate_of(state, learnt))
+
+
+def _state(definition: Definition, history: History, found: Compared) -> State:
+    """The state of Algorithm 1 before its next step, from what the last step noted."""
+    X, pairs, ties, detail = found.answers
+    answers = len(history.counted())
+    memo = _last_memo(definition, history, answers)
+    theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
+    preset = with_threshold(definition.preset, found.answers, theta)
+    preset = replace(preset, cold_fit=preset.cold_fit and answers % COLD_EVERY == 0)
+    ties = ties if isinstance(ties, Tensor) else None
+    state = loop.init(X, pairs, method=definition.method, preset=preset, seeds=definition.seed, ties=ties)
+    step = max(answers - definition.first_pairs, 0)
+    state = replace(state, step=step, lattice=definition.space.lattice, theta=theta, detail=detail)
+    if memo is None:
+        return state
+    mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
+    return replace(state, mean_decisiveness=mean, hints=torch.tensor([memo["hints"]], dtype=torch.float64))
+
+
+def _last_memo(definition: Definition, history: History, n_answers: int) -> dict[str, Any] | None:
+    """What the last step noted; None, with a warning, where nothing can start from it: imports once let such in."""
+    memo = history.memo(n_answers)
+    trouble = None if memo is None else validation.memo_trouble(memo, definition.space.dimensions)
+    if trouble is None:
+        return memo
+    warnings.warn(f"What the model noted with a pair is damaged ({trouble}); it is fitted afresh.", stacklevel=2)
+    return None
+
+
+def leading(model: StudyModel) -> int:
+    """The place, among the model's options, of the design that is told to be best."""
+    return int(loop.leader(model.state, model.learnt))
+
+
+def favourite(model: StudyModel) -> int:
+    """The place of the option with the highest utility, whether or not it ever won."""
+    return int(model.surrogate.utility[: len(model.options)].argmax())
+
+
+def unproven_best(model: StudyModel) -> tuple[int, int] | None:
+    """The option that the model holds to be best though it never won, and the one told; None where they are one."""
+    best, told = favourite(model), leading(model)
+    return None if best == told else (model.options[best], model.options[told])
+
+
+def with_open_questions(
+    definition: Definition, history: History, model: StudyModel, leaving: str | None = None
+) -> StudyModel:
+    """The model as if open questions had been answered the way it expects, so that two voters are not asked the same.
+
+    Args:
+        definition: the study's.
+        history: the one that the model was learnt from.
+        model: its own.
+        leaving: a voter whose open question is about to be withdrawn.
+    """
+    waiting = [history.asked[number][0] for voter, number in history.open.items() if voter != leaving]
+    if not waiting:
+        return model
+    parts = [_part(definition.space, history, one) for one in history.counted()]
+    found = _assembled(
+        definition, history, parts + [_expected(definition.space, history, model, one) for one in waiting]
+    )
+    X, pairs, ties, detail = found.answers
+    anchor = torch.tensor([found.options.index(model.options[int(model.state.anchor)])])
+    ties = ties if isinstance(ties, Tensor) else None
+    state = replace(model.state, points=X, comparisons=pairs, ties=ties, detail=detail, anchor=anchor)
+    learnt = released(_imagined(state, model.learnt))
+    return StudyModel(found.options, state, learnt, surrogate_of(state, learnt))
+
+
+def _expected(space: Space, history: History, model: StudyModel, question: Question) -> Part:
+    """The answer that the model expects: designs in the order of their means, a slider left where it is highest."""
+    latent, form = model.surrogate.latent, question.form
+    if form.kind is Kind.SLIDER:
+        ends, places = space.points(question.designs), torch.linspace(0.0, 1.0, PLACES, dtype=torch.float64)
+        place = places[int(posterior.mean(latent, line.at(ends, places).unsqueeze(0)).argmax())]
+        chosen = torch.cat([place.unsqueeze(0), rankings.other_places(place)])
+        return Part(kinds.said(form, float(place)), (), line.at(ends, chosen))
+    X = space.points(question.designs).unsqueeze(0)
+    order = posterior.mean(latent, X).squeeze(0).argsort(descending=True, stable=True).tolist()
+    if form.kind is Kind.CHOICE:
+        return Part(rankings.best_of(form.designs, order[0]), history.numbers(question))
+    return Part(rankings.order_of(form.designs, order), history.numbers(question))
+
+
+@torch.inference_mode()
+def _imagined(state: State, real: Learnt) -> Learnt:
+    """What a step knows once answers are added that nobody gave: only the utilities follow them.
+
+    They are the model's own expectations, so they say nothing of its hyperparameters nor of whether the correction
+    should act: both stay as the real answers have them, and no search is made.
+    """
+    method, model, theta = state.method, state.preset.model, real.fit.hyper.theta
+    answers = Answers(state.points, state.comparisons, state.ties, state.detail)
+    K = kernel.covariance(model.family, answers.X, theta, model.nugget)
+    z = real.fit.map.dual.z
+    start = torch.nn.functional.pad(z, (0, answers.pairs.shape[1] - z.shape[1]))
+    known = spaces.choose(model, answers).condition(model, K, start)
+    plain = Posterior(model.family, answers.X, theta, known.map.beta, known.root)
+    fit = Fit(answers.X, known.C, known.ties, real.fit.hyper, K, known.map, plain)
+    inferred = infer(method.inference, model, fit, state.seeds, state.step + 1)
+    fit = fit._replace(posterior=inferred.posterior)
+    corrected = correcting.correct(model, fit, method.correction, real.active)
+    return real._replace(fit=fit, inferred=inferred, corrected=corrected)
