@@ -228,27 +228,30 @@ def summary(options):
 
 
 def figure(options):
-    """Regret against questions, in units of pairs' regret after forty, and against seconds: one glance."""
+    """What part of forty pairs' gain is there after so many questions, and after so many seconds: one glance."""
     plt = importlib.import_module("matplotlib.pyplot")  # a GPU machine may lack it
     found = read(options.sources)
-    shown, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", sharey=True)
-    for method in (PAIRS, *KINDS):
-        curves = [
-            _share(found, method, problem) for problem in found[PAIRS, "modern"] if problem in found[method, "modern"]
-        ]
-        middle = np.median(np.array(curves), 0)
-        questions = np.arange(1, len(middle) + 1)
-        label = "pairs" if method == PAIRS else KINDS[method]
-        for axis, pace in zip(axes, (1.0, PACES[method]), strict=True):
-            axis.plot(questions * pace, 100 * middle, color=COLOURS[method], label=label, linewidth=2)
-    for axis, words in zip(axes, ("questions answered", "attention, in units of a pair's seconds"), strict=True):
-        axis.set_xlim(0, 40)
-        axis.set_xlabel(words)
-        axis.axhline(100, color="#8a8a8a", linewidth=0.8, linestyle=":")
-    axes[0].set_ylabel("of what forty pairs gain, % (median of problems)")
-    axes[0].legend(frameon=False, loc="lower right")
-    shown.suptitle(f"What an answer is worth: best design seen, {len(found[PAIRS, 'modern'])} problems")
-    shown.savefig(options.out, dpi=120)
+    shown, grid_of = plt.subplots(2, 2, figsize=(11, 8), layout="constrained", sharey=True, sharex=True)
+    drawn = [name for name in found[PAIRS, "modern"] if name.startswith("drawn")]
+    paper = [name for name in found[PAIRS, "modern"] if not name.startswith("drawn")]
+    for axes, problems, words in zip(
+        grid_of, (drawn, paper), ("generated problems", "problems of the paper"), strict=True
+    ):
+        for method in (PAIRS, *KINDS):
+            middle = np.median(np.array([_share(found, method, problem) for problem in problems]), 0)
+            questions = np.arange(1, len(middle) + 1)
+            label = "pairs" if method == PAIRS else KINDS[method]
+            for axis, pace in zip(axes, (1.0, PACES[method]), strict=True):
+                axis.plot(questions * pace, 100 * middle, color=COLOURS[method], label=label, linewidth=2)
+        for axis in axes:
+            axis.set(xlim=(0, 40), ylim=(0, 140))
+            axis.axhline(100, color="#8a8a8a", linewidth=0.8, linestyle=":")
+        axes[0].set_ylabel(f"{len(problems)} {words}\nof what forty pairs gain, %, median")
+    grid_of[1][0].set_xlabel("questions answered")
+    grid_of[1][1].set_xlabel("attention, in units of a pair's seconds (assumed paces)")
+    grid_of[0][0].legend(frameon=False, loc="lower right")
+    shown.suptitle("What an answer is worth: the best design seen, from the first question on")
+    shown.savefig(options.out, dpi=110)
 
 
 def _share(found, method, problem):
