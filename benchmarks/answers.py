@@ -21,12 +21,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from scipy.stats import ttest_ind
 
 from benchmarks.gpu import start_mps, stop_mps
 from kappasharp.lab import engines, execution, experiment, grid
 from kappasharp.lab.execution import Limit
 from kappasharp.lab.statistics import holm, paired_t
 from kappasharp.problems import oracle
+
+# BoTorch's runs from zero, which keep every fifth question. (benchmarks/from_zero.py)
+BOTORCH, BOTORCH_EVERY = Path("docs/results/from-zero/botorch.parquet"), 5
 
 PAIRS = "baseline"
 KINDS = {"rating": "rating", "choice_4": "best of four", "order_4": "order of four", "slider": "slider"}
@@ -197,6 +201,20 @@ def attention(found, seconds=40.0):
     return result
 
 
+def against_botorch(ours, questions=15, theirs=40):
+    """Kinds after so many questions against BoTorch's pairs after forty, other seeds: Welch's t, Holm over problems."""
+    rows = defaultdict(list)
+    for row in pq.read_table(BOTORCH).to_pylist():
+        rows[row["problem"]].append(row["seen"][theirs // BOTORCH_EVERY - 1])
+    found = {}
+    for problem, known in sorted(rows.items()):
+        mine = [at(row, "seen", questions) for row in ours.get(problem, {}).values()]
+        if len(mine) > 2:
+            test = ttest_ind(mine, known, equal_var=False)
+            found[problem] = (float(test.statistic), float(test.pvalue), float(np.mean(mine) - np.mean(known)))
+    return found
+
+
 def summary(options):
     """benchmarks/answers.json, from the packed runs."""
     found = read(options.sources)
@@ -222,6 +240,9 @@ def summary(options):
         values[f"{kind}_wins"] = min(values[f"eleven_{kind}_wins_at_{q}"] for q in (10, 20))
         values[f"{kind}_losses"] = max(values[f"eleven_{kind}_losses_at_{q}"] for q in (10, 20))
     values["level_reached"], values["per_attention"] = values["eleven_level_reached"], values["eleven_per_attention"]
+    for method in KINDS:
+        wins, losses = counts(against_botorch(found[method, "modern"]))
+        values[f"{method.split('_')[0]}_at_15_against_botorch_at_40"] = {"wins": wins, "losses": losses}
     path = Path(__file__).with_suffix(".json")
     path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
     print(path.read_text())
