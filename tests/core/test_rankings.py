@@ -148,14 +148,19 @@ def test_laplace_stays_near_the_exact_posterior():
     K = kernel.covariance("rbf", answers.X, theta, 1e-6)
     found = comparison_space.condition(MODEL, K, comparisons.incidence(answers.pairs, 16, answers.detail))
     generator = torch.Generator().manual_seed(0)
-    count = 2**19
-    f = torch.randn(count, 16, generator=generator, dtype=torch.float64) @ torch.linalg.cholesky(K[0]).mT
-    # The 16 designs are in one question each, so what is felt has one draw a design.
-    y = f + torch.randn(count, 16, generator=generator, dtype=torch.float64)
-    kept = (y[:, answers.pairs[0, :, 0]] > y[:, answers.pairs[0, :, 1]]).all(-1)
-    exact, deviation = f[kept].mean(0), f[kept].std(0)
-    assert float(((found.map.f[0] - exact) / deviation).abs().max()) < 0.25
-    assert found.value.item() == pytest.approx(math.log(kept.double().mean()), abs=0.15)
+    normals = torch.randn(2**18, 26, generator=generator, dtype=torch.float64)
+    f = normals[:, :16] @ torch.linalg.cholesky(K[0]).mT
+    values, vectors = torch.linalg.eigh(answers.detail.noise[0])
+    shared = normals[:, 16:] @ (vectors * values.clamp(min=0.0).sqrt()).mT
+    winner, loser = answers.pairs[0].unbind(-1)
+    z = answers.detail.weight[0] * (f[:, winner] - f[:, loser]) / MODEL.likelihood.scale + shared
+    weight = torch.special.log_ndtr(z).sum(-1).exp()
+    assert float(weight.sum().square() / weight.square().sum()) > 5000.0
+    share = (weight / weight.sum()).unsqueeze(-1)
+    exact = (share * f).sum(0)
+    deviation = (share * (f - exact).square()).sum(0).sqrt()
+    assert float(((found.map.f[0] - exact) / deviation).abs().max()) < 0.15
+    assert found.value.item() == pytest.approx(math.log(weight.mean()), abs=0.25)
 
 
 def test_a_batch_is_its_runs_one_by_one():

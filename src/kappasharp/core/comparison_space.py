@@ -99,14 +99,14 @@ def gather(X: Points, pairs: Pairs, ties: Ties = None, detail: Detail | None = N
     sign[..., pairs.shape[-2] :, :] = -1.0
     same = (flat.unsqueeze(-1) == flat.unsqueeze(-2)).to(X)
     if detail is not None:
-        detail = detail._replace(weight=detail.weight.to(X), noise=detail.noise.to(X), width=detail.width.to(X))
+        detail = Detail(*(part.to(X) if part.is_floating_point() else part for part in detail))
     return EndPoints(E, torch.cat([E * sign, sign], -1), _contrast(same), ties, detail)
 
 
 def bounded(probit: Probit, answers: Answers) -> Answers:
     """The answers with what each says of its noisy difference: as wide as its weight, and graded where it was rated."""
     detail, ties = answers.detail, answers.ties
-    if detail is None or probit.margin == 0.0:
+    if detail is None or (probit.margin == 0.0 and not bool(detail.time.any())):
         return answers
     half = probit.margin * detail.weight * detail.width
     edges = half.unsqueeze(-1) * half.new_tensor((1.0, *LEVELS, torch.inf))
@@ -115,7 +115,8 @@ def bounded(probit: Probit, answers: Answers) -> Answers:
     graded = (detail.level > 0) & high.isfinite()
     between = graded | ties if isinstance(ties, Tensor) else graded
     centre = torch.where(graded, 0.5 * (low + high), 0.0)
-    return answers._replace(ties=Grades(between, centre, torch.where(graded, 0.5 * (high - low), low)))
+    time = detail.time.masked_fill(between, 0.0)
+    return answers._replace(ties=Grades(between, centre, torch.where(graded, 0.5 * (high - low), low), time))
 
 
 def _weighted(M: ComparisonMatrix, detail: Detail) -> ComparisonMatrix:
@@ -213,7 +214,7 @@ def _joined(
         return None
     if isinstance(old, Grades):
         nothing = old.half.new_zeros(new_pairs.shape[:-1])
-        further = Grades(nothing.bool() if new is None else new, nothing, nothing + margin)
+        further = Grades(nothing.bool() if new is None else new, nothing, nothing + margin, nothing)
         return Grades(*(torch.cat(both, -1) for both in zip(old, further, strict=True)))
     parts = [(old, old_pairs), (new, new_pairs)]
     return torch.cat([torch.zeros_like(p[..., 0], dtype=torch.bool) if t is None else t for t, p in parts], -1)

@@ -12,6 +12,7 @@ itself, its likelihood has; the rest is a Gaussian of known covariance beside th
     weight (*batch, m)     √(2/λ), a pair's 1: a comparison with noise λσ² is one with 2σ² of a larger difference
     noise  (*batch, m, m)  (T − λI)/λ, covariance of what comparisons of one question share, as standardised
     level  (*batch, m)     how much better the winner was said to be, 1 to 3; 0 where that was not asked
+    time   (*batch, m)     how long the decision took, in units of an indifferent one's mean; 0 where that is not known
     width  (*batch, m)     how far "equal" and every step of a rating reach, in units of the likelihood's threshold
 """
 
@@ -44,6 +45,7 @@ class Detail(NamedTuple):
     noise: ComparisonMatrix
     level: Tensor
     width: PerComparison
+    time: PerComparison
 
 
 class Answers(NamedTuple):

@@ -23,6 +23,8 @@ from kappasharp.shapes import AnyFloat, PerComparison, PerComparisonMask
 # Gauss–Legendre nodes for a tie's interval, and how many deviations of it hold all the mass that a double can see.
 TIE_NODES = 64
 REACH = 8.5
+# A diffusion's drift times its bound, for a difference of one standard deviation of its noise.
+DRIFT = 0.851
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,14 @@ Margin = float | AnyFloat
 class Grades(NamedTuple):
     """Answers with bounds of their own: y within `half` of `centre` where `between`, else y above `half`.
 
-    Ties among several designs and ratings; the margin of all answers does not count beside them.
+    Ties among several designs and ratings; the margin of all answers does not count beside them. Where `time` is above
+    0 the answer was a win that took so long, and its likelihood is that of choice and time together (`timed`).
     """
 
     between: PerComparisonMask
     centre: PerComparison
     half: PerComparison
+    time: PerComparison
 
 
 Ties = PerComparisonMask | Grades | None
@@ -78,7 +82,8 @@ def log_probability(z: PerComparison, margin: Margin = 0.0, ties: Ties = None) -
     """log p of every answer."""
     if isinstance(ties, Grades):
         inside = _tie_moments(z - ties.centre, ties.half).log_mass
-        return torch.where(ties.between, inside, normal.log_cdf(z - ties.half))
+        value = torch.where(ties.between, inside, normal.log_cdf(z - ties.half))
+        return torch.where(ties.time > 0.0, _timed(z, ties.time), value)
     value = normal.log_cdf(_shifted(z, margin))
     return value if ties is None else torch.where(ties, _tie_moments(z, margin).log_mass, value)
 
@@ -87,7 +92,11 @@ def sites(z: PerComparison, margin: Margin = 0.0, ties: Ties = None) -> Sites:
     """Slope and ω: what a Newton step needs, in as few operations as possible."""
     if isinstance(ties, Grades):
         win, tie = sites(z, ties.half), _tie_moments(z - ties.centre, ties.half)
-        return Sites(torch.where(ties.between, tie.shift, win.slope), torch.where(ties.between, tie.omega, win.omega))
+        slope = torch.where(ties.between, tie.shift, win.slope)
+        omega = torch.where(ties.between, tie.omega, win.omega)
+        quick = ties.time > 0.0
+        precision = DRIFT**2 * ties.time
+        return Sites(torch.where(quick, DRIFT - precision * z, slope), torch.where(quick, precision, omega))
     shifted = _shifted(z, margin)
     psi = normal.hazard(shifted)
     e = psi + shifted
@@ -105,15 +114,25 @@ def curvature(z: PerComparison, margin: Margin = 0.0, ties: Ties = None) -> Curv
     """ω and its logarithmic derivative, exact in both tails: what the evidence's gradient needs."""
     if isinstance(ties, Grades):
         above, tie = curvature(z, ties.half), _tie_moments(z - ties.centre, ties.half)
-        return Curvature(
-            torch.where(ties.between, tie.omega, above.omega),
-            torch.where(ties.between, -tie.third / tie.omega, above.log_slope),
-        )
+        omega = torch.where(ties.between, tie.omega, above.omega)
+        log_slope = torch.where(ties.between, -tie.third / tie.omega, above.log_slope)
+        quick = ties.time > 0.0
+        return Curvature(torch.where(quick, DRIFT**2 * ties.time, omega), log_slope.masked_fill(quick, 0.0))
     win = normal.derivatives(_shifted(z, margin))
     if ties is None:
         return Curvature(win.curvature, win.slope)
     tie = _tie_moments(z, margin)
     return Curvature(torch.where(ties, tie.omega, win.curvature), torch.where(ties, -tie.third / tie.omega, win.slope))
+
+
+def _timed(z: AnyFloat, time: AnyFloat) -> AnyFloat:
+    """log p of a win that took `time`, but for what does not depend on z; at z = 0 that of a coin.
+
+    A decision is a diffusion with drift v that starts between two bounds ±a: to end at the upper one at time t has the
+    density exp(v a − v² t/2) times a function of t alone, Gaussian in v. The drift is proportional to the difference;
+    the chance of the upper bound, logistic in 2 v a, is nearest to Φ(z) for v a = DRIFT · z.
+    """
+    return DRIFT * z - 0.5 * (DRIFT * z).square() * time - math.log(2.0)
 
 
 def _shifted(z: AnyFloat, margin: Margin) -> AnyFloat:

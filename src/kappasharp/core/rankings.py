@@ -79,7 +79,8 @@ def detail(answers: Sequence[Said]) -> Detail | None:
     weight = torch.tensor([part[0] for part, size in zip(parts, sizes, strict=True) for _ in range(size)])
     level = torch.tensor([said.level for said, size in zip(answers, sizes, strict=True) for _ in range(size)])
     noise = torch.block_diag(*(noise for _, noise in parts))
-    return Detail(weight.double()[None], noise[None], level.long()[None], torch.ones_like(weight).double()[None])
+    ones = torch.ones_like(weight).double()[None]
+    return Detail(weight.double()[None], noise[None], level.long()[None], ones, torch.zeros_like(ones))
 
 
 def none_of(batch: Sequence[int], count: int, like: Tensor) -> Detail:
@@ -89,6 +90,7 @@ def none_of(batch: Sequence[int], count: int, like: Tensor) -> Detail:
         like.new_zeros(*batch, count, count),
         torch.zeros(*batch, count, dtype=torch.long, device=like.device),
         like.new_ones(*batch, count),
+        like.new_zeros(*batch, count),
     )
 
 
@@ -102,10 +104,9 @@ def joined(old: Detail, new: Detail) -> Detail:
     """The detail of two sets of comparisons that share nothing with each other."""
     k, m = new.weight.shape[-1], old.weight.shape[-1]
     noise = torch.nn.functional.pad(old.noise, (0, k, 0, k)) + torch.nn.functional.pad(new.noise, (m, 0, m, 0))
-    weight, level, width = (
-        torch.cat(both, -1) for both in ((old.weight, new.weight), (old.level, new.level), (old.width, new.width))
-    )
-    return Detail(weight, noise, level, width)
+    flat = [(old.weight, new.weight), (old.level, new.level), (old.width, new.width), (old.time, new.time)]
+    weight, *rest = (torch.cat(both, -1) for both in flat)
+    return Detail(weight, noise, *rest)
 
 
 def other_places(place: Tensor, others: int = OTHERS, near: float = NEAR) -> Tensor:

@@ -128,7 +128,7 @@ def play(blocks: Sequence[Block], device: str = "cpu") -> Iterator[Step]:
         else:
             question, state, info = ask(before)
         answers, new = people.answer(state.method, question, seen, number)
-        state = tell(state, question, answers)
+        state = tell(state, question, answers, people.seconds(question, seen, number))
         seen = torch.cat([seen, new], 1)
         # Places of a line beside the chosen one are the model's alone: nobody saw them.
         seen = torch.nn.functional.pad(seen, (0, state.points.shape[1] - seen.shape[1]), value=-torch.inf)
@@ -203,6 +203,12 @@ class People:
         if method.kind is Kind.RATING:
             return oracle.rate(self.who, utility, chance), new
         return oracle.answer_about(self.who, self.cells, utility, chance, number), new
+
+    def seconds(self, question: Question, seen: Tensor, number: int) -> Tensor | None:
+        """How long the answers took, of a person whose times are known."""
+        if not self.who.tempo or question.points.shape[1] != PAIR:
+            return None
+        return oracle.seconds(self.who, self.cells, judge(self.parts, question, seen)[0], number)
 
     def _slide(self, ends: Tensor, chance: Tensor, number: int) -> tuple[Tensor, Tensor]:
         places = torch.linspace(0.0, 1.0, oracle.STEPS, dtype=torch.float64).expand(len(ends), -1)

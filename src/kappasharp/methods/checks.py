@@ -141,20 +141,22 @@ def method(value: Method) -> Method:
 
 
 def _kind_fits(value: Method) -> None:
-    """What a question of more than a bit needs."""
-    if value.kind is Kind.PAIR:
+    """What a question of more than a bit needs, and an answer with its time."""
+    if not isinstance(value.use_seconds, bool):
+        raise InvalidTypeError(f"`Method.use_seconds` must be true or false, but got {value.use_seconds!r}.")
+    if value.kind is Kind.PAIR and not value.use_seconds:
         return
     plain = value.inference is Inference.LAPLACE and value.correction.weights is Weights.NONE
     if not plain or value.acquisition is not Acquisition.EUBO or value.query not in (Query.FRESH_PAIR, Query.SETTLING):
         raise InvalidValueError(
-            f"`Method.kind` must be PAIR but for the plain method (LAPLACE, no correction, EUBO, FRESH_PAIR), but got "
-            f"{value.kind.name}: answers that share noise have no place in the others."
+            f"`Method.kind` must be PAIR, without seconds, but for the plain method (LAPLACE, no correction, EUBO, "
+            f"FRESH_PAIR), but got {value.kind.name}: answers that say more have no place in the others."
         )
     _number("Method.first", value.first, 0.0, math.inf, closed=True)
     _number("Method.others", value.others, 2.0, 20.0, closed=True)
     _number("Method.near", value.near, 0.0, 0.4, closed=True)
     several = value.kind in (Kind.CHOICE, Kind.ORDER)
-    if several != (value.designs > PAIR):
+    if value.kind is not Kind.PAIR and several != (value.designs > PAIR):
         words = f"3 to {MOST_DESIGNS}" if several else str(PAIR)
         raise InvalidValueError(f"`Method.designs` must be {words} for a {value.kind.name}, but got {value.designs}.")
 

@@ -19,7 +19,7 @@ from kappasharp.core.activation import Rule
 from kappasharp.core.comparisons import Answers, Detail
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import asking, checks, correcting, fitting
+from kappasharp.methods import asking, checks, correcting, fitting, timing
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.correcting import Corrected
 from kappasharp.methods.fitting import Fit, Inferred, infer
@@ -49,6 +49,7 @@ class State:
     asked: bool = False
     lattice: Lattice | None = None
     detail: Detail | None = None
+    seconds: Tensor | None = None
 
 
 class Question(NamedTuple):
@@ -172,6 +173,8 @@ def learn(state: State) -> Learnt:
         model, answers = fitting.with_widths(preset, answers, state.theta)
     z = _padded(state.z, state.comparisons)
     fit = fitting.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit)
+    if method.use_seconds and state.seconds is not None:
+        fit = _timed(model, answers, fit, timing.decision_times(state.seconds, fit.map.dual.z.abs()))
     inferred = infer(method.inference, model, fit, state.seeds, t)
     fit = fit._replace(posterior=inferred.posterior)
     # line 4
@@ -184,6 +187,16 @@ def learn(state: State) -> Learnt:
     validated = method.gate.rule is Rule.VALIDATED
     corrected = correcting.correct(model, fit, method.correction, active, validated=validated)
     return Learnt(fit, inferred, s_exp, s_bar, corrected.active, corrected)
+
+
+def _timed(model: Model, answers: Answers, fit: Fit, time: Tensor) -> Fit:
+    """The fit with decision times, where there are any; a run without keeps its own numbers."""
+    if not bool(time.any()):
+        return fit
+    detail = answers.detail
+    detail = rankings.none_of(time.shape[:-1], time.shape[-1], answers.X) if detail is None else detail
+    answers = answers._replace(detail=detail._replace(time=time))
+    return fitting.fit(model, answers, theta=fit.hyper.theta, z=fit.map.dual.z, cold=False)
 
 
 @torch.inference_mode()
@@ -232,7 +245,7 @@ def show(state: State, points: Tensor) -> tuple[Question, State]:
     return Question(points, torch.full(points.shape[:2], NEW, device=points.device)), replace(state, asked=True)
 
 
-def tell(state: State, question: Question, answer: Any) -> State:
+def tell(state: State, question: Question, answer: Any, seconds: Any = None) -> State:
     """The state with the answers in it: line 15.
 
     Args:
@@ -242,6 +255,7 @@ def tell(state: State, question: Question, answer: Any) -> State:
             design, 2 for a tie. More designs: the number of the best. An order: all numbers, the best first. A slider:
             a place in [0, 1] on the way from the first end to the second. A rating: −3 to 3, above 0 where the first
             is better.
+        seconds: How long each run's answer took, or None; used where `Method.use_seconds` says so, of pairs alone.
     """
     if not state.asked:
         raise InvalidValueError(
@@ -259,6 +273,7 @@ def tell(state: State, question: Question, answer: Any) -> State:
         comparisons=torch.cat([state.comparisons, said.pairs], 1),
         ties=_joined_ties(state, said),
         detail=_joined_detail(state, said),
+        seconds=_joined_seconds(state, said, seconds),
         step=state.step + 1,
         anchor=said.anchor,
         asked=False,
@@ -362,7 +377,20 @@ def _joined_detail(state: State, said: _Told) -> Detail | None:
         rankings.none_of(runs, pairs.shape[1], like) if known is None else known
         for known, pairs in ((state.detail, state.comparisons), (said.detail, said.pairs))
     )
-    return rankings.joined(old, Detail(new.weight.to(like), new.noise.to(like), new.level, new.width.to(like)))
+    return rankings.joined(old, Detail(*(part.to(like) if part.is_floating_point() else part for part in new)))
+
+
+def _joined_seconds(state: State, said: _Told, seconds: Any) -> Tensor | None:
+    """The seconds of every comparison, NaN where they are not known; None where none are."""
+    if state.seconds is None and seconds is None:
+        return None
+    like = state.points
+    old = state.seconds
+    old = like.new_full(state.comparisons.shape[:-1], torch.nan) if old is None else old
+    new = like.new_full(said.pairs.shape[:-1], torch.nan)
+    if seconds is not None and said.pairs.shape[1] == 1:
+        new = torch.as_tensor(seconds, dtype=like.dtype, device=like.device).reshape(-1, 1).expand_as(new)
+    return torch.cat([old, new], 1)
 
 
 def _answers(index: Tensor, best: Tensor) -> Tensor:

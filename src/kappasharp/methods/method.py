@@ -80,6 +80,7 @@ class Method:
             the kind needs, of pairs the preset's.
         others: With how many other places of its line a slider's is compared.
         near: How near to it none of them lies, in units of the line's length.
+        use_seconds: Whether quick answers count as clear ones, where a person's times show that they are.
         design_cost: What making a design costs, in questions answered; bridging weighs it.
     """
 
@@ -94,6 +95,7 @@ class Method:
     first: int = 0
     others: int = OTHERS
     near: float = NEAR
+    use_seconds: bool = False
 
     def first_questions(self, pairs: int) -> int:
         """How many questions about Sobol designs come before the model's, where so many pairs would."""

@@ -35,6 +35,7 @@ METHODS: dict[str, Method] = {
     "order_4": Method(designs=4, kind=Kind.ORDER),
     "slider": Method(kind=Kind.SLIDER),
     "rating": Method(kind=Kind.RATING),
+    "timed": Method(use_seconds=True),
     "ep": Method(Inference.EP),
     "ep_ei": Method(Inference.EP, acquisition=Acquisition.EXPECTED_IMPROVEMENT),
     "gibbs_ei": Method(Inference.GIBBS, acquisition=Acquisition.EXPECTED_IMPROVEMENT),

@@ -21,6 +21,9 @@ ANSWERS = "oracle noise"
 NORMALS, UNIFORMS = 2, 2
 # The steps of a slider that are told apart, and the largest rating.
 STEPS, MOST_BETTER = 21, 3
+# A decision's diffusion: its drift for a difference of one deviation of its noise, its time step and most steps, and
+# what comes before it, all in units of an indifferent decision's mean time.
+DRIFT, TICK, TICKS, BEFORE = 0.851, 0.01, 600, 0.25
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,14 @@ class Person:
     hand: float = 0.0  # deviation of where a slider is left from where it should be, in units of its line
     first_top: bool = False  # whether a slider, moved from its first end, is left at the first top
     width: float = 0.2  # what lies between two ratings: "equal" reaches half as far to either side
+    tempo: float = 0.0  # seconds that an indifferent decision takes on average; 0 is a person whose times nobody knows
+    idle: float = 0.0  # chance that an answer's time has nothing to do with it, and is long
 
     def __post_init__(self) -> None:
-        for name in ("noise", "lapse", "just_noticeable", "position_bias", "hand", "width"):
+        for name in ("noise", "lapse", "just_noticeable", "position_bias", "hand", "width", "tempo", "idle"):
             if not isinstance(getattr(self, name), Real):
                 raise InvalidTypeError(f"`Person.{name}` must be a number, but got {getattr(self, name)!r}.")
-        for name in ("noise", "just_noticeable", "hand", "width"):
+        for name in ("noise", "just_noticeable", "hand", "width", "tempo"):
             value = getattr(self, name)
             if not 0.0 <= value < float("inf"):
                 raise InvalidValueError(f"`Person.{name}` must be finite and at least 0, but got {value}.")
@@ -58,6 +63,9 @@ PERSONS = {
     "human": Person(lapse=0.03, position_bias=0.02),
     "shaky": Person(hand=0.03),
     "hasty": Person(first_top=True),
+    "timed": Person(tempo=4.0),
+    "interrupted": Person(tempo=4.0, idle=0.1),
+    "absent": Person(tempo=4.0, idle=1.0),
 }
 
 
@@ -128,6 +136,29 @@ def rate(who: Person, utility: Tensor, chance: Tensor) -> Tensor:
     first, second = noisy_utility(who, utility, chance).unbind(-1)
     honest = ((first - second) / who.width).round().clamp(-MOST_BETTER, MOST_BETTER)
     return torch.where(lapse < who.lapse, (guess * (2 * MOST_BETTER + 1)).floor() - MOST_BETTER, honest).long()
+
+
+def seconds(who: Person, cells: Sequence[tuple[str, int]], utility: Tensor, step: int) -> Tensor | None:
+    """How long the answers to a pair (runs, 2) took, run by run; None of a person whose times nobody knows.
+
+    Seeing and moving take BEFORE of the tempo; the decision is a diffusion between two bounds, with the difference as
+    its drift; what has nothing to do with it is log-normal, and three times as long at the median.
+    """
+    if not who.tempo:
+        return None
+    paths, others = (torch.stack(part) for part in zip(*(_times(*cell, step) for cell in cells), strict=True))
+    drift = DRIFT * (utility[:, 0] - utility[:, 1]) / max(who.noise * 2.0**0.5, 1e-9)
+    # A walk in steps passes a bound by 0.583 steps on average (Siegmund), so the bound is so much nearer.
+    walk = (paths * TICK**0.5 + drift.unsqueeze(-1) * TICK).cumsum(-1).abs() >= 1.0 - 0.5826 * TICK**0.5
+    ticks = torch.where(walk.any(-1), walk.long().argmax(-1) + 1, paths.shape[-1])
+    long = 3.0 * others[:, 1].exp()
+    return who.tempo * (BEFORE + torch.where(torch.special.ndtr(others[:, 0]) < who.idle, long, ticks * TICK))
+
+
+def _times(problem: str, seed: int, step: int) -> tuple[Tensor, Tensor]:
+    numbers = uniform((TICKS + 2,), stream(seed, problem, ANSWERS, f"seconds, {step}"), torch.empty(0).double())
+    normals = torch.special.ndtri(numbers.clamp(min=2.0**-54))
+    return normals[:TICKS], normals[TICKS:]
 
 
 def further_for(cells: Sequence[tuple[str, int]], step: int, count: int) -> Tensor:
