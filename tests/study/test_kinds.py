@@ -14,7 +14,7 @@ from kappasharp.core import rankings
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, StalePairError
 from kappasharp.methods.method import Kind
 from kappasharp.study import certainty, diagnosis, events, exchange, kinds, learning, questions, toml_file
-from kappasharp.study.history import History, Pair, Question
+from kappasharp.study.history import History, Pair, StudyQuestion
 from kappasharp.study.kinds import Form
 from kappasharp.study.storage import Storage
 
@@ -159,21 +159,21 @@ class TestAnswers:
 
     def test_verdicts_are_all_that_an_order_says(self):
         order = kinds.parse("order:5")
-        found = kinds.verdicts(order, [2, [0, 3]])
+        found = kinds.judgements(order, [2, [0, 3]])
         assert [tuple(one) for one in found if one.tie] == [(0, 3, True)]
         assert {(one.better, one.other) for one in found if not one.tie} == {
             (2, 0), (2, 3), (2, 1), (2, 4), (0, 1), (0, 4), (3, 1), (3, 4),
         }  # fmt: skip
         said = kinds.said(order, [2, [0, 3]])
         assert set(said.pairs) <= {(one.better, one.other) for one in found}
-        assert kinds.verdicts(order, "skip") == [] and kinds.verdicts(Form(Kind.SLIDER), 0.5) == []
+        assert kinds.judgements(order, "skip") == [] and kinds.judgements(Form(Kind.SLIDER), 0.5) == []
 
 
 class TestQuestions:
     def test_a_pair_is_what_it_was(self):
         study = made(count=7)
         pair = study.ask()
-        assert type(pair) is Pair and isinstance(pair, Question) and pair.kind == "pair"
+        assert type(pair) is Pair and isinstance(pair, StudyQuestion) and pair.kind == "pair"
         assert pair.designs == [pair.a, pair.b]
         body = study.plain()["events"][-1]["body"]
         assert list(body) == ["a", "b", "origin", "after", "memo"]
@@ -192,7 +192,7 @@ class TestQuestions:
     @pytest.mark.parametrize("form", FORMS)
     def test_designs_can_be_told_apart_and_lie_in_the_space(self, form):
         study = made(form, 7)
-        for question, event in study.history.asked.values():
+        for question, _ in study.history.asked.values():
             assert str(question.form) == form
             assert all(study.space.check(design) == design for design in question.designs)
             found = question.designs

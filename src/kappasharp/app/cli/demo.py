@@ -16,7 +16,7 @@ from kappasharp.errors import StorageError
 from kappasharp.streams import stream
 from kappasharp.study import studies
 from kappasharp.study.definition import DEFAULT_METHOD, DEFAULT_PRESET
-from kappasharp.study.history import Question
+from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import Answer
 from kappasharp.study.study import Study
 
@@ -60,7 +60,7 @@ def score(gains: Tensor) -> Tensor:
     return -(error.mean(-1) * 3.0 + overshoot * 2.0 + late * 6.0 + violence * 0.04)
 
 
-def answer(pair: Question, seed: int) -> Answer:
+def answer(pair: StudyQuestion, seed: int) -> Answer:
     """Which of two designs the person prefers today."""
     noise = torch.randn(2, generator=stream(seed, "demo person", str(pair.number)), dtype=torch.float64)
     felt = score(torch.stack([gains_of(pair.a), gains_of(pair.b)])) + PERSON_NOISE * noise

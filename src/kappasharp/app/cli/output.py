@@ -12,7 +12,7 @@ import click
 from kappasharp.app.report import text
 from kappasharp.errors import DuplicateNameError, KappaSharpError, StalePairError
 from kappasharp.study.certainty import Best
-from kappasharp.study.history import Question
+from kappasharp.study.history import StudyQuestion
 
 # Beside click's own 0 (done) and 2 (bad input).
 REFUSED, STALE = 1, 3
@@ -83,7 +83,7 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def pair_table(shown: Question) -> list[str]:
+def pair_table(shown: StudyQuestion) -> list[str]:
     """A pair side by side; parameters in which the two differ carry a mark."""
     rows = [
         {

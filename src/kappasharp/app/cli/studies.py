@@ -14,7 +14,7 @@ from kappasharp.problems import oracle
 from kappasharp.study import checking, toml_file
 from kappasharp.study.definition import Options, define
 from kappasharp.study.events import DEFAULT_VOTER
-from kappasharp.study.history import Question
+from kappasharp.study.history import StudyQuestion
 from kappasharp.study.rehearsal import rehearse
 from kappasharp.study.storage import Record, Storage
 from kappasharp.study.studies import (
@@ -144,7 +144,7 @@ def _row(record: Record, database: Storage) -> dict[str, Any]:
     }
 
 
-def pair_data(pair: Question) -> dict[str, Any]:
+def pair_data(pair: StudyQuestion) -> dict[str, Any]:
     """A pair as plain data."""
     return {"pair": pair.number, "voter": pair.voter, "a": pair.a, "b": pair.b, "origin": pair.origin}
 

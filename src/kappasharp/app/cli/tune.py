@@ -9,7 +9,7 @@ from kappasharp.app.cli.output import best_table, in_words, pair_table
 from kappasharp.app.cli.studies import opened, storage_option, study_argument, voter_option
 from kappasharp.app.report import count
 from kappasharp.errors import InvalidValueError, StalePairError
-from kappasharp.study.history import Question
+from kappasharp.study.history import StudyQuestion
 from kappasharp.study.questions import DUELS
 from kappasharp.study.study import Study
 
@@ -66,7 +66,7 @@ def _converse(study: Study, voter: str, questions: int | None) -> None:
         answered += _act(study, pair, word, time.monotonic() - begun)
 
 
-def _show(study: Study, pair: Question) -> None:
+def _show(study: Study, pair: StudyQuestion) -> None:
     counted = count(len(study.history.counted()), "answer")
     click.echo(f"\n{click.style(study.name, bold=True)}  pair {pair.number}, after {counted}{_progress(study)}")
     for line in pair_table(pair):
@@ -94,7 +94,7 @@ def _key() -> str:
             return word
 
 
-def _act(study: Study, pair: Question, word: str, seconds: float) -> int:
+def _act(study: Study, pair: StudyQuestion, word: str, seconds: float) -> int:
     """Do what the key says; how many answers that adds."""
     try:
         if word == "undo":
