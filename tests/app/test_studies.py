@@ -351,7 +351,7 @@ def test_questions_that_carry_more(shell, form):
     asked = shell.json("ask", "pid")
     assert asked["kind"] == form.partition(":")[0] and len(asked["designs"]) == (4 if ":" in form else 2)
     assert "a" in asked or form in ("choice:4", "order:4")
-    told = shell.json("tell", "pid", *(("--", json.dumps(stored_as)) if form == "rating" else (json.dumps(stored_as),)))
+    told = shell.json("tell", "pid", json.dumps(stored_as))
     assert told["answer"] == stored_as
     table = shell("ask", "pid")
     assert f"`kappasharp tell pid {'2' if form in ('choice:4', 'rating') else ''}" in table.stderr

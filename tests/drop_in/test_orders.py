@@ -15,7 +15,7 @@ def test_an_order_is_its_neighbours_and_a_choice_the_best_against_the_others():
 
 def test_a_model_takes_them():
     points = torch.linspace(0.0, 1.0, 5, dtype=torch.float64).unsqueeze(-1)
-    model = KappaSharpGP(points, comparisons_of_orders([[3, 4, 2], [3, 1, 0]]))
+    model = KappaSharpGP(points, comparisons_of_orders([[3, 2, 4], [3, 1, 0]]))
     assert int(model.utility.argmax()) == 3 and bool(model.converged)
 
 
