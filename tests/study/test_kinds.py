@@ -215,6 +215,27 @@ class TestQuestions:
         with pytest.raises(InvalidValueError, match="slider"):
             study.ask(kind="pair").at(0.5)
 
+    def test_a_space_with_no_more_designs_than_a_gallery(self):
+        study = made(
+            "order:4", 6, {"n": ks.Int(1, 2), "mode": ["soft", "hard"], "x": ks.Fixed(0.5), "y": ks.Fixed(1.0)}
+        )
+        assert all(len({json.dumps(one) for one in asked.designs}) == 4 for asked, _ in study.history.asked.values())
+        assert len(study.history.options) == 4 and study.best_params["mode"] == "soft"
+        assert len({study.ask(voter).number for voter in ("anna", "ben")}) == 2
+
+    def test_a_favourite_that_never_won_is_in_the_next_gallery(self):
+        """Of designs that were put second, the model expects the most."""
+        study = ks.create_study(TWO, storage="sqlite://", question="choice:4", first_pairs=1)
+        for x in (0.1, 0.9):
+            for y in (0.2, 0.8):
+                study.add_comparison({"x": x, "y": y}, {"x": 0.5, "y": 0.5}, tie=True)
+        for x in (0.1, 0.9, 0.45, 0.55):
+            study.add_comparison({"x": 0.5, "y": 0.5}, {"x": x, "y": 0.5})
+        unproven = learning.unproven_best(study.model())
+        if unproven is not None and frozenset(unproven) not in study.history.met():
+            assert set(unproven) <= set(study.history.numbers(study.ask()))
+            assert "The next question asks about it" in str(study.best.advice)
+
     def test_another_kind_once_withdraws_what_is_open(self):
         study = made(count=6)
         pair = study.ask()
