@@ -68,3 +68,10 @@ def test_the_curve_in_text_rises_to_its_target():
     lines = plot([0.0, 0.5, 1.0, 1.0])
     assert lines[0].startswith(" 1.20") and lines[-2].startswith(" 0.00 ┤█") and "█" not in lines[0]
     assert sum(line.count("█") for line in lines) == 64
+
+
+def test_the_demo_answers_other_kinds(tmp_path):
+    result = demonstrate(tmp_path, "--questions", "5", "--question", "slider")
+    assert result.exit_code == 0 and "5 questions (slider)" in result.stderr
+    study = ks.load_study("pid", storage=f"sqlite:///{tmp_path / 'study.db'}")
+    assert [one.kind for one in study.history.counted()] == ["slider"] * 5

@@ -47,3 +47,12 @@ def test_a_file_is_rehearsed_without_a_database(shell, tmp_path):
 def test_wrong_words_are_sentences(shell):
     shell.refused("simulate", "s", "--person", "hestant", code=2, says="Did you mean 'hesitant'?")
     shell.refused("simulate", "s", "--questions", "0", code=2, says="0 is not in the range")
+
+
+@pytest.mark.parametrize("question", ["choice:3", "order:4", "slider", "rating"])
+def test_a_simulated_person_answers_every_kind(tmp_path, question):
+    shell = Shell(tmp_path)
+    shell("new", "s", "-p", "x=0:1", "-p", "y=0:1", "--question", question)
+    said = shell("simulate", "s", "--questions", "10", "--person", "human", "-f", "json")
+    assert f"10 questions ({question})" in said.stderr
+    assert shell.json("simulate", "s", "--questions", "10", "--person", "human")[-1]["truly_preferred"] > 0.7

@@ -339,3 +339,47 @@ def test_a_process_of_its_own_writes_data_to_stdout_and_talk_to_stderr(shell):
     assert made.stderr.startswith("Made in") and (shell.folder / "kappasharp.db").exists()
     stale = shell.process("tell", "s", "a", KAPPASHARP_STORAGE="")
     assert (stale.returncode, stale.stdout) == (3, "") and stale.stderr.startswith("Error: No pair is open")
+
+
+FORMS = {"choice:4": ("3", 2), "order:4": ("3 1=4 2", [2, [0, 3], 1]), "slider": ("0.35", 0.35), "rating": ("-2", -2)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_questions_that_carry_more(shell, form):
+    typed, stored_as = FORMS[form]
+    shell("new", "pid", *PARAMETERS, "--question", form)
+    asked = shell.json("ask", "pid")
+    assert asked["kind"] == form.partition(":")[0] and len(asked["designs"]) == (4 if ":" in form else 2)
+    assert "a" in asked or form in ("choice:4", "order:4")
+    told = shell.json("tell", "pid", json.dumps(stored_as))
+    assert told["answer"] == stored_as
+    table = shell("ask", "pid")
+    assert f"`kappasharp tell pid {'2' if form in ('choice:4', 'rating') else ''}" in table.stderr
+    shell("tell", "pid", typed)
+    shell.json("ask", "pid")
+    assert shell.json("tell", "pid", "SKIP")["answer"] == "skip"
+    assert [one.answer for one in stored(shell).history.comparisons.values()] == [stored_as, stored_as, "skip"]
+    assert shell("log", "pid").stdout.splitlines()[0].split()[4:7] == ["kind", "answer", "first"]
+    assert shell.json("best", "pid")["n_comparisons"] == 2
+    shell("export", "pid", "pid.html")
+    shell("export", "pid", "pid.json")
+    assert shell.json("import", "pid.json", "--name", "copy")["answers"] == 2
+    before = stored(shell).history.number
+    shell("ask", "pid")
+    for wrong in ("a", "9", "1 1", "2.5", "x=1", "", "tie"):
+        shell.refused("tell", "pid", wrong, code=2, says=f"must be {'a' if form in ('slider', 'rating') else ''}")
+    shell.refused("tell", "pid", "-f", "json", "[", code=2, says="must be JSON")
+    assert stored(shell).history.number == before + 1
+
+
+def test_another_kind_once(shell):
+    shell("new", "pid", *PARAMETERS)
+    found = shell.json("ask", "pid", "--question", "slider", "--place", "0.25")
+    assert found["kind"] == "slider" and list(found["at"]["params"]) == NAMES and found["at"]["place"] == 0.25
+    assert "at 0.5" in shell("ask", "pid", "--place", "1").stdout
+    shell.refused("ask", "pid", "--place", "2", code=2, says="from 0 to 1")
+    shell("tell", "pid", "1")
+    assert shell.json("ask", "pid")["kind"] == "pair"
+    shell.refused("ask", "pid", "--question", "guess", code=2, says="'pair', 'choice', 'order', 'slider' or 'rating'")
+    shell.refused("new", "other", *PARAMETERS, "--question", "auto", code=2, says="`question` must be")
+    shell.refused("new", "other", "-p", "n=int:1:8", "--question", "slider", code=2, says="continuous")

@@ -222,3 +222,42 @@ def test_ctrl_c_while_the_model_thinks(shell, press, monkeypatch):
     monkeypatch.setattr(ks.Study, "ask", interrupted)
     assert "Best so far" in press(["a"])
     assert answers(shell) == ["a"]
+
+
+def asked(shell, question):
+    text = (shell.folder / "tea.toml").read_text()
+    (shell.folder / "tea.toml").write_text(f'question = "{question}"\n{text}')
+
+
+def test_the_best_of_four_is_a_digit(shell, press):
+    asked(shell, "choice:4")
+    said = press(["9", "0", "3", "1", "s", "u", "4", "q"])
+    assert answers(shell) == [2, 0, 3] and "Saved: 3 is the best." in said and "the number of the best" in said
+
+
+def test_an_order_is_typed(shell, press):
+    asked(shell, "order:4")
+    keys = [*"3 1=4 2", "\r", "s", *"2 2", "\n", "x", *"55", "\x7f", "\x7f", *"4", "\r", *"1 ", "\x7f", "\x7f", "q"]
+    said = press(keys)
+    assert answers(shell) == [[2, [0, 3], 1], "skip", [3]]
+    assert "Saved: 3 > 1 = 4 > 2." in said and "each once" in said
+
+
+def test_a_slider_moves_with_arrows_and_by_a_typed_place(shell, press):
+    asked(shell, "slider")
+    said = press([RIGHT, RIGHT, LEFT, "\r", *"0.2", "\r", "\r", *"7", "\r", "\n", *"1", "\x7f", "s", "q"])
+    assert answers(shell) == [0.55, 0.2, 0.5, "skip"]
+    assert "0.600" in said and "Saved: best at 0.2." in said and "from 0 to 1, but got '7'" in said
+
+
+def test_a_rating_has_a_sign(shell, press):
+    asked(shell, "rating")
+    said = press(["3", "-", "2", "-", "x", "0", "-", "u", "5", "1", "q"])
+    assert answers(shell) == [3, -2, 1] and "Saved: A is much better." in said and "Saved: B is better." in said
+    assert "Saved: equal." in said and "Saved: A is slightly better." in said
+
+
+def test_another_kind_for_a_while(shell, press):
+    press(["a", "q"])
+    press(["\r"], "--question", "slider", "--questions", "1")
+    assert answers(shell) == ["a", 0.5] and stored(shell).ask().kind == "pair"

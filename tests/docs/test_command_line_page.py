@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
+from kappasharp.app.cli import questions, studies
 from kappasharp.app.cli.main import main
-from kappasharp.app.cli.studies import COMMANDS
 from kappasharp.study import toml_file
 from kappasharp.study.definition import Options
 
@@ -40,7 +40,8 @@ def test_a_line_is_understood(words):
 
 def test_every_command_of_a_study_is_shown():
     shown = {words[0] for words in lines(DOCS / "command-line.md")}
-    assert {command.name for command in COMMANDS} | {"tune", "simulate", "demo", "completion"} <= shown
+    commands = {command.name for command in (*studies.COMMANDS, *questions.COMMANDS)}
+    assert commands | {"tune", "simulate", "demo", "completion"} <= shown
 
 
 def test_the_study_file_of_the_page_is_one():

@@ -13,6 +13,7 @@ ENDS = [
     "model",
     "history",
     "card/0",
+    "line/1",
     "picture/0",
     "frame/0",
     "export/json",
@@ -34,7 +35,7 @@ WORDS += [
     "NaN",
 ]
 KEYS = ["pair", "answer", "seconds", "voter", "event", "params", "option", "name", "parameters", "toml", "renderer"]
-KEYS += ["person", "questions", "study", "method", "x"]
+KEYS += ["person", "questions", "study", "method", "x", "kind", "question", "place"]
 # Right now and then, whatever is sent: they would change something, or take their time.
 TOO_GOOD = ("/api/rehearsal", "{one}/again", "{one}/undo")
 

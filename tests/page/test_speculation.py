@@ -159,7 +159,7 @@ def test_what_an_answer_waits_for_is_not_given_up_with_the_rest():
 
     async def overtaken():
         held = Held()
-        speculation = Speculation(held, lambda a, b: None)
+        speculation = Speculation(held, lambda asked: None)
         speculation.begin(at, pair)
         taking = asyncio.create_task(speculation.take("me", at.number, pair.number, "a"))
         await asyncio.sleep(0.01)

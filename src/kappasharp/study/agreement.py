@@ -66,7 +66,7 @@ def couples(history: History) -> list[Couple]:
     said: dict[str, dict[frozenset[int], int | None]] = {}
     for one in history.counted():
         about = said.setdefault(one.voter, {})
-        about |= {frozenset((each.better, each.other)): None if each.tie else each.better for each in one.verdicts}
+        about |= {frozenset((each.better, each.other)): None if each.tie else each.better for each in one.judgements}
     found = []
     for first, second in combinations(said, 2):
         both = said[first].keys() & said[second].keys()

@@ -13,10 +13,12 @@ from torch import Tensor
 
 from kappasharp.acquisition.eubo import closed_form, sobol_normals
 from kappasharp.core import comparisons, evidence, laplace, likelihood
+from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
+from kappasharp.study.kinds import ONE_PAIR, Form
 from kappasharp.study.learning import StudyModel, leading, one_thread, unproven_best
 from kappasharp.study.parameters import Categorical, Float, Int, Value
 from kappasharp.study.questions import DUELS, sobol
@@ -112,7 +114,7 @@ def best(definition: Definition, history: History, model: StudyModel) -> Best:
         option,
         found.preferred,
         found.room,
-        advise(history, model, place, found),
+        advise(history, model, place, found, definition.form),
         counted,
         model.surrogate.status[0],
     )
@@ -179,8 +181,8 @@ def _gap(surrogate: Surrogate, X: Tensor, place: int, pool: Tensor, seed: int) -
     return float(draws.amax(-1).clamp(min=0.0).mean())
 
 
-def advise(history: History, model: StudyModel, place: int, found: Figures) -> Advice:
-    """Go on, stop, or what stands in the way."""
+def advise(history: History, model: StudyModel, place: int, found: Figures, form: Form = ONE_PAIR) -> Advice:
+    """Go on, stop, or what stands in the way; `form` is what the study usually asks."""
     answers = len(history.counted())
     if answers < LEAST_ANSWERS or found.preferred < LEAST_PREFERRED:
         return Advice("not_enough_signal", _no_signal(answers, found.preferred))
@@ -192,8 +194,8 @@ def advise(history: History, model: StudyModel, place: int, found: Figures) -> A
     if unproven is not None and frozenset(unproven) not in history.met():
         return Advice(
             "go_on",
-            f"Go on: the model expects option {unproven[0]} to be better still, but it has won no comparison yet. The "
-            "next pair asks about it.",
+            f"Go on: the model expects option {unproven[0]} to be better still, but it has won no comparison yet."
+            f"{_asked_next(form)}",
         )
     if found.preferred >= ENOUGH_PREFERRED and found.room <= ENOUGH_ROOM:
         return Advice("could_stop", f"You could stop: {figures_in_words}. {_to_settle(history)}")
@@ -207,6 +209,11 @@ def advise(history: History, model: StudyModel, place: int, found: Figures) -> A
             (a, b),
         )
     return Advice("go_on", f"Go on: {figures_in_words}.")
+
+
+def _asked_next(form: Form) -> str:
+    # A line need not pass through a design that was seen.
+    return "" if form.kind is Kind.SLIDER else f" The next {'pair' if form.is_pair else 'question'} asks about it."
 
 
 def _to_settle(history: History) -> str:

@@ -138,7 +138,7 @@ def opposite(counted: list[Comparison]) -> list[tuple[int, int]]:
     said: dict[tuple[int, int], int] = {}
     found: list[tuple[int, int]] = []
     for one in counted:
-        clear = [(verdict.better, verdict.other) for verdict in one.verdicts if not verdict.tie]
+        clear = [(judgement.better, judgement.other) for judgement in one.judgements if not judgement.tie]
         found += dict.fromkeys((said[loser, winner], one.event) for winner, loser in clear if (loser, winner) in said)
         said |= dict.fromkeys(clear, one.event)
     return found
@@ -147,9 +147,9 @@ def opposite(counted: list[Comparison]) -> list[tuple[int, int]]:
 def cycle(counted: list[Comparison]) -> list[int]:
     """Options of which each was preferred to the next, and the last to the first; empty where there is no such ring."""
     graph: dict[int, set[int]] = {}
-    for verdict in (verdict for one in counted for verdict in one.edges):
-        if not verdict.tie:
-            graph.setdefault(verdict.better, set()).add(verdict.other)
+    for judgement in (judgement for one in counted for judgement in one.edges):
+        if not judgement.tie:
+            graph.setdefault(judgement.better, set()).add(judgement.other)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -9,13 +9,13 @@ from kappasharp.errors import CorruptedError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import kinds
 from kappasharp.study.events import Added, Amended, Answered, Asked, Origin, Queued, Settling, Stored, Undone
-from kappasharp.study.kinds import SKIP, Answer, Form, Verdict
+from kappasharp.study.kinds import SKIP, Answer, Form, Judgement
 from kappasharp.study.parameters import Value
 from kappasharp.study.space import Design, Space
 
 
 @dataclass(frozen=True)
-class Question:
+class StudyQuestion:
     """Designs to judge, as they are shown. `number` names the question in its study, `kind` is what is asked of them.
 
     A pair or a rating is about `a` and `b`; a slider's line goes from `a` to `b`.
@@ -55,7 +55,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Pair(Question):
+class Pair(StudyQuestion):
     """Two designs to compare."""
 
 
@@ -89,32 +89,32 @@ class Comparison:
         return self.options[said[0]], self.options[said[1]]
 
     @property
-    def verdicts(self) -> list[Verdict]:
+    def judgements(self) -> list[Judgement]:
         """All that it says of two options, by their numbers; nothing of a slider."""
         at = self.options
-        return [Verdict(at[one], at[other], tie) for one, other, tie in kinds.verdicts(self.form, self.answer)]
+        return [Judgement(at[one], at[other], tie) for one, other, tie in kinds.judgements(self.form, self.answer)]
 
     @property
-    def edges(self) -> list[Verdict]:
+    def edges(self) -> list[Judgement]:
         """The fewest of them that say it all."""
         if self.answer == SKIP or self.kind == Kind.SLIDER.value:
             return []
         said = kinds.said(self.form, self.answer)
         at = self.options
-        return [Verdict(at[i], at[j], tie) for (i, j), tie in zip(said.pairs, said.ties, strict=True)]
+        return [Judgement(at[i], at[j], tie) for (i, j), tie in zip(said.pairs, said.ties, strict=True)]
 
     @property
     def first(self) -> tuple[int, ...]:
         """The options that it puts first: one, or several that tie; none of a skip."""
         if self.answer == SKIP:
             return ()
-        lost = {one.other for one in self.verdicts if not one.tie}
+        lost = {one.other for one in self.judgements if not one.tie}
         return tuple(option for option in self.options if option not in lost)
 
     @property
     def is_tie(self) -> bool:
         """Whether it only says that there was no difference."""
-        return bool(self.verdicts) and all(one.tie for one in self.verdicts)
+        return bool(self.judgements) and all(one.tie for one in self.judgements)
 
 
 @dataclass
@@ -125,7 +125,7 @@ class History:
     number: int = 0
     options: list[Design] = field(default_factory=list)
     comparisons: dict[int, Comparison] = field(default_factory=dict)
-    asked: dict[int, tuple[Question, Asked]] = field(default_factory=dict)
+    asked: dict[int, tuple[StudyQuestion, Asked]] = field(default_factory=dict)
     open: dict[str, int] = field(default_factory=dict)
     queue: dict[int, Queued] = field(default_factory=dict)
     settling: int = 0
@@ -173,7 +173,7 @@ class History:
         """The number of a design that was seen."""
         return self._index.get(design_key(design))
 
-    def open_pair(self, voter: str) -> Question | None:
+    def open_pair(self, voter: str) -> StudyQuestion | None:
         """The question that waits for this voter's answer."""
         number = self.open.get(voter)
         return None if number is None else self.asked[number][0]
@@ -186,10 +186,10 @@ class History:
         """Sets of options that were put before somebody together: answered, skipped, or open; and compared pairs."""
         sets = {frozenset(one.options) for one in self.comparisons.values()}
         several = (one for one in self.comparisons.values() if len(one.options) > PAIR)
-        sets |= {frozenset((said.better, said.other)) for one in several for said in one.verdicts}
+        sets |= {frozenset((said.better, said.other)) for one in several for said in one.judgements}
         return sets | {frozenset(self.numbers(self.asked[number][0])) for number in self.open.values()}
 
-    def numbers(self, question: Question) -> tuple[int, ...]:
+    def numbers(self, question: StudyQuestion) -> tuple[int, ...]:
         """The options' numbers of a question that was asked; none of a slider, whose ends are no options."""
         if question.kind == Kind.SLIDER.value:
             return ()
@@ -220,7 +220,7 @@ class History:
         return number
 
     def _ask(self, stored: Stored, event: Asked) -> None:
-        made = Pair if event.form.is_pair else Question
+        made = Pair if event.form.is_pair else StudyQuestion
         question = made(
             self.study, stored.number, stored.voter, event.a, event.b, event.origin, event.question, tuple(event.more),
             self.space,
@@ -244,7 +244,7 @@ class History:
         )  # fmt: skip
         self.open.pop(stored.voter, None)
 
-    def _about(self, question: Question, answer: Answer) -> tuple[int, ...]:
+    def _about(self, question: StudyQuestion, answer: Answer) -> tuple[int, ...]:
         """The options that an answer speaks of: the question's, or the one where a slider was left."""
         if question.kind != Kind.SLIDER.value or answer == SKIP:
             return self.numbers(question)

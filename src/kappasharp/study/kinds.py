@@ -9,7 +9,6 @@
 "skip" may be said to all of them.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -56,7 +55,7 @@ class Form:
         return f"{article} {self.kind.value}" + (f" of {self.designs}" if self.kind in SEVERAL else "")
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """What an answer says of two designs, by their places in the question: the better first, or no difference."""
 
     better: int
@@ -172,7 +171,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _cut(value: Any) -> str:
@@ -197,20 +196,20 @@ def said(form: Form, given: Answer) -> Said:
     return Said(((1, 0) if given == "b" else (0, 1),), (given == "tie",))
 
 
-def verdicts(form: Form, given: Answer) -> list[Verdict]:
+def judgements(form: Form, given: Answer) -> list[Judgement]:
     """Everything that an answer says of two designs of its question; nothing of a slider's, where one was chosen."""
     if given == SKIP or form.kind is Kind.SLIDER:
         return []
     if form.kind is not Kind.ORDER:
         found = said(form, given)
-        return [Verdict(*pair, tie) for pair, tie in zip(found.pairs, found.ties, strict=True)]
+        return [Judgement(*pair, tie) for pair, tie in zip(found.pairs, found.ties, strict=True)]
     assert isinstance(given, list)
     groups = [group if isinstance(group, list) else [group] for group in given]
     named = {number for group in groups for number in group}
     rest = [number for number in range(form.designs) if number not in named]
-    equal = [Verdict(*pair, True) for group in groups for pair in combinations(group, 2)]
-    ranks = [*groups, rest]
-    return equal + [Verdict(*pair, False) for above, below in combinations(ranks, 2) for pair in product(above, below)]
+    equal = [Judgement(*pair, True) for group in groups for pair in combinations(group, 2)]
+    ranks = combinations([*groups, rest], 2)
+    return equal + [Judgement(*pair, False) for above, below in ranks for pair in product(above, below)]
 
 
 def cell(given: Answer) -> str | int | float:

@@ -27,7 +27,7 @@ from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
 from kappasharp.study import kinds, validation
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import Comparison, History, Question
+from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.space import Space
 
 # The fit starts from the last one's end, and at every second answer from the prior's mode too, which takes as long
@@ -189,7 +189,7 @@ def with_open_questions(
     return StudyModel(found.options, state, learnt, surrogate_of(state, learnt))
 
 
-def _expected(space: Space, history: History, model: StudyModel, question: Question) -> Part:
+def _expected(space: Space, history: History, model: StudyModel, question: StudyQuestion) -> Part:
     """The answer that the model expects: designs in the order of their means, a slider left where it is highest."""
     latent, form = model.surrogate.latent, question.form
     if form.kind is Kind.SLIDER:

@@ -9,10 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.methods.method import PAIR, Kind
 from kappasharp.problems import oracle
 from kappasharp.streams import stream, uniform
 from kappasharp.study import studies
 from kappasharp.study.definition import Definition, define
+from kappasharp.study.history import StudyQuestion
+from kappasharp.study.kinds import Answer
 from kappasharp.study.questions import sobol
 from kappasharp.study.space import Design, Space
 
@@ -51,6 +54,36 @@ def taste(space: Space, seed: int) -> Callable[[Design], float]:
     return lambda design: float(plain(design)) / scale
 
 
+def answer(
+    question: StudyQuestion, utility: Callable[[Design], float], who: oracle.Person, chance: Tensor, further: Tensor
+) -> Answer:
+    """What a simulated person answers to a question of any kind.
+
+    Args:
+        question: what is asked.
+        utility: how much they like a design.
+        who: how exactly they say it.
+        chance: the numbers of one answer, from `oracle.draws`.
+        further: as many normal numbers as a slider has steps, from `oracle.further_draws`.
+    """
+    kind = question.form.kind
+    places = [i / (oracle.STEPS - 1) for i in range(oracle.STEPS)]
+    designs = [question.at(place) for place in places] if kind is Kind.SLIDER else question.designs
+    liked = torch.tensor([utility(design) for design in designs], dtype=torch.float64)
+    more = further[: question.form.designs - PAIR]
+    match kind:
+        case Kind.CHOICE:
+            return int(oracle.best_of(who, liked, chance, more))
+        case Kind.ORDER:
+            order: list[int] = oracle.order(who, liked, chance, more).tolist()
+            return order
+        case Kind.SLIDER:
+            return float(oracle.slide(who, liked, chance, further))
+        case Kind.RATING:
+            return int(oracle.rate(who, liked, chance))
+    return ANSWERS[int(oracle.answer(who, liked, chance))]
+
+
 def rehearse(definition: Definition, questions: int, who: oracle.Person, seed: int) -> Iterator[Rehearsed]:
     """Answer that many questions of a copy of the study, in memory; a row every few answers."""
     utility = taste(definition.space, seed)
@@ -58,9 +91,9 @@ def rehearse(definition: Definition, questions: int, who: oracle.Person, seed: i
     study = studies.store(definition, storage=studies.IN_MEMORY)
     chance = oracle.draws("rehearsal", seed, "answers", questions)
     for count in range(1, questions + 1):
-        pair = study.ask()
-        felt = torch.tensor([utility(pair.a), utility(pair.b)], dtype=torch.float64)
-        study.tell(pair, ANSWERS[int(oracle.answer(who, felt, chance[count - 1]))])
+        asked = study.ask()
+        further = oracle.further_draws("rehearsal", seed, count, oracle.STEPS)
+        study.tell(asked, answer(asked, utility, who, chance[count - 1], further))
         if count % EVERY == 0 or count == questions:
             best = study.best
             here = utility(best.params)

@@ -23,7 +23,7 @@ from kappasharp.study.events import (
     Stored,
     Undone,
 )
-from kappasharp.study.history import Comparison, History, Question, design_key
+from kappasharp.study.history import Comparison, History, StudyQuestion, design_key
 from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.learning import StudyModel
 from kappasharp.study.parameters import Value
@@ -82,7 +82,7 @@ class Study:
         kind: str | None = None,
         designs: int | None = None,
         proposed: Asked | None = None,
-    ) -> Question:
+    ) -> StudyQuestion:
         """The question that waits for this voter's answer: the same one again until it is answered.
 
         Args:
@@ -111,14 +111,14 @@ class Study:
         usual = self.definition.form.kind if kind is None else kind
         return self.definition.asking(kinds.parse(usual, designs, what="kind"))
 
-    def _waiting(self, voter: str, form: Form | None) -> Question | None:
+    def _waiting(self, voter: str, form: Form | None) -> StudyQuestion | None:
         found = self._history.open_pair(voter)
         return found if found is None or form is None or found.form == form else None
 
     def _put(self, voter: str, proposed: Asked, form: Form | None) -> None:
         self._write(voter, lambda history: questions.still_right(history, proposed, voter, form))
 
-    def offer(self, voter: str, proposed: Asked, form: Form | None = None) -> Question | None:
+    def offer(self, voter: str, proposed: Asked, form: Form | None = None) -> StudyQuestion | None:
         """The question that waits for this voter: the open one, else the one that somebody computed elsewhere.
 
         None where that was overtaken and another must be computed. Unlike in `ask`, others may have answered since.
@@ -145,7 +145,7 @@ class Study:
             model = self.model() if needs_model else None
             return questions.next_question(self.definition, self._history, model, form=form, leaving=voter)
 
-    def tell(self, pair: Question | int, answer: Answer, *, seconds: float | None = None) -> Comparison:
+    def tell(self, pair: StudyQuestion | int, answer: Answer, *, seconds: float | None = None) -> Comparison:
         """Store the answer to a question; it is durable when this returns.
 
         The same answer to the same question again is the first one again, with nothing stored: whoever lost the word
@@ -168,8 +168,8 @@ class Study:
             stored = self._write(asked.voter, lambda history: self._if_new(history, answered, asked.voter))
             return _told(self._history, answered)[0] if stored is None else self._history.comparisons[stored.number]
 
-    def _number(self, pair: Question | int) -> int:
-        if isinstance(pair, Question):
+    def _number(self, pair: StudyQuestion | int) -> int:
+        if isinstance(pair, StudyQuestion):
             if pair.study != self.record.uid:
                 raise InvalidValueError(
                     f"`pair` must come from this study's `ask`, but got a pair of another study than {self.name!r}."
@@ -179,7 +179,7 @@ class Study:
             raise InvalidTypeError(f"`pair` must be what `ask` returned, or its number, but got {pair!r}.")
         return events.whole("pair", pair)
 
-    def _asked(self, number: int) -> Question:
+    def _asked(self, number: int) -> StudyQuestion:
         if number not in self._history.asked:
             raise InvalidValueError(
                 f"`pair` must be one that was asked in {self.name!r}, but there is no pair {number}."
@@ -198,7 +198,7 @@ class Study:
         now = f"Pair {current.number} is open now" if current else "No pair is open now; `ask` gives one"
         raise StalePairError(f"Pair {answered.pair} takes no answer: {why}. {now}.", current)
 
-    def undo(self, voter: str = DEFAULT_VOTER) -> Question | None:
+    def undo(self, voter: str = DEFAULT_VOTER) -> StudyQuestion | None:
         """Take back this voter's last answer and open the same pair again; None where it was no answer to a pair.
 
         Args:
@@ -288,7 +288,7 @@ class Study:
             raise InvalidValueError(f"There is nothing to settle: the study {self.name!r} has no answers yet.")
         self._write(events.voter(voter), lambda _: wanted)
 
-    def ask_again(self, pair: Question | int, *, voter: str = DEFAULT_VOTER) -> None:
+    def ask_again(self, pair: StudyQuestion | int, *, voter: str = DEFAULT_VOTER) -> None:
         """Have an earlier question asked once more; both answers will count.
 
         Args:

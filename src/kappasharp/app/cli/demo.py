@@ -13,10 +13,11 @@ from kappasharp.app import charts, report
 from kappasharp.app.cli.output import best_table, in_words, say
 from kappasharp.app.examples import pid
 from kappasharp.errors import StorageError
+from kappasharp.problems import oracle
 from kappasharp.streams import stream
-from kappasharp.study import studies
+from kappasharp.study import rehearsal, studies
 from kappasharp.study.definition import DEFAULT_METHOD, DEFAULT_PRESET
-from kappasharp.study.history import Question
+from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import Answer
 from kappasharp.study.study import Study
 
@@ -25,6 +26,7 @@ SECONDS, STEPS = pid.SECONDS, pid.STEPS
 SETTLING_TIME = 3.0
 # The person cannot tell responses apart whose scores differ by much less than this.
 PERSON_NOISE = 0.05
+PERSON = oracle.Person(noise=PERSON_NOISE)
 NAME, DATABASE, REPORT = "pid", "study.db", "report.html"
 PLOT_WIDTH, PLOT_HEIGHT = 64, 9
 
@@ -60,14 +62,25 @@ def score(gains: Tensor) -> Tensor:
     return -(error.mean(-1) * 3.0 + overshoot * 2.0 + late * 6.0 + violence * 0.04)
 
 
-def answer(pair: Question, seed: int) -> Answer:
-    """Which of two designs the person prefers today."""
+def answer(pair: StudyQuestion, seed: int) -> Answer:
+    """Which of two designs the person prefers today; or what they say to a question of another kind."""
+    if not pair.form.is_pair:
+        chance = oracle.draws("demo", seed, str(pair.number), 1)[0]
+        further = oracle.further_draws("demo", seed, pair.number, oracle.STEPS)
+        return rehearsal.answer(pair, lambda design: float(score(gains_of(design))), PERSON, chance, further)
     noise = torch.randn(2, generator=stream(seed, "demo person", str(pair.number)), dtype=torch.float64)
     felt = score(torch.stack([gains_of(pair.a), gains_of(pair.b)])) + PERSON_NOISE * noise
     return "a" if felt[0] > felt[1] else "b"
 
 
-def start(folder: Path, seed: int, *, method: str = DEFAULT_METHOD, preset: str = DEFAULT_PRESET) -> Study:
+def start(
+    folder: Path,
+    seed: int,
+    *,
+    method: str = DEFAULT_METHOD,
+    preset: str = DEFAULT_PRESET,
+    question: str = "pair",
+) -> Study:
     """A new study in a database in that folder; what an earlier demonstration left there goes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +89,8 @@ def start(folder: Path, seed: int, *, method: str = DEFAULT_METHOD, preset: str 
     storage = studies.storage_of(f"sqlite:///{folder / DATABASE}")
     if NAME in {record.name for record in storage.studies()}:
         studies.delete_study(NAME, storage=storage)
-    return studies.create_study(GAINS, storage=storage, study_name=NAME, seed=seed, method=method, preset=preset)
+    options = {"seed": seed, "method": method, "preset": preset, "question": question}
+    return studies.create_study(GAINS, storage=storage, study_name=NAME, **options)  # type: ignore[arg-type]
 
 
 def tune(study: Study, questions: int) -> Iterator[DemoStep]:
@@ -86,7 +100,7 @@ def tune(study: Study, questions: int) -> Iterator[DemoStep]:
         pair = study.ask()
         study.tell(pair, answer(pair, study.definition.seed))
         memo = study.history.asked[pair.number][1].memo
-        best = max(best, *(float(score(gains_of(design))) for design in (pair.a, pair.b)))
+        best = max(best, *(float(score(gains_of(design))) for design in pair.designs))
         yield DemoStep(count, memo is None or memo["status"] == "ok", best)
 
 
@@ -118,15 +132,17 @@ def responses(study: Study) -> report.Section:
 @click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
 @click.option("--method", default=DEFAULT_METHOD, show_default=True, help="A method of the registry.")
 @click.option("--preset", default=DEFAULT_PRESET, show_default=True, help="A preset of the registry.")
+@click.option("--question", default="pair", show_default=True, help="pair, choice, order, slider or rating; order:5.")
 @click.option(
     "--out", default="kappasharp-demo", show_default=True, type=click.Path(path_type=Path, file_okay=False),
     help="Where the database and the report go.",
 )  # fmt: skip
-def demo(questions: int, seed: int, method: str, preset: str, out: Path) -> None:
+def demo(questions: int, seed: int, method: str, preset: str, out: Path, *, question: str) -> None:
     """A simulated person tunes a PID controller by comparing step responses."""
     with in_words():
-        study = start(out, seed, method=method, preset=preset)
-        say(f"A simulated person compares {questions} pairs of step responses. It never sees a number.")
+        study = start(out, seed, method=method, preset=preset, question=question)
+        what = "pairs" if study.definition.form.is_pair else f"questions ({study.definition.form})"
+        say(f"A simulated person compares {questions} {what} of step responses. It never sees a number.")
         latest = DemoStep(0, True, 0.0)
         certified = True
         with click.progressbar(

@@ -11,8 +11,9 @@ import click
 
 from kappasharp.app.report import text
 from kappasharp.errors import DuplicateNameError, KappaSharpError, StalePairError
+from kappasharp.methods.method import Kind
 from kappasharp.study.certainty import Best
-from kappasharp.study.history import Question
+from kappasharp.study.history import StudyQuestion
 
 # Beside click's own 0 (done) and 2 (bad input).
 REFUSED, STALE = 1, 3
@@ -83,15 +84,18 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def pair_table(shown: Question) -> list[str]:
-    """A pair side by side; parameters in which the two differ carry a mark."""
+def question_table(shown: StudyQuestion) -> list[str]:
+    """The designs of a question side by side; parameters in which they differ carry a mark."""
+    match shown.form.kind:
+        case Kind.SLIDER:
+            designs = {f"at {place:g}": shown.at(place) for place in (0.0, 0.5, 1.0)}
+        case Kind.CHOICE | Kind.ORDER:
+            designs = {str(i): design for i, design in enumerate(shown.designs, 1)}
+        case _:
+            designs = {"A": shown.a, "B": shown.b}
     rows = [
-        {
-            "": "≠" if shown.a[name] != shown.b[name] else " ",
-            "parameter": name,
-            "A": text(shown.a[name]),
-            "B": text(shown.b[name]),
-        }
+        {"": "≠" if any(one[name] != shown.a[name] for one in shown.designs) else " ", "parameter": name}
+        | {head: text(design[name]) for head, design in designs.items()}
         for name in shown.a
     ]
     return columns(rows)

@@ -1,4 +1,4 @@
-"""The commands of a study: new, studies, ask, tell, undo, best, log, export, import, check, backup, simulate …"""
+"""The commands of a study but those that ask: new, studies, best, log, export, import, check, backup, simulate …"""
 
 import shlex
 from dataclasses import asdict
@@ -7,14 +7,13 @@ from typing import Any, Unpack
 
 import click
 
-from kappasharp.app.cli.output import REFUSED, best_table, columns, in_format, in_words, pair_table, say, show
+from kappasharp.app.cli.output import REFUSED, best_table, columns, in_format, in_words, say, show
 from kappasharp.app.report import count, write_html
-from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, StalePairError, StorageError
+from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, StorageError
 from kappasharp.problems import oracle
 from kappasharp.study import checking, toml_file
 from kappasharp.study.definition import Options, define
 from kappasharp.study.events import DEFAULT_VOTER
-from kappasharp.study.history import Question
 from kappasharp.study.rehearsal import rehearse
 from kappasharp.study.storage import Record, Storage
 from kappasharp.study.studies import (
@@ -32,6 +31,10 @@ from kappasharp.study.study import Study
 storage_option = click.option(
     "--storage", envvar=ENVIRONMENT, show_envvar=True,
     help=f"A database: sqlite:///file.db or postgresql+psycopg://…  [default: {DEFAULT_STORAGE}]",
+)  # fmt: skip
+question_option = click.option(
+    "--question", metavar="KIND",
+    help="pair, choice, order, slider or rating; order:5 shows five designs.  [default: the study's own]",
 )  # fmt: skip
 voter_option = click.option("--voter", default=DEFAULT_VOTER, show_default=True, help="Who is asked, or answers.")
 
@@ -55,13 +58,9 @@ def opened(name: str, storage: str | None, through: int | None = None) -> Study:
     return load_study(name, storage=existing(storage), through=through)
 
 
-def _shell(command: str, study: str, *words: str) -> str:
+def shell_words(command: str, study: str, *words: str) -> str:
     """A command as the shell takes it."""
     return f"`kappasharp {command} {shlex.join([study, *words])}`"
-
-
-def _as(voter: str) -> tuple[str, ...]:
-    return () if voter == DEFAULT_VOTER else ("--voter", voter)
 
 
 def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **options: Unpack[Options]) -> Study:
@@ -78,6 +77,7 @@ def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **option
 @click.option("--seed", type=int, help="Another seed asks other first pairs.")
 @click.option("--method", help="A method of `kappasharp methods`.")
 @click.option("--preset", help="modern, local, paper or dimension_scaled.")
+@click.option("--question", help="What is usually asked: pair, choice, order, slider or rating; order:5 shows five.")
 @in_format
 @storage_option
 def new(
@@ -89,9 +89,10 @@ def new(
     seed: int | None,
     method: str | None,
     preset: str | None,
+    question: str | None,
 ) -> None:
     """Make a study: from NAME and parameters, or from a file NAME.toml."""
-    options = {"seed": seed, "method": method, "preset": preset}
+    options = {"seed": seed, "method": method, "preset": preset, "question": question}
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     with in_words():
         if name.endswith(".toml"):
@@ -105,7 +106,7 @@ def new(
         else:
             space = toml_file.parameters(params)
             study = create_study(space, storage=storage, study_name=name, **given)
-    say(f"Made in {study.storage.url}. {_shell('ask', study.name)} gives the first pair.")
+    say(f"Made in {study.storage.url}. {shell_words('ask', study.name)} gives the first pair.")
     show(style, {"study": study.name, "storage": study.storage.url} | study.definition.plain(), [study.name])
 
 
@@ -144,63 +145,6 @@ def _row(record: Record, database: Storage) -> dict[str, Any]:
     }
 
 
-def pair_data(pair: Question) -> dict[str, Any]:
-    """A pair as plain data."""
-    return {"pair": pair.number, "voter": pair.voter, "a": pair.a, "b": pair.b, "origin": pair.origin}
-
-
-@click.command()
-@study_argument
-@voter_option
-@in_format
-@storage_option
-def ask(storage: str | None, study: str, voter: str, style: str) -> None:
-    """The pair to compare: the same again until it is answered."""
-    with in_words():
-        pair = opened(study, storage).ask(voter)
-    say(f"Pair {pair.number}. {_shell('tell', study, 'a', *_as(voter))}, or b, tie, skip, answers it.")
-    show(style, pair_data(pair), pair_table(pair))
-
-
-@click.command()
-@study_argument
-@click.argument("answer")
-@click.option("--pair", type=int, help="The pair's number; by default the voter's open pair.")
-@click.option("--voter", help=f"Who answers; by default who was asked the pair, or else {DEFAULT_VOTER!r}.")
-@in_format
-@storage_option
-def tell(storage: str | None, study: str, answer: str, pair: int | None, voter: str | None, style: str) -> None:
-    """Answer a pair: a, b, tie or skip. It is stored for good when the command ends."""
-    with in_words():
-        found = opened(study, storage)
-        if pair is None:
-            waiting = found.history.open_pair(voter or DEFAULT_VOTER)
-            if waiting is None:
-                who = voter or DEFAULT_VOTER
-                raise StalePairError(f"No pair is open for {who!r}; {_shell('ask', study, *_as(who))} gives one.")
-            pair = waiting.number
-        elif voter is not None and pair in found.history.asked and found.history.asked[pair][0].voter != voter:
-            asked = found.history.asked[pair][0].voter
-            raise InvalidValueError(f"`--voter` must be who was asked pair {pair}, {asked!r}, but got {voter!r}.")
-        done = found.tell(pair, answer)
-    say("Saved.")
-    data = {"event": done.event, "pair": done.pair, "voter": done.voter, "answer": done.answer}
-    show(style, data, [f"pair {done.pair}: {done.answer}"])
-
-
-@click.command()
-@study_argument
-@voter_option
-@in_format
-@storage_option
-def undo(storage: str | None, study: str, voter: str, style: str) -> None:
-    """Take back the voter's last answer; its pair is open again."""
-    with in_words():
-        pair = opened(study, storage).undo(voter)
-    say("Taken back." if pair is None else f"Taken back; pair {pair.number} is open again.")
-    show(style, None if pair is None else pair_data(pair), [] if pair is None else pair_table(pair))
-
-
 @click.command()
 @study_argument
 @in_format
@@ -220,9 +164,10 @@ def log(storage: str | None, study: str, style: str) -> None:
     """Every answer, the oldest first."""
     with in_words():
         rows = opened(study, storage).rows("comparisons")
-    short = [{key: row[key] for key in ("event", "pair", "time", "voter", "answer", "a", "b")} for row in rows]
+    names = ("event", "pair", "time", "voter", "kind", "answer", "first", "a", "b")
+    short = [{key: row[key] for key in names if key in row} for row in rows]
     if not rows:
-        say(f"No answers yet; {_shell('ask', study)} gives the first pair.")
+        say(f"No answers yet; {shell_words('ask', study)} gives the first pair.")
     show(style, rows, columns(short))
 
 
@@ -355,7 +300,8 @@ def simulate(storage: str | None, study: str, questions: int, person: str, seed:
             definition = define(given.space, **given.options)
         else:
             definition = load_study(study, storage=existing(storage)).definition
-        say(f"A simulated person ({person}) with a hidden ideal answers {questions} pairs.")
+        asked = "pairs" if definition.form.is_pair else f"questions ({definition.form})"
+        say(f"A simulated person ({person}) with a hidden ideal answers {questions} {asked}.")
         rows = []
         for row in rehearse(definition, questions, who, seed):
             say(f"{row.answers:>4} answers: preferred to {row.preferred:.0%} (truly {row.truly_preferred:.0%})")
@@ -367,4 +313,4 @@ def _percent(name: str, value: float) -> object:
     return value if name == "answers" else f"{value:.0%}"
 
 
-COMMANDS = (new, studies, ask, tell, undo, best, log, export, import_, diagnose, check, backup, delete, simulate)
+COMMANDS = (new, studies, best, log, export, import_, diagnose, check, backup, delete, simulate)

@@ -20,7 +20,7 @@ from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
 from kappasharp.study import diagnosis
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import History, Question
+from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.study import Study
 
 RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
@@ -62,7 +62,7 @@ def card_data(card: Card, key: str) -> Plain:
     return {"kind": card.kind, "sentence": card.sentence, "key": key}
 
 
-async def pair_data(session: Session, pair: Question) -> Plain:
+async def pair_data(session: Session, pair: StudyQuestion) -> Plain:
     """A question and how far its voter is. What the model expects is not in it: nobody should know before the vote.
 
     kind     "pair", "choice", "order", "slider" or "rating"; `form` has the number of designs too: "order:4"
@@ -84,7 +84,7 @@ async def pair_data(session: Session, pair: Question) -> Plain:
     return {**head, "kind": pair.kind, "form": str(pair.form), "designs": designs, **sides, **line, **progress}
 
 
-def _line(session: Session, slider: Question) -> Plain:
+def _line(session: Session, slider: StudyQuestion) -> Plain:
     """The stops of a slider, with the cards of those that are drawn whether or not somebody moves it."""
     stops = []
     for i in range(STOPS):

@@ -13,7 +13,7 @@ from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.errors import InvalidValueError, StalePairError, StorageError
 from kappasharp.methods.method import Kind
 from kappasharp.study.events import Asked
-from kappasharp.study.history import Comparison, History, Question
+from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
@@ -31,7 +31,7 @@ FINEST = 200
 off_loop = asyncio.to_thread
 
 
-def drawn_ahead(question: Question) -> list[Design]:
+def drawn_ahead(question: StudyQuestion) -> list[Design]:
     """The designs of a question that are drawn when it is shown."""
     if question.form.kind is not Kind.SLIDER:
         return question.designs
@@ -58,19 +58,19 @@ class Session:
         """What a function makes of the study's history now."""
         return await off_loop(self.study.read, look)
 
-    async def pair(self, voter: str, form: Form | None = None) -> Question:
+    async def pair(self, voter: str, form: Form | None = None) -> StudyQuestion:
         """The question that waits for this voter; of another form than this, it is withdrawn and one is asked anew."""
         pair = await self._waiting(voter, form) or await self._ask(voter, form)
         self._look_ahead(pair)
         return pair
 
-    async def _waiting(self, voter: str, form: Form | None) -> Question | None:
+    async def _waiting(self, voter: str, form: Form | None) -> StudyQuestion | None:
         found = await self.read(lambda history: history.open_pair(voter))
         return found if found is None or form is None or found.form == form else None
 
     async def answer(
         self, voter: str, number: int, answer: Answer, seconds: float | None, form: Form | None = None
-    ) -> tuple[Comparison, Question]:
+    ) -> tuple[Comparison, StudyQuestion]:
         """Store an answer; when this returns it is durable, and the next question is open."""
         done = await off_loop(self._tell, voter, number, answer, seconds)
         if not self.workers.is_warm:
@@ -88,15 +88,15 @@ class Session:
         """The answer, stored; one voter's pair takes none from another."""
         asked, current = self.study.read(lambda history: (history.asked.get(number), history.open_pair(voter)))
         if asked is not None and asked[0].voter != voter:
-            raise StalePairError(f"Question {number} was put before another voter.", current)
+            raise StalePairError(f"Pair {number} was put before another voter.", current)
         return self.study.tell(number, answer, seconds=seconds)
 
-    async def undo(self, voter: str) -> Question:
+    async def undo(self, voter: str) -> StudyQuestion:
         """Take back this voter's last answer; the pair that is open then."""
         await off_loop(self.study.undo, voter)
         return await self.pair(voter)
 
-    async def _ask(self, voter: str, form: Form | None = None) -> Question:
+    async def _ask(self, voter: str, form: Form | None = None) -> StudyQuestion:
         """The question that waits for this voter, computed where none is open: for all who wait by then at once.
 
         Who wants a form of their own waits alone.
@@ -123,7 +123,7 @@ class Session:
             return found
         return await off_loop(jobs.next_pairs, at, voters, form)
 
-    def _look_ahead(self, pair: Question) -> None:
+    def _look_ahead(self, pair: StudyQuestion) -> None:
         """Begin to compute what may come after this pair, once the browser has had time to paint it."""
         self.cards.prepare(self.renderer, *drawn_ahead(pair))
         now = asyncio.get_running_loop().time()

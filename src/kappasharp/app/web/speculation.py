@@ -13,7 +13,7 @@ from kappasharp.app.web.jobs import Snapshot
 from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.methods.method import Kind
 from kappasharp.study.events import Asked
-from kappasharp.study.history import Question
+from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import Answer, Form
 
 # For each kind of question what is computed at once, and what a little later; a choice has as many as it has designs.
@@ -49,7 +49,7 @@ class Speculation:
         self._ahead: dict[str, Ahead] = {}
         self._later: dict[str, asyncio.Task[None]] = {}
 
-    def begin(self, at: Snapshot, pair: Question) -> None:
+    def begin(self, at: Snapshot, pair: StudyQuestion) -> None:
         """Look ahead from this moment, unless that is under way."""
         now = self._ahead.get(pair.voter)
         if now is not None and (now.number, now.pair) == (at.number, pair.number):
@@ -103,20 +103,20 @@ class Speculation:
         for voter in list(self._ahead):
             self.drop(voter)
 
-    def _start(self, at: Snapshot, pair: Question, answer: Answer) -> "asyncio.Task[Asked]":
+    def _start(self, at: Snapshot, pair: StudyQuestion, answer: Answer) -> "asyncio.Task[Asked]":
         task = asyncio.create_task(self._compute(at, pair, answer))
         # A result that nobody fetches is no error.
         task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return task
 
-    async def _compute(self, at: Snapshot, pair: Question, answer: Answer) -> Asked:
+    async def _compute(self, at: Snapshot, pair: StudyQuestion, answer: Answer) -> Asked:
         asked: Asked = await self.workers.run(
             jobs.next_pair_after, at, pair.voter, pair.number, answer, limit=jobs.LIMIT
         )
         self.prepare(asked)
         return asked
 
-    async def _rare(self, at: Snapshot, pair: Question) -> None:
+    async def _rare(self, at: Snapshot, pair: StudyQuestion) -> None:
         await asyncio.sleep(PATIENCE)
         await self.settled(pair.voter)
         ahead = self._ahead[pair.voter]

@@ -1,0 +1,198 @@
+"""Answers of people at a terminal: which keys mean what for each kind of question, and what a typed word says.
+
+People count designs from 1, as tables show them; programs, and everything that is stored, from 0.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+import click
+
+from kappasharp.app.report import text
+from kappasharp.errors import InvalidValueError
+from kappasharp.methods.method import Kind
+from kappasharp.study import kinds
+from kappasharp.study.history import StudyQuestion
+from kappasharp.study.kinds import MUCH_BETTER, SKIP, Answer, Form
+
+# What a terminal sends, and Windows' console: arrows, and letters for those without.
+LEFT, RIGHT, DOWN = ("\x1b[D", "\x1bOD", "\xe0K", "\x00K"), ("\x1b[C", "\x1bOC", "\xe0M", "\x00M"), (
+    "\x1b[B", "\x1bOB", "\xe0P", "\x00P",
+)  # fmt: skip
+COMMANDS = {"s": SKIP, "u": "undo", "\x7f": "undo", "\x08": "undo", "q": "quit", "\x03": "quit", "\x04": "quit"}
+PAIR_KEYS = (
+    dict.fromkeys((*LEFT, "a"), "a") | dict.fromkeys((*RIGHT, "b"), "b") | dict.fromkeys((*DOWN, "t"), "tie") | COMMANDS
+)
+ENTER, ERASE, QUIT = ("\r", "\n"), ("\x7f", "\x08"), ("\x03", "\x04")
+OTHERS = "s skip   u undo   q quit"
+HELP = {
+    Kind.PAIR: f"← A is better   → B is better   ↓ can't tell   {OTHERS}",
+    Kind.CHOICE: f"the number of the best   {OTHERS}",
+    Kind.ORDER: f"numbers, best first, equals with =, then Enter: 3 1=4 2   {OTHERS}",
+    Kind.SLIDER: f"← → move, or type a place from 0 to 1; Enter where it is best   {OTHERS}",
+    Kind.RATING: f"3 A is much better, 2, 1, 0 equal, -1, -2, -3 B is much better   {OTHERS}",
+}
+WORDS = {"a": "A is better", "b": "B is better", "tie": "can't tell", SKIP: "skipped"}
+# How far an arrow moves a slider.
+STEP = 0.05
+
+
+class Pressed(NamedTuple):
+    """What a person did: gave an answer, or one of the commands "undo" and "quit"."""
+
+    command: str | None
+    answer: Answer = ""
+
+
+def said(form: Form, answer: Answer) -> str:
+    """An answer in words, designs counted from 1."""
+    if isinstance(answer, str):
+        return WORDS[answer]
+    if isinstance(answer, list):
+        groups = [one if isinstance(one, list) else [one] for one in answer]
+        return " > ".join(" = ".join(str(number + 1) for number in group) for group in groups)
+    if form.kind is Kind.RATING:
+        better = "A is" if float(answer) > 0 else "B is"
+        return f"{better} {('slightly ', '', 'much ')[abs(int(answer)) - 1]}better" if answer else "equal"
+    return f"{int(answer) + 1} is the best" if form.kind is Kind.CHOICE else f"best at {answer:g}"
+
+
+def spoken(form: Form, typed: str) -> Answer:
+    """The answer that a person typed; or a sentence."""
+    word = typed.strip().lower()
+    if word == SKIP or (form.is_pair and word in kinds.WORDS):
+        return word
+    try:
+        return _numbers(form, word)
+    except ValueError as error:
+        raise InvalidValueError(f"The answer to {form.words} must be {_allowed(form)}, but got {typed!r}.") from error
+
+
+def _allowed(form: Form) -> str:
+    return {
+        Kind.PAIR: "a, b, tie or skip",
+        Kind.CHOICE: f"the number of the best design, 1 to {form.designs}, or skip",
+        Kind.ORDER: f"numbers from 1 to {form.designs}, best first, each once, equals with = ('3 1=2'), or skip",
+        Kind.SLIDER: "a place from 0 to 1, or skip",
+        Kind.RATING: f"a whole number from -{MUCH_BETTER} to {MUCH_BETTER}, or skip",
+    }[form.kind]
+
+
+def _numbers(form: Form, word: str) -> Answer:
+    match form.kind:
+        case Kind.CHOICE:
+            return kinds.answer(form, int(word) - 1)
+        case Kind.RATING:
+            return kinds.answer(form, int(word))
+        case Kind.SLIDER:
+            return kinds.answer(form, float(word))
+        case Kind.ORDER:
+            groups = [group for group in re.split(r"[\s>,]+", re.sub(r"\s*=\s*", "=", word)) if group]
+            return kinds.answer(form, [[int(one) - 1 for one in group.split("=")] for group in groups])
+    raise ValueError(word)
+
+
+def read(question: StudyQuestion) -> Pressed:
+    """What the person presses that means something for this question."""
+    match question.form.kind:
+        case Kind.PAIR:
+            return _pressed(PAIR_KEYS)
+        case Kind.CHOICE:
+            return _pressed({str(i + 1): i for i in range(question.form.designs)} | COMMANDS)
+        case Kind.RATING:
+            return _rating()
+        case Kind.SLIDER:
+            return _slider(question)
+    return _typed(question.form)
+
+
+def _key() -> str:
+    try:
+        return click.getchar()
+    except (KeyboardInterrupt, EOFError):
+        return QUIT[0]
+
+
+def _pressed(meaning: dict[str, Any], key: str | None = None) -> Pressed:
+    """The next key that means something."""
+    while True:
+        key = _key() if key is None else key
+        found = meaning.get(key, meaning.get(key.lower()))
+        if found is not None:
+            return Pressed(found) if found in ("undo", "quit") else Pressed(None, found)
+        key = None
+
+
+def _rating() -> Pressed:
+    values: dict[str, Any] = {str(i): i for i in range(MUCH_BETTER + 1)}
+    while True:
+        key = _key()
+        if key == "-":
+            below = _key()
+            if below in values:
+                return Pressed(None, -values[below])
+            key = below
+        if key in values or key in COMMANDS or key.lower() in COMMANDS:
+            return _pressed(values | COMMANDS, key)
+
+
+def _slider(question: StudyQuestion) -> Pressed:
+    """Arrows move it and show the design; digits type a place; Enter leaves it there."""
+    place, typed = 0.5, ""
+    _show(question, place)
+    while True:
+        key = _key()
+        if key in QUIT or (not typed and (key in COMMANDS or key.lower() in COMMANDS)):
+            return _pressed(COMMANDS, key)
+        if key in ENTER and not typed:
+            return Pressed(None, place)
+        if key in (*LEFT, *RIGHT, *ENTER):
+            moved = round(place + STEP * (key in RIGHT) - STEP * (key in LEFT), 4)
+            place, typed = _place(typed, place) if key in ENTER else min(max(moved, 0.0), 1.0), ""
+            _show(question, place)
+        else:
+            typed = _edited(typed, key, "0123456789.")
+
+
+def _edited(line: str, key: str, allowed: str) -> str:
+    """The line after a key, and what the terminal shows of it."""
+    if key in ERASE:
+        click.echo("\b \b" if line else "", nl=False)
+        return line[:-1]
+    if len(key) == 1 and key in allowed:
+        click.echo(key, nl=False)
+        return line + key
+    return line
+
+
+def _place(typed: str, place: float) -> float:
+    """The place typed: Enter once more leaves the slider there."""
+    click.echo()
+    try:
+        return kinds.place(float(typed))
+    except ValueError:
+        click.echo(f"A place must be a number from 0 to 1, but got {typed!r}.")
+        return place
+
+
+def _show(question: StudyQuestion, place: float) -> None:
+    values = "  ".join(f"{name} {text(value)}" for name, value in question.at(place).items())
+    click.echo(f"{place:5.3f}  {values}")
+
+
+def _typed(form: Form) -> Pressed:
+    """A line that ends with Enter; s, u and q at its beginning are commands."""
+    line = ""
+    while True:
+        key = _key()
+        if key in QUIT or (not line and (key in COMMANDS or key.lower() in COMMANDS)):
+            return _pressed(COMMANDS, key)
+        if key not in ENTER:
+            line = _edited(line, key, "0123456789=>, ")
+            continue
+        click.echo()
+        try:
+            return Pressed(None, spoken(form, line))
+        except InvalidValueError as error:
+            click.echo(str(error))
+            line = ""

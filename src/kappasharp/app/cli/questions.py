@@ -1,0 +1,127 @@
+"""The commands that ask and take answers: ask, tell, undo."""
+
+import json
+from typing import Any
+
+import click
+
+from kappasharp.app.cli import answering
+from kappasharp.app.cli.output import in_format, in_words, question_table, say, show
+from kappasharp.app.cli.studies import (
+    opened,
+    question_option,
+    shell_words,
+    storage_option,
+    study_argument,
+    voter_option,
+)
+from kappasharp.app.report import text
+from kappasharp.errors import InvalidValueError, StalePairError
+from kappasharp.methods.method import PAIR, Kind
+from kappasharp.study import kinds
+from kappasharp.study.events import DEFAULT_VOTER
+from kappasharp.study.history import StudyQuestion
+from kappasharp.study.kinds import Answer, Form
+
+# An answer to each kind of question, as a person types it.
+EXAMPLES = {Kind.PAIR: "a", Kind.CHOICE: "2", Kind.ORDER: "3 1=2", Kind.SLIDER: "0.35", Kind.RATING: "2"}
+
+
+def _as(voter: str) -> tuple[str, ...]:
+    return () if voter == DEFAULT_VOTER else ("--voter", voter)
+
+
+def pair_data(pair: StudyQuestion) -> dict[str, Any]:
+    """A question as plain data."""
+    sides = {"a": pair.a, "b": pair.b} if pair.form.designs == PAIR else {}
+    head = {"pair": pair.number, "voter": pair.voter, "kind": pair.kind}
+    return head | sides | {"designs": pair.designs, "origin": pair.origin}
+
+
+@click.command()
+@study_argument
+@question_option
+@click.option("--place", type=float, help="Of a slider: the design at this place, from 0 to 1, too.")
+@voter_option
+@in_format
+@storage_option
+def ask(storage: str | None, study: str, voter: str, style: str, *, question: str | None, place: float | None) -> None:
+    """The question to answer: the same again until it is answered, or `--question` asks another kind."""
+    with in_words():
+        found = opened(study, storage)
+        pair = found.ask(voter) if question is None else found.ask(voter, kind=question)
+        there = None if place is None else pair.at(place)
+    example = shell_words("tell", study, EXAMPLES[pair.form.kind], *_as(voter))
+    others = "b, tie, skip" if pair.form.is_pair else "skip"
+    say(f"{pair.kind.capitalize()} {pair.number}. {example}, or {others}, answers it.")
+    data = pair_data(pair) | ({} if there is None else {"at": {"place": place, "params": there}})
+    lines = [] if there is None else ["", *(f"{name}  {text(value)}" for name, value in there.items())]
+    show(style, data, [*question_table(pair), *lines])
+
+
+def _given(form: Form, answer: str, style: str) -> Answer:
+    """The answer that a person typed, or a program wrote as JSON."""
+    if style != "json" or answer.lower() in kinds.WORDS:
+        return answering.spoken(form, answer)
+    try:
+        found: Answer = json.loads(answer)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValueError(f"ANSWER must be JSON where `-f json` is asked for, but got {answer!r}.") from error
+    return found
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@study_argument
+@click.argument("answer")
+@click.option("--pair", type=int, help="The question's number; by default the one that is open for the voter.")
+@click.option("--voter", help=f"Who answers; by default who was asked the pair, or else {DEFAULT_VOTER!r}.")
+@in_format
+@storage_option
+def tell(storage: str | None, study: str, answer: str, pair: int | None, voter: str | None, style: str) -> None:
+    """Answer a question. It is stored for good when the command ends.
+
+    \b
+    pair    a, b, tie
+    choice  the number of the best design, from 1 on
+    order   '3 1=4 2', best first and equals with =; those left out come last
+    slider  a place from 0 to 1
+    rating  -3 to 3, above 0 where A is better
+
+    All take skip. With `-f json` ANSWER is JSON and counts designs from 0, as Python does: 2, [2, [0, 3], 1], 0.35.
+    """
+    with in_words():
+        found = opened(study, storage)
+        if pair is None:
+            waiting = found.history.open_pair(voter or DEFAULT_VOTER)
+            if waiting is None:
+                who = voter or DEFAULT_VOTER
+                raise StalePairError(f"No pair is open for {who!r}; {shell_words('ask', study, *_as(who))} gives one.")
+            pair = waiting.number
+        elif voter is not None and pair in found.history.asked and found.history.asked[pair][0].voter != voter:
+            asked = found.history.asked[pair][0].voter
+            raise InvalidValueError(f"`--voter` must be who was asked pair {pair}, {asked!r}, but got {voter!r}.")
+        form = found.history.asked[pair][0].form if pair in found.history.asked else kinds.ONE_PAIR
+        done = found.tell(pair, _given(form, answer, style))
+    say("Saved.")
+    data = {"event": done.event, "pair": done.pair, "voter": done.voter, "answer": done.answer}
+    show(style, data, [f"{done.kind} {done.pair}: {_short(form, done.answer)}"])
+
+
+def _short(form: Form, answer: Answer) -> str:
+    return answer if isinstance(answer, str) else answering.said(form, answer)
+
+
+@click.command()
+@study_argument
+@voter_option
+@in_format
+@storage_option
+def undo(storage: str | None, study: str, voter: str, style: str) -> None:
+    """Take back the voter's last answer; its pair is open again."""
+    with in_words():
+        pair = opened(study, storage).undo(voter)
+    say("Taken back." if pair is None else f"Taken back; pair {pair.number} is open again.")
+    show(style, None if pair is None else pair_data(pair), [] if pair is None else question_table(pair))
+
+
+COMMANDS = (ask, tell, undo)

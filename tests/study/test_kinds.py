@@ -1,0 +1,470 @@
+"""Questions that carry more: what may be asked, what may be answered, and that the same events give the same."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import kappasharp as ks
+from kappasharp.core import rankings
+from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, StalePairError
+from kappasharp.methods.method import Kind
+from kappasharp.study import certainty, diagnosis, events, exchange, kinds, learning, questions, toml_file
+from kappasharp.study.history import History, Pair, StudyQuestion
+from kappasharp.study.kinds import Form
+from kappasharp.study.storage import Storage
+
+SPACE = {"x": (0.0, 1.0), "y": ks.Float(0.01, 10.0, log=True), "n": ks.Int(1, 5), "mode": ["soft", "hard"]}
+TWO = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+FORMS = ["choice:3", "choice:4", "order:4", "slider", "rating"]
+
+
+def like(design):
+    wish = -((design["x"] - 0.6) ** 2) - (math.log10(float(design["y"]) + 1e-3) + 0.5) ** 2 / 9
+    return wish - 0.3 * (design.get("mode") == "hard") - 0.1 * abs(design.get("n", 3) - 3)
+
+
+def answer(question):
+    """What a person of that taste says."""
+    felt = [like(design) for design in question.designs]
+    order = sorted(range(len(felt)), key=lambda i: -felt[i])
+    match question.kind:
+        case "pair":
+            return "a" if felt[0] > felt[1] else "b"
+        case "choice":
+            return order[0]
+        case "order":
+            return [order[0], order[1:3], *order[3:]]
+        case "slider":
+            return max((i / 20 for i in range(21)), key=lambda place: like(question.at(place)))
+    return round(max(-3, min(3, 5 * (felt[0] - felt[1]))))
+
+
+def made(question="pair", count=8, space=SPACE, **more):
+    study = ks.create_study(space, storage="sqlite://", question=question, **more)
+    for _ in range(count):
+        asked = study.ask()
+        study.tell(asked, answer(asked))
+    return study
+
+
+class TestNames:
+    def test_a_name_gives_a_form(self):
+        assert kinds.parse("pair") == Form() and kinds.parse("order") == Form(Kind.ORDER, 4)
+        assert kinds.parse("choice:9") == Form(Kind.CHOICE, 9) == kinds.parse("choice", 9)
+        assert [str(kinds.parse(name)) for name in ("pair", "slider", "rating", "order:4")] == [
+            "pair", "slider", "rating", "order:4",
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "wrong", ["oder", "order:x", "order:", "pair:2", "slider:3", "", "auto", "order:-4", "order: 4"]
+    )
+    def test_another_is_refused_with_the_list(self, wrong):
+        with pytest.raises(InvalidValueError, match="'pair', 'choice', 'order', 'slider' or 'rating'"):
+            kinds.parse(wrong)
+        with pytest.raises(InvalidValueError, match="`question`"):
+            ks.create_study(SPACE, storage="sqlite://", question=wrong)
+
+    @pytest.mark.parametrize("wrong", [None, 4, ["order"], True])
+    def test_what_is_no_text(self, wrong):
+        with pytest.raises(InvalidTypeError, match="'slider'"):
+            kinds.parse(wrong)
+
+    @pytest.mark.parametrize("wrong", ["choice:2", "order:10", "order:99999999999999999999", "choice:0"])
+    def test_too_few_and_too_many_designs(self, wrong):
+        with pytest.raises(InvalidValueError, match="3 to 9 designs"):
+            kinds.parse(wrong)
+
+    def test_what_a_study_cannot_ask(self):
+        study = made(count=0)
+        for given, words in (
+            ({"kind": "order", "designs": 2}, "3 to 9"),
+            ({"kind": "order:4", "designs": 5}, "must be 4"),
+            ({"kind": "slider", "designs": 3}, "must be 2"),
+            ({"designs": 3}, "must be 2"),
+            ({"kind": "order", "designs": True}, "whole number"),
+            ({"kind": "guess"}, "`kind` must be"),
+        ):
+            with pytest.raises(KappaSharpError, match=words):
+                study.ask(**given)
+        assert study.history.number == 0
+
+    def test_a_space_without_a_line_and_one_with_too_few_designs(self):
+        small = {"n": ks.Int(1, 2), "mode": ["soft", "hard"]}
+        with pytest.raises(InvalidValueError, match="continuous"):
+            ks.create_study(small, storage="sqlite://", question="slider")
+        with pytest.raises(InvalidValueError, match="has only 4"):
+            ks.create_study(small, storage="sqlite://", question="choice:5")
+        study = ks.create_study(small, storage="sqlite://", question="choice:4")
+        assert len({json.dumps(design) for design in study.ask().designs}) == 4
+        with pytest.raises(InvalidValueError, match="continuous"):
+            study.ask(kind="slider")
+        coarse = ks.create_study({"x": ks.Float(0, 1, jnd=0.4)}, storage="sqlite://", question="order:9")
+        with pytest.raises(InvalidValueError, match="told apart"):
+            coarse.ask()
+        assert coarse.history.number == 0
+
+    def test_a_method_that_corrects_asks_pairs_alone(self):
+        with pytest.raises(InvalidValueError, match=r"`Method\.kind` must be PAIR"):
+            ks.create_study(SPACE, storage="sqlite://", question="order", method="static")
+        with pytest.raises(InvalidValueError, match=r"`Method\.kind` must be PAIR"):
+            made(count=0, method="static").ask(kind="slider")
+
+
+class TestAnswers:
+    @pytest.mark.parametrize(
+        ("form", "given", "stored"),
+        [
+            ("order:4", (2, (3, 0), 1), [2, [0, 3], 1]),
+            ("order:4", [[2], 0], [2, 0]),
+            ("order:4", [np.int64(1)], [1]),
+            ("slider", 1, 1.0),
+            ("slider", np.float32(0.5), 0.5),
+            ("choice:3", np.int64(2), 2),
+            ("rating", -3, -3),
+        ],
+    )
+    def test_are_stored_as_plain_data(self, form, given, stored):
+        found = kinds.answer(kinds.parse(form), given)
+        assert found == stored and json.loads(json.dumps(found)) == stored and type(found) is type(stored)
+
+    @pytest.mark.parametrize(
+        ("form", "wrong"),
+        [
+            *(("pair", one) for one in ("c", 0, 0.5, None, ["a"], True)),
+            *(("choice:4", one) for one in ("a", 4, -1, 1.0, True, None, [1], math.nan)),
+            *(("order:4", one) for one in ([], [0, 0], [0, [1, 0]], [0, 4], [[]], 2, [0, "a"], [True], "tie", [0.0])),
+            *(("slider", one) for one in (-0.1, 1.1, "a", True, [0.5], None, math.nan, math.inf)),
+            *(("rating", one) for one in (4, -4, 0.5, "a", True, None, math.nan)),
+        ],
+    )
+    def test_of_another_kind_store_nothing(self, form, wrong):
+        study = made(form, 0)
+        asked = study.ask()
+        with pytest.raises(InvalidValueError, match="`answer`"):
+            study.tell(asked, wrong)
+        assert study.history.number == 1 and study.ask() == asked
+
+    def test_the_same_again_is_acknowledged_and_another_refused(self):
+        study = made("order:4", 0)
+        asked = study.ask()
+        first = study.tell(asked, [2, [3, 0]])
+        assert study.tell(asked, (2, (0, 3))) == first and study.history.number == 2
+        with pytest.raises(StalePairError, match="answered"):
+            study.tell(asked, [0])
+
+    def test_verdicts_are_all_that_an_order_says(self):
+        order = kinds.parse("order:5")
+        found = kinds.judgements(order, [2, [0, 3]])
+        assert [tuple(one) for one in found if one.tie] == [(0, 3, True)]
+        assert {(one.better, one.other) for one in found if not one.tie} == {
+            (2, 0), (2, 3), (2, 1), (2, 4), (0, 1), (0, 4), (3, 1), (3, 4),
+        }  # fmt: skip
+        said = kinds.said(order, [2, [0, 3]])
+        assert set(said.pairs) <= {(one.better, one.other) for one in found}
+        assert kinds.judgements(order, "skip") == [] and kinds.judgements(Form(Kind.SLIDER), 0.5) == []
+
+
+class TestQuestions:
+    def test_a_pair_is_what_it_was(self):
+        study = made(count=7)
+        pair = study.ask()
+        assert type(pair) is Pair and isinstance(pair, StudyQuestion) and pair.kind == "pair"
+        assert pair.designs == [pair.a, pair.b]
+        body = study.plain()["events"][-1]["body"]
+        assert list(body) == ["a", "b", "origin", "after", "memo"]
+        assert "question" not in study.definition.plain() and study.plain()["version"] == 2
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_the_same_events_give_the_same_question(self, form):
+        study, again = made(form, 6), made(form, 6)
+        assert study.propose() == again.propose()
+        past = History(study.record.uid, space=study.space)
+        for one in study.storage.read(study.record):
+            if one.event.kind == "asked":
+                assert questions.next_question(study.definition, past) == one.event
+            past.apply(one)
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_designs_can_be_told_apart_and_lie_in_the_space(self, form):
+        study = made(form, 7)
+        for question, _ in study.history.asked.values():
+            assert str(question.form) == form
+            assert all(study.space.check(design) == design for design in question.designs)
+            found = question.designs
+            assert not any(study.space.same(a, b) for i, a in enumerate(found) for b in found[:i])
+        origins = [event.origin for _, event in study.history.asked.values()]
+        assert origins.count("start") == study.definition.first_pairs < len(origins)
+
+    def test_a_line_moves_what_is_continuous_and_by_logarithms(self):
+        study = made("slider", 6)
+        for question, _ in study.history.asked.values():
+            first, second = question.designs
+            assert (first["n"], first["mode"]) == (second["n"], second["mode"])
+            middle = question.at(0.5)
+            assert middle["x"] == pytest.approx((first["x"] + second["x"]) / 2)
+            assert middle["y"] == pytest.approx(math.sqrt(first["y"] * second["y"]))
+            assert (question.at(0), question.at(1.0)) == (first, second)
+            assert middle["mode"] == first["mode"]
+        with pytest.raises(InvalidValueError, match="from 0 to 1"):
+            question.at(1.5)
+        with pytest.raises(InvalidValueError, match="slider"):
+            study.ask(kind="pair").at(0.5)
+
+    def test_a_space_with_no_more_designs_than_a_gallery(self):
+        study = made(
+            "order:4", 6, {"n": ks.Int(1, 2), "mode": ["soft", "hard"], "x": ks.Fixed(0.5), "y": ks.Fixed(1.0)}
+        )
+        assert all(len({json.dumps(one) for one in asked.designs}) == 4 for asked, _ in study.history.asked.values())
+        assert len(study.history.options) == 4 and study.best_params["mode"] == "soft"
+        assert len({study.ask(voter).number for voter in ("anna", "ben")}) == 2
+
+    def test_a_favourite_that_never_won_is_in_the_next_gallery(self):
+        """Of designs that were put second, the model expects the most."""
+        study = ks.create_study(TWO, storage="sqlite://", question="choice:4", first_pairs=1)
+        for x in (0.1, 0.9):
+            for y in (0.2, 0.8):
+                study.add_comparison({"x": x, "y": y}, {"x": 0.5, "y": 0.5}, tie=True)
+        for x in (0.1, 0.9, 0.45, 0.55):
+            study.add_comparison({"x": 0.5, "y": 0.5}, {"x": x, "y": 0.5})
+        unproven = learning.unproven_best(study.model())
+        if unproven is not None and frozenset(unproven) not in study.history.met():
+            assert set(unproven) <= set(study.history.numbers(study.ask()))
+            assert "The next question asks about it" in str(study.best.advice)
+
+    def test_another_kind_once_withdraws_what_is_open(self):
+        study = made(count=6)
+        pair = study.ask()
+        order = study.ask(kind="order", designs=3)
+        assert order.kind == "order" and len(order.designs) == 3
+        assert study.ask() == order == study.ask(kind="order:3")
+        with pytest.raises(StalePairError, match="withdrawn"):
+            study.tell(pair, "a")
+        study.tell(order, [1])
+        assert study.ask().kind == "pair"
+
+    def test_a_queue_waits_for_the_usual_kind(self):
+        study = made("choice:3", 4)
+        asked = study.ask()
+        study.tell(asked, 1)
+        study.ask_again(asked)
+        assert study.ask(kind="slider").kind == "slider"
+        study.tell(study.ask(), "skip")
+        repeated = study.ask()
+        assert repeated.origin == "again" and repeated.designs == asked.designs and repeated.form == asked.form
+        study.tell(repeated, 1)
+        assert study.ask().origin == "model"
+
+    def test_duels_stay_pairs_between_designs_that_were_seen(self):
+        study = made("slider", 6)
+        study.settle(3)
+        chosen = set(range(len(study.history.options)))
+        for _ in range(3):
+            duel = study.ask()
+            assert (duel.kind, duel.origin) == ("pair", "settle")
+            assert set(study.history.numbers(duel)) <= chosen
+            study.tell(duel, answer(duel))
+        assert study.ask().kind == "slider"
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_two_voters_are_not_asked_the_same(self, form):
+        study = made(form, 6)
+        asked = [study.ask(voter) for voter in ("anna", "ben", "cleo")]
+        sets = [frozenset(json.dumps(design) for design in one.designs) for one in asked]
+        assert len(set(sets)) == 3
+        for one in asked:
+            study.tell(one, answer(one))
+        assert set(study.diagnostics().voters) == {"me", "anna", "ben", "cleo"}
+
+
+class TestModel:
+    def test_pairs_have_no_detail(self):
+        assert learning.gather(made().definition, made().history).answers.detail is None
+
+    def test_a_choice_is_one_answer_whose_comparisons_share_noise(self):
+        study = made("choice:4", 5)
+        found = learning.gather(study.definition, study.history).answers
+        assert found.pairs.shape == (1, 15, 2) and found.ties is None
+        expected = torch.block_diag(*[rankings.shared(rankings.best_of(4, 0).pairs)[1]] * 5)
+        assert torch.allclose(found.detail.noise[0], expected)
+
+    def test_points_that_nobody_saw_are_never_told_shown_or_counted(self, tmp_path):
+        study = made("slider", 6, TWO)
+        history, model = study.history, study.model()
+        assert len(history.options) == len(model.options) == 6 == study.diagnostics().n_options
+        assert model.state.points.shape[1] == 6 * (1 + rankings.OTHERS)
+        assert learning.leading(model) < 6 > learning.favourite(model)
+        assert study.best.option in range(6) and len(study.rows("options")) == 6
+        assert all(row["wins"] == 1 and row["utility"] is not None for row in study.rows("options"))
+        assert len(certainty.groups(model)) == 6 and study.diagnostics().rank == 0
+        past = diagnosis.past_models(study.definition, history)[-1]
+        assert past.options == model.options and len(past.utility) == 6 and math.isnan(past.condition)
+        for voter in ("anna", "ben"):
+            study.ask(voter)
+        assert len(study.history.options) == 6
+        imagined = learning.with_open_questions(study.definition, study.history, model)
+        assert imagined.options == model.options and imagined.state.points.shape[1] == 8 * (1 + rankings.OTHERS)
+
+    def test_a_slider_chosen_design_is_that_of_its_place(self):
+        study = made("slider", 1)
+        asked = study.history.asked[1][0]
+        (option,) = study.history.comparisons[2].options
+        assert study.history.options[option] == asked.at(study.history.comparisons[2].answer)
+        study.amend(2, 0.25)
+        (other,) = study.history.comparisons[2].options
+        assert study.history.options[other] == asked.at(0.25) and study.model().options == [other]
+        study.amend(2, "skip")
+        assert study.history.counted() == [] and study.history.comparisons[2].options == ()
+
+    def test_ties_in_an_order_and_ratings_learn_a_threshold(self):
+        assert made("order:4", 5).diagnostics().tie_threshold > 0.0
+        assert made("rating", 6).diagnostics().tie_threshold > 0.0
+        assert made("choice:4", 5).diagnostics().tie_threshold == 0.0
+
+    def test_coins_are_told_from_taste_where_noise_is_shared(self):
+        """By hand for one choice of three: without a taste each of the three has the same chance."""
+        study = made("choice:3", 1, TWO, first_pairs=1)
+        model = study.model()
+        fit, preset = model.learnt.fit, model.state.preset.model
+        evidence = fit.hyper.value - preset.priors.log_density(fit.hyper.theta)
+        by_hand = torch.sigmoid(-math.log(3.0) - evidence - math.log(certainty.TASTES))
+        assert certainty.without_taste(model) == pytest.approx(float(by_hand), abs=0.01)
+        assert certainty.without_taste(made("order:4", 12, TWO).model()) < 0.05
+
+    @pytest.mark.parametrize("form", ["choice:4", "order:4", "slider", "rating"])
+    def test_it_finds_what_is_liked(self, form):
+        study = made(form, 10, TWO)
+        everywhere = [like(one) for one in questions.sobol(study.definition, 0, 512)]
+        assert sum(like(study.best_params) > one for one in everywhere) > 0.85 * len(everywhere)
+        assert study.best.status == "ok"
+
+    def test_what_is_said_in_words(self):
+        found = made("order:4", 6).diagnostics()
+        assert found.condition_number is None and found.effective_dof is None
+        assert "share noise" in str(found) and "None" not in str(found)
+
+
+class TestExchange:
+    def mixed(self, usual="choice:4"):
+        study = made(usual, 5)
+        for kind in ("pair", "choice", "order", "slider", "rating"):
+            asked = study.ask(voter="anna", kind=kind)
+            study.tell(asked, answer(asked), seconds=2.5)
+        study.undo("anna")
+        study.tell(study.ask("anna"), "skip")
+        slider = next(one.event for one in study.history.comparisons.values() if one.kind == "slider")
+        study.amend(slider, 0.125)
+        study.ask_again(next(number for number, (one, _) in study.history.asked.items() if one.kind == "order"))
+        study.ask("anna", kind="slider")
+        study.ask("anna", kind="order", designs=3)
+        study.ask("ben")
+        return study
+
+    @pytest.mark.parametrize("form", ["pair", *FORMS])
+    def test_all_of_it_goes_out_and_comes_back(self, form, tmp_path):
+        study = self.mixed(form)
+        again = ks.import_json(study.export(tmp_path / "s.json"), storage="sqlite://")
+        assert again.plain()["events"] == study.plain()["events"]
+        assert again.definition == study.definition or again.definition.plain() == study.definition.plain()
+        assert again.plain()["version"] == 3
+        assert again.best == study.best
+        assert again.propose() == study.propose() and again.ask("anna").designs == study.ask("anna").designs
+
+    def test_rows_are_flat(self, tmp_path):
+        study = self.mixed()
+        rows = study.rows("comparisons")
+        assert all(list(row) == list(rows[0]) for row in rows)
+        assert [row["kind"] for row in rows] == ["choice"] * 5 + ["pair", "choice", "order", "slider", "rating"]
+        by_kind = {row["kind"]: row for row in rows}
+        assert by_kind["order"]["answer"].count(">") == 2 and "=" in by_kind["order"]["answer"]
+        slider = by_kind["slider"]
+        assert (slider["answer"], slider["a"], slider["amended"]) == (0.125, None, True)
+        assert slider["a_params_x"] is not None and slider["c_params_x"] is None
+        assert by_kind["pair"]["c"] is None and by_kind["choice"]["first"] in range(99)
+        path = study.export(tmp_path / "s.csv")
+        with path.open(newline="") as file:
+            read = list(csv.DictReader(file))
+        assert [row["answer"] for row in read] == [str(row["answer"]) for row in rows]
+        pandas = pytest.importorskip("pandas")
+        table = pandas.read_parquet(study.export(tmp_path / "s.parquet"))
+        assert list(table["answer"]) == [str(row["answer"]) for row in rows]
+        assert len(study.comparisons_dataframe()) == len(rows)
+
+    def test_pairs_have_the_columns_that_they_had(self):
+        names = list(made(count=3, space={"x": (0.0, 1.0), "y": (1.0, 2.0)}).rows("comparisons")[0])
+        assert names == [
+            "event", "pair", "time", "voter", "answer", "seconds", "amended", "a", "b",
+            "a_params_x", "a_params_y", "b_params_x", "b_params_y",
+        ]  # fmt: skip
+
+    CHANGES = {  # noqa: RUF012
+        "a kind that there is not": lambda asked, told: asked.update(question="guess"),
+        "a kind of another size": lambda asked, told: asked["more"].clear(),
+        "a kind with its size": lambda asked, told: asked.update(question="order:4"),
+        "no list of designs": lambda asked, told: asked.update(more={}),
+        "a design twice": lambda asked, told: asked["more"].__setitem__(0, asked["a"]),
+        "a design outside": lambda asked, told: asked["more"][0].update(x=7.0),
+        "a design with a gap": lambda asked, told: asked["more"][0].pop("x"),
+        "too many designs": lambda asked, told: asked["more"].extend(asked["more"] * 9),
+        "an answer of a pair": lambda asked, told: told.update(answer="a"),
+        "an answer out of range": lambda asked, told: told.update(answer=[4]),
+        "an answer twice": lambda asked, told: told.update(answer=[1, [2, 1]]),
+        "a truth": lambda asked, told: told.update(answer=True),
+        "a slider of four": lambda asked, told: asked.update(question="slider"),
+    }
+
+    @pytest.mark.parametrize("name", CHANGES)
+    def test_what_no_study_could_have_stored_is_refused(self, name, tmp_path):
+        data = made("order:4", 2).plain()
+        self.CHANGES[name](data["events"][0]["body"], data["events"][1]["body"])
+        (tmp_path / "s.json").write_text(json.dumps(exchange.sealed(data)))
+        storage = Storage("sqlite://")
+        with pytest.raises(KappaSharpError, match=r"cannot be read as a study.*Nothing was stored"):
+            ks.import_json(tmp_path / "s.json", storage=storage)
+        assert storage.studies() == []
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (lambda asked, told: asked["b"].update(mode="soft" if asked["a"]["mode"] == "hard" else "hard"), "mode"),
+            (lambda asked, told: told.update(answer=1.5), "from 0 to 1"),
+            (lambda asked, told: told.update(answer="tie"), "from 0 to 1"),
+        ],
+    )
+    def test_a_line_moves_only_what_is_continuous(self, change, words, tmp_path):
+        data = made("slider", 2).plain()
+        change(data["events"][0]["body"], data["events"][1]["body"])
+        (tmp_path / "s.json").write_text(json.dumps(exchange.sealed(data)))
+        with pytest.raises(KappaSharpError, match=words):
+            ks.import_json(tmp_path / "s.json", storage="sqlite://")
+
+    def test_a_kind_of_a_later_version_is_told_as_such(self):
+        study = made("order:4", 1)
+        body = events.body(study.propose()) | {"question": "pie"}
+        with pytest.raises(KeyError, match="pie"):
+            events.read("asked", body)
+
+    def test_a_stored_study_of_pairs_asks_other_kinds(self, storage):
+        study = ks.create_study(TWO, storage=storage, study_name="old")
+        for _ in range(6):
+            pair = study.ask()
+            study.tell(pair, answer(pair))
+        again = ks.load_study("old", storage=storage)
+        for kind in ("slider", "order"):
+            asked = again.ask(kind=kind)
+            again.tell(asked, answer(asked))
+        third = ks.load_study("old", storage=storage)
+        assert third.best == again.best and [one.kind for one in third.history.counted()][-2:] == ["slider", "order"]
+        assert third.ask().kind == "pair"
+
+
+def test_a_study_file_says_what_is_asked(tmp_path):
+    path = Path(tmp_path / "tea.toml")
+    path.write_text('question = "order:3"\n[parameters]\nx = {low = 0.0, high = 1.0}\n')
+    given = toml_file.read(path)
+    assert given.options == {"question": "order:3"}
+    assert ks.create_study(given.space, storage="sqlite://", **given.options).ask().form == Form(Kind.ORDER, 3)
