@@ -35,6 +35,7 @@ from kappasharp.problems.registry import find_problem
 
 EVERY = 5
 TENTHS = 10
+FINE = 10_000  # a chance is kept in whole steps of this size, answer by answer
 DEFAULT = ("baseline", "modern_0_2")
 FIVE = ("baseline", "near_30_five")
 NUMBERS = (("seen", 20), ("seen", 40), ("told", 20), ("told", 40))
@@ -51,6 +52,7 @@ def packed(row):
         "told": told[EVERY - 1 :: EVERY],
         "chances": np.bincount(place, minlength=TENTHS).tolist(),
         "chance_sums": np.bincount(place, weights=chance, minlength=TENTHS).tolist(),
+        "chance": np.round(chance * FINE).astype(int).tolist(),
         "outputscale": row["outputscale"][-1] if row["outputscale"] else None,
         "seconds": row["seconds"],
     }
@@ -63,7 +65,12 @@ SCHEMA = pa.schema(
     ]
     + [(name, pa.int32()) for name in ("seed", "failed_steps", "queries", "settling")]
     + [(name, pa.list_(pa.float32())) for name in ("seen", "told", "chance_sums")]
-    + [("chances", pa.list_(pa.int8())), ("outputscale", pa.float32()), ("seconds", pa.float32())]
+    + [
+        ("chance", pa.list_(pa.int16())),
+        ("chances", pa.list_(pa.int8())),
+        ("outputscale", pa.float32()),
+        ("seconds", pa.float32()),
+    ]
 )
 
 
