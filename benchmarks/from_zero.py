@@ -2,6 +2,7 @@
 
 python -m benchmarks.from_zero run EXPERIMENT.toml... --out OUT.parquet [--device cuda] [--workers 15] [--batch 1024]
 python -m benchmarks.from_zero score OUT.parquet...          the candidates of a screening
+python -m benchmarks.from_zero finalists | choice OUT.parquet...      of a screening, of the final choice
 python -m benchmarks.from_zero table OUT.parquet... --ours METHOD PRESET      wins and losses against today's default
 python -m benchmarks.from_zero reliability | told | summary | figure OUT.parquet...
 python -m benchmarks.from_zero people      two hundred consistent people
@@ -38,6 +39,8 @@ TENTHS = 10
 FINE = 10_000  # a chance is kept in whole steps of this size, answer by answer
 DEFAULT = ("baseline", "modern_0_2")
 FIVE = ("baseline", "near_30_five")
+FINALISTS = 6
+EARLY = (("seen", 10), ("told", 10))
 NUMBERS = (("seen", 20), ("seen", 40), ("told", 20), ("told", 40))
 
 
@@ -186,6 +189,35 @@ def score(options):
         counted = " · ".join(f"{wins}/{losses}" for wins, losses in tests)
         label = name[1] if name[0] == "baseline" else " ".join(name)
         print(f"| {label} | {total:+.3f} | {spread:.3f} | {numbers} | {counted} |")
+
+
+def finalists(options):
+    """The best few of a screening by score whose mean gain at ten questions is not negative: one name a line."""
+    found = read(options.sources, options.only)
+    base, rows = found[options.baseline], []
+    for name, runs in found.items():
+        parts = [gains(runs, base, *number) for number in (*EARLY, *NUMBERS)]
+        means = [np.mean([one[0] for one in part.values()]) if part else -np.inf for part in parts]
+        if name[0] == "baseline" and name != options.baseline and np.mean(means[: len(EARLY)]) >= 0.0:
+            rows.append((np.mean(means[len(EARLY) :]), name[1]))
+    for total, name in sorted(rows, reverse=True)[:FINALISTS]:
+        print(f"{total:+.3f} {name}")
+
+
+def choice(options):
+    """The winner among finalists, the best first: fewest losses, then most wins at 20 or 40, then the score."""
+    found = read(options.sources, options.only)
+    rows = []
+    for name, runs in found.items():
+        if name == options.baseline:
+            continue
+        parts = [gains(runs, found[options.baseline], *number) for number in NUMBERS]
+        tests = [counts(part)[1] for part in parts]
+        wins = max(won for (measure, _), (won, _) in zip(NUMBERS, tests, strict=True) if measure == "seen")
+        total = np.mean([one[0] for part in parts for one in part.values()])
+        rows.append((sum(lost for _, lost in tests), -wins, -total, name[1]))
+    for losses, wins, total, name in sorted(rows):
+        print(f"{losses} {-wins} {-total:+.3f} {name}")
 
 
 def table(options):
@@ -361,7 +393,7 @@ def main():
     three = verbs.add_parser("people")
     three.add_argument("--count", type=int, default=200)
     three.add_argument("--preset", default="modern")
-    for verb in ("score", "table", "reliability", "told", "summary", "pack", "figure"):
+    for verb in ("score", "table", "reliability", "told", "summary", "pack", "figure", "finalists", "choice"):
         two = verbs.add_parser(verb)
         two.add_argument("sources", nargs="+")
         two.add_argument("--only", help="the runs of this experiment")
@@ -375,7 +407,7 @@ def main():
             setattr(options, name, tuple(getattr(options, name)))
     verb = {
         "run": run, "score": score, "table": table, "reliability": reliability, "told": told, "people": people,
-        "summary": summary, "pack": pack, "figure": figure,
+        "summary": summary, "pack": pack, "figure": figure, "finalists": finalists, "choice": choice,
     }[options.verb]  # fmt: skip
     verb(options)
 

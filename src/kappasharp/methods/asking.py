@@ -96,6 +96,6 @@ def request(method: Method, preset: Preset, fitted: Posterior, chance: Request) 
 
 
 def _is_confined(preset: Preset, fitted: Posterior) -> bool:
-    """Whether this question keeps to the box: in enough dimensions, and of so many pairs of designs seen each last one."""
+    """Whether this question keeps to the box: in enough dimensions, and each time so many pairs have been seen."""
     n, d = fitted.X.shape[-2:]
     return d >= preset.reach_from and (n // PAIR) % preset.reach_every == 0
