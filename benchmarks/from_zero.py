@@ -133,11 +133,11 @@ def pack(options):
 
 
 def read(sources, only=None):
-    """candidate → problem → seed → row."""
+    """candidate → problem → seed → row; `only` names experiments, with commas between them, or a file without any."""
     found = defaultdict(lambda: defaultdict(dict))
     for source in sources:
         for row in pq.read_table(source).to_pylist():
-            if only is None or row.get("experiment") == only:
+            if only is None or (row.get("experiment") or Path(source).stem) in only.split(","):
                 found[row["method"], row["preset"]][row["problem"]][row["seed"]] = row
     return found
 
@@ -463,7 +463,7 @@ def main():
     ):
         two = verbs.add_parser(verb)
         two.add_argument("sources", nargs="+")
-        two.add_argument("--only", help="the runs of this experiment")
+        two.add_argument("--only", help="the runs of these experiments, with commas between their names")
         two.add_argument("--baseline", nargs=2, type=str, default=DEFAULT)
         two.add_argument("--ours", nargs=2, default=DEFAULT)
         two.add_argument("--theirs", nargs=2, default=DEFAULT)
