@@ -2,12 +2,14 @@
 
 python -m benchmarks.from_zero run EXPERIMENT.toml... --out OUT.parquet [--device cuda] [--workers 15] [--batch 1024]
 python -m benchmarks.from_zero score OUT.parquet...          the candidates of a screening
+python -m benchmarks.from_zero finalists | choice OUT.parquet...      of a screening, of the final choice
 python -m benchmarks.from_zero table OUT.parquet... --ours METHOD PRESET      wins and losses against today's default
-python -m benchmarks.from_zero reliability | told | summary | figure OUT.parquet...
+python -m benchmarks.from_zero sharpness | reliability | told | figure OUT.parquet...
+python -m benchmarks.from_zero summary FOLDER      benchmarks/from_zero.json
 python -m benchmarks.from_zero people      two hundred consistent people
 
-`run` keeps of every run what the scores need: best seen and told after every fifth question, and how the chances that
-the model gave to the answers were spread, so that reliability can be read off. Needs torch, NumPy, SciPy and PyArrow.
+`run` keeps of every run what the scores need: best seen and told after every fifth question, and the chances that the
+model gave to the answers, so that reliability can be read off. Needs torch, NumPy, SciPy and PyArrow.
 """
 
 import argparse
@@ -35,8 +37,12 @@ from kappasharp.problems.registry import find_problem
 
 EVERY = 5
 TENTHS = 10
+FINE = 10_000  # a chance is kept in whole steps of this size, answer by answer
 DEFAULT = ("baseline", "modern_0_2")
 FIVE = ("baseline", "near_30_five")
+BOTORCH = ("botorch_0_18", "five_pairs")
+FINALISTS = 6
+EARLY = (("seen", 10), ("told", 10))
 NUMBERS = (("seen", 20), ("seen", 40), ("told", 20), ("told", 40))
 
 
@@ -51,6 +57,7 @@ def packed(row):
         "told": told[EVERY - 1 :: EVERY],
         "chances": np.bincount(place, minlength=TENTHS).tolist(),
         "chance_sums": np.bincount(place, weights=chance, minlength=TENTHS).tolist(),
+        "chance": np.round(chance * FINE).astype(int).tolist(),
         "outputscale": row["outputscale"][-1] if row["outputscale"] else None,
         "seconds": row["seconds"],
     }
@@ -63,7 +70,12 @@ SCHEMA = pa.schema(
     ]
     + [(name, pa.int32()) for name in ("seed", "failed_steps", "queries", "settling")]
     + [(name, pa.list_(pa.float32())) for name in ("seen", "told", "chance_sums")]
-    + [("chances", pa.list_(pa.int8())), ("outputscale", pa.float32()), ("seconds", pa.float32())]
+    + [
+        ("chance", pa.list_(pa.int16())),
+        ("chances", pa.list_(pa.int8())),
+        ("outputscale", pa.float32()),
+        ("seconds", pa.float32()),
+    ]
 )
 
 
@@ -121,18 +133,19 @@ def pack(options):
 
 
 def read(sources, only=None):
-    """candidate → problem → seed → row."""
+    """candidate → problem → seed → row; `only` names experiments, with commas between them, or a file without any."""
     found = defaultdict(lambda: defaultdict(dict))
     for source in sources:
         for row in pq.read_table(source).to_pylist():
-            if only is None or row.get("experiment") == only:
+            if only is None or (row.get("experiment") or Path(source).stem) in only.split(","):
                 found[row["method"], row["preset"]][row["problem"]][row["seed"]] = row
     return found
 
 
 def at(row, measure, questions):
-    value = row[measure][questions // EVERY - 1]
-    return np.nan if value is None else value
+    """The measure after so many questions; NaN where a run has none, as a peer tells no design."""
+    values = row[measure][questions // EVERY - 1 :]
+    return np.nan if not values or values[0] is None else values[0]
 
 
 def gains(ours, theirs, measure, questions):
@@ -181,6 +194,35 @@ def score(options):
         print(f"| {label} | {total:+.3f} | {spread:.3f} | {numbers} | {counted} |")
 
 
+def finalists(options):
+    """The best few of a screening by score whose mean gain at ten questions is not negative: one name a line."""
+    found = read(options.sources, options.only)
+    base, rows = found[options.baseline], []
+    for name, runs in found.items():
+        parts = [gains(runs, base, *number) for number in (*EARLY, *NUMBERS)]
+        means = [np.mean([one[0] for one in part.values()]) if part else -np.inf for part in parts]
+        if name[0] == "baseline" and name != options.baseline and np.mean(means[: len(EARLY)]) >= 0.0:
+            rows.append((np.mean(means[len(EARLY) :]), name[1]))
+    for total, name in sorted(rows, reverse=True)[:FINALISTS]:
+        print(f"{total:+.3f} {name}")
+
+
+def choice(options):
+    """The winner among finalists, the best first: fewest losses, then most wins at 20 or 40, then the score."""
+    found = read(options.sources, options.only)
+    rows = []
+    for name, runs in found.items():
+        if name == options.baseline:
+            continue
+        parts = [gains(runs, found[options.baseline], *number) for number in NUMBERS]
+        tests = [counts(part)[1] for part in parts]
+        wins = max(won for (measure, _), (won, _) in zip(NUMBERS, tests, strict=True) if measure == "seen")
+        total = np.mean([one[0] for part in parts for one in part.values()])
+        rows.append((sum(lost for _, lost in tests), -wins, -total, name[1]))
+    for losses, wins, total, name in sorted(rows):
+        print(f"{losses} {-wins} {-total:+.3f} {name}")
+
+
 def table(options):
     found = read(options.sources, options.only)
     for questions in (10, 20, 30, 40):
@@ -198,24 +240,60 @@ def table(options):
                     print(f"  {problem:18} {gain:+.2f}  mean {mean:+.3f}  p {p:.2g}  Holm {corrected[problem]:.2g}")
 
 
-def tenths(rows):
+def chances(rows):
+    """The chances that the model gave to the answers that came, before they came."""
+    return np.concatenate([row["chance"] for row in rows]) / FINE
+
+
+def tenths(chance):
     """For each tenth from 0.5 up: what the model said on average, how often it came so, and of how many answers.
 
-    A chance of 0.3 for an answer that came is one of 0.7 for an answer that did not.
+    A chance of 0.3 for an answer that came is one of 0.7 for an answer that did not; one of a half was half right.
     """
-    n, sums = (np.sum([row[name] for row in rows], 0, dtype=float) for name in ("chances", "chance_sums"))
-    half = TENTHS // 2
-    came, missed = n[half:], n[:half][::-1]
-    total = came + missed
-    said = (sums[half:] + missed - sums[:half][::-1]) / np.maximum(total, 1)
-    return [(float(p), float(q), int(t)) for p, q, t in zip(said, came / np.maximum(total, 1), total, strict=True)]
+    said, came = np.maximum(chance, 1.0 - chance), np.where(chance == 0.5, 0.5, chance > 0.5)
+    place = np.minimum(((said - 0.5) * TENTHS + 1e-9).astype(int), TENTHS // 2 - 1)
+    n = np.bincount(place, minlength=TENTHS // 2)
+    sums = [np.bincount(place, weights=values, minlength=TENTHS // 2) for values in (said, came)]
+    return [
+        (float(p), float(q), int(t)) for p, q, t in zip(*(part / np.maximum(n, 1) for part in sums), n, strict=True)
+    ]
+
+
+def sharper(chance):
+    """As a study says it."""
+    certainty = importlib.import_module("kappasharp.study.certainty")  # a GPU machine may lack the database behind it
+    return certainty.recalibrated(torch.from_numpy(chance)).numpy()
+
+
+def worst(found):
+    return max(abs(p - q) for p, q, t in found if t)
 
 
 def reliability(options):
-    """Of the answers to which the model gave a chance in each tenth, how many came so."""
-    for name, problems in read(options.sources, options.only).items():
-        found = tenths([row for seeds in problems.values() for row in seeds.values()])
-        print(f"{name[1]:34} {'  '.join(f'{p:.2f} → {q:.2f} ({t})' for p, q, t in found)}")
+    """Of the answers to which the model gave a chance in each tenth, how many came so; raw, and as a study says it."""
+    runs = read(options.sources, options.only)[FIVE]
+    sets = {
+        "development": lambda name: name.startswith("drawn-1"),
+        "set 2": lambda name: name.startswith("drawn-2"),
+        "the eleven": lambda name: not name.startswith("drawn"),
+        "set 2 and the eleven": lambda name: not name.startswith("drawn-1"),
+    }
+    for label, belongs in sets.items():
+        given = chances([row for name, rows in runs.items() if belongs(name) for row in rows.values()])
+        for word, values in (("raw", given), ("recalibrated", sharper(given))):
+            found = tenths(values)
+            words = "  ".join(f"{p:.3f} → {q:.3f} ({t})" for p, q, t in found)
+            print(f"{label:21} {word:13} {words}  worst {worst(found):.3f}")
+
+
+def sharpness(options):
+    """The c of Φ(c Φ⁻¹(p)) that makes the development set's answers likeliest."""
+    runs = read(options.sources, "default_development")[FIVE]
+    given = chances([row for rows in runs.values() for row in rows.values()])
+    z = torch.special.ndtri(torch.from_numpy(given).clamp(1.0 / FINE, 1.0 - 1.0 / FINE))
+    tried = torch.arange(1.0, 3.0, 0.005, dtype=torch.float64)
+    likelihood = torch.stack([torch.special.log_ndtr(c * z).mean() for c in tried])
+    print(f"c = {float(tried[likelihood.argmax()]):.3f} for {len(z)} answers")
 
 
 def regret(rows, top, measure, questions):
@@ -287,21 +365,28 @@ def people(options):
 
 
 def figure(options):
-    """Best seen (lines) and told (dashed) against questions on the paper's eleven: the default, and what it was."""
+    """Best seen (lines) and told (dashed) against questions, the paper's eleven: the default, what it was, BoTorch."""
     plt = importlib.import_module("matplotlib.pyplot")  # a GPU machine may lack it
     found = read(options.sources)
-    names = {"modern_0_2": "modern until 0.2", "near_30_five": "modern"}
+    lines = {
+        DEFAULT: ("modern until 0.2", "#8a8a8a"),
+        FIVE: ("modern", "#0b6e99"),
+        BOTORCH: ("BoTorch 0.18.1", "#c8553d"),
+    }
     problems = sorted(name for name in found[FIVE] if not name.startswith("drawn"))
     shown, axes = plt.subplots(3, 4, figsize=(13, 8.5), layout="constrained")
     for axis, problem in zip(axes.flat, problems, strict=False):
-        for (preset, label), colour in zip(names.items(), ("#8a8a8a", "#0b6e99"), strict=True):
-            seeds = sorted(set(found[FIVE][problem]) & set(found["baseline", preset][problem]))
-            rows = [found["baseline", preset][problem][seed] for seed in seeds]
+        there = [name for name in lines if found[name].get(problem)]
+        seeds = sorted(set.intersection(*(set(found[name][problem]) for name in there)))
+        for name in there:
+            rows, (label, colour) = [found[name][problem][seed] for seed in seeds], lines[name]
             for measure, style in (("seen", "-"), ("told", "--")):
                 questions = [q for q in range(EVERY, 41, EVERY) if not np.isnan(at(rows[0], measure, q))]
                 means = [np.mean([at(row, measure, q) for row in rows]) for q in questions]
-                axis.plot(questions, means, style, color=colour, label=f"{label}, {measure}")
-        axis.set_title(f"{problem}, {len(seeds)} seeds", fontsize=10)
+                if questions:
+                    axis.plot(questions, means, style, color=colour, label=f"{label}, {measure}")
+        without = "" if BOTORCH in there else ", BoTorch not run"
+        axis.set_title(f"{problem}, {len(seeds)} seeds{without}", fontsize=10)
     axes.flat[0].set_ylabel("mean utility")
     axes.flat[-1].axis("off")
     axes.flat[-1].legend(*axes.flat[0].get_legend_handles_labels(), loc="center", frameon=False)
@@ -316,27 +401,37 @@ def note(values):
     path.write_text(json.dumps(before | values, indent=2, sort_keys=True) + "\n")
 
 
-def summary(options):
-    """benchmarks/from_zero.json, from the packed runs."""
+def won_and_lost(key, ours, theirs):
+    """Wins and losses after Holm, best seen, at 20 and at 40 questions, and at the better of the two."""
     values = {}
-    for key, only, name in (("fresh", "fresh", FIVE), ("eleven", "eleven", FIVE)):
-        found = read(options.sources)
-        base = {p: rows for p, rows in found[DEFAULT].items() if (p.startswith("drawn-2")) == (only == "fresh")}
-        ours = {p: rows for p, rows in found[name].items() if p in base}
-        for questions in (20, 40):
-            wins, losses = counts(gains(ours, base, "seen", questions))[1]
-            values |= {f"{key}_wins_at_{questions}": wins, f"{key}_losses_at_{questions}": losses}
-        best = max((20, 40), key=lambda q: (-values[f"{key}_losses_at_{q}"], values[f"{key}_wins_at_{q}"]))
-        values |= {f"{key}_wins": values[f"{key}_wins_at_{best}"], f"{key}_losses": values[f"{key}_losses_at_{best}"]}
-    ours = read(options.sources)[FIVE]
+    for questions in (20, 40):
+        wins, losses = counts(gains(ours, theirs, "seen", questions))[1]
+        values |= {f"{key}_wins_at_{questions}": wins, f"{key}_losses_at_{questions}": losses}
+    best = max((20, 40), key=lambda q: (-values[f"{key}_losses_at_{q}"], values[f"{key}_wins_at_{q}"]))
+    return values | {f"{key}_{word}": values[f"{key}_{word}_at_{best}"] for word in ("wins", "losses")}
+
+
+def summary(options):
+    """benchmarks/from_zero.json, from the packed runs in a folder: docs/results/from-zero."""
+    folder = Path(options.sources[0])
+    base = read([folder / "runs.parquet", folder / "five.parquet"])[DEFAULT]
+    ours, botorch = read([folder / "default.parquet"])[FIVE], read([folder / "botorch.parquet"])[BOTORCH]
+    fresh = read([folder / "second.parquet"], "second_fresh")
+    eleven = {name: rows for name, rows in ours.items() if not name.startswith("drawn")}
+    second = {name: rows for name, rows in ours.items() if name.startswith("drawn-2")}
+    values = won_and_lost("fresh", fresh[FIVE], fresh[DEFAULT]) | won_and_lost("fresh_set_2", second, base)
+    values |= won_and_lost("eleven", eleven, base) | won_and_lost("botorch", eleven, botorch)
+    values["botorch_seeds"] = {name: len(rows) for name, rows in sorted(botorch.items())}
     values["told_over_seen"] = {
-        problem: round(float(regret(rows, top, "told", 45) / regret(rows, top, "seen", 45)), 3)
-        for problem, rows in sorted(ours.items())
-        if not problem.startswith("drawn") and (top := find_problem(problem).maximum.value) is not None
+        name: round(float(regret(rows, top, "told", 45) / regret(rows, top, "seen", 45)), 3)
+        for name, rows in sorted(eleven.items())
+        if (top := find_problem(name).maximum.value) is not None
     }
-    found = tenths([row for seeds in ours.values() for row in seeds.values()])
-    values["reliability"] = [[round(p, 3), round(q, 3), t] for p, q, t in found]
-    values["reliability_worst"] = round(max(abs(p - q) for p, q, _ in found), 3)
+    given = chances([row for part in (eleven, second) for rows in part.values() for row in rows.values()])
+    for key, chance in (("_raw", given), ("", sharper(given))):
+        found = tenths(chance)
+        values["reliability" + key] = [[round(p, 3), round(q, 3), t] for p, q, t in found]
+        values["reliability_worst" + key] = round(worst(found), 3)
     note(values)
     print(json.dumps(values, indent=2))
 
@@ -354,10 +449,21 @@ def main():
     three = verbs.add_parser("people")
     three.add_argument("--count", type=int, default=200)
     three.add_argument("--preset", default="modern")
-    for verb in ("score", "table", "reliability", "told", "summary", "pack", "figure"):
+    for verb in (
+        "score",
+        "table",
+        "reliability",
+        "told",
+        "summary",
+        "pack",
+        "figure",
+        "finalists",
+        "choice",
+        "sharpness",
+    ):
         two = verbs.add_parser(verb)
         two.add_argument("sources", nargs="+")
-        two.add_argument("--only", help="the runs of this experiment")
+        two.add_argument("--only", help="the runs of these experiments, with commas between their names")
         two.add_argument("--baseline", nargs=2, type=str, default=DEFAULT)
         two.add_argument("--ours", nargs=2, default=DEFAULT)
         two.add_argument("--theirs", nargs=2, default=DEFAULT)
@@ -368,7 +474,8 @@ def main():
             setattr(options, name, tuple(getattr(options, name)))
     verb = {
         "run": run, "score": score, "table": table, "reliability": reliability, "told": told, "people": people,
-        "summary": summary, "pack": pack, "figure": figure,
+        "summary": summary, "pack": pack, "figure": figure, "finalists": finalists, "choice": choice,
+        "sharpness": sharpness,
     }[options.verb]  # fmt: skip
     verb(options)
 

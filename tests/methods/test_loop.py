@@ -256,6 +256,34 @@ def test_questions_within_reach_lie_in_the_box_around_the_best_design_seen():
     assert incumbent.box_around(learnt.corrected.posterior, 0.0) is None
 
 
+def test_a_least_half_side_keeps_short_length_scales_from_shrinking_the_box():
+    learnt = loop.learn(drive(start(3, "baseline"), 2)[0])
+    fitted = learnt.corrected.posterior
+    narrow, wide = (incumbent.box_around(fitted, 0.1, least) for least in (0.0, 0.1))
+    centre = fitted.X.gather(1, incumbent.find(fitted)[:, None, None].expand(-1, 1, fitted.X.shape[-1])).squeeze(1)
+    scale = fitted.theta[:, :-1]
+    half = 0.1 * (scale - scale.mean(-1, keepdim=True)).exp().clamp(min=1.0)
+    assert torch.equal(wide[0], (centre - half).clamp(min=0.0))
+    assert torch.equal(wide[1], (centre + half).clamp(max=1.0))
+    assert bool((wide[0] <= narrow[0]).all())
+    assert bool((wide[1] >= narrow[1]).all())
+
+
+def test_of_every_two_questions_one_is_confined():
+    preset = replace(ks.PRESETS["modern"], reach=0.05, reach_every=2)
+    state, confined = start(2, "baseline", preset), []
+    for _ in range(4):
+        low, high = incumbent.box_around(loop.learn(state).corrected.posterior, 0.05)
+        n = state.points.shape[1]
+        question, state, _ = ks.ask(state)
+        inside = (question.points >= low.unsqueeze(1)) & (question.points <= high.unsqueeze(1))
+        if n // 2 % 2 == 0:
+            assert bool(inside.all())
+        confined.append(bool(inside.all()))
+        state = ks.tell(state, question, 0)
+    assert confined.count(False) == 2
+
+
 def test_exploration_multiplies_the_deviation_that_eubo_sees():
     state = start(1, "baseline")
     learnt = loop.learn(state)

@@ -180,3 +180,31 @@ def test_in_a_small_space_one_can_be_sure():
     best = study.best
     assert best.params == {"a": "z"} and best.beats_random > 0.95 and best.room_left < 0.05
     assert best.advice.what == "could_stop"
+
+
+def test_recalibration_sharpens_on_the_probit_scale():
+    said = torch.tensor([0.0, 0.2, 0.5, 0.65, 0.9, 1.0], dtype=torch.float64)
+    found = certainty.recalibrated(said)
+    # Φ(1.575 · Φ⁻¹(0.65)) and Φ(1.575 · Φ⁻¹(0.9)), from tables of the normal distribution.
+    assert float(found[3]) == pytest.approx(0.7280, abs=1e-4)
+    assert float(found[4]) == pytest.approx(0.9782, abs=1e-4)
+    assert float(found[0]) == 0.0
+    assert float(found[2]) == 0.5
+    assert float(found[5]) == 1.0
+    assert torch.allclose(certainty.recalibrated(1.0 - said), 1.0 - found)
+    assert torch.allclose(certainty.recalibrated(said, 1.0), said)
+
+
+def test_a_study_predicts_answers_and_is_surer_than_its_model():
+    study = ks.create_study(MIXED, storage="sqlite://", seed=2)
+    for _ in range(12):
+        pair = study.ask()
+        study.tell(pair, "a" if mixed(pair.a) > mixed(pair.b) else "b")
+    good, bad = {"x": 0.6, "n": 4, "mode": "q"}, {"x": 0.05, "n": 1, "mode": "r"}
+    chance = study.predict(good, bad)
+    points = study.space.points([good, bad])
+    raw = float(study.model().surrogate.contrast(points[:1], points[1:]).preferred)
+    assert chance > raw > 0.6
+    assert study.predict(bad, good) == pytest.approx(1.0 - chance, abs=1e-9)
+    with pytest.raises(ks.errors.InvalidValueError, match="two designs"):
+        study.predict(good, good)

@@ -4,6 +4,7 @@ Notation
     X            (*batch, n, d)  designs seen
     lengthscale  (runs, d)       ℓ; the box's sides are in proportion to it
     reach        half the side of the box, in units of the cube, where all length scales are equal
+    least        the least half side in any coordinate: short length scales among long ones do not shrink it further
 
 E max(f(x) − f(x⁺), 0) for the best design seen x⁺ is the variant "improvement" of EUBO with x⁺ as its anchor, so value,
 gradient and search are EUBO's own. What is left to say is which design x⁺ is.
@@ -21,11 +22,11 @@ def find(fitted: Posterior) -> Indices:
     return posterior.mean(fitted, fitted.X).argmax(-1)
 
 
-def box_around(fitted: Posterior, reach: float) -> tuple[Tensor, Tensor] | None:
+def box_around(fitted: Posterior, reach: float, least: float = 0.0) -> tuple[Tensor, Tensor] | None:
     """Lower and upper ends (runs, d) of the box around it, or None for the whole cube."""
     if reach == 0.0:
         return None
     centre = fitted.X.gather(1, find(fitted)[:, None, None].expand(-1, 1, fitted.X.shape[-1])).squeeze(1)
     log_scale = fitted.theta[:, :-1]
-    half = reach * (log_scale - log_scale.mean(-1, keepdim=True)).exp()
+    half = (reach * (log_scale - log_scale.mean(-1, keepdim=True)).exp()).clamp(min=least)
     return (centre - half).clamp(0.0, 1.0), (centre + half).clamp(0.0, 1.0)

@@ -92,5 +92,11 @@ def request(method: Method, preset: Preset, fitted: Posterior, chance: Request) 
     return chance._replace(
         variant="improvement" if method.acquisition is Acquisition.EXPECTED_IMPROVEMENT else preset.eubo,
         exploration=preset.exploration,
-        box=incumbent.box_around(fitted, preset.reach if fitted.X.shape[-1] >= preset.reach_from else 0.0),
+        box=incumbent.box_around(fitted, preset.reach, preset.reach_least) if _is_confined(preset, fitted) else None,
     )
+
+
+def _is_confined(preset: Preset, fitted: Posterior) -> bool:
+    """Whether this question keeps to the box: in enough dimensions, and each time so many pairs have been seen."""
+    n, d = fitted.X.shape[-2:]
+    return d >= preset.reach_from and (n // PAIR) % preset.reach_every == 0

@@ -202,7 +202,8 @@ def preset(value: Preset) -> Preset:
     _number("nugget", value.nugget, 0.0, math.inf, closed=True)
     _number("exploration", value.exploration, 0.0, math.inf)
     _number("reach", value.reach, 0.0, math.inf, closed=True)
-    for name in ("reach_from", "first_pairs"):
+    _number("reach_least", value.reach_least, 0.0, math.inf, closed=True)
+    for name in ("reach_from", "reach_every", "first_pairs"):
         count = getattr(value, name)
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise InvalidValueError(f"`{name}` must be a whole number of 1 or more, but got {count!r}.")

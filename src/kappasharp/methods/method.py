@@ -120,6 +120,8 @@ class Preset:
         reach: Half the side of a box around the best design seen to which a question is confined, its sides in
             proportion to the length scales; 0 is the whole cube. Whole numbers and choices are not confined.
         reach_from: In how many dimensions there is such a box at all.
+        reach_least: The box's half side in any coordinate is at least this, where short length scales would shrink it.
+        reach_every: Of how many questions one is confined: 1 confines all, 2 every other one.
         first_pairs: How many pairs of a Sobol sequence are asked before the model chooses, where a study or a run
             starts from nothing.
     """
@@ -136,6 +138,8 @@ class Preset:
     exploration: float = 1.0
     reach: float = 0.0
     reach_from: int = 1
+    reach_least: float = 0.0
+    reach_every: int = 1
     first_pairs: int = 5
 
     @property

@@ -336,6 +336,18 @@ class Study:
             model = self.model()
             return dict(self._history.options[model.options[learning.leading(model)]])
 
+    def predict(self, a: Mapping[str, Value], b: Mapping[str, Value]) -> float:
+        """The chance that you would answer "a", were you asked about these two designs next; ties are left out.
+
+        Args:
+            a: one design, seen or not.
+            b: the other.
+        """
+        first, second = self._designs(a, b, "a", "b")
+        with self._lock:
+            self.refresh()
+            return certainty.predicted(self.definition, self.model(), first, second)
+
     def diagnostics(self) -> Diagnosis:
         """What the answers determine and where they contradict each other; print it for the words."""
         with self._lock:
