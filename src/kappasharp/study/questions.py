@@ -19,21 +19,24 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from kappasharp.acquisition import eubo
+from kappasharp.acquisition.eubo import Variant
 from kappasharp.batches import released
-from kappasharp.core import kernel, posterior, spaces
+from kappasharp.core import comparisons, kernel, posterior
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.posterior import Posterior
-from kappasharp.methods import correcting, loop
+from kappasharp.methods import loop
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.fitting import Fit, infer, with_threshold
+from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.loop import Learnt, State
 from kappasharp.methods.method import Query
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
 from kappasharp.streams import stream, uniform
-from kappasharp.study import validation
+from kappasharp.study import choosing, imagining, validation
+from kappasharp.study.choosing import Chosen
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin
-from kappasharp.study.history import History, design_key
+from kappasharp.study.history import History, design_key, noted_after
 from kappasharp.study.space import Design, Space
 
 # Where the first choice will not do: how many promising designs are paired with one another, and how many are drawn
@@ -42,6 +45,9 @@ SHORTLIST, POOL = 40, 128
 # The fit starts from the last one's end, and at every second answer from the prior's mode too, which takes as long
 # again and seldom ends higher: `make bench` counts how seldom (`study_fit_not_worse`).
 COLD_EVERY = 2
+# Many people at once wait for each other: more than FEW_VOTERS among those who gave the last LATELY answers. Then the
+# fit starts from the prior's mode once in so many answers only.
+FEW_VOTERS, LATELY, COLD_EVERY_OF_MANY = 4, 16, 64
 # How many duels settle which of the designs seen is best, unless somebody says otherwise.
 DUELS = 5
 # How often a start pair is drawn again where its designs cannot be told apart.
@@ -72,16 +78,18 @@ class Seen:
         self.points = space.points(history.options)
         self.met = history.met()
 
-    def nearest(self, design: Design) -> Design:
-        """The design itself, or the nearest of those already seen that cannot be told from it."""
-        if not len(self.points) or self.history.option(design) is not None:
-            return design
-        apart = (self.points - torch.tensor(self.space.encode(design), dtype=torch.float64)).abs()
+    def nearest(self, *designs: Design) -> list[Design]:
+        """Each design itself, or the nearest of those already seen that cannot be told from it."""
+        found = list(designs)
+        fresh = [i for i, design in enumerate(designs) if self.history.option(design) is None]
+        if not fresh or not len(self.points):
+            return found
+        apart = (self.points - self.space.points(designs[i] for i in fresh).unsqueeze(1)).abs()
         alike = (apart <= self.space.tolerance).all(-1)
-        if not bool(alike.any()):
-            return design
-        distance = apart.square().sum(-1).masked_fill(~alike, torch.inf)
-        return self.history.options[int(distance.argmin())]
+        distance, option = apart.square().sum(-1).masked_fill(~alike, torch.inf).min(-1)
+        for i, far, number in zip(fresh, distance.tolist(), option.tolist(), strict=True):
+            found[i] = found[i] if math.isinf(far) else self.history.options[number]
+        return found
 
     def allows(self, first: Design, second: Design) -> bool:
         """Whether two designs make a question: they can be told apart, and nobody met them as a pair."""
@@ -144,7 +152,7 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     memo = _last_memo(definition, history, pairs.shape[1])
     theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
     preset = with_threshold(definition.preset, found.answers, theta)
-    preset = replace(preset, cold_fit=preset.cold_fit and pairs.shape[1] % COLD_EVERY == 0)
+    preset = replace(preset, cold_fit=preset.cold_fit and _is_cold(history, memo, pairs.shape[1]))
     state = loop.init(X, pairs, method=definition.method, preset=preset, seeds=definition.seed, ties=ties)
     state = replace(
         state, step=max(pairs.shape[1] - definition.first_pairs, 0), lattice=definition.space.lattice, theta=theta
@@ -153,6 +161,18 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
         return state
     mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
     return replace(state, mean_decisiveness=mean, hints=torch.tensor([memo["hints"]], dtype=torch.float64))
+
+
+def _is_cold(history: History, memo: dict[str, Any] | None, n_answers: int) -> bool:
+    """Whether the fit starts from the prior's mode too."""
+    if memo is None or not _many(history):
+        return n_answers % COLD_EVERY == 0
+    return n_answers // COLD_EVERY_OF_MANY > (noted_after(memo) or 0) // COLD_EVERY_OF_MANY
+
+
+def _many(history: History) -> bool:
+    """Whether many people answer at once."""
+    return len({one.voter for one in history.counted()[-LATELY:]}) > FEW_VOTERS
 
 
 def _last_memo(definition: Definition, history: History, n_answers: int) -> dict[str, Any] | None:
@@ -173,15 +193,15 @@ def _from_model(definition: Definition, history: History, model: StudyModel) -> 
     state = _anchored(history, model)
     if origin == "settle":
         state = replace(state, method=replace(state.method, query=Query.SETTLING))
-    question, after, info = loop.question_from(state, model.learnt)
-    first, second = (_design(seen, model, question, side) for side in (0, 1))
+    chosen = (choosing.quickly if _many(history) else choosing.usually)(state, model.learnt)
+    first, second = (_design(seen, model, chosen.question, side) for side in (0, 1))
     unproven = unproven_best(own)
     if unproven is not None and origin == "model":
         doubted = [history.options[number] for number in unproven]
         first, second = doubted if seen.allows(*doubted) else (first, second)
     if not seen.allows(first, second):
         first, second = _instead(definition, seen, model, (first, second))
-    memo = {"answers": n_answers} | _memo(model, after, info)
+    memo = {"answers": n_answers} | _memo(model, chosen)
     return _sided(definition, history, first, second, origin, memo)
 
 
@@ -201,7 +221,7 @@ def _design(seen: Seen, model: StudyModel, question: loop.Question, side: int) -
     known = int(question.known[0, side])
     if known != NEW:
         return seen.history.options[model.options[known]]
-    return seen.nearest(seen.space.decode(question.points[0, side].tolist()))
+    return seen.nearest(seen.space.decode(question.points[0, side].tolist()))[0]
 
 
 def _anchored(history: History, model: StudyModel) -> State:
@@ -219,63 +239,56 @@ def _with_open_pairs(definition: Definition, history: History, model: StudyModel
     waiting = [history.numbers(history.asked[number][0]) for number in history.open.values()]
     if not waiting:
         return model
-    options = sorted({*model.options, *(number for pair in waiting for number in pair)})
+    fresh = sorted({number for pair in waiting for number in pair}.difference(model.options))
+    options = model.options + fresh
     place = {number: i for i, number in enumerate(options)}
-    X = definition.space.points(history.options[number] for number in options).unsqueeze(0)
-    old = torch.tensor([place[number] for number in model.options])
+    X = torch.cat([model.state.points, definition.space.points(history.options[n] for n in fresh).unsqueeze(0)], 1)
     sides = torch.tensor([[place[number] for number in pair] for pair in waiting])
     mean = posterior.mean(model.surrogate.latent, X[:, sides.flatten()]).reshape(sides.shape)
-    believed = sides.gather(1, mean.argsort(dim=1, descending=True, stable=True))
+    believed = sides.gather(1, mean.argsort(dim=1, descending=True, stable=True)).unsqueeze(0)
     state = model.state
     ties = state.ties
     if ties is not None:
-        ties = torch.cat([ties, torch.zeros(1, len(believed), dtype=torch.bool)], 1)
-    pairs = torch.cat([old[state.comparisons], believed.unsqueeze(0)], 1)
-    state = replace(state, points=X, comparisons=pairs, ties=ties, anchor=old[state.anchor])
-    learnt = released(_imagined(state, model.learnt))
+        ties = torch.nn.functional.pad(ties, (0, len(waiting)))
+    state = replace(state, points=X, comparisons=torch.cat([state.comparisons, believed], 1), ties=ties)
+    learnt = released(_imagined(state, model.learnt, believed))
     return StudyModel(options, state, learnt, surrogate_of(state, learnt))
 
 
 @torch.inference_mode()
-def _imagined(state: State, real: Learnt) -> Learnt:
+def _imagined(state: State, real: Learnt, believed: Tensor) -> Learnt:
     """What a step knows once answers are added that nobody gave: only the utilities follow them.
 
     They are the model's own expectations, so they say nothing of its hyperparameters nor of whether the correction
     should act: both stay as the real answers have them, and no search is made.
     """
-    method, model, theta = state.method, state.preset.model, real.fit.hyper.theta
-    answers = Answers(state.points, state.comparisons, state.ties)
-    K = kernel.covariance(model.family, answers.X, theta, model.nugget)
-    z = real.fit.map.dual.z
-    start = torch.nn.functional.pad(z, (0, answers.pairs.shape[1] - z.shape[1]))
-    known = spaces.choose(model, answers).condition(model, K, start)
-    plain = Posterior(model.family, answers.X, theta, known.map.beta, known.root)
-    fit = Fit(answers.X, known.C, answers.ties, real.fit.hyper, K, known.map, plain)
-    inferred = infer(method.inference, model, fit, state.seeds, state.step + 1)
-    fit = fit._replace(posterior=inferred.posterior)
-    corrected = correcting.correct(model, fit, method.correction, real.active)
-    return real._replace(fit=fit, inferred=inferred, corrected=corrected)
+    model, X = state.preset.model, state.points
+    found = imagining.answered(model, real.corrected.posterior, X, believed)
+    C = comparisons.incidence(state.comparisons, X.shape[1])
+    K = kernel.covariance(model.family, X, found.theta, model.nugget)
+    fit = real.fit._replace(X=X, C=C, ties=state.ties, K=K, posterior=found)
+    return real._replace(fit=fit, corrected=real.corrected._replace(posterior=found))
 
 
-def _memo(model: StudyModel, after: State, info: loop.Info) -> dict[str, Any]:
+def _memo(model: StudyModel, chosen: Chosen) -> dict[str, Any]:
     """What the next step starts from, and what this one found, as plain data."""
-    words = {"step": info.step, "status": info.status[0]}
+    learnt, calibration = model.learnt, model.learnt.corrected.calibration
     numbers = {
-        "mean_decisiveness": info.mean_decisiveness,
-        "decisiveness": info.decisiveness,
-        "strength": info.strength,
-        "condition_before": info.condition_before,
-        "condition_after": info.condition_after,
-        "evidence": info.evidence,
-        "acquisition": info.acquisition,
+        "mean_decisiveness": learnt.mean_decisiveness,
+        "decisiveness": learnt.decisiveness,
+        "strength": torch.where(learnt.active, calibration.eta, 0.0),
+        "condition_before": calibration.kappa_before,
+        "condition_after": calibration.kappa_after,
+        "evidence": learnt.fit.hyper.value,
+        "acquisition": chosen.acquisition,
     }
-    assert after.theta is not None and after.hints is not None
+    C, hyper = learnt.fit.C, learnt.fit.hyper
     return (
-        words
+        {"step": model.state.step + 1, "status": chosen.status}
         | {name: _finite(float(value)) for name, value in numbers.items()}
-        | {"active": bool(info.active), "components": int(info.n_components), "threshold": model.state.preset.threshold}
-        | {"searched_on": int(info.fit_searched_on)}
-        | {"theta": after.theta[0].tolist(), "hints": after.hints[0].tolist()}
+        | {"active": bool(learnt.active), "components": int(comparisons.count_components(C.pairs, C.n_points))}
+        | {"threshold": model.state.preset.threshold, "searched_on": int(hyper.searched_on)}
+        | {"theta": hyper.theta[0].tolist(), "hints": chosen.hints[0].tolist()}
     )
 
 
@@ -305,7 +318,7 @@ def _start(definition: Definition, history: History) -> tuple[Design, Design]:
     seen = Seen(definition.space, history)
     asked = sum(event.origin == "start" for _, event in history.asked.values())
     for count in range(asked, asked + DRAWS):
-        first, second = (seen.nearest(one) for one in sobol(definition, 2 * count, 2))
+        first, second = seen.nearest(*sobol(definition, 2 * count, 2))
         if seen.allows(first, second):
             return first, second
     # A space so small that all of it was met: any two that differ.
@@ -333,21 +346,32 @@ def _instead(
     definition: Definition, seen: Seen, model: StudyModel, pair: tuple[Design, Design]
 ) -> tuple[Design, Design]:
     """The pair with the largest EUBO among promising designs that makes a question; if none does, the best distinct."""
-    space = definition.space
-    pool = [seen.history.options[number] for number in model.options] + list(pair) + sobol(definition, 0, POOL)
-    designs = list({design_key(design): design for design in map(seen.nearest, pool)}.values())
+    space, fitted = definition.space, model.surrogate.latent
+    pool = [seen.history.options[number] for number in model.options] + seen.nearest(*pair, *sobol(definition, 0, POOL))
+    designs = list({design_key(design): design for design in pool}.values())
     X = space.points(designs)
-    pairs = [
-        (i, j) for i, j in combinations(_promising(model.surrogate, X), 2) if not space.same(designs[i], designs[j])
-    ]
-    first, second = (torch.tensor(column) for column in zip(*pairs, strict=True))
-    order = model.surrogate.eubo(X[first], X[second]).argsort(descending=True, stable=True).tolist()
-    ranked = [(designs[pairs[i][0]], designs[pairs[i][1]]) for i in order]
+    short = _promising(fitted, X)
+    designs, X = [designs[i] for i in short], X[short]
+    first, second = torch.combinations(torch.arange(len(X))).T
+    apart = ((X[first] - X[second]).abs() > space.tolerance).any(-1)
+    first, second = first[apart], second[apart]
+    order = _eubo(fitted, X, model.state.preset.eubo)[first, second].argsort(descending=True, stable=True)
+    ranked = [(designs[i], designs[j]) for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)]
     return next((one for one in ranked if seen.allows(*one)), ranked[0])
 
 
-def _promising(surrogate: Surrogate, X: Tensor) -> list[int]:
-    mean, variance = posterior.marginal(surrogate.latent, X.unsqueeze(0))
+def _promising(fitted: Posterior, X: Tensor) -> list[int]:
+    mean, variance = posterior.marginal(fitted, X.unsqueeze(0))
     score = (mean + variance.sqrt()).squeeze(0)
     found: list[int] = score.topk(min(SHORTLIST, len(X))).indices.sort().values.tolist()
     return found
+
+
+def _eubo(fitted: Posterior, X: Tensor, variant: Variant) -> Tensor:
+    """EUBO of every point with every other: the points are few beside their pairs."""
+    mean, covariance = (part.squeeze(0) for part in posterior.joint(fitted, X.unsqueeze(0)))
+    own = covariance.diagonal()
+    floor = eubo.VARIANCE_FLOOR[X.dtype] * float(fitted.theta[0, -1].exp())
+    spread = (own.unsqueeze(-1) + own - 2.0 * covariance).clamp(min=floor).sqrt()
+    gain = eubo.closed_form(mean.unsqueeze(-1) - mean, spread)
+    return gain if variant == "improvement" else gain + mean
