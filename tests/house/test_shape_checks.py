@@ -1,6 +1,6 @@
 """Calls that are alike are checked once; one that differs in a shape, a dtype or a type is checked, and refused."""
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -34,6 +34,52 @@ def test_every_new_kind_of_call_is_checked():
             product(torch.ones(3, 2), torch.ones(2), "none of both")
         with pytest.raises(TypeCheckError, match="return value"):
             product(torch.ones(3, 2), torch.ones(2), "cut")
+
+
+CALLS = []
+
+
+@jaxtyped(typechecker=once)
+def counted(x: Float[Tensor, "n"], more: int, *, out: Any = None) -> Float[Tensor, "n"]:
+    CALLS.append(more)
+    return x if more < 2 else torch.ones(3) if more == 2 else x.to(torch.int64)
+
+
+def test_a_function_is_called_once_whether_a_call_is_checked_or_not():
+    """What comes out is checked too, of calls that were made before and passed."""
+    for more in (0, 1, 0):
+        assert counted(torch.ones(2), more).shape == (2,)
+    for more in (2, 3, 2):
+        with pytest.raises(TypeCheckError, match="return value"):
+            counted(torch.ones(2), more)
+    assert counted(torch.ones(2), 0, out=[]).shape == (2,) and counted(torch.ones(3), 2).shape == (3,)
+    with pytest.raises(TypeError, match="argument"):
+        counted(torch.ones(2))
+    assert CALLS == [0, 1, 0, 2, 3, 2, 0, 2]
+
+
+class Holder:
+    @jaxtyped(typechecker=once)
+    def method(self, x: Float[Tensor, "n"]) -> "Holder":
+        return self if x.shape[0] else x
+
+    @jaxtyped(typechecker=once)
+    @property
+    def whole(self) -> int:
+        return 1.5
+
+    @jaxtyped(typechecker=once)
+    @staticmethod
+    def apart(x: Float[Tensor, "n"]) -> Float[Tensor, "n"]:
+        return x[1:]
+
+
+def test_methods_properties_and_names_in_annotations_are_checked():
+    one = Holder()
+    assert one.method(torch.ones(2)) is one
+    for fails in (lambda: one.method(torch.ones(0)), lambda: one.whole, lambda: Holder.apart(torch.ones(2))):
+        with pytest.raises(TypeCheckError, match="return value"):
+            fails()
 
 
 def test_what_a_check_hangs_on():

@@ -1,8 +1,11 @@
 """Prints the memory of an idle worker, and how far one question of many runs takes the peak above it; in bytes.
 
-python -m tests.lab.peak PRESET POINTS ANSWERS DIMENSIONS RUNS [DEVICE]
+python -m tests.lab.peak PRESET POINTS ANSWERS DIMENSIONS RUNS [DEVICE] [-- PRESET …]
+
+Each of several is measured in a process of its own, forked from one that has imported all it needs: one line each.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -29,22 +32,31 @@ def ask(preset: str, sizes: tuple[int, int, int], runs: int, device: str) -> Non
     ks.ask(ks.init(points.to(device), pairs, method="adaptive", preset=preset, seeds=list(range(runs))))
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)
-    preset, sizes, runs = sys.argv[1], tuple(map(int, sys.argv[2:5])), int(sys.argv[5])
-    device = sys.argv[6] if len(sys.argv) > 6 else "cpu"
+def measure(preset: str, n: str, m: str, d: str, runs: str, device: str = "cpu") -> None:
+    sizes = int(n), int(m), int(d)
     ask(preset, sizes, 1, device)
     assert execution  # what a worker has imported belongs to it
     idle = kilobytes("VmRSS") * 1024
     if device == "cpu":
-        ask(preset, sizes, runs, device)
-        print(idle, kilobytes("VmHWM") * 1024 - idle)
+        ask(preset, sizes, int(runs), device)
+        print(idle, kilobytes("VmHWM") * 1024 - idle, flush=True)
     else:
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
-        ask(preset, sizes, runs, device)
-        print(idle, torch.cuda.max_memory_allocated() - before, torch.cuda.max_memory_reserved())
+        ask(preset, sizes, int(runs), device)
+        print(idle, torch.cuda.max_memory_allocated() - before, torch.cuda.max_memory_reserved(), flush=True)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    for words in " ".join(sys.argv[1:]).split(" -- "):
+        child = os.fork()
+        if not child:
+            measure(*words.split())
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -189,7 +189,7 @@ class TestContract:
     def test_a_newer_schema_is_refused_and_left_alone(self, storage, url):
         storage.create("s", {})
         tamper(storage, "UPDATE kappasharp_schema SET version = 99")
-        with pytest.raises(StorageError, match=r"version 99, this one reads up to version 2.*upgrade"):
+        with pytest.raises(StorageError, match=r"version 99, this one reads up to version 2.*newer clone"):
             Storage(url)
         tamper(storage, "UPDATE kappasharp_schema SET version = 2")
         assert len(Storage(url).studies()) == 1

@@ -317,7 +317,7 @@ class TestDoors:
         change(data["definition"])
         (tmp_path / "newer.json").write_text(json.dumps(exchange.sealed(data)))
         storage = Storage(f"sqlite:///{tmp_path / 'a.db'}")
-        with pytest.raises(StorageError, match=f"made by a newer kappasharp: {words}.*upgrade"):
+        with pytest.raises(StorageError, match=f"made by a newer kappasharp: {words}.*newer clone"):
             ks.import_json(tmp_path / "newer.json", storage=storage)
         storage.create("newer", data["definition"])
         with pytest.raises(StorageError, match=words):

@@ -2,14 +2,18 @@
 
 `python -m tests.study.voters kill URL FOLDER COUNT` forks and kills COUNT voters, one after the other.
 `python -m tests.study.voters together URL FOLDER COUNT ANSWERS` lets COUNT voters answer at the same time.
+`python -m tests.study.voters wait` does what it reads.
 A voter writes down every answer that `tell` acknowledged, after it returned, in a file of its own.
 """
 
+import atexit
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -24,13 +28,22 @@ PATIENCE = 60.0
 
 
 def run(*words: object) -> None:
-    """One of the two commands above, in a process of its own; an error where it ends with one."""
+    """One of the two commands above, in a process of its own, forked by one that stays; an error where it fails."""
+    process = _waiting()
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(json.dumps([str(word) for word in words]) + "\n")
+    process.stdin.flush()
+    said = process.stdout.readline()
+    assert said == "0\n", f"voters {words} ended with {said!r}; stderr has more"
+
+
+@cache
+def _waiting() -> subprocess.Popen[str]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.study.voters", *map(str, words)],
-        env=environment, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    words = [sys.executable, "-m", "tests.study.voters", "wait"]
+    process = subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(process.communicate)  # its input ends, and so does it
+    return process
 
 
 def books(folder: Path) -> list[tuple[str, int, int]]:
@@ -94,14 +107,28 @@ def together(url: str, folder: Path, count: int, answers: int) -> None:
     """All voters at once, each to the end."""
     children = [fork(url, folder, index, answers) for index in range(count)]
     ends = [os.waitpid(child, 0)[1] for child in children]
-    sys.exit(int(any(ends)))
+    assert not any(ends), ends
+
+
+def command(name: str, url: str, folder: str, *numbers: str) -> None:
+    # What opening a study imports is imported here, before the forks, and its connection is closed.
+    storage = Storage(url)
+    storage.studies()
+    storage.close()
+    {"kill": kill, "together": together}[name](url, Path(folder), *map(int, numbers))
+
+
+def wait() -> None:
+    """A command in every line of stdin, as a list; each ends within ten minutes, and its code is a line of stdout."""
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            signal.alarm(600)
+            command(*json.loads(line))
+            os._exit(0)
+        print(os.waitpid(child, 0)[1], flush=True)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    # What opening a study imports is imported here, before the forks, and its connection is closed.
-    storage = Storage(sys.argv[2])
-    storage.studies()
-    storage.close()
-    numbers = [int(word) for word in sys.argv[4:]]
-    {"kill": kill, "together": together}[sys.argv[1]](sys.argv[2], Path(sys.argv[3]), *numbers)
+    wait() if sys.argv[1:] == ["wait"] else command(*sys.argv[1:])

@@ -5,14 +5,16 @@ import warnings
 from collections.abc import Collection
 from dataclasses import replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning, UserInputWarning, _get_single_precision_warning
 from botorch.models.likelihoods.pairwise import PairwiseLogitLikelihood, PairwiseProbitLikelihood
+from botorch.models.transforms.input import InputTransform
 from botorch.utils.datasets import RankingDataset, SupervisedDataset
 from botorch.utils.probability.utils import log_ndtr
+from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import Likelihood
 from torch import Tensor
 
@@ -27,6 +29,22 @@ OURS = ("method", "preset", "nugget", "ties")
 THEIRS = ("jitter", "xtol", "maxfev", "consolidate_rtol", "consolidate_atol")
 # Nothing measured supports a correction as the default (docs/results); the curvature at the MAP is PairwiseGP's own.
 DEFAULT_METHOD, DEFAULT_PRESET = "baseline", Preset()
+
+
+class ModelOptions(TypedDict, total=False):
+    """What `KappaSharpGP` may be told beside its data; the last five have no effect."""
+
+    likelihood: Likelihood | None
+    covar_module: Kernel | None
+    input_transform: InputTransform | None
+    method: str | Method
+    preset: str | Preset
+    nugget: float | None
+    jitter: float
+    xtol: float | None
+    maxfev: int | None
+    consolidate_rtol: float
+    consolidate_atol: float
 
 
 class Link(Enum):

@@ -5,7 +5,9 @@ steps over it, its line search fails, and after five attempts `fit_gpytorch_mll`
 both searches (Departure 2).
 """
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, Unpack
+from warnings import WarningMessage
 
 import torch
 from botorch.fit import _fit_fallback
@@ -25,6 +27,19 @@ from kappasharp.drop_in.state import Prior
 # By these arguments `fit_gpytorch_mll` is told how to search.
 TELLING = ("closure", "closure_kwargs", "optimizer", "optimizer_kwargs")
 BOTORCHS = (fit_gpytorch_mll_scipy, fit_gpytorch_mll_torch)
+
+
+class SearchOptions(TypedDict, total=False):
+    """What `fit_gpytorch_mll` may be told beside its objective."""
+
+    closure: Callable[[], tuple[Tensor, Sequence[Tensor | None]]] | None
+    closure_kwargs: dict[str, Any] | None
+    optimizer: Callable[..., Any] | None
+    optimizer_kwargs: dict[str, Any] | None
+    max_attempts: int
+    pick_best_of_all_attempts: bool
+    warning_handler: Callable[[WarningMessage], bool]
+    caught_exception_types: tuple[type[BaseException], ...]
 
 
 class KappaSharpMarginalLogLikelihood(MarginalLogLikelihood):  # type: ignore[misc]
@@ -74,15 +89,18 @@ def is_evidence(mll: Any) -> bool:
     return type(mll) in (KappaSharpMarginalLogLikelihood, PairwiseLaplaceMarginalLogLikelihood)
 
 
-def by_botorch(mll: Any, **options: Any) -> None:
+def by_botorch(mll: Any, **options: Unpack[SearchOptions]) -> None:
     """BoTorch's own search, with hard walls where a prior is a smoothed box.
 
     BoTorch's objective stands for ours, which is the same without a Cholesky factor of K.
     """
     model = mll.model
     mll = KappaSharpMarginalLogLikelihood(model.likelihood, model) if is_evidence(mll) else mll
-    arguments = dict(options.pop("optimizer_kwargs", None) or {})
-    if options.get("optimizer", fit_gpytorch_mll_scipy) in BOTORCHS:
+    arguments = dict(options.get("optimizer_kwargs") or {})
+    told: dict[str, Any] = {name: one for name, one in options.items() if one is not None} | {
+        "optimizer_kwargs": arguments
+    }
+    if told.get("optimizer", fit_gpytorch_mll_scipy) in BOTORCHS:
         walls = {f"model.covar_module.{name}": ends for name, ends in given.walls(model.covar_module).items()}
         arguments["bounds"] = walls | (arguments.get("bounds") or {})
-    _fit_fallback(mll, optimizer_kwargs=arguments, **options)
+    _fit_fallback(mll, **told)

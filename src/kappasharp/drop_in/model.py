@@ -6,7 +6,7 @@ predicts always belongs to what it was given.
 
 import copy
 import warnings
-from typing import Any, no_type_check
+from typing import Any, Unpack, no_type_check
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -32,8 +32,8 @@ from kappasharp.batches import apply
 from kappasharp.core.likelihood import Grades
 from kappasharp.drop_in import checks, fantasies, fitting, kernel, logit, state
 from kappasharp.drop_in.cache import Cache, Key, key_of
-from kappasharp.drop_in.checks import Link
-from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood
+from kappasharp.drop_in.checks import Link, ModelOptions
+from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood, SearchOptions
 from kappasharp.drop_in.pairwise_names import PairwiseNames
 from kappasharp.drop_in.state import Held
 from kappasharp.errors import InvalidValueError
@@ -138,7 +138,9 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         return found
 
     @classmethod
-    def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, BotorchContainer | Tensor]:
+    def construct_inputs(
+        cls, training_data: SupervisedDataset, **options: Unpack[ModelOptions]
+    ) -> dict[str, BotorchContainer | Tensor]:
         """The arguments for a RankingDataset's answers; `options` such as method and preset are passed on."""
         X: Any = checks.ranking(training_data)._X
         pairs, ties = checks.neighbours(X.indices, training_data.Y.to(torch.long))
@@ -270,7 +272,7 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
             warnings.warn("The search for hyperparameters did not converge.", OptimizationWarning, stacklevel=2)
         return self.eval()
 
-    def custom_fit(self, mll: Any, **options: Any) -> Any:
+    def custom_fit(self, mll: Any, **options: Unpack[SearchOptions]) -> Any:
         """What BoTorch's `fit_gpytorch_mll` calls: our thorough search, unless it is told how, or what, to maximise."""
         told = [name for name in fitting.TELLING if options.get(name) is not None]
         if told or not fitting.is_evidence(mll):

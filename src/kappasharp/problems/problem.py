@@ -36,7 +36,24 @@ class Maximum(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem. `evaluate` maps native points (n, d) to utilities (n,) and trusts what it gets."""
+    """One problem: its box, its hidden utility, and what is known of it.
+
+    Args:
+        name: What it is called in experiments and results, for ever.
+        low: The smallest value of every parameter, in its own units.
+        high: The largest value of every parameter.
+        evaluate: Maps points (n, d) in those units to utilities (n,); trusts what it gets.
+        maximum: The largest utility known.
+        provenance: Where the definition comes from.
+        formula: The utility in words and symbols.
+        origin: Who defined it, and what was chosen here.
+        parameters: The parameters' names; without them they are x1, x2 and so on.
+        version: Counts up whenever a utility changes: results of different versions are never mixed.
+        is_simulated: Whether every design is simulated: it has no gradient, and it is slow.
+        steps: How many equally spaced values each parameter may take, 0 for all between its ends; () where all are
+            free.
+        choices: Groups of parameters that stand for one choice: exactly one of each group is 1, the others are 0.
+    """
 
     name: str
     low: tuple[float, ...]
@@ -47,13 +64,9 @@ class Problem:
     formula: str = field(repr=False)
     origin: str = field(repr=False)
     parameters: tuple[str, ...] = field(default=(), repr=False)
-    # Counts up whenever a utility changes: results of different versions are never mixed.
     version: int = 1
-    # Runs a simulation for every design: it has no gradient, and it is slow.
     is_simulated: bool = False
-    # How many equally spaced values each parameter may take, 0 for all between its ends; () where all are free.
     steps: tuple[int, ...] = ()
-    # Groups of parameters that stand for one choice: exactly one of each group is 1, the others are 0.
     choices: tuple[tuple[int, ...], ...] = ()
 
     @property

@@ -147,6 +147,6 @@ def _refuse_unknown(what: str, table: Mapping[str, Any], known: Iterable[str]) -
     if unknown:
         raise StorageError(
             f"The study was made by a newer kappasharp: its {what} has {', '.join(map(repr, unknown))}, which this one "
-            "does not know and would leave out. Nothing was changed; `pip install --upgrade kappasharp` brings one "
-            "that reads it."
+            "does not know and would leave out. Nothing was changed; a newer clone, installed with `python -m pip "
+            "install .`, reads it."
         )

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from kappasharp.acquisition import line
 from kappasharp.batches import released
-from kappasharp.core import kernel, posterior, rankings, spaces
+from kappasharp.core import comparisons, kernel, posterior, rankings, spaces
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.posterior import Posterior
 from kappasharp.core.rankings import Said
@@ -25,14 +25,17 @@ from kappasharp.methods.fitting import Fit, infer, with_threshold
 from kappasharp.methods.loop import Learnt, State
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
-from kappasharp.study import kinds, validation
+from kappasharp.study import imagining, kinds, validation
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import Comparison, History, StudyQuestion
+from kappasharp.study.history import Comparison, History, StudyQuestion, noted_after
 from kappasharp.study.space import Space
 
 # The fit starts from the last one's end, and at every second answer from the prior's mode too, which takes as long
 # again and seldom ends higher: `make bench` counts how seldom (`study_fit_not_worse`).
 COLD_EVERY = 2
+# Many people at once wait for each other: more than FEW_VOTERS among those who gave the last LATELY answers. Then the
+# fit starts from the prior's mode once in so many answers only.
+FEW_VOTERS, LATELY, COLD_EVERY_OF_MANY = 4, 16, 64
 # Places of a line among which the model looks for the one where it expects an open slider to be left.
 PLACES = 21
 
@@ -87,7 +90,7 @@ def _part(space: Space, history: History, one: Comparison) -> Part:
     assert one.pair is not None and isinstance(one.answer, float)
     place = torch.tensor(one.answer, dtype=torch.float64)
     ends = space.points(history.asked[one.pair][0].designs)
-    return Part(said, one.options, line.at(ends, rankings.other_places(place)))
+    return Part(said, one.options, line.at(ends, rankings.other_places(place), space.lattice))
 
 
 def _assembled(definition: Definition, history: History, parts: Sequence[Part]) -> Compared:
@@ -126,7 +129,7 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     memo = _last_memo(definition, history, answers)
     theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
     preset = with_threshold(definition.preset, found.answers, theta)
-    preset = replace(preset, cold_fit=preset.cold_fit and answers % COLD_EVERY == 0)
+    preset = replace(preset, cold_fit=preset.cold_fit and _is_cold(history, memo, answers))
     ties = ties if isinstance(ties, Tensor) else None
     state = loop.init(X, pairs, method=definition.method, preset=preset, seeds=definition.seed, ties=ties)
     step = max(answers - definition.first_pairs, 0)
@@ -135,6 +138,18 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
         return state
     mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
     return replace(state, mean_decisiveness=mean, hints=torch.tensor([memo["hints"]], dtype=torch.float64))
+
+
+def _is_cold(history: History, memo: dict[str, Any] | None, n_answers: int) -> bool:
+    """Whether the fit starts from the prior's mode too."""
+    if memo is None or not many(history):
+        return n_answers % COLD_EVERY == 0
+    return n_answers // COLD_EVERY_OF_MANY > (noted_after(memo) or 0) // COLD_EVERY_OF_MANY
+
+
+def many(history: History) -> bool:
+    """Whether many people answer at once."""
+    return len({one.voter for one in history.counted()[-LATELY:]}) > FEW_VOTERS
 
 
 def _last_memo(definition: Definition, history: History, n_answers: int) -> dict[str, Any] | None:
@@ -177,6 +192,8 @@ def with_open_questions(
     waiting = [history.asked[number][0] for voter, number in history.open.items() if voter != leaving]
     if not waiting:
         return model
+    if model.state.detail is None and all(one.form.is_pair for one in waiting):
+        return _with_open_pairs(definition, history, model, waiting)
     parts = [_part(definition.space, history, one) for one in history.counted()]
     found = _assembled(
         definition, history, parts + [_expected(definition.space, history, model, one) for one in waiting]
@@ -189,14 +206,44 @@ def with_open_questions(
     return StudyModel(found.options, state, learnt, surrogate_of(state, learnt))
 
 
+def _with_open_pairs(
+    definition: Definition, history: History, model: StudyModel, waiting: Sequence[StudyQuestion]
+) -> StudyModel:
+    """The same where all is about pairs: the posterior of the real answers is the prior of the imagined ones."""
+    numbers = [history.numbers(one) for one in waiting]
+    fresh = sorted({number for pair in numbers for number in pair}.difference(model.options))
+    options = model.options + fresh
+    place = {number: i for i, number in enumerate(options)}
+    X = torch.cat([model.state.points, definition.space.points(history.options[n] for n in fresh).unsqueeze(0)], 1)
+    sides = torch.tensor([[place[number] for number in pair] for pair in numbers])
+    mean = posterior.mean(model.surrogate.latent, X[:, sides.flatten()]).reshape(sides.shape)
+    believed = sides.gather(1, mean.argsort(dim=1, descending=True, stable=True)).unsqueeze(0)
+    state = model.state
+    ties = None if state.ties is None else torch.nn.functional.pad(state.ties, (0, len(waiting)))
+    state = replace(state, points=X, comparisons=torch.cat([state.comparisons, believed], 1), ties=ties)
+    learnt = released(_imagined_pairs(state, model.learnt, believed))
+    return StudyModel(options, state, learnt, surrogate_of(state, learnt))
+
+
+@torch.inference_mode()
+def _imagined_pairs(state: State, real: Learnt, believed: Tensor) -> Learnt:
+    """As `_imagined`, for pairs, with matrices over the open ones alone."""
+    model, X = state.preset.model, state.points
+    found = imagining.answered(model, real.corrected.posterior, X, believed)
+    C = comparisons.incidence(state.comparisons, X.shape[1])
+    K = kernel.covariance(model.family, X, found.theta, model.nugget)
+    fit = real.fit._replace(X=X, C=C, ties=state.ties, K=K, posterior=found)
+    return real._replace(fit=fit, corrected=real.corrected._replace(posterior=found))
+
+
 def _expected(space: Space, history: History, model: StudyModel, question: StudyQuestion) -> Part:
     """The answer that the model expects: designs in the order of their means, a slider left where it is highest."""
     latent, form = model.surrogate.latent, question.form
     if form.kind is Kind.SLIDER:
         ends, places = space.points(question.designs), torch.linspace(0.0, 1.0, PLACES, dtype=torch.float64)
-        place = places[int(posterior.mean(latent, line.at(ends, places).unsqueeze(0)).argmax())]
+        place = places[int(posterior.mean(latent, line.at(ends, places, space.lattice).unsqueeze(0)).argmax())]
         chosen = torch.cat([place.unsqueeze(0), rankings.other_places(place)])
-        return Part(kinds.said(form, float(place)), (), line.at(ends, chosen))
+        return Part(kinds.said(form, float(place)), (), line.at(ends, chosen, space.lattice))
     X = space.points(question.designs).unsqueeze(0)
     order = posterior.mean(latent, X).squeeze(0).argsort(descending=True, stable=True).tolist()
     if form.kind is Kind.CHOICE:

@@ -182,16 +182,30 @@ class _Number(_Lattice):
 
 @dataclass(frozen=True)
 class Float(_Number):
-    """A number from low to high, both included; `log` spreads its logarithm evenly, `step` keeps it on a lattice.
+    """A number from low to high, both included.
 
-    `jnd` is the just-noticeable difference, in the parameter's own units, with `log` as a share of the value (0.05 is
-    five per cent); 0 tells everything apart. Without it, values within half a percent of the range are the same.
+    Args:
+        low: The smallest value.
+        high: The largest value.
+        log: Whether its logarithm is spread evenly: for what spans orders of magnitude. Then `low` is above 0.
+        step: Keeps it on a lattice: low, low + step, and so on, up to `high`. None lets it be any number between.
+        jnd: The just-noticeable difference, in the parameter's own units, with `log` as a share of the value (0.05 is
+            five per cent); 0 tells everything apart. Without it, values within half a percent of the range are the
+            same, and with a `step` all values differ.
     """
 
 
 @dataclass(frozen=True)
 class Int(_Number):
-    """A whole number from low to high, both included, every `step`-th from low on."""
+    """A whole number from low to high, both included.
+
+    Args:
+        low: The smallest value.
+        high: The largest value; where `step` does not reach it, the last step before it is.
+        log: Whether its logarithm is spread evenly. Then `low` is above 0.
+        step: How far apart two neighbouring values are, from `low` on.
+        jnd: The just-noticeable difference, as in `Float`; without it all values differ.
+    """
 
     step: float | None = 1
 
@@ -213,7 +227,11 @@ class Int(_Number):
 
 @dataclass(frozen=True)
 class Categorical(_Lattice):
-    """One of some values without order."""
+    """One of some values without order.
+
+    Args:
+        choices: The values, two or more and none twice: texts, numbers, True, False or None.
+    """
 
     choices: tuple[Value, ...]
 
@@ -284,7 +302,11 @@ class Categorical(_Lattice):
 
 @dataclass(frozen=True)
 class Fixed:
-    """A value that is part of every design and never tuned."""
+    """A value that is part of every design and never tuned.
+
+    Args:
+        value: A text, a number, True, False or None.
+    """
 
     value: Value
 

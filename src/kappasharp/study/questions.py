@@ -17,20 +17,23 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from kappasharp.acquisition import line, settling, several
-from kappasharp.core import posterior
+from kappasharp.acquisition import eubo, line, settling, several
+from kappasharp.acquisition.eubo import Variant
+from kappasharp.core import comparisons, posterior
+from kappasharp.core.posterior import Posterior
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import loop
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.loop import State
 from kappasharp.methods.method import PAIR, Kind, Query
-from kappasharp.methods.surrogate import Surrogate
 from kappasharp.streams import stream, uniform
+from kappasharp.study import choosing
+from kappasharp.study.choosing import Chosen
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin
 from kappasharp.study.history import History, design_key
 from kappasharp.study.kinds import ONE_PAIR, Form
-from kappasharp.study.learning import StudyModel, leading, learn, one_thread, unproven_best, with_open_questions
+from kappasharp.study.learning import StudyModel, leading, learn, many, one_thread, unproven_best, with_open_questions
 from kappasharp.study.space import Design, Space
 
 # Where the first choice will not do: how many promising designs are paired with one another, and how many are drawn
@@ -51,16 +54,18 @@ class Seen:
         self.points = space.points(history.options)
         self.met = history.met()
 
-    def nearest(self, design: Design) -> Design:
-        """The design itself, or the nearest of those already seen that cannot be told from it."""
-        if not len(self.points) or self.history.option(design) is not None:
-            return design
-        apart = (self.points - torch.tensor(self.space.encode(design), dtype=torch.float64)).abs()
+    def nearest(self, *designs: Design) -> list[Design]:
+        """Each design itself, or the nearest of those already seen that cannot be told from it."""
+        found = list(designs)
+        fresh = [i for i, design in enumerate(designs) if self.history.option(design) is None]
+        if not fresh or not len(self.points):
+            return found
+        apart = (self.points - self.space.points(designs[i] for i in fresh).unsqueeze(1)).abs()
         alike = (apart <= self.space.tolerance).all(-1)
-        if not bool(alike.any()):
-            return design
-        distance = apart.square().sum(-1).masked_fill(~alike, torch.inf)
-        return self.history.options[int(distance.argmin())]
+        distance, option = apart.square().sum(-1).masked_fill(~alike, torch.inf).min(-1)
+        for i, far, number in zip(fresh, distance.tolist(), option.tolist(), strict=True):
+            found[i] = found[i] if math.isinf(far) else self.history.options[number]
+        return found
 
     def allows(self, *designs: Design) -> bool:
         """Whether designs make a question: they can be told apart, and nobody met them together."""
@@ -76,7 +81,7 @@ class Seen:
     def distinct(self, designs: Iterable[Design], kept: Sequence[Design] = ()) -> Iterable[Design]:
         """Those that can be told from all before them, each moved to one already seen that it cannot be told from."""
         found = list(kept)
-        for design in map(self.nearest, designs):
+        for design in (self.nearest(one)[0] for one in designs):
             if not any(self.space.same(design, one) for one in found):
                 found.append(design)
                 yield design
@@ -147,7 +152,8 @@ def _from_model(
     state = _anchored(history, model)
     query = Query.SETTLING if origin == "settle" else state.method.query
     state = replace(state, method=replace(state.method, query=query, kind=form.kind, designs=form.designs))
-    question, after, info = loop.question_from(state, model.learnt)
+    chosen = (choosing.quickly if many(history) else choosing.usually)(state, model.learnt)
+    question = chosen.question
     if origin == "settle" and model.state.points.shape[1] > len(model.options):
         question = _among_options(model, own, question)
     if form.kind is Kind.SLIDER:
@@ -159,7 +165,7 @@ def _from_model(
             designs = [*doubted, *designs][: form.designs]
         if not seen.allows(*designs):
             designs = _instead(definition, seen, model, designs)
-    memo = {"answers": len(history.counted())} | _memo(model, after, info)
+    memo = {"answers": len(history.counted())} | _memo(model, chosen)
     return _shown(definition, history, designs, form, origin, memo)
 
 
@@ -176,7 +182,7 @@ def _design(seen: Seen, model: StudyModel, question: loop.Question, side: int) -
     known = int(question.known[0, side])
     if known != NEW:
         return seen.history.options[model.options[known]]
-    return seen.nearest(seen.space.decode(question.points[0, side].tolist()))
+    return seen.nearest(seen.space.decode(question.points[0, side].tolist()))[0]
 
 
 def _line(definition: Definition, history: History, ends: Tensor) -> list[Design]:
@@ -195,25 +201,25 @@ def _anchored(history: History, model: StudyModel) -> State:
     return model.state
 
 
-def _memo(model: StudyModel, after: State, info: loop.Info) -> dict[str, Any]:
+def _memo(model: StudyModel, chosen: Chosen) -> dict[str, Any]:
     """What the next step starts from, and what this one found, as plain data."""
-    words = {"step": info.step, "status": info.status[0]}
+    learnt, calibration = model.learnt, model.learnt.corrected.calibration
     numbers = {
-        "mean_decisiveness": info.mean_decisiveness,
-        "decisiveness": info.decisiveness,
-        "strength": info.strength,
-        "condition_before": info.condition_before,
-        "condition_after": info.condition_after,
-        "evidence": info.evidence,
-        "acquisition": info.acquisition,
+        "mean_decisiveness": learnt.mean_decisiveness,
+        "decisiveness": learnt.decisiveness,
+        "strength": torch.where(learnt.active, calibration.eta, 0.0),
+        "condition_before": calibration.kappa_before,
+        "condition_after": calibration.kappa_after,
+        "evidence": learnt.fit.hyper.value,
+        "acquisition": chosen.acquisition,
     }
-    assert after.theta is not None and after.hints is not None
+    C, hyper = learnt.fit.C, learnt.fit.hyper
     return (
-        words
+        {"step": model.state.step + 1, "status": chosen.status}
         | {name: _finite(float(value)) for name, value in numbers.items()}
-        | {"active": bool(info.active), "components": int(info.n_components), "threshold": model.state.preset.threshold}
-        | {"searched_on": int(info.fit_searched_on)}
-        | {"theta": after.theta[0].tolist(), "hints": after.hints[0].tolist()}
+        | {"active": bool(learnt.active), "components": int(comparisons.count_components(C.pairs, C.n_points))}
+        | {"threshold": model.state.preset.threshold, "searched_on": int(hyper.searched_on)}
+        | {"theta": hyper.theta[0].tolist(), "hints": chosen.hints[0].tolist()}
     )
 
 
@@ -251,7 +257,7 @@ def _start(definition: Definition, history: History, form: Form) -> list[Design]
     if form.designs > PAIR:
         return _first_gallery(definition, seen, used, form.designs)
     for count in range(DRAWS):
-        first, second = (seen.nearest(one) for one in sobol(definition, used + 2 * count, 2))
+        first, second = seen.nearest(*sobol(definition, used + 2 * count, 2))
         if seen.allows(first, second):
             return [first, second]
     # A space so small that all of it was met: any two that differ.
@@ -273,12 +279,10 @@ def _first_gallery(definition: Definition, seen: Seen, used: int, count: int) ->
 
 
 def _first_line(definition: Definition, history: History) -> list[Design]:
-    """A line through the next two Sobol designs, as long as the cube lets it be; what has a lattice stays."""
+    """A line through the next two Sobol designs, as long as the cube lets it be."""
     space, used = definition.space, _drawn(history)
-    held = [] if space.lattice is None else [j for group in space.lattice.groups for j in group.at]
     for count in range(DRAWS):
         points = space.points(sobol(definition, used + 2 * count, 2))
-        points[1, held] = points[0, held]
         first, second = (space.decode(end) for end in line.lengthened(points).tolist())
         if not space.same(first, second):
             return [first, second]
@@ -349,20 +353,31 @@ def _by_gain(space: Space, model: StudyModel, kept: Sequence[Design], candidates
 
 def _other_pair(seen: Seen, model: StudyModel, pool: Sequence[Design]) -> tuple[Design, Design]:
     """The pair with the largest EUBO among promising designs that makes a question; if none does, the best distinct."""
-    space = seen.space
-    designs = list({design_key(design): design for design in map(seen.nearest, pool)}.values())
+    space, fitted = seen.space, model.surrogate.latent
+    designs = list({design_key(design): design for design in seen.nearest(*pool)}.values())
     X = space.points(designs)
-    pairs = [
-        (i, j) for i, j in combinations(_promising(model.surrogate, X), 2) if not space.same(designs[i], designs[j])
-    ]
-    first, second = (torch.tensor(column) for column in zip(*pairs, strict=True))
-    order = model.surrogate.eubo(X[first], X[second]).argsort(descending=True, stable=True).tolist()
-    ranked = [(designs[pairs[i][0]], designs[pairs[i][1]]) for i in order]
+    short = _promising(fitted, X)
+    designs, X = [designs[i] for i in short], X[short]
+    first, second = torch.combinations(torch.arange(len(X))).T
+    apart = ((X[first] - X[second]).abs() > space.tolerance).any(-1)
+    first, second = first[apart], second[apart]
+    order = _eubo(fitted, X, model.state.preset.eubo)[first, second].argsort(descending=True, stable=True)
+    ranked = [(designs[i], designs[j]) for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)]
     return next((one for one in ranked if seen.allows(*one)), ranked[0])
 
 
-def _promising(surrogate: Surrogate, X: Tensor) -> list[int]:
-    mean, variance = posterior.marginal(surrogate.latent, X.unsqueeze(0))
+def _promising(fitted: Posterior, X: Tensor) -> list[int]:
+    mean, variance = posterior.marginal(fitted, X.unsqueeze(0))
     score = (mean + variance.sqrt()).squeeze(0)
     found: list[int] = score.topk(min(SHORTLIST, len(X))).indices.sort().values.tolist()
     return found
+
+
+def _eubo(fitted: Posterior, X: Tensor, variant: Variant) -> Tensor:
+    """EUBO of every point with every other: the points are few beside their pairs."""
+    mean, covariance = (part.squeeze(0) for part in posterior.joint(fitted, X.unsqueeze(0)))
+    own = covariance.diagonal()
+    floor = eubo.VARIANCE_FLOOR[X.dtype] * float(fitted.theta[0, -1].exp())
+    spread = (own.unsqueeze(-1) + own - 2.0 * covariance).clamp(min=floor).sqrt()
+    gain = eubo.closed_form(mean.unsqueeze(-1) - mean, spread)
+    return gain if variant == "improvement" else gain + mean

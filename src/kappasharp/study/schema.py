@@ -94,8 +94,8 @@ def prepare(connection: Connection) -> None:
     if found > SCHEMA_VERSION:
         raise StorageError(
             f"The database was written by a newer kappasharp: its schema is version {found}, this one reads up to "
-            f"version {SCHEMA_VERSION}. Nothing was changed; `pip install --upgrade kappasharp` brings one that reads "
-            "it."
+            f"version {SCHEMA_VERSION}. Nothing was changed; a newer clone, installed with `python -m pip install "
+            ".`, reads it."
         )
     while found < SCHEMA_VERSION:
         MIGRATIONS[found](connection)

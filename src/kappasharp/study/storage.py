@@ -277,7 +277,7 @@ def _event(row: Any, record: Record) -> Stored:
     except (KeyError, TypeError) as error:
         raise StorageError(
             f"Event {row.number} of the study {record.name!r} is from a newer kappasharp: this one cannot read "
-            f"{row.kind!r} with {row.body}. `pip install --upgrade kappasharp` brings one that can."
+            f"{row.kind!r} with {row.body}. A newer clone, installed with `python -m pip install .`, can."
         ) from error
 
 
