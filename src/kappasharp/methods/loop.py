@@ -50,6 +50,8 @@ class State:
     lattice: Lattice | None = None
     detail: Detail | None = None
     seconds: Tensor | None = None
+    # Who gave each comparison (m,), where there are several people, each with times of their own.
+    voters: Tensor | None = None
 
 
 class Question(NamedTuple):
@@ -174,7 +176,7 @@ def learn(state: State) -> Learnt:
     z = _padded(state.z, state.comparisons)
     fit = fitting.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit)
     if method.use_seconds and state.seconds is not None:
-        fit = _timed(model, answers, fit, timing.decision_times(state.seconds, fit.map.dual.z.abs()))
+        fit = _timed(model, answers, fit, timing.decision_times(state.seconds, fit.map.dual.z.abs(), state.voters))
     inferred = infer(method.inference, model, fit, state.seeds, t)
     fit = fit._replace(posterior=inferred.posterior)
     # line 4

@@ -22,10 +22,16 @@ from kappasharp.core.likelihood import DRIFT
 FEWEST, LONGEST, SURE, LEAST, MOST, BEFORE = 8, 5.0, 1.64, 0.02, 3.0, 0.8
 
 
-def decision_times(seconds: Tensor, strength: Tensor) -> Tensor:
-    """The decision times of one person in every run."""
-    rows = [_of_one(one, clear) for one, clear in zip(seconds.cpu(), strength.cpu(), strict=True)]
-    return torch.stack(rows).to(strength)
+def decision_times(seconds: Tensor, strength: Tensor, voters: Tensor | None = None) -> Tensor:
+    """The decision times of one person in every run; or of several, each by their own, where `voters` (m,) tells."""
+    if voters is None:
+        rows = [_of_one(one, clear) for one, clear in zip(seconds.cpu(), strength.cpu(), strict=True)]
+        return torch.stack(rows).to(strength)
+    time = torch.zeros_like(strength)
+    for number in voters.unique():
+        own = voters == number
+        time[:, own] = decision_times(seconds[:, own], strength[:, own])
+    return time
 
 
 def _of_one(seconds: Tensor, strength: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods import checks
-from kappasharp.methods.method import PAIR, Method, Preset
+from kappasharp.methods.method import PAIR, Kind, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.study import kinds
 from kappasharp.study.kinds import ONE_PAIR, Form
@@ -19,6 +19,8 @@ from kappasharp.study.space import GivenSpace, Space, space
 DEFAULT_METHOD, DEFAULT_PRESET = "baseline", "modern"
 MOST_FIRST_PAIRS = 10_000
 LARGEST_SEED = 2**4096
+# Whose kind of question is chosen anew every time, and what it begins with. (docs/results/answers.md)
+AUTO, FIRST_OF_AUTO = "auto", Form(Kind.CHOICE, kinds.USUAL)
 
 
 class Options(TypedDict, total=False):
@@ -29,6 +31,7 @@ class Options(TypedDict, total=False):
     preset: str | Preset
     first_pairs: int
     question: str
+    use_seconds: bool
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,20 @@ class Definition:
     preset_choice: str | Preset = DEFAULT_PRESET
     first_pairs: int = Preset.first_pairs
     form: Form = ONE_PAIR
+    # Whether every question's kind is chosen anew; `form` is then that of the first ones.
+    is_auto: bool = False
+    use_seconds: bool = False
+
+    @property
+    def question(self) -> str:
+        """The usual kind of question, as it is given."""
+        return AUTO if self.is_auto else str(self.form)
 
     @property
     def method(self) -> Method:
-        """The method of that name."""
-        return find_method(self.method_name)
+        """The method of that name, with the seconds of answers where the study wants them."""
+        found = find_method(self.method_name)
+        return replace(found, use_seconds=True) if self.use_seconds else found
 
     @property
     def preset(self) -> Preset:
@@ -61,16 +73,23 @@ class Definition:
             "method": self.method_name,
             "preset": choice if isinstance(choice, str) else asdict(choice),
             "first_pairs": self.first_pairs,
-        } | ({} if self.form.is_pair else {"question": str(self.form)})
+        } | self._since_0_3()
+
+    def _since_0_3(self) -> dict[str, Any]:
+        """What older versions did not know; left out where it is as it ever was."""
+        question = {} if self.question == str(ONE_PAIR) else {"question": self.question}
+        return question | ({"use_seconds": True} if self.use_seconds else {})
 
     @property
     def kinds(self) -> list[str]:
         """The kinds of question that this study can ask."""
-        return [name for name in kinds.NAMES if self._can_ask(name)]
+        fewest = {name: kinds.FEWEST if kind in kinds.SEVERAL else None for name, kind in kinds.NAMES.items()}
+        return [name for name, designs in fewest.items() if self.can_ask(kinds.parse(name, designs))]
 
-    def _can_ask(self, name: str) -> bool:
+    def can_ask(self, form: Form) -> bool:
+        """Whether this study can ask such questions."""
         try:
-            self.asking(kinds.parse(name, kinds.FEWEST if kinds.NAMES[name] in kinds.SEVERAL else None))
+            self.asking(form)
         except InvalidValueError:
             return False
         return True
@@ -90,6 +109,7 @@ def define(
     preset: str | Preset = DEFAULT_PRESET,
     first_pairs: int | None = None,
     question: str = str(ONE_PAIR),
+    use_seconds: bool = False,
 ) -> Definition:
     """A checked definition; the arguments are those of `create_study`."""
     if isinstance(method, Method):
@@ -101,7 +121,8 @@ def define(
             f"`method` must be one whose questions have two designs, because that is what a study shows, but "
             f"{method!r} has {designs}; `kappasharp.ask` and the lab take it."
         )
-    form = kinds.parse(question)
+    is_auto = question == AUTO
+    form = FIRST_OF_AUTO if is_auto else kinds.parse(question, or_auto=True)
     first_pairs = _usual_first(method, preset, form) if first_pairs is None else first_pairs
     for name, value, least in (("seed", seed, 0), ("first_pairs", first_pairs, 1)):
         if isinstance(value, bool) or not isinstance(value, Integral):
@@ -112,8 +133,16 @@ def define(
         raise InvalidValueError(f"`first_pairs` must not pass {MOST_FIRST_PAIRS}, but got {shown(first_pairs)}.")
     if seed > LARGEST_SEED:
         raise InvalidValueError(f"`seed` must have 4096 bits at most, but got {shown(seed)}.")
-    found = Definition(space(given), int(seed), method, preset, int(first_pairs), form)
-    found.asking(form)
+    found = Definition(space(given), int(seed), method, preset, int(first_pairs), form, is_auto, use_seconds)
+    checks.method(found.method)
+    return _asking(found)
+
+
+def _asking(found: Definition) -> Definition:
+    """The definition, if such a study can ask its questions; one that chooses their kind asks pairs in a tiny space."""
+    if found.is_auto and found.space.size < found.form.designs:
+        found = replace(found, form=ONE_PAIR)
+    found.asking(found.form)
     return found
 
 
@@ -135,7 +164,7 @@ def from_plain(data: Any) -> Definition:
             preset = Preset(**preset)
         return define(
             given, seed=table["seed"], method=table["method"], preset=preset, first_pairs=table["first_pairs"],
-            question=table.get("question", str(ONE_PAIR)),
+            question=table.get("question", str(ONE_PAIR)), use_seconds=table.get("use_seconds", False),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptedError(f"A study's definition cannot be read: {error}") from error

@@ -66,22 +66,24 @@ class Judgement(NamedTuple):
 ONE_PAIR = Form()
 
 
-def parse(value: Any, designs: Any = None, *, what: str = "question") -> Form:
+def parse(value: Any, designs: Any = None, *, what: str = "question", or_auto: bool = False) -> Form:
     """The form of that name, such as "pair" or "order:4"; or a sentence that lists what may be given.
 
     Args:
         value: the name of a kind; a choice or an order may say how many designs after a colon.
         designs: how many, where the name does not say it.
         what: how the argument is called where it came from.
+        or_auto: whether "auto" might have been given too; the sentence says so.
     """
     text = value.value if isinstance(value, Kind) else value
     if isinstance(value, Form):
         return value
     name, colon, number = text.partition(":") if isinstance(text, str) else ("", "", "")
     if name not in NAMES or (colon and (not number.isdecimal() or NAMES[name] not in SEVERAL)):
+        auto = "'auto', " if or_auto else ""
         raise (InvalidValueError if isinstance(text, str) else InvalidTypeError)(
-            f"`{what}` must be 'pair', 'choice', 'order', 'slider' or 'rating', a choice or an order with how many "
-            f"designs if not {USUAL} ('order:5'), but got {value!r}."
+            f"`{what}` must be {auto}'pair', 'choice', 'order', 'slider' or 'rating', a choice or "
+            f"an order with how many designs if not {USUAL} ('order:5'), but got {value!r}."
         )
     kind = NAMES[name]
     count = int(number[:9]) if colon else None

@@ -134,10 +134,26 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     state = loop.init(X, pairs, method=definition.method, preset=preset, seeds=definition.seed, ties=ties)
     step = max(answers - definition.first_pairs, 0)
     state = replace(state, step=step, lattice=definition.space.lattice, theta=theta, detail=detail)
+    if definition.use_seconds:
+        seconds, voters = _seconds(history)
+        state = replace(state, seconds=seconds, voters=voters)
     if memo is None:
         return state
     mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
     return replace(state, mean_decisiveness=mean, hints=torch.tensor([memo["hints"]], dtype=torch.float64))
+
+
+def _seconds(history: History) -> tuple[Tensor, Tensor]:
+    """Of every comparison how long its answer took, NaN where nobody knows or it was no pair; and who gave it."""
+    rows: list[float] = []
+    voters: list[int] = []
+    names: dict[str, int] = {}
+    for one in history.counted():
+        count = len(kinds.said(one.form, one.answer).pairs)
+        plain = one.form.is_pair and one.seconds is not None
+        rows += [float(one.seconds) if plain and one.seconds is not None else torch.nan] * count
+        voters += [names.setdefault(one.voter, len(names))] * count
+    return torch.tensor([rows], dtype=torch.float64), torch.tensor(voters)
 
 
 def _is_cold(history: History, memo: dict[str, Any] | None, n_answers: int) -> bool:

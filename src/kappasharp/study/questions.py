@@ -27,7 +27,7 @@ from kappasharp.methods.asking import NEW
 from kappasharp.methods.loop import State
 from kappasharp.methods.method import PAIR, Kind, Query
 from kappasharp.streams import stream, uniform
-from kappasharp.study import choosing
+from kappasharp.study import choosing, pace
 from kappasharp.study.choosing import Chosen
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin
@@ -148,11 +148,16 @@ def _from_model(
     own, model = model, with_open_questions(definition, history, model, leaving)
     seen = Seen(definition.space, history)
     origin: Origin = "settle" if history.settling and form is None else "model"
+    wants_auto = definition.is_auto and form is None and origin == "model"
     form = ONE_PAIR if origin == "settle" else form or definition.form
     state = _anchored(history, model)
     query = Query.SETTLING if origin == "settle" else state.method.query
     state = replace(state, method=replace(state.method, query=query, kind=form.kind, designs=form.designs))
-    chosen = (choosing.quickly if many(history) else choosing.usually)(state, model.learnt)
+    if wants_auto:
+        forms = [one for one in pace.CANDIDATES if definition.can_ask(one)]
+        form, chosen, _ = pace.most_promising(state, model.learnt, history, forms)
+    else:
+        chosen = (choosing.quickly if many(history) else choosing.usually)(state, model.learnt)
     question = chosen.question
     if origin == "settle" and model.state.points.shape[1] > len(model.options):
         question = _among_options(model, own, question)

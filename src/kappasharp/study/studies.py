@@ -60,6 +60,7 @@ def create_study(
     preset: str | Preset = DEFAULT_PRESET,
     first_pairs: int | None = None,
     question: str = "pair",
+    use_seconds: bool = False,
 ) -> Study:
     """Make a study of a space of named parameters, or go on with a stored one.
 
@@ -75,9 +76,14 @@ def create_study(
         first_pairs: how many questions about designs of a Sobol sequence are asked before the model chooses; skips do
             not count.
         question: what is usually asked: "pair", "choice", "order", "slider" or "rating"; a choice or an order with how
-            many designs if not 4, such as "order:5". `Study.ask` may ask otherwise.
+            many designs if not 4, such as "order:5"; or "auto", which asks what promises most for the seconds it takes.
+            `Study.ask` may ask otherwise.
+        use_seconds: whether quick answers to pairs count as clear ones, where a voter's times show that they are.
     """
-    definition = define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question)
+    definition = define(
+        space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
+        use_seconds=use_seconds,
+    )  # fmt: skip
     return store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
 
 

@@ -77,7 +77,9 @@ def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **option
 @click.option("--seed", type=int, help="Another seed asks other first pairs.")
 @click.option("--method", help="A method of `kappasharp methods`.")
 @click.option("--preset", help="modern, local, paper or dimension_scaled.")
-@click.option("--question", help="What is usually asked: pair, choice, order, slider or rating; order:5 shows five.")
+@click.option(
+    "--question", help="What is usually asked: pair, choice, order, slider, rating or auto; order:5 shows five."
+)
 @in_format
 @storage_option
 def new(

@@ -50,7 +50,7 @@ def study_data(study: Study, renderer: str | None) -> Plain:
         "preset": definition.preset_choice if isinstance(definition.preset_choice, str) else "its own",
         "seed": definition.seed,
         "first_pairs": definition.first_pairs,
-        "question": str(definition.form),
+        "question": definition.question,
         "kinds": definition.kinds,
         "parameters": [{"name": name} | part for name, part in definition.space.definition().items()],
         "has_pictures": renderer is not None,

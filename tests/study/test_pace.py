@@ -1,0 +1,105 @@
+"""Which kind of question next: promise for each second, at the study's own pace."""
+
+import math
+
+import pytest
+
+import kappasharp as ks
+from kappasharp.errors import InvalidValueError
+from kappasharp.methods.method import Kind
+from kappasharp.study import pace
+from kappasharp.study.kinds import Form
+
+SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0), "z": (0.0, 1.0)}
+CHOICE = Form(Kind.CHOICE, 4)
+
+
+def worth(design):
+    return -sum((value - 0.3) ** 2 for value in design.values())
+
+
+def answer(question):
+    """A consistent person's answer to a question of any kind."""
+    if question.kind == "slider":
+        return max((i / 20 for i in range(21)), key=lambda place: worth(question.at(place)))
+    best = max(range(len(question.designs)), key=lambda i: worth(question.designs[i]))
+    return "ab"[best] if question.kind == "pair" else best
+
+
+def answered(questions, seconds, **options):
+    study = ks.create_study(SPACE, storage="sqlite://", seed=1, **options)
+    for _ in range(questions):
+        question = study.ask()
+        study.tell(question, answer(question), seconds=seconds.get(question.kind))
+    return study
+
+
+def test_the_pace_begins_with_what_is_usual_and_follows_the_answers():
+    study = answered(6, {"choice": 30.0}, question="choice:4")
+    assert pace.seconds(study.history, Form()) == pytest.approx(pace.USUAL[Kind.PAIR])
+    expected = math.exp((3 * math.log(6.0) + 6 * math.log(30.0)) / 9)
+    assert pace.seconds(study.history, CHOICE) == pytest.approx(expected)
+
+
+def test_a_break_is_no_pace():
+    study = answered(6, {"choice": 3600.0}, question="choice:4")
+    assert pace.seconds(study.history, CHOICE) == pytest.approx(pace.USUAL[Kind.CHOICE])
+
+
+def test_more_designs_take_longer():
+    assert pace.usual(Form(Kind.CHOICE, 8)) == 2.0 * pace.usual(CHOICE)
+    assert pace.usual(Form(Kind.ORDER, 4)) > pace.usual(CHOICE) > pace.usual(Form())
+
+
+def test_auto_begins_with_galleries_and_asks_what_is_quick_for_its_gain():
+    study = answered(5, {"choice": 5.0}, question="auto")
+    assert {one.form for one in study.history.counted()[:4]} == {CHOICE}
+    quick = answered(12, {"choice": 45.0, "slider": 75.0, "pair": 0.6}, question="auto")
+    assert quick.ask().kind == "pair"
+    slow_pairs = answered(12, {"choice": 1.0, "slider": 75.0, "pair": 30.0}, question="auto")
+    assert slow_pairs.ask().kind == "choice"
+
+
+def test_the_same_events_give_the_same_kind():
+    one, other = (answered(8, {"choice": 5.0, "pair": 4.0, "slider": 9.0}, question="auto") for _ in range(2))
+    assert [str(c.form) for c in one.history.counted()] == [str(c.form) for c in other.history.counted()]
+    assert one.ask().designs == other.ask().designs
+
+
+def test_auto_survives_a_reopening_and_an_export(tmp_path):
+    url = f"sqlite:///{tmp_path / 'auto.db'}"
+    study = ks.create_study(SPACE, study_name="auto", storage=url, question="auto")
+    study.tell(study.ask(), 1)
+    again = ks.load_study("auto", storage=url)
+    assert again.definition.is_auto
+    assert again.definition.question == "auto"
+    assert again.ask().kind == "choice"
+
+
+def test_auto_in_a_space_without_lines_or_galleries():
+    study = ks.create_study({"c": ["a", "b", "c"]}, storage="sqlite://", question="auto")
+    assert study.ask().kind == "pair"
+    lattice = ks.create_study({"n": ks.Int(1, 40), "c": ["a", "b", "c"]}, storage="sqlite://", question="auto")
+    for _ in range(6):
+        question = lattice.ask()
+        assert question.kind in ("pair", "choice")
+        lattice.tell(question, "a" if question.kind == "pair" else 0)
+
+
+def test_auto_is_for_the_plain_method_and_named_where_kinds_are():
+    with pytest.raises(InvalidValueError, match="the plain method"):
+        ks.create_study(SPACE, storage="sqlite://", method="static", question="auto")
+    with pytest.raises(InvalidValueError, match="'auto'"):
+        ks.create_study(SPACE, storage="sqlite://", question="triple")
+
+
+def test_seconds_are_a_studys_choice_and_each_voters_own():
+    study = ks.create_study(SPACE, storage="sqlite://", use_seconds=True)
+    for number in range(14):
+        question = study.ask(voter="ann" if number % 2 else "bob")
+        clear = abs(worth(question.a) - worth(question.b))
+        study.tell(question, answer(question), seconds=2.0 / (0.2 + clear) if number % 2 else 5.0)
+    assert study.definition.method.use_seconds
+    assert study.best.design
+    with pytest.raises(InvalidValueError, match="without seconds"):
+        ks.create_study(SPACE, storage="sqlite://", method="static", use_seconds=True)
