@@ -35,9 +35,14 @@ class Cache(NamedTuple):
     utility: Tensor
 
 
+def modules_of(roots: Iterable[nn.Module | None]) -> tuple[nn.Module, ...]:
+    """These modules and all inside them."""
+    return tuple(module for root in roots if root is not None for module in root.modules())
+
+
 def key_of(roots: Iterable[nn.Module | None]) -> Key:
     """The key of these modules and all inside them."""
-    modules = tuple(module for root in roots if root is not None for module in root.modules())
+    modules = modules_of(roots)
     attributes = [
         (name, value)
         for module in modules

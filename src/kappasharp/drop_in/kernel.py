@@ -6,6 +6,7 @@ back. Any other kernel gives K by its own forward.
 
 import copy
 import math
+from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import torch
@@ -35,6 +36,9 @@ MARGIN = 1e-6
 # By what the priors' mode, its length scales and its output scale, is multiplied for a start of the search.
 STARTS = ((1.0, 10.0), (0.3, 50.0), (0.6, 1.0), (4.0, 10.0), (1.0, 1.0), (2.0, 50.0), (2.0, 1.0), (0.3, 1.0))
 CONSTANT = (Prior, Interval, Likelihood)
+# Attributes that need no copy, and how a module says that it is made of its attributes.
+PLAIN = (bool, int, float, str, torch.Size)
+USUAL_STATES = tuple(getattr(kind, "__getstate__", None) for kind in (object, nn.Module, Kernel))
 
 
 class Shape(NamedTuple):
@@ -225,9 +229,26 @@ def copied(model: nn.Module) -> dict[str, nn.Module | None]:
 
     Priors, constraints and likelihoods are never changed but by a move or a state dict: until then they are shared.
     """
-    constant = [part for part in model.modules() if isinstance(part, CONSTANT)]
-    own = [part for part in model.modules() if not isinstance(part, CONSTANT)]
-    # Each module has a dozen empty dictionaries for hooks; naming their copies spares half of the copying.
-    hooks = [part for module in own for part in vars(module).values() if isinstance(part, dict) and not part]
-    memo = {id(part): part for part in constant} | {id(part): type(part)() for part in hooks}
+    parts = [part for part in model.modules() if part is not model]
+    memo: dict[int, Any] = {id(part): part for part in parts if isinstance(part, CONSTANT)}
+    own = [part for part in parts if not isinstance(part, CONSTANT) and _is_usual(type(part))]
+    # All twins are there before any is filled: bound methods among the attributes are bound to them.
+    memo |= {id(part): object.__new__(type(part)) for part in own}
+    for part in own:
+        vars(memo[id(part)]).update({name: _copied(value, memo) for name, value in vars(part).items()})
+        if isinstance(part, Kernel):
+            memo[id(part)].distance_module = None  # made anew when it is needed, as in GPyTorch's own copies
     return copy.deepcopy(model._modules, memo)
+
+
+def _is_usual(kind: type[nn.Module]) -> bool:
+    """Whether to copy such a module is to copy its attributes."""
+    usual = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__getstate__ in USUAL_STATES
+    return usual and not hasattr(kind, "__deepcopy__")
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """What `copy.deepcopy` gives, without asking it for what is plain: a module has a dozen empty dictionaries."""
+    if value is None or type(value) in PLAIN:
+        return value
+    return type(value)() if type(value) in (dict, OrderedDict, set) and not value else copy.deepcopy(value, memo)

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from kappasharp.batches import apply
 from kappasharp.core.likelihood import Grades
 from kappasharp.drop_in import checks, fantasies, fitting, kernel, logit, state
-from kappasharp.drop_in.cache import Cache, Key, key_of
+from kappasharp.drop_in.cache import Cache, Key, key_of, modules_of
 from kappasharp.drop_in.checks import Link, ModelOptions
 from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood, SearchOptions
 from kappasharp.drop_in.pairwise_names import PairwiseNames
@@ -225,8 +225,11 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         out = self.transform_inputs(X).double()
         return out if X.requires_grad else out.detach()
 
+    def _roots(self) -> list[nn.Module | None]:
+        return [self.covar_module, self.mean_module, getattr(self, "input_transform", None)]
+
     def _key(self) -> Key:
-        return key_of([self.covar_module, self.mean_module, getattr(self, "input_transform", None)])
+        return key_of(self._roots())
 
     def _keep(self, key: Key, held: Held) -> Cache:
         K = held.known.K.reshape(*held.X.shape[:-1], held.X.shape[-2])
@@ -362,16 +365,16 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         tied = checks.ties(None if ties is None else ties.expand(Y.shape[:-1]), Y, self._choices.preset)
         if self.training:
             self.eval()
-        held = self._held()
-        new = self._twin()
+        current, new = self._current(), self._twin()
         (n, d), m = self.datapoints.shape[-2:], self.comparisons.shape[-2]
         new.datapoints = torch.cat([self.datapoints.expand(*batch, n, d), X], -2)
         new.comparisons = torch.cat([self.comparisons.expand(*batch, m, PAIR), Y + n], -2)
-        extended = state.extend(held, self._transformed(X).to(held.X), Y, self._choices, tied)
+        extended = state.extend(current.held, self._transformed(X).to(current.held.X), Y, self._choices, tied)
         known = extended.known.ties
         assert not isinstance(known, Grades)  # comparisons here are pairs
         new.ties = None if known is None else known.reshape(*batch, -1)
-        new._keep(new._key(), extended)
+        # The twin's modules are others with the same attributes and numbers.
+        new._keep(current.key._replace(modules=modules_of(new._roots())), extended)
         return new
 
     def fantasize(
