@@ -102,3 +102,14 @@ def test_another_kind_for_one_question(opened, browser):
     told = lattice.get(lattice.at("pair?kind=slider"))
     assert told.status_code == 400 and "continuous" in told.json()["error"]
     assert lattice.get(lattice.at("")[:-1]).json()["kinds"] == ["pair", "choice", "order", "rating"]
+
+
+def test_a_study_is_made_and_rehearsed_with_its_question(browser):
+    given = {"name": "lines", "parameters": {"x": {"low": 0.0, "high": 1.0}}, "question": "slider"}
+    made = browser.post("/api/studies", given).json()["id"]
+    assert browser.get(f"/api/studies/{made}").json()["question"] == "slider"
+    assert browser.get(f"/api/studies/{made}/pair").json()["pair"]["kind"] == "slider"
+    rows = browser.post("/api/rehearsal", given | {"person": "exact", "questions": 5}).json()["rows"]
+    assert [row["answers"] for row in rows] == [5]
+    refused = browser.post("/api/studies", given | {"name": "more", "question": "auto"})
+    assert refused.status_code == 400 and "`question`" in refused.json()["error"]
