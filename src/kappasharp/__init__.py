@@ -4,9 +4,10 @@ import importlib
 import typing
 
 from kappasharp.errors import KappaSharpError
-from kappasharp.methods.loop import Info, Question, State, ask, init, tell
+from kappasharp.methods.loop import Info, ask, init, tell
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import METHODS, PRESETS
+from kappasharp.methods.state import Question, State
 from kappasharp.methods.surrogate import Surrogate, fit
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import PROBLEMS

@@ -12,7 +12,7 @@ from kappasharp.lab import run
 from kappasharp.lab.grid import missing, together
 from kappasharp.lab.run import error_rows, judge, run_together
 from kappasharp.lab.store import SCHEMA
-from kappasharp.methods.loop import Question
+from kappasharp.methods.state import Question
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import PROBLEMS

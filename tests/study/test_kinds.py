@@ -228,16 +228,17 @@ class TestQuestions:
         origins = [event.origin for _, event in study.history.asked.values()]
         assert origins.count("start") == study.definition.first_pairs < len(origins)
 
-    def test_a_line_moves_what_is_continuous_and_by_logarithms(self):
+    def test_a_line_is_straight_in_the_cube_and_goes_in_steps_through_numbers_and_choices(self):
         study = made("slider", 6)
         for question, _ in study.history.asked.values():
             first, second = question.designs
-            assert (first["n"], first["mode"]) == (second["n"], second["mode"])
             middle = question.at(0.5)
             assert middle["x"] == pytest.approx((first["x"] + second["x"]) / 2)
             assert middle["y"] == pytest.approx(math.sqrt(first["y"] * second["y"]))
             assert (question.at(0), question.at(1.0)) == (first, second)
-            assert middle["mode"] == first["mode"]
+            assert min(first["n"], second["n"]) <= middle["n"] <= max(first["n"], second["n"])
+            assert middle["mode"] in (first["mode"], second["mode"])
+            assert question.at(0.2)["mode"] == first["mode"] and question.at(0.8)["mode"] == second["mode"]
         with pytest.raises(InvalidValueError, match="from 0 to 1"):
             question.at(1.5)
         with pytest.raises(InvalidValueError, match="slider"):
@@ -464,12 +465,11 @@ class TestExchange:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            (lambda asked, told: asked["b"].update(mode="soft" if asked["a"]["mode"] == "hard" else "hard"), "mode"),
             (lambda asked, told: told.update(answer=1.5), "from 0 to 1"),
             (lambda asked, told: told.update(answer="tie"), "from 0 to 1"),
         ],
     )
-    def test_a_line_moves_only_what_is_continuous(self, change, words, tmp_path):
+    def test_a_place_off_the_line_is_refused(self, change, words, tmp_path):
         data = made("slider", 2).plain()
         change(data["events"][0]["body"], data["events"][1]["body"])
         (tmp_path / "s.json").write_text(json.dumps(exchange.sealed(data)))

@@ -22,8 +22,9 @@ from kappasharp.lab import peers, provenance
 from kappasharp.lab.grid import Block, plain
 from kappasharp.lab.peers import Peer
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.loop import Info, Question, State, ask, begin, init, leader, learn, show, tell
+from kappasharp.methods.loop import Info, ask, begin, init, leader, learn, show, tell
 from kappasharp.methods.method import PAIR, Kind, Method, Query
+from kappasharp.methods.state import Question, State
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import find_problem

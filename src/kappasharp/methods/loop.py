@@ -4,64 +4,27 @@ A person's study is a batch of one; the lab drives many. All runs of a batch hav
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import line
-from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.batches import apply, released
 from kappasharp.core import activation, comparisons, posterior, rankings
 from kappasharp.core.activation import Rule
-from kappasharp.core.comparisons import Answers, Detail
+from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import asking, checks, correcting, fitting, timing
+from kappasharp.methods import asking, checks, correcting, fitting, telling, timing
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.correcting import Corrected
 from kappasharp.methods.fitting import Fit, Inferred, infer
 from kappasharp.methods.method import PAIR, Kind, Method, Preset, Query
 from kappasharp.methods.registry import find_method, find_preset
+from kappasharp.methods.state import Question, State
 from kappasharp.streams import stream
-
-FIRST, TIE = 0, 2
-
-
-@dataclass(frozen=True)
-class State:
-    """All that the next step needs; every tensor has the runs in front."""
-
-    method: Method
-    preset: Preset
-    seeds: tuple[int, ...]
-    points: Tensor
-    comparisons: Tensor
-    ties: Tensor | None
-    step: int
-    mean_decisiveness: Tensor
-    anchor: Tensor
-    theta: Tensor | None = None
-    z: Tensor | None = None
-    hints: Tensor | None = None
-    asked: bool = False
-    lattice: Lattice | None = None
-    detail: Detail | None = None
-    seconds: Tensor | None = None
-    # Who gave each comparison (m,), where there are several people, each with times of their own.
-    voters: Tensor | None = None
-
-
-class Question(NamedTuple):
-    """The designs of every run (runs, 2, d), or as many as the method shows; the ends of a slider's line.
-
-    `known` holds the index of a design already seen, or −1 for a new one.
-    """
-
-    points: Tensor
-    known: Tensor
 
 
 class Info(NamedTuple):
@@ -268,139 +231,18 @@ def tell(state: State, question: Question, answer: Any, seconds: Any = None) -> 
     wanted = (len(state.points), PAIR if settling else state.method.designs, state.points.shape[-1])
     if not isinstance(question, Question) or question.points.shape != wanted:
         raise InvalidValueError(f"`question` must be the one that came with the state, of {wanted} points.")
-    said = (_told_pair if settling else _TOLD[state.method.kind])(state, question, answer)
+    said = telling.told(state, question, answer)
     return replace(
         state,
         points=torch.cat([state.points, said.points], 1),
         comparisons=torch.cat([state.comparisons, said.pairs], 1),
-        ties=_joined_ties(state, said),
-        detail=_joined_detail(state, said),
-        seconds=_joined_seconds(state, said, seconds),
+        ties=telling.joined_ties(state, said),
+        detail=telling.joined_detail(state, said),
+        seconds=telling.joined_seconds(state, said, seconds),
         step=state.step + 1,
         anchor=said.anchor,
         asked=False,
     )
-
-
-class _Told(NamedTuple):
-    """What an answer adds: designs, comparisons (runs, k, 2), whether they are ties, what they share, an anchor."""
-
-    points: Tensor
-    pairs: Tensor
-    ties: Tensor
-    detail: Detail | None
-    anchor: Tensor
-
-
-def _told_pair(state: State, question: Question, answer: Any) -> _Told:
-    """A pair; or the best of several, as answers of their own."""
-    q = question.points.shape[1]
-    W = checks.winners(answer, len(state.points), q).to(state.points.device)
-    is_tie = (W == TIE) & (q == PAIR)
-    if bool(is_tie.any()):
-        checks.allows_ties(state.preset.threshold)
-    points, index = _indexed(state, question)
-    return _Told(points, _answers(index, torch.where(is_tie, FIRST, W)), is_tie, None, index[:, 0])
-
-
-def _told_choice(state: State, question: Question, answer: Any) -> _Told:
-    told = _told_pair(state, question, answer)
-    return told._replace(detail=_shared(rankings.best_of(question.points.shape[1], 0), state))
-
-
-def _told_order(state: State, question: Question, answer: Any) -> _Told:
-    q = question.points.shape[1]
-    order = checks.orders(answer, len(state.points), q).to(state.points.device)
-    points, index = _indexed(state, question)
-    line_up = index.gather(1, order)
-    pairs = torch.stack([line_up[:, :-1], line_up[:, 1:]], -1)
-    none = torch.zeros(len(index), dtype=torch.bool, device=index.device)
-    return _Told(points, pairs, none, _shared(rankings.order_of(q, range(q)), state), line_up[:, 0])
-
-
-def _told_slider(state: State, question: Question, answer: Any) -> _Told:
-    """The chosen place against others of its line; only it and they are designs of the model, the chosen one first."""
-    place = checks.places(answer, len(state.points), state.points)
-    places = torch.cat([place.unsqueeze(-1), rankings.other_places(place, state.method.others, state.method.near)], -1)
-    index = state.points.shape[1] + torch.arange(places.shape[-1], device=place.device).expand(len(place), -1)
-    none = torch.zeros(len(place), dtype=torch.bool, device=place.device)
-    pairs = _answers(index, torch.zeros_like(index[:, 0]))
-    detail = _shared(rankings.best_of(places.shape[-1], 0), state)
-    return _Told(line.at(question.points, places, state.lattice), pairs, none, detail, index[:, 0])
-
-
-def _told_rating(state: State, question: Question, answer: Any) -> _Told:
-    rating = checks.ratings(answer, len(state.points)).to(state.points.device)
-    points, index = _indexed(state, question)
-    pairs = torch.where((rating < 0)[:, None], index.flip(-1), index).unsqueeze(1)
-    plain = rankings.none_of((len(rating),), 1, state.points)
-    return _Told(points, pairs, rating == 0, plain._replace(level=rating.abs().unsqueeze(-1)), index[:, 0])
-
-
-_TOLD = {
-    Kind.PAIR: _told_pair,
-    Kind.CHOICE: _told_choice,
-    Kind.ORDER: _told_order,
-    Kind.SLIDER: _told_slider,
-    Kind.RATING: _told_rating,
-}
-
-
-def _shared(said: rankings.Said, state: State) -> Detail | None:
-    """What the comparisons of every run's answer share: the same in all runs."""
-    found = rankings.detail([said])
-    return (
-        None
-        if found is None
-        else Detail(*(part.to(state.points.device).expand(len(state.points), *part.shape[1:]) for part in found))
-    )
-
-
-def _indexed(state: State, question: Question) -> tuple[Tensor, Tensor]:
-    """The designs that are new, and the index (runs, q) of every design of the question."""
-    fresh = question.known[0] == NEW  # the same for every run of a block
-    numbers = state.points.shape[1] + fresh.cumsum(0) - 1
-    return question.points[:, fresh], torch.where(question.known == NEW, numbers, question.known)
-
-
-def _joined_ties(state: State, said: _Told) -> Tensor | None:
-    if state.ties is None and not bool(said.ties.any()):
-        return None
-    old = state.ties
-    old = torch.zeros(state.comparisons.shape[:-1], dtype=torch.bool, device=said.ties.device) if old is None else old
-    return torch.cat([old, said.ties.unsqueeze(-1).expand(-1, said.pairs.shape[1])], 1)
-
-
-def _joined_detail(state: State, said: _Told) -> Detail | None:
-    if state.detail is None and said.detail is None:
-        return None
-    like, runs = state.points, (len(state.points),)
-    old, new = (
-        rankings.none_of(runs, pairs.shape[1], like) if known is None else known
-        for known, pairs in ((state.detail, state.comparisons), (said.detail, said.pairs))
-    )
-    return rankings.joined(old, Detail(*(part.to(like) if part.is_floating_point() else part for part in new)))
-
-
-def _joined_seconds(state: State, said: _Told, seconds: Any) -> Tensor | None:
-    """The seconds of every comparison, NaN where they are not known; None where none are."""
-    if state.seconds is None and seconds is None:
-        return None
-    like = state.points
-    old = state.seconds
-    old = like.new_full(state.comparisons.shape[:-1], torch.nan) if old is None else old
-    new = like.new_full(said.pairs.shape[:-1], torch.nan)
-    if seconds is not None and said.pairs.shape[1] == 1:
-        new = torch.as_tensor(seconds, dtype=like.dtype, device=like.device).reshape(-1, 1).expand_as(new)
-    return torch.cat([old, new], 1)
-
-
-def _answers(index: Tensor, best: Tensor) -> Tensor:
-    """The best design of every run's question (runs, q) against each of the others: (runs, q − 1, 2)."""
-    winner = index.gather(1, best.unsqueeze(-1))
-    is_other = torch.arange(index.shape[1], device=index.device) != best.unsqueeze(-1)
-    others = index[is_other].reshape(len(index), -1)
-    return torch.stack([winner.expand_as(others), others], -1)
 
 
 def leader(state: State, learnt: Learnt) -> Tensor:

@@ -23,6 +23,7 @@ from kappasharp.methods.correcting import Corrected
 from kappasharp.methods.fitting import Fit, Inferred, infer
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
+from kappasharp.methods.state import State
 from kappasharp.streams import stream
 
 # Contrasts taken at a time: their covariance with thousands of designs is large.
@@ -172,7 +173,7 @@ def fit(
     return _surrogate(state.method, state.preset, X.shape[:-2], released(_fit(state)))
 
 
-def surrogate_of(state: loop.State, learnt: loop.Learnt) -> Surrogate:
+def surrogate_of(state: State, learnt: loop.Learnt) -> Surrogate:
     """The model of a run's step, whose gate knows the whole run; for a run alone without its leading dimension."""
     learnt = released(learnt)
     batch = state.points.shape[:1] if len(state.points) > 1 else torch.Size()
@@ -206,7 +207,7 @@ def _surrogate(method: Method, preset: Preset, batch: torch.Size, parts: _Parts)
 
 
 @torch.inference_mode()
-def _fit(state: loop.State) -> _Parts:
+def _fit(state: State) -> _Parts:
     model = state.preset.model
     plain = fitting.fit(model, Answers(state.points, state.comparisons, state.ties, state.detail))
     return _complete(state.method, model, plain, state.seeds)

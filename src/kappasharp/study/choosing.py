@@ -9,8 +9,9 @@ from kappasharp.acquisition import maximize
 from kappasharp.acquisition.maximize import Maximizer, Request
 from kappasharp.methods import asking, correcting, loop
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.loop import Learnt, Question, State
+from kappasharp.methods.loop import Learnt
 from kappasharp.methods.method import PAIR, Acquisition, Kind, Query
+from kappasharp.methods.state import Question, State
 from kappasharp.streams import stream
 
 # Four starts instead of twelve take half the time. Of what a pair promises beyond the best design they found 99.7 % and

@@ -94,6 +94,12 @@ class Definition:
             return False
         return True
 
+    def wanted(self, kind: str | None = None, designs: int | None = None) -> Form | None:
+        """What a voter wishes to be asked, as in `Study.ask`, checked; None where that is left to the study."""
+        if kind is None and designs is None:
+            return None
+        return self.asking(kinds.parse(self.form.kind if kind is None else kind, designs, what="kind"))
+
     def asking(self, form: Form) -> Form:
         """The form, if this study can ask such questions; or a sentence."""
         if not form.is_pair:

@@ -200,6 +200,10 @@ class History:
         pair = self.comparisons[comparison].pair
         return kinds.ONE_PAIR if pair is None else self.asked[pair][0].form
 
+    def answers_to(self, pair: int) -> list[Comparison]:
+        """What counts as the answer to that question: one or none."""
+        return [one for one in self.comparisons.values() if one.pair == pair]
+
     def last_of(self, voter: str) -> int | None:
         """The number of this voter's last answer or comparison that still counts."""
         own = [number for number, one in self.comparisons.items() if one.voter == voter]

@@ -22,8 +22,9 @@ from kappasharp.core.posterior import Posterior
 from kappasharp.core.rankings import Said
 from kappasharp.methods import correcting, loop
 from kappasharp.methods.fitting import Fit, infer, with_threshold
-from kappasharp.methods.loop import Learnt, State
+from kappasharp.methods.loop import Learnt
 from kappasharp.methods.method import Kind
+from kappasharp.methods.state import State
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
 from kappasharp.study import imagining, kinds, validation
 from kappasharp.study.definition import Definition

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from kappasharp.acquisition import eubo
 from kappasharp.core import posterior
 from kappasharp.methods import loop
-from kappasharp.methods.loop import Learnt, State
+from kappasharp.methods.loop import Learnt
 from kappasharp.methods.method import PAIR, Kind
+from kappasharp.methods.state import State
 from kappasharp.study import choosing
 from kappasharp.study.choosing import Chosen
 from kappasharp.study.history import History

@@ -22,10 +22,9 @@ from kappasharp.acquisition.eubo import Variant
 from kappasharp.core import comparisons, posterior
 from kappasharp.core.posterior import Posterior
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import loop
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.loop import State
 from kappasharp.methods.method import PAIR, Kind, Query
+from kappasharp.methods.state import Question, State
 from kappasharp.streams import stream, uniform
 from kappasharp.study import choosing, pace
 from kappasharp.study.choosing import Chosen
@@ -174,7 +173,7 @@ def _from_model(
     return _shown(definition, history, designs, form, origin, memo)
 
 
-def _among_options(model: StudyModel, own: StudyModel, question: loop.Question) -> loop.Question:
+def _among_options(model: StudyModel, own: StudyModel, question: Question) -> Question:
     """The design told against its likeliest better, where some points of the model are no options."""
     told = torch.tensor([model.options.index(own.options[leading(own)])])
     fitted = model.learnt.corrected.posterior
@@ -182,7 +181,7 @@ def _among_options(model: StudyModel, own: StudyModel, question: loop.Question) 
     return question._replace(known=torch.stack([told, rival], -1))
 
 
-def _design(seen: Seen, model: StudyModel, question: loop.Question, side: int) -> Design:
+def _design(seen: Seen, model: StudyModel, question: Question, side: int) -> Design:
     """One design of the model's question."""
     known = int(question.known[0, side])
     if known != NEW:

@@ -93,7 +93,7 @@ class Study:
             proposed: what `propose` gives for the events up to now, where somebody has computed it ahead; one that
                 rests on other events is not used.
         """
-        voter, form = events.voter(voter), self.form(kind, designs)
+        voter, form = events.voter(voter), self.definition.wanted(kind, designs)
         with self._lock:
             self.refresh()
             while (found := self._waiting(voter, form)) is None:
@@ -103,13 +103,6 @@ class Study:
                 self._put(voter, proposed, form)
                 proposed = None
             return found
-
-    def form(self, kind: str | None = None, designs: int | None = None) -> Form | None:
-        """What a voter wishes to be asked, as in `ask`, checked; None where that is left to the study."""
-        if kind is None and designs is None:
-            return None
-        usual = self.definition.form.kind if kind is None else kind
-        return self.definition.asking(kinds.parse(usual, designs, what="kind"))
 
     def _waiting(self, voter: str, form: Form | None) -> StudyQuestion | None:
         found = self._history.open_pair(voter)
@@ -166,7 +159,11 @@ class Study:
             asked = self._asked(number)
             answered = Answered(number, kinds.answer(asked.form, answer), measured)
             stored = self._write(asked.voter, lambda history: self._if_new(history, answered, asked.voter))
-            return _told(self._history, answered)[0] if stored is None else self._history.comparisons[stored.number]
+            return (
+                self._history.answers_to(answered.pair)[0]
+                if stored is None
+                else self._history.comparisons[stored.number]
+            )
 
     def _number(self, pair: StudyQuestion | int) -> int:
         if isinstance(pair, StudyQuestion):
@@ -191,7 +188,7 @@ class Study:
         current = history.open_pair(voter)
         if current is not None and current.number == answered.pair:
             return answered
-        given = _told(history, answered)
+        given = history.answers_to(answered.pair)
         if given and given[0].answer == answered.answer:
             return None
         why = f"it was answered {given[0].answer!r} already" if given else "it was withdrawn"
@@ -403,8 +400,3 @@ class Study:
             # Only now is it durable.
             self._history.apply(stored)
             return stored
-
-
-def _told(history: History, answered: Answered) -> list[Comparison]:
-    """What counts as the answer to that pair: one or none."""
-    return [one for one in history.comparisons.values() if one.pair == answered.pair]

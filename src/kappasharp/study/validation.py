@@ -133,16 +133,7 @@ def _about(event: About, definition: Definition) -> About:
     form = definition.asking(kinds.parse(event.question, len(event.designs)))
     _require(event.question == form.kind.value, f"`question` must be a kind alone, but got {event.question!r}")
     a, b, *more = _designs(event.designs, definition)
-    if form.kind is Kind.SLIDER:
-        _check_line(a, b, definition)
     return replace(event, a=a, b=b, more=more)
-
-
-def _check_line(a: Design, b: Design, definition: Definition) -> None:
-    """Only what is continuous moves along a line."""
-    tuned = definition.space.tuned.items()
-    moved = [name for name, part in tuned if part.values is not None and a[name] != b[name]]
-    _require(not moved, f"{', '.join(map(repr, moved))} cannot move along a line")
 
 
 def _designs(given: list[Any], definition: Definition) -> list[Design]:

@@ -256,7 +256,7 @@ async def pair(request: Request) -> Response:
     """The question that waits for a voter; of another kind, where they want that, it is asked anew."""
     session, given = await session_of(request), request.query_params
     voter = voter_in(request, given.get("voter", events.DEFAULT_VOTER))
-    form = session.study.form(given.get("kind"))
+    form = session.study.definition.wanted(given.get("kind"))
     return said({"pair": await responses.pair_data(session, await session.pair(voter, form))})
 
 
@@ -264,7 +264,7 @@ async def answer(request: Request) -> Response:
     """Store an answer: when this says saved, it is."""
     session, data = await session_of(request), await body(request)
     voter = voter_in(request, data.get("voter"))
-    form = session.study.form(data.get("kind"))
+    form = session.study.definition.wanted(data.get("kind"))
     given: Any = data.get("answer")
     done, following = await session.answer(voter, number_in(data, "pair"), given, seconds_in(data), form)
     shown = await responses.pair_data(session, following)

@@ -1,0 +1,47 @@
+"""What a step of Algorithm 1 begins with, and the question that it ends with; every tensor has the runs in front."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+from kappasharp.acquisition.lattice import Lattice
+from kappasharp.core.comparisons import Detail
+from kappasharp.methods.method import Method, Preset
+
+# The first design of a pair, and neither of them.
+FIRST, TIE = 0, 2
+
+
+@dataclass(frozen=True)
+class State:
+    """All that the next step needs; every tensor has the runs in front."""
+
+    method: Method
+    preset: Preset
+    seeds: tuple[int, ...]
+    points: Tensor
+    comparisons: Tensor
+    ties: Tensor | None
+    step: int
+    mean_decisiveness: Tensor
+    anchor: Tensor
+    theta: Tensor | None = None
+    z: Tensor | None = None
+    hints: Tensor | None = None
+    asked: bool = False
+    lattice: Lattice | None = None
+    detail: Detail | None = None
+    seconds: Tensor | None = None
+    # Who gave each comparison (m,), where there are several people, each with times of their own.
+    voters: Tensor | None = None
+
+
+class Question(NamedTuple):
+    """The designs of every run (runs, 2, d), or as many as the method shows; the ends of a slider's line.
+
+    `known` holds the index of a design already seen, or −1 for a new one.
+    """
+
+    points: Tensor
+    known: Tensor

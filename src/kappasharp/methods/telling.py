@@ -1,0 +1,143 @@
+"""Line 15 of Algorithm 1: what an answer adds to a state, by its question's kind. [alg:adaptive_ks]"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.acquisition import line
+from kappasharp.core import rankings
+from kappasharp.core.comparisons import Detail
+from kappasharp.methods import checks
+from kappasharp.methods.asking import NEW
+from kappasharp.methods.method import PAIR, Kind, Query
+from kappasharp.methods.state import FIRST, TIE, Question, State
+
+
+class Told(NamedTuple):
+    """What an answer adds: designs, comparisons (runs, k, 2), whether they are ties, what they share, an anchor."""
+
+    points: Tensor
+    pairs: Tensor
+    ties: Tensor
+    detail: Detail | None
+    anchor: Tensor
+
+
+def told(state: State, question: Question, answer: Any) -> Told:
+    """What the answers add; a duel is a pair whatever else is asked."""
+    kind = Kind.PAIR if state.method.query is Query.SETTLING else state.method.kind
+    return _BY_KIND[kind](state, question, answer)
+
+
+def _told_pair(state: State, question: Question, answer: Any) -> Told:
+    """A pair; or the best of several, as answers of their own."""
+    q = question.points.shape[1]
+    W = checks.winners(answer, len(state.points), q).to(state.points.device)
+    is_tie = (W == TIE) & (q == PAIR)
+    if bool(is_tie.any()):
+        checks.allows_ties(state.preset.threshold)
+    points, index = _indexed(state, question)
+    return Told(points, _answers(index, torch.where(is_tie, FIRST, W)), is_tie, None, index[:, 0])
+
+
+def _told_choice(state: State, question: Question, answer: Any) -> Told:
+    told = _told_pair(state, question, answer)
+    return told._replace(detail=_shared(rankings.best_of(question.points.shape[1], 0), state))
+
+
+def _told_order(state: State, question: Question, answer: Any) -> Told:
+    q = question.points.shape[1]
+    order = checks.orders(answer, len(state.points), q).to(state.points.device)
+    points, index = _indexed(state, question)
+    line_up = index.gather(1, order)
+    pairs = torch.stack([line_up[:, :-1], line_up[:, 1:]], -1)
+    none = torch.zeros(len(index), dtype=torch.bool, device=index.device)
+    return Told(points, pairs, none, _shared(rankings.order_of(q, range(q)), state), line_up[:, 0])
+
+
+def _told_slider(state: State, question: Question, answer: Any) -> Told:
+    """The chosen place against others of its line; only it and they are designs of the model, the chosen one first."""
+    place = checks.places(answer, len(state.points), state.points)
+    places = torch.cat([place.unsqueeze(-1), rankings.other_places(place, state.method.others, state.method.near)], -1)
+    index = state.points.shape[1] + torch.arange(places.shape[-1], device=place.device).expand(len(place), -1)
+    none = torch.zeros(len(place), dtype=torch.bool, device=place.device)
+    pairs = _answers(index, torch.zeros_like(index[:, 0]))
+    detail = _shared(rankings.best_of(places.shape[-1], 0), state)
+    return Told(line.at(question.points, places, state.lattice), pairs, none, detail, index[:, 0])
+
+
+def _told_rating(state: State, question: Question, answer: Any) -> Told:
+    rating = checks.ratings(answer, len(state.points)).to(state.points.device)
+    points, index = _indexed(state, question)
+    pairs = torch.where((rating < 0)[:, None], index.flip(-1), index).unsqueeze(1)
+    plain = rankings.none_of((len(rating),), 1, state.points)
+    return Told(points, pairs, rating == 0, plain._replace(level=rating.abs().unsqueeze(-1)), index[:, 0])
+
+
+_BY_KIND = {
+    Kind.PAIR: _told_pair,
+    Kind.CHOICE: _told_choice,
+    Kind.ORDER: _told_order,
+    Kind.SLIDER: _told_slider,
+    Kind.RATING: _told_rating,
+}
+
+
+def _shared(said: rankings.Said, state: State) -> Detail | None:
+    """What the comparisons of every run's answer share: the same in all runs."""
+    found = rankings.detail([said])
+    return (
+        None
+        if found is None
+        else Detail(*(part.to(state.points.device).expand(len(state.points), *part.shape[1:]) for part in found))
+    )
+
+
+def _indexed(state: State, question: Question) -> tuple[Tensor, Tensor]:
+    """The designs that are new, and the index (runs, q) of every design of the question."""
+    fresh = question.known[0] == NEW  # the same for every run of a block
+    numbers = state.points.shape[1] + fresh.cumsum(0) - 1
+    return question.points[:, fresh], torch.where(question.known == NEW, numbers, question.known)
+
+
+def joined_ties(state: State, said: Told) -> Tensor | None:
+    """Which of all comparisons are ties; None where none is."""
+    if state.ties is None and not bool(said.ties.any()):
+        return None
+    old = state.ties
+    old = torch.zeros(state.comparisons.shape[:-1], dtype=torch.bool, device=said.ties.device) if old is None else old
+    return torch.cat([old, said.ties.unsqueeze(-1).expand(-1, said.pairs.shape[1])], 1)
+
+
+def joined_detail(state: State, said: Told) -> Detail | None:
+    """What all comparisons have beside winner and loser; None where that is nothing."""
+    if state.detail is None and said.detail is None:
+        return None
+    like, runs = state.points, (len(state.points),)
+    old, new = (
+        rankings.none_of(runs, pairs.shape[1], like) if known is None else known
+        for known, pairs in ((state.detail, state.comparisons), (said.detail, said.pairs))
+    )
+    return rankings.joined(old, Detail(*(part.to(like) if part.is_floating_point() else part for part in new)))
+
+
+def joined_seconds(state: State, said: Told, seconds: Any) -> Tensor | None:
+    """The seconds of every comparison, NaN where they are not known; None where none are."""
+    if state.seconds is None and seconds is None:
+        return None
+    like = state.points
+    old = state.seconds
+    old = like.new_full(state.comparisons.shape[:-1], torch.nan) if old is None else old
+    new = like.new_full(said.pairs.shape[:-1], torch.nan)
+    if seconds is not None and said.pairs.shape[1] == 1:
+        new = torch.as_tensor(seconds, dtype=like.dtype, device=like.device).reshape(-1, 1).expand_as(new)
+    return torch.cat([old, new], 1)
+
+
+def _answers(index: Tensor, best: Tensor) -> Tensor:
+    """The best design of every run's question (runs, q) against each of the others: (runs, q − 1, 2)."""
+    winner = index.gather(1, best.unsqueeze(-1))
+    is_other = torch.arange(index.shape[1], device=index.device) != best.unsqueeze(-1)
+    others = index[is_other].reshape(len(index), -1)
+    return torch.stack([winner.expand_as(others), others], -1)
