@@ -29,7 +29,6 @@ from linear_operator import to_linear_operator
 from torch import Tensor, nn
 
 from kappasharp.batches import apply
-from kappasharp.core.likelihood import Grades
 from kappasharp.drop_in import checks, fantasies, fitting, kernel, logit, state
 from kappasharp.drop_in.cache import Cache, Key, key_of, modules_of
 from kappasharp.drop_in.checks import Link, ModelOptions
@@ -370,9 +369,8 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         new.datapoints = torch.cat([self.datapoints.expand(*batch, n, d), X], -2)
         new.comparisons = torch.cat([self.comparisons.expand(*batch, m, PAIR), Y + n], -2)
         extended = state.extend(current.held, self._transformed(X).to(current.held.X), Y, self._choices, tied)
-        known = extended.known.ties
-        assert not isinstance(known, Grades)  # comparisons here are pairs
-        new.ties = None if known is None else known.reshape(*batch, -1)
+        known = extended.known.ties  # of pairs, so no grades
+        new.ties = known.reshape(*batch, -1) if isinstance(known, Tensor) else None
         # The twin's modules are others with the same attributes and numbers.
         new._keep(current.key._replace(modules=modules_of(new._roots())), extended)
         return new

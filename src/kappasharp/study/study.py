@@ -159,11 +159,8 @@ class Study:
             asked = self._asked(number)
             answered = Answered(number, kinds.answer(asked.form, answer), measured)
             stored = self._write(asked.voter, lambda history: self._if_new(history, answered, asked.voter))
-            return (
-                self._history.answers_to(answered.pair)[0]
-                if stored is None
-                else self._history.comparisons[stored.number]
-            )
+            known = self._history
+            return known.answers_to(number)[0] if stored is None else known.comparisons[stored.number]
 
     def _number(self, pair: StudyQuestion | int) -> int:
         if isinstance(pair, StudyQuestion):
