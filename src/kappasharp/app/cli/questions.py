@@ -70,9 +70,13 @@ def _given(form: Form, answer: str, style: str) -> Answer:
     return found
 
 
+def _words(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return [word for word in kinds.WORDS if word.startswith(incomplete)]
+
+
 @click.command(context_settings={"ignore_unknown_options": True})
 @study_argument
-@click.argument("answer")
+@click.argument("answer", shell_complete=_words)
 @click.option("--pair", type=int, help="The question's number; by default the one that is open for the voter.")
 @click.option("--voter", help=f"Who answers; by default who was asked the pair, or else {DEFAULT_VOTER!r}.")
 @in_format
