@@ -192,11 +192,8 @@ def advise(history: History, model: StudyModel, place: int, found: Figures, form
     )
     unproven = unproven_best(model)
     if unproven is not None and frozenset(unproven) not in history.met():
-        return Advice(
-            "go_on",
-            f"Go on: the model expects option {unproven[0]} to be better still, but it has won no comparison yet."
-            f"{_asked_next(form)}",
-        )
+        hope = f"the model expects option {unproven[0]} to be better still, but it has won no comparison yet"
+        return Advice("go_on", f"Go on: {hope}. {_asked_next(form)}".rstrip())
     if found.preferred >= ENOUGH_PREFERRED and found.room <= ENOUGH_ROOM:
         return Advice("could_stop", f"You could stop: {figures_in_words}. {_to_settle(history)}")
     rival = _unlinked_rival(model, place, found.gap)
@@ -213,7 +210,7 @@ def advise(history: History, model: StudyModel, place: int, found: Figures, form
 
 def _asked_next(form: Form) -> str:
     # A line need not pass through a design that was seen.
-    return "" if form.kind is Kind.SLIDER else f" The next {'pair' if form.is_pair else 'question'} asks about it."
+    return "" if form.kind is Kind.SLIDER else f"The next {'pair' if form.is_pair else 'question'} asks about it."
 
 
 def _to_settle(history: History) -> str:
