@@ -38,10 +38,6 @@ ENOUGH_PREFERRED, ENOUGH_ROOM = 0.95, 0.1
 LEAST_PREFERRED, LEAST_ANSWERS = 0.6, 3
 # Of people who tune something, this many have a taste for each who tosses a coin; and what a coin prefers.
 TASTES, EVEN = 3.0, 0.5
-# How much surer an answer is than the model says, on the scale of Φ⁻¹: the likeliest value for 56,000 answers of
-# simulated people about generated problems (set 1), predicted before they came; on set 2 and the paper's problems it
-# leaves 3 points in no tenth (docs/results/from-zero.md#reliability). For the default method and preset.
-SHARPNESS = 1.575
 # Linking two groups comes first where this share of the room left lies in a design that is already there.
 IN_A_RIVAL = 0.5
 
@@ -139,18 +135,6 @@ def figures(definition: Definition, model: StudyModel, place: int) -> Figures:
     return Figures(preferred, max(float(ordinary.mean.mean()), 0.0), gap, chance)
 
 
-def recalibrated(chance: Tensor, sharpness: float = SHARPNESS) -> Tensor:
-    """The chance of an answer as it turns out, Φ(c Φ⁻¹(p)), where the model says p: by itself it is too modest."""
-    return torch.special.ndtr(sharpness * torch.special.ndtri(chance))
-
-
-@one_thread()
-def predicted(definition: Definition, model: StudyModel, a: Design, b: Design) -> float:
-    """The chance that design a is preferred to design b in the next answer, recalibrated."""
-    X = definition.space.points([a, b])
-    return float(recalibrated(model.surrogate.contrast(X[:1], X[1:]).preferred))
-
-
 def without_taste(model: StudyModel) -> float:
     """The chance that every answer was a coin that was tossed: the evidence of that against the model's."""
     fit, chosen = model.learnt.fit, model.state.preset.model
@@ -208,11 +192,8 @@ def advise(history: History, model: StudyModel, place: int, found: Figures, form
     )
     unproven = unproven_best(model)
     if unproven is not None and frozenset(unproven) not in history.met():
-        return Advice(
-            "go_on",
-            f"Go on: the model expects option {unproven[0]} to be better still, but it has won no comparison yet. "
-            f"{_asked_next(form)}".rstrip(),
-        )
+        hope = f"the model expects option {unproven[0]} to be better still, but it has won no comparison yet"
+        return Advice("go_on", f"Go on: {hope}. {_asked_next(form)}".rstrip())
     if found.preferred >= ENOUGH_PREFERRED and found.room <= ENOUGH_ROOM:
         return Advice("could_stop", f"You could stop: {figures_in_words}. {_to_settle(history)}")
     rival = _unlinked_rival(model, place, found.gap)
