@@ -195,7 +195,8 @@ def test_bad_options_are_sentences(shell):
     shell.refused("new", "s", *one, code=2, says="A study called 's' is already in")
     assert "load_if_exists" not in shell("new", "s", *one, code=2).stderr
     shell.refused("ask", "s", "--voter", "", code=2, says="`voter` must be a printable text")
-    shell.refused("tell", "s", "c", code=2, says="'c' is not one of")
+    shell("ask", "s")
+    shell.refused("tell", "s", "c", code=2, says="must be a, b, tie or skip, but got 'c'")
     shell.refused("best", "s", code=2, says="The study 's' has no answers yet")
     shell.refused("undo", "s", code=2, says="There is nothing to undo: 'me' has no answer in 's'")
     shell.refused("export", "s", "x.txt", code=2, says="must end in .json, .csv, .parquet or .html")
@@ -381,5 +382,5 @@ def test_another_kind_once(shell):
     shell("tell", "pid", "1")
     assert shell.json("ask", "pid")["kind"] == "pair"
     shell.refused("ask", "pid", "--question", "guess", code=2, says="'pair', 'choice', 'order', 'slider' or 'rating'")
-    shell.refused("new", "other", *PARAMETERS, "--question", "auto", code=2, says="`question` must be")
+    shell.refused("new", "other", *PARAMETERS, "--question", "triple", code=2, says="`question` must be")
     shell.refused("new", "other", "-p", "n=int:1:8", "--question", "slider", code=2, says="continuous")

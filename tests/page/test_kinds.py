@@ -111,5 +111,5 @@ def test_a_study_is_made_and_rehearsed_with_its_question(browser):
     assert browser.get(f"/api/studies/{made}/pair").json()["pair"]["kind"] == "slider"
     rows = browser.post("/api/rehearsal", given | {"person": "exact", "questions": 5}).json()["rows"]
     assert [row["answers"] for row in rows] == [5]
-    refused = browser.post("/api/studies", given | {"name": "more", "question": "auto"})
+    refused = browser.post("/api/studies", given | {"name": "more", "question": "triple"})
     assert refused.status_code == 400 and "`question`" in refused.json()["error"]

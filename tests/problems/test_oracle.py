@@ -36,8 +36,12 @@ def share(found, what, probability):
     assert float((found == what).double().mean()) == pytest.approx(probability, abs=5.0 * spread + 1e-12)
 
 
+# Those whose sliders, and those whose times, are not like the first one's.
+HANDS, CLOCKS = ["shaky", "hasty"], ["timed", "interrupted", "absent"]
+
+
 def test_the_people():
-    assert list(PERSONS) == ["paper", "exact", "careless", "hesitant", "biased", "human"]
+    assert list(PERSONS) == ["paper", "exact", "careless", "hesitant", "biased", "human", *HANDS, *CLOCKS]
     assert PERSONS["paper"] == Person(noise=0.1, lapse=0.0, just_noticeable=0.0, position_bias=0.0)
     assert PERSONS["human"] == Person(noise=0.1, lapse=0.03, just_noticeable=0.0, position_bias=0.02)
     assert oracle.person("careless") is PERSONS["careless"]
