@@ -86,20 +86,20 @@ def serving(folder, *words, **more):
 
 
 def settle(page):
-    """Wait until both cards of a pair are there."""
-    page.locator(".card.b").wait_for()
+    """Wait until all cards of a question are there."""
+    page.locator(".board[data-pair]").wait_for()
     page.locator(".drawing").first.wait_for(state="detached")
 
 
 def number(page):
-    return int(page.locator(".pair").get_attribute("data-pair"))
+    return int(page.locator(".board").get_attribute("data-pair"))
 
 
 def turn(page, act):
     """Do something that answers, and wait for the next pair; its number."""
     before = number(page)
     act()
-    page.locator(f".pair[data-pair]:not([data-pair='{before}'])").wait_for()
+    page.locator(f".board[data-pair]:not([data-pair='{before}'])").wait_for()
     return number(page)
 
 
