@@ -49,8 +49,7 @@ export class Compare {
     this.busy = true;
     this.gone = false;
     this.seen = this.since = this.shown = 0;
-    /** @type {number | null} */
-    this.lastEvent = null;
+    this.lastEvent = /** @type {number | null} */ (null);
     this.blind = localStorage.getItem(BLIND) === "yes";
     /** What is asked until further notice, where that is not the study's usual. */
     this.kept = sessionStorage.getItem(`${KEPT} ${this.study.id}`);
@@ -64,7 +63,7 @@ export class Compare {
     this.form = el("select", { id: "form", "aria-label": "Ask this as", onchange: () => void this.ask(this.form.value) });
     this.buttons = this.makeButtons();
     root.append(
-      el("div", { class: "head" }, el("div", {}, this.title, this.hint), el("p", { class: "asked" }, this.buttons.keep, this.form), this.progress),
+      el("div", { class: "head" }, this.title, el("p", { class: "asked" }, this.buttons.keep, this.form), this.hint, this.progress),
       this.place,
       this.waiting,
       el("div", { class: "controls" }, this.choices, this.extras),
@@ -83,7 +82,7 @@ export class Compare {
       undo: button("Undo", () => void this.undo(), { key: "⌫", shortcut: "Backspace" }),
       blind: button("Hide values", () => this.hide(), { key: "P", shortcut: "P", pressed: this.blind }),
       keys: button("Keys", () => showKeys(this.keys()), { key: "?", shortcut: "?" }),
-      keep: button("Keep asking so", () => this.keep(), { kind: "corner", key: "K", shortcut: "K", pressed: this.kept !== null }),
+      keep: button("Keep asking this", () => this.keep(), { kind: "corner", key: "K", shortcut: "K", pressed: this.kept !== null }),
     };
   }
 
@@ -140,7 +139,7 @@ export class Compare {
     const key = undo.querySelector("kbd");
     if (key !== null) key.textContent = this.undoKey();
     const forms = [...new Set([...formsOf(this.study), pair.form])];
-    this.form.replaceChildren(...forms.map((one) => el("option", { value: one, selected: one === pair.form }, `Ask me ${formWords(one)}`)));
+    this.form.replaceChildren(...forms.map((one) => el("option", { value: one, selected: one === pair.form }, formWords(one, true))));
     this.form.hidden = forms.length < 2;
     keep.hidden = pair.form === this.study.question && this.kept === null;
     keep.setAttribute("aria-pressed", String(this.kept === pair.form));
@@ -156,10 +155,11 @@ export class Compare {
    * @param {string} form
    */
   async ask(form) {
-    if (this.busy) return;
-    this.busy = true;
-    await this.attempt(async () => this.show(await this.fetch(form)), "Not asked.");
-    this.rest();
+    if (!this.busy) {
+      this.busy = true;
+      await this.attempt(async () => this.show(await this.fetch(form)), "Not asked.");
+      this.rest();
+    }
     if (this.pair !== null) this.form.value = this.pair.form;
   }
 

@@ -72,7 +72,7 @@ class Order {
     const count = this.marks.length;
     return {
       title: `Put the ${count} in order, the best first`,
-      hint: `${byKey("Click or press their numbers, the best first; drag to change.") || "Tap them, the best first."} The top few are enough: the rest comes after them.`,
+      hint: `${byKey("Click or press their numbers; drag to change.") || "Tap them in turn."} The top few are enough: the rest comes after them.`,
       element: this.faces.element,
       choices: [this.send, this.clear],
       extras: [this.faces.flipButton],

@@ -24,7 +24,7 @@ export async function board(view, pair) {
   }));
   const { choices, keys } = rated ? scale(view) : sides(view, faces);
   return {
-    title: rated ? "Which is better, and by how much?" : "Which do you prefer?",
+    title: rated ? "Which is better, by how much?" : "Which do you prefer?",
     hint: "",
     element: faces.element,
     choices,

@@ -84,7 +84,7 @@ class Slider {
     const by = (/** @type {number} */ step) => this.go(this.place + step);
     return {
       title: "Where does it look best?",
-      hint: `Move along the line between two designs${byKey(": drag, arrow keys or wheel")}. It starts at a place drawn by lot.`,
+      hint: `Move along the line${byKey(": drag, arrow keys or wheel")}. Where it starts is drawn by lot.`,
       element: this.element,
       choices: [button("This is the best place", (event) => void this.answer(event), { kind: "choice a", key: "↵", shortcut: "Enter" })],
       extras: [],

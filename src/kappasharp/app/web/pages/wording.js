@@ -46,10 +46,12 @@ export function answerWords(kind, answer) {
 /**
  * "order:4" as "an order of 4".
  * @param {string} form
+ * @param {boolean} [alone] where no words stand before it
  */
-export function formWords(form) {
+export function formWords(form, alone = false) {
   const [kind, count] = form.split(":");
-  return [KINDS[/** @type {Kind} */ (kind)].short, count].filter(Boolean).join(" ");
+  const words = [KINDS[/** @type {Kind} */ (kind)].short, count].filter(Boolean).join(" ");
+  return alone ? words[0].toUpperCase() + words.slice(1) : words;
 }
 
 /**
