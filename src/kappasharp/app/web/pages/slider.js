@@ -65,7 +65,7 @@ class Slider {
     this.element = el("div", { class: "board slider" },
       el("article", { class: `card${this.hasPictures ? "" : " bare"}`, "aria-label": "The design at this place" },
         el("div", { class: "inside" }, this.hasPictures ? this.stage : null, this.values), this.note),
-      el("div", { class: "line" }, el("span", { class: "end first" }), this.range, el("span", { class: "end second" })));
+      el("div", { class: "line" }, this.hasPictures ? el("span", { class: "end first" }) : null, this.range, this.hasPictures ? el("span", { class: "end second" }) : null));
     this.element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
   }
 
@@ -211,6 +211,7 @@ class Slider {
     }
     this.element.dataset.shown = this.onCard === null ? "" : String(this.onCard / this.finest);
     if (this.onCard === this.place) this.note.hidden = true;
+    else if (!this.note.hidden) this.tellDrawing();
   }
 
   tellDrawing() {
@@ -229,7 +230,9 @@ class Slider {
     for (const [selector, place] of /** @type {[string, number][]} */ ([[".first", 0], [".second", this.finest]])) {
       const end = this.element.querySelector(selector);
       const found = this.drawn.get(place);
-      if (end !== null && !end.children.length && found?.made instanceof HTMLImageElement) end.append(el("img", { src: found.made.src, alt: "", draggable: "false" }));
+      if (end === null || end.children.length || !found?.made) continue;
+      if (found.made instanceof HTMLImageElement) end.append(el("img", { src: found.made.src, alt: "", draggable: "false" }));
+      else end.remove();
     }
   }
 
