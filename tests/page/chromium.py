@@ -1,6 +1,7 @@
 """A real browser and a real server for tests, benches and screenshots: Playwright on Chromium, `kappasharp serve`."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -8,15 +9,20 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlencode
 
 from playwright.sync_api import sync_playwright
 
+from kappasharp.study.studies import load_study, storage_of
 from tests.app.shell import SOURCE, START
 
 ROOT = Path(__file__).parents[2]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+WIDE = {"viewport": {"width": 1280, "height": 820}}
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
+ON_ITS_SIDE = PHONE | {"viewport": {"width": 844, "height": 390}}
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -36,6 +42,29 @@ def launched():
             yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def contexts(browser, **usual):
+    """Makes contexts that hear of every request and every error, and complains of either at the end."""
+    made, complaints = [], []
+
+    def make(**options):
+        new = browser.new_context(**(usual | options))
+        # Patient: on a busy machine the workers alone take a minute to start.
+        new.set_default_timeout(120_000)
+        new.on(
+            "request",
+            lambda r: None if re.match(r"(http://127\.0\.0\.1:|data:|blob:)", r.url) else complaints.append(r.url),
+        )
+        new.on("weberror", lambda error: complaints.append(str(error.error)))
+        made.append(new)
+        return new
+
+    yield make
+    for one in made:
+        one.close()
+    assert complaints == []
 
 
 class Server:
@@ -85,21 +114,45 @@ def serving(folder, *words, **more):
         server.close()
 
 
+def study_of(server, name):
+    return load_study(name, storage=storage_of(f"sqlite:///{server.folder / 'page.db'}"))
+
+
+def answers(server, voter, name):
+    """What is stored of a voter: question and answer."""
+    study = study_of(server, name)
+    found = [(one.pair, one.answer) for one in study.history.comparisons.values() if one.voter == voter]
+    study.storage.close()
+    return found
+
+
+def opened(context, server, voter, hash="", **options):
+    page = context(**options).new_page()
+    page.goto(f"{server.link}&{urlencode({'voter': voter})}{hash}")
+    if hash in ("", "#compare"):
+        settle(page)
+    return page
+
+
+def says(page, words):
+    page.locator("#status", has_text=words).wait_for()
+
+
 def settle(page):
-    """Wait until both cards of a pair are there."""
-    page.locator(".card.b").wait_for()
+    """Wait until all cards of a question are there."""
+    page.locator(".board[data-pair]").wait_for()
     page.locator(".drawing").first.wait_for(state="detached")
 
 
 def number(page):
-    return int(page.locator(".pair").get_attribute("data-pair"))
+    return int(page.locator(".board").get_attribute("data-pair"))
 
 
 def turn(page, act):
     """Do something that answers, and wait for the next pair; its number."""
     before = number(page)
     act()
-    page.locator(f".pair[data-pair]:not([data-pair='{before}'])").wait_for()
+    page.locator(f".board[data-pair]:not([data-pair='{before}'])").wait_for()
     return number(page)
 
 

@@ -35,12 +35,13 @@ class ExampleStudy(NamedTuple):
     study_name: str
     space: dict[str, Any]
     renderer: str
+    question: str = "pair"
 
 
 EXAMPLES = {
     "pid": ExampleStudy("PID controller", pid.SPACE, "kappasharp.app.examples.pid:render"),
-    "filter": ExampleStudy("Photo filter", image_filter.SPACE, "kappasharp.app.examples.image_filter:render"),
-    "cabin": ExampleStudy("Wooden cabin", cabin.SPACE, "kappasharp.app.examples.cabin:render"),
+    "filter": ExampleStudy("Photo filter", image_filter.SPACE, "kappasharp.app.examples.image_filter:render", "slider"),
+    "cabin": ExampleStudy("Wooden cabin", cabin.SPACE, "kappasharp.app.examples.cabin:render", "choice:4"),
 }
 
 
@@ -93,7 +94,7 @@ def _service(study: str | None, storage: str | None, render: str | None, example
     if example is not None:
         chosen = EXAMPLES[example]
         made = create_study(
-            chosen.space, storage=database, study_name=chosen.study_name, load_if_exists=True
+            chosen.space, storage=database, study_name=chosen.study_name, load_if_exists=True, question=chosen.question
         )  # fmt: skip
         service.show(made, render or chosen.renderer)
     elif study is not None and study.endswith(".toml"):

@@ -41,6 +41,10 @@ const address = new URL(location.href);
 /** @type {View} */
 let view = {};
 let turn = 0;
+let said = 0;
+let taken = "";
+/** What went well is said so long, in milliseconds; what went wrong until something else is said. */
+const LONG_ENOUGH = 6000;
 
 /** @type {Page} */
 const page = {
@@ -48,8 +52,10 @@ const page = {
   study: null,
   voter: address.searchParams.get("voter") ?? "me",
   say(words, kind) {
+    clearTimeout(said);
     status.textContent = words;
     status.className = `status ${kind ?? ""}`;
+    if (kind !== "bad") said = setTimeout(() => (status.textContent = ""), LONG_ENOUGH);
   },
   go(wanted) {
     if (location.hash === `#${wanted}`) void show();
@@ -117,7 +123,13 @@ async function show() {
 /** @param {KeyboardEvent} event */
 function key(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || part("keys").hasAttribute("open")) return;
-  if (view.key?.(event)) event.preventDefault();
+  taken = view.key?.(event) ? event.key : "";
+  if (taken) event.preventDefault();
+}
+
+/** Some browsers press a button when Space is let go. @param {KeyboardEvent} event */
+function letGo(event) {
+  if (event.key === taken) event.preventDefault();
 }
 
 async function begin() {
@@ -139,6 +151,7 @@ addEventListener("hashchange", () => {
   void show().then(() => main.focus({ preventScroll: true }));
 });
 addEventListener("keydown", key);
+addEventListener("keyup", letGo);
 addEventListener("blur", () => {
   // A click inside a user's page takes the keys with it.
   if (document.activeElement?.tagName === "IFRAME") page.say("The keys are in the picture now. Click beside it to answer by key.");

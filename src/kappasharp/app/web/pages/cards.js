@@ -7,7 +7,7 @@ import { at, get, sentence } from "./talk.js";
 /**
  * The element that shows an option, once it can be painted at once.
  * @param {Page} page
- * @param {number} option
+ * @param {number | null} option null for a place of a line, whose card is drawn
  * @param {Card} card
  * @param {string} name what a screen reader says
  * @returns {Promise<HTMLElement | null>}

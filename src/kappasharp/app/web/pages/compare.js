@@ -1,17 +1,26 @@
-/** Compare: two cards, one question. */
+/** Compare: one question after the other, of whatever kind. The kind's board shows it; what is around it is here. */
 
-/** @import { Answer, Option, Page, Pair, Side, Standing, View } from "./types.js" */
-import { media, prefetch } from "./cards.js";
-import { button, el, parameterLines } from "./elements.js";
+/** @import { Answer, Board, Key, Kind, Page, Pair, Standing, View } from "./types.js" */
+import { prefetch } from "./cards.js";
+import { button, el } from "./elements.js";
+import { byKey, pressed, showKeys } from "./keys.js";
+import { board as pair } from "./pair.js";
 import { showProgress } from "./progress.js";
 import { Refusal, at, get, post, sentence } from "./talk.js";
+import { answerWords, formWords, formsOf } from "./wording.js";
 
-const SAVED = { a: "A preferred", b: "B preferred", tie: "no difference", skip: "skipped" };
 const BLIND = "kappasharp blind";
-/** Both pictures are waited for this long, in milliseconds, to come together. */
-const PATIENCE = 500;
-/** @type {Side[]} */
-const SIDES = ["a", "b"];
+const KEPT = "kappasharp kept";
+/** The second half of a double click comes within so many milliseconds; it is not about the next question. */
+const DOUBLE = 500;
+/** @type {Record<Kind, () => Promise<(view: Compare, pair: Pair) => Promise<Board>>>} */
+const BOARDS = {
+  pair: async () => pair,
+  rating: async () => pair,
+  choice: async () => (await import("./gallery.js")).board,
+  order: async () => (await import("./order.js")).board,
+  slider: async () => (await import("./slider.js")).board,
+};
 
 /**
  * @param {Page} page
@@ -24,115 +33,144 @@ export async function compare(page, root) {
   return view;
 }
 
-class Compare {
+export class Compare {
   /**
    * @param {Page} page
    * @param {HTMLElement} root
    */
   constructor(page, root) {
     this.page = page;
+    this.root = root;
     this.study = /** @type {NonNullable<Page["study"]>} */ (page.study);
     /** @type {Pair | null} */
     this.pair = null;
+    /** @type {Board | null} */
+    this.board = null;
     this.busy = true;
     this.gone = false;
-    this.seen = 0;
-    this.since = 0;
-    /** @type {number | null} */
-    this.lastEvent = null;
+    this.seen = this.since = this.shown = 0;
+    this.lastEvent = /** @type {number | null} */ (null);
     this.blind = localStorage.getItem(BLIND) === "yes";
-    this.table = el("div", { class: "pair", "data-layout": "pair", "data-face": "a" });
+    /** What is asked until further notice, where that is not the study's usual. */
+    this.kept = sessionStorage.getItem(`${KEPT} ${this.study.id}`);
+    this.title = el("h1", { id: "question", tabindex: "-1" }, "…");
+    this.hint = el("p", { class: "hint quiet" });
     this.progress = el("div", { class: "progress" });
-    this.waiting = el("p", { class: "waiting quiet", hidden: true }, "Preparing the next pair …");
+    this.place = el("div", { class: "place" });
+    this.waiting = el("p", { class: "waiting quiet", hidden: true }, "Preparing the next question …");
+    this.choices = el("div", { class: "choices", role: "group", "aria-labelledby": "question" });
+    this.extras = el("div", { class: "extras", role: "group", "aria-label": "More" });
+    this.form = el("select", { id: "form", "aria-label": "Ask this as", onchange: () => void this.ask(this.form.value) });
     this.buttons = this.makeButtons();
     root.append(
-      el("div", { class: "head" }, el("h1", { id: "question" }, "Which do you prefer?"), this.progress),
-      this.table,
+      el("div", { class: "head" }, this.title, el("p", { class: "asked" }, this.buttons.keep, this.form), this.hint, this.progress),
+      this.place,
       this.waiting,
-      this.controls(),
+      el("div", { class: "controls" }, this.choices, this.extras),
     );
-    this.watch = () => this.lookAway();
+    this.watch = this.lookAway.bind(this);
     document.addEventListener("visibilitychange", this.watch);
+    // A click leaves the focus on no button that a key would press again.
+    root.addEventListener("click", (event) => {
+      if (event.detail > 0 && event.target instanceof Element && event.target.closest("button")) this.rest();
+    });
   }
 
   makeButtons() {
     return {
-      a: button("A is better", () => this.answer("a"), { kind: "choice a", key: "←", shortcut: "ArrowLeft" }),
-      tie: button("Can’t tell", () => this.answer("tie"), { kind: "choice", key: "↓", shortcut: "ArrowDown" }),
-      b: button("B is better", () => this.answer("b"), { kind: "choice b", key: "→", shortcut: "ArrowRight" }),
-      skip: button("Skip", () => this.answer("skip"), { key: "S", shortcut: "S" }),
-      undo: button("Undo", () => this.undo(), { key: "⌫", shortcut: "Backspace" }),
-      flip: button("Flip", () => this.flip(), { key: "Space", shortcut: "Space", pressed: false }),
+      skip: button("Skip", (event) => this.answer("skip", event), { kind: "plain answers", key: "S", shortcut: "S" }),
+      undo: button("Undo", () => void this.undo(), { key: "⌫", shortcut: "Backspace" }),
       blind: button("Hide values", () => this.hide(), { key: "P", shortcut: "P", pressed: this.blind }),
-      keys: button("Keys", () => showKeys(), { key: "?", shortcut: "?" }),
+      keys: button("Keys", () => showKeys(this.keys()), { key: "?", shortcut: "?" }),
+      keep: button("Keep asking this", () => this.keep(), { kind: "corner", key: "K", shortcut: "K", pressed: this.kept !== null }),
     };
   }
 
-  controls() {
-    const { a, tie, b, skip, undo, flip, blind, keys } = this.buttons;
-    return el(
-      "div",
-      { class: "controls" },
-      el("div", { class: "choices", role: "group", "aria-labelledby": "question" }, a, tie, b),
-      el("div", { class: "extras", role: "group", "aria-label": "More" }, skip, undo, flip, blind, keys),
-    );
+  async begin() {
+    await this.attempt(async () => this.show(await this.fetch("")), "No question.");
   }
 
-  async begin() {
-    await this.attempt(async () => {
-      const found = await get(at(this.study.id, `pair?voter=${encodeURIComponent(this.page.voter)}`));
-      await this.show(found.pair);
-    }, "No pair.");
+  /**
+   * The question that waits, of that form if one is given.
+   * @param {string} form
+   * @returns {Promise<Pair>}
+   */
+  async fetch(form) {
+    const kind = form ? `&kind=${encodeURIComponent(form)}` : "";
+    return (await get(at(this.study.id, `pair?voter=${encodeURIComponent(this.page.voter)}${kind}`))).pair;
   }
 
   /** @param {Pair} pair */
   async show(pair) {
-    const cards = await Promise.all(SIDES.map((side) => this.card(pair, side)));
-    if (this.gone) return;
+    const made = await (await BOARDS[pair.kind]())(this, pair);
+    if (this.gone) return made.leave?.();
+    const focused = document.activeElement;
+    const inside = focused !== null && focused !== this.form && this.root.contains(focused);
+    this.board?.leave?.();
     this.pair = pair;
-    this.table.replaceChildren(...cards);
-    this.table.dataset.pair = String(pair.number);
-    this.layout("pair", "a");
-    this.buttons.undo.disabled = !pair.can_undo;
+    this.board = made;
+    this.title.textContent = made.title;
+    this.hint.textContent = made.hint;
+    document.body.classList.remove("zoomed");
+    this.place.replaceChildren(made.element);
+    made.element.dataset.pair = String(pair.number);
+    made.element.dataset.kind = pair.kind;
+    this.showControls(made, pair);
+    if (inside) this.rest();
     this.busy = false;
     this.seen = 0;
-    this.since = performance.now();
+    this.since = this.shown = performance.now();
     showProgress(this.progress, this.study, pair, null);
     // Pictures of what may come, then the figures: both while the person looks.
     void prefetch(this.page).finally(() => this.showStanding(pair));
   }
 
   /**
+   * @param {Board} made
    * @param {Pair} pair
-   * @param {Side} side
    */
-  async card(pair, side) {
-    const one = pair[side];
-    const letter = side.toUpperCase();
-    const picture = await this.picture(one, `Option ${letter}`);
-    const lines = parameterLines(this.study.parameters, one.params, pair[side === "a" ? "b" : "a"].params);
-    const zoom = button(`Enlarge ${letter}`, () => this.zoom(side), { kind: "corner", key: side === "a" ? "1" : "2" });
-    return el(
-      "article",
-      { class: `card ${side}${picture === null ? " bare" : ""}`, "data-side": side, "aria-label": `Option ${letter}` },
-      el("header", {}, el("h2", {}, letter), zoom),
-      picture === null ? null : el("div", { class: "stage" }, picture),
-      el("div", { class: "values", hidden: this.blind && picture !== null }, lines),
-    );
+  showControls(made, pair) {
+    const { skip, undo, blind, keys, keep } = this.buttons;
+    this.choices.replaceChildren(...made.choices);
+    this.choices.hidden = !made.choices.length;
+    this.choices.dataset.kind = pair.kind;
+    this.extras.replaceChildren(skip, undo, ...made.extras, blind, keys);
+    undo.disabled = !pair.can_undo;
+    const key = undo.querySelector("kbd");
+    if (key !== null) key.textContent = this.undoKey();
+    const forms = [...new Set([...formsOf(this.study), pair.form])];
+    this.form.replaceChildren(...forms.map((one) => el("option", { value: one, selected: one === pair.form }, formWords(one, true))));
+    this.form.hidden = forms.length < 2;
+    keep.hidden = pair.form === this.study.question && this.kept === null;
+    keep.setAttribute("aria-pressed", String(this.kept === pair.form));
+  }
+
+  /** Where the focus is when it is on nothing to press. */
+  rest() {
+    (this.board?.home ?? this.title).focus({ preventScroll: true });
   }
 
   /**
-   * The picture; one that is not drawn yet is not waited for, it takes its place when it comes.
-   * @param {Option} one
-   * @param {string} name
+   * Another kind of question, this once.
+   * @param {string} form
    */
-  async picture(one, name) {
-    const coming = media(this.page, one.option, one.card, name);
-    if (one.card.kind !== "pending") return coming;
-    const place = el("p", { class: "media drawing quiet" }, "Drawing …");
-    const first = await Promise.race([coming, new Promise((done) => setTimeout(() => done(place), PATIENCE))]);
-    if (first === place) void coming.then((made) => place.replaceWith(made ?? el("p", { class: "media quiet" }, "No picture.")));
-    return /** @type {HTMLElement | null} */ (first);
+  async ask(form) {
+    if (!this.busy) {
+      this.busy = true;
+      await this.attempt(async () => this.show(await this.fetch(form)), "Not asked.");
+      this.rest();
+    }
+    if (this.pair !== null) this.form.value = this.pair.form;
+  }
+
+  keep() {
+    if (this.pair === null || this.buttons.keep.hidden) return;
+    this.kept = this.kept === this.pair.form ? null : this.pair.form;
+    const where = `${KEPT} ${this.study.id}`;
+    if (this.kept === null) sessionStorage.removeItem(where);
+    else sessionStorage.setItem(where, this.kept);
+    this.buttons.keep.setAttribute("aria-pressed", String(this.kept !== null));
+    this.page.say(`You will be asked for ${formWords(this.kept ?? this.study.question)}${this.kept === null ? " again, as is usual here" : " from now on"}.`);
   }
 
   /** @param {Pair} pair */
@@ -143,7 +181,7 @@ class Compare {
       if (this.gone || this.pair?.number !== pair.number) return;
       showProgress(this.progress, this.study, pair, standing);
       if (this.lastEvent !== null && standing.surprises.includes(this.lastEvent)) {
-        this.page.say("Saved. That answer surprised the model. Backspace undoes it.", "good");
+        this.page.say(`Saved. That answer surprised the model.${byKey(` ${this.undoKey()} undoes it.`)}`, "good");
       }
       this.lastEvent = null;
     } catch {
@@ -152,7 +190,7 @@ class Compare {
     }
   }
 
-  /** Seconds that the pair was looked at. */
+  /** Seconds that the question was looked at. */
   looked() {
     return (this.seen + (document.hidden ? 0 : performance.now() - this.since)) / 1000;
   }
@@ -162,20 +200,26 @@ class Compare {
     this.since = performance.now();
   }
 
-  /** @param {Answer} answer */
-  async answer(answer) {
-    const pair = this.pair;
-    if (this.busy || pair === null) return;
+  /**
+   * Send an answer; whether it is on its way.
+   * @param {Answer} answer
+   * @param {MouseEvent} [event]
+   */
+  answer(answer, event) {
+    const { pair, board } = this;
+    if (this.busy || pair === null || board === null) return false;
+    if (event !== undefined && event.detail > 1 && performance.now() - this.shown < DOUBLE) return false;
     const seconds = Math.round(this.looked() * 1000) / 1000;
     this.busy = true;
-    this.table.dataset.chosen = answer;
-    const { voter } = this.page;
-    await this.attempt(async () => {
-      const found = await post(at(this.study.id, "answer"), { pair: pair.number, answer, seconds, voter });
+    board.element.dataset.chosen = String(answer);
+    const [voter, kind] = [this.page.voter, this.kept ?? undefined];
+    void this.attempt(async () => {
+      const found = await post(at(this.study.id, "answer"), { pair: pair.number, answer, seconds, voter, kind });
       this.lastEvent = found.saved.event;
       await this.show(found.pair);
-      this.page.say(`Saved: ${SAVED[answer]}. Backspace undoes it.`, "good");
+      this.page.say(`Saved: ${answerWords(pair.kind, answer)}.${byKey(` ${this.undoKey()} undoes it.`)}`, "good");
     }, "Not saved.");
+    return true;
   }
 
   async undo() {
@@ -184,7 +228,7 @@ class Compare {
     await this.attempt(async () => {
       const found = await post(at(this.study.id, "undo"), { voter: this.page.voter });
       await this.show(found.pair);
-      this.page.say("Taken back. The same pair is open again.", "good");
+      this.page.say("Taken back. The same question is open again.", "good");
     }, "Not undone.");
   }
 
@@ -199,7 +243,7 @@ class Compare {
     } catch (error) {
       if (error instanceof Refusal && error.pair !== null) {
         await this.show(error.pair);
-        this.page.say(`Not saved: this pair was already answered. Here is the one that is open now.`, "bad");
+        this.page.say("Not saved: this question was already answered. Here is the one that is open now.", "bad");
       } else {
         this.page.say(`${failure} ${sentence(error)}`, "bad");
       }
@@ -207,90 +251,50 @@ class Compare {
       clearTimeout(slow);
       this.waiting.hidden = true;
       this.busy = false;
-      delete this.table.dataset.chosen;
+      delete this.board?.element.dataset.chosen;
+      this.board?.element.querySelector(".chosen")?.classList.remove("chosen");
     }
-  }
-
-  /**
-   * @param {"pair" | "flip" | "zoom"} layout
-   * @param {Side} face
-   */
-  layout(layout, face) {
-    this.table.dataset.layout = layout;
-    this.table.dataset.face = face;
-    document.body.classList.toggle("zoomed", layout === "zoom");
-    this.buttons.flip.setAttribute("aria-pressed", String(layout !== "pair"));
-    for (const card of this.table.querySelectorAll(".card")) {
-      const hidden = layout !== "pair" && card.getAttribute("data-side") !== face;
-      card.toggleAttribute("inert", hidden);
-    }
-  }
-
-  flip() {
-    const { layout, face } = this.table.dataset;
-    if (layout === "pair") {
-      this.layout("flip", "a");
-      this.page.say("A alone. Space flips, Esc shows both.");
-    } else {
-      this.layout(layout === "zoom" ? "zoom" : "flip", face === "a" ? "b" : "a");
-      this.page.say(face === "a" ? "B" : "A");
-    }
-  }
-
-  /** @param {Side} side */
-  zoom(side) {
-    const { layout, face } = this.table.dataset;
-    const back = layout === "zoom" && face === side;
-    this.layout(back ? "pair" : "zoom", side);
-    this.page.say(back ? "" : `${side.toUpperCase()} alone. Space flips, Esc shows both.`);
-  }
-
-  both() {
-    if (this.table.dataset.layout !== "pair") this.page.say("");
-    this.layout("pair", "a");
   }
 
   hide() {
     this.blind = !this.blind;
     localStorage.setItem(BLIND, this.blind ? "yes" : "no");
     this.buttons.blind.setAttribute("aria-pressed", String(this.blind));
-    for (const values of this.table.querySelectorAll(".card:not(.bare) .values")) values.toggleAttribute("hidden", this.blind);
+    for (const values of this.root.querySelectorAll(".card:not(.bare) .values, .shared")) values.toggleAttribute("hidden", this.blind);
     this.page.say(this.blind ? "Values hidden." : "Values shown.");
+  }
+
+  undoKey() {
+    return this.undoKeys()[0] === "Backspace" ? "⌫" : "U";
+  }
+
+  undoKeys() {
+    return ["Backspace", "u"].filter((key) => !this.board?.keys.some((one) => one.keys.includes(key)));
+  }
+
+  /** Every key and what it does now: one thing each. @returns {Key[]} */
+  keys() {
+    const undo = this.undoKeys();
+    /** @type {Key[]} */
+    const always = [
+      { keys: ["s"], label: "S", words: "Skip this question", action: () => this.answer("skip") },
+      { keys: undo, label: undo.length > 1 ? "⌫ U" : "U", words: "Undo the last answer", action: () => void this.undo() },
+      { keys: ["p"], label: "P", words: "Hide or show the values (blind mode)", action: () => this.hide() },
+      { keys: ["k"], label: "K", words: "Keep asking this kind, where you chose it", action: () => this.keep() },
+      { keys: ["?"], label: "?", words: "These keys", action: () => showKeys(this.keys()) },
+    ];
+    return [...(this.board?.keys ?? []), ...always];
   }
 
   /** @param {KeyboardEvent} event */
   key(event) {
-    /** @type {Record<string, () => void>} */
-    const actions = {
-      ArrowLeft: () => this.answer("a"),
-      ArrowRight: () => this.answer("b"),
-      ArrowDown: () => this.answer("tie"),
-      s: () => this.answer("skip"),
-      Backspace: () => this.undo(),
-      " ": () => this.flip(),
-      1: () => this.zoom("a"),
-      2: () => this.zoom("b"),
-      p: () => this.hide(),
-      Escape: () => this.both(),
-      "?": () => showKeys(),
-    };
-    const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    // A button under the focus keeps its own Space; players keep their arrows.
-    const target = event.target instanceof HTMLElement ? event.target : null;
-    if (action === undefined || event.repeat || target?.closest("audio, video, input, select, textarea")) return false;
-    if (event.key === " " && target?.closest("button, a")) return false;
-    action();
-    return true;
+    return pressed(event, this.keys(), this.page.say);
   }
 
   leave() {
     this.gone = true;
+    this.board?.leave?.();
     document.body.classList.remove("zoomed");
     document.removeEventListener("visibilitychange", this.watch);
   }
-}
-
-function showKeys() {
-  const dialog = /** @type {HTMLDialogElement} */ (document.getElementById("keys"));
-  dialog.showModal();
 }

@@ -55,7 +55,7 @@ export function svg(tag, attributes = {}, ...children) {
 /**
  * A button with its key beside it.
  * @param {string} label
- * @param {() => void} action
+ * @param {(event: MouseEvent) => void} action
  * @param {{kind?: string, key?: string, id?: string, pressed?: boolean, disabled?: boolean, name?: string, shortcut?: string}} [more]
  */
 export function button(label, action, more = {}) {
@@ -112,30 +112,52 @@ export function share(parameter, value) {
 }
 
 /**
- * The parameters of a design, one line each; where another design is given, the difference is marked.
+ * The parameters that are tuned: those in which designs differ, and the others.
+ * @param {Parameter[]} parameters
+ * @param {Design[]} designs
+ */
+export function apart(parameters, designs) {
+  const tuned = parameters.filter((one) => one.type !== "fixed");
+  const differs = (/** @type {Parameter} */ one) => designs.some((design) => design[one.name] !== designs[0][one.name]);
+  return { differing: tuned.filter(differs), same: tuned.filter((one) => !differs(one)) };
+}
+
+/**
+ * The parameters of a design, one line each; where other designs are given, what differs comes first and is marked.
  * @param {Parameter[]} parameters
  * @param {Design} design
- * @param {Design} [other]
+ * @param {Design[]} [others]
  */
-export function parameterLines(parameters, design, other) {
-  const tuned = parameters.filter((one) => one.type !== "fixed");
-  return el("dl", { class: "parameters" }, ...tuned.flatMap((one) => line(one, design[one.name], other?.[one.name])));
+export function parameterLines(parameters, design, others = []) {
+  const { differing, same } = apart(parameters, [design, ...others]);
+  const lines = [...differing, ...same].map((one) => line(one, design, others, differing.includes(one)));
+  return el("dl", { class: "parameters" }, ...lines.flat());
+}
+
+/**
+ * The values in which a design differs from others, in few words.
+ * @param {Parameter[]} differing
+ * @param {Design} design
+ */
+export function valueWords(differing, design) {
+  return el("dl", { class: "words" }, ...differing.map((one) => el("div", {}, el("dt", {}, one.name), el("dd", {}, shown(design[one.name])))));
 }
 
 /**
  * @param {Parameter} parameter
- * @param {Value} value
- * @param {Value} [other]
+ * @param {Design} design
+ * @param {Design[]} others
+ * @param {boolean} differs
  */
-function line(parameter, value, other) {
-  const differs = other !== undefined && other !== value;
+function line(parameter, design, others, differs) {
+  const value = design[parameter.name];
   return [
     el("dt", { title: parameter.name }, parameter.name),
     el(
       "dd",
       { class: differs ? "differs" : null },
-      track(parameter, value, other),
-      el("span", { class: "number" }, shown(value), differs ? el("span", { class: "unseen" }, " (differs)") : null),
+      track(parameter, value, others.length === 1 ? others[0][parameter.name] : undefined),
+      el("span", { class: "number" }, shown(value), differs && others.length === 1 ? el("span", { class: "unseen" }, " (differs)") : null),
     ),
   ];
 }

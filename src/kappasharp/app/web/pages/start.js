@@ -4,9 +4,13 @@
 import { figure } from "./charts.js";
 import { button, el, percent } from "./elements.js";
 import { get, post, sentence } from "./talk.js";
+import { KINDS } from "./wording.js";
 
-const KINDS = { float: "number", int: "whole number", categorical: "choice", fixed: "fixed" };
+/** How many designs a gallery or an order may show; four unless somebody says otherwise. */
+const COUNTS = [3, 4, 5, 6, 7, 8, 9];
+const TYPES = { float: "number", int: "whole number", categorical: "choice", fixed: "fixed" };
 const TOML = `name = "my study"
+question = "pair"   # or "choice:4", "order:4", "slider", "rating"
 [parameters]
 kp = {low = 0.2, high = 3.0}
 ki = {low = 1e-3, high = 2.0, log = true}
@@ -53,6 +57,8 @@ class Form {
     this.person = el("select", { id: "person" }, ...page.listing.persons.map((one) => el("option", { value: one }, one)));
     this.questions = el("input", { type: "number", id: "questions", min: 1, max: 60, value: 20 });
     this.rehearsal = el("div", { "aria-live": "polite" });
+    this.count = el("select", { "aria-label": "How many designs at once", disabled: true }, ...COUNTS.map((one) => el("option", { value: one, selected: one === 4 }, one)));
+    this.asking = this.makeKinds();
     this.asText = false;
     this.table = this.makeTable();
     this.text = el("div", { hidden: true }, el("label", { for: "toml" }, "The study as TOML"), this.toml);
@@ -75,6 +81,7 @@ class Form {
       this.table.hidden = text;
       this.text.hidden = !text;
       // The text has its own.
+      this.asking.hidden = text;
       for (const one of [this.name, this.method]) {
         one.hidden = text;
         for (const label of one.labels ?? []) label.hidden = text;
@@ -93,12 +100,26 @@ class Form {
         el("label", { for: "name" }, "Name"), this.name,
         el("label", { for: "renderer" }, "Pictures"), this.renderer,
         el("label", { for: "method" }, "Method"), this.method),
-      el("div", { class: "head" }, el("h2", {}, "What may vary"), choose), this.table, this.text,
+      el("div", { class: "head" }, el("h2", {}, "What may vary"), choose), this.table, this.text, this.asking,
       el("div", { class: "row" }, el("button", { class: "choice a" }, "Begin")),
       el("fieldset", { class: "row" }, el("legend", {}, "Rehearse first, with a simulated person"),
         el("label", { for: "person" }, "Person"), this.person, el("label", { for: "questions" }, "Answers"), this.questions,
         button("Rehearse", () => void this.rehearse()),
         el("span", { class: "quiet" }, "In memory only; nothing is stored.")));
+  }
+
+  /** What is asked, usually: one sentence each. */
+  makeKinds() {
+    const several = () => (this.count.disabled = !["choice", "order"].includes(this.kind()));
+    const rows = this.page.listing.kinds.map((kind) =>
+      el("label", { class: "kind-row" }, el("input", { type: "radio", name: "kind", value: kind, checked: kind === "pair" }),
+        el("span", {}, el("b", {}, KINDS[kind].name), ` ${KINDS[kind].sentence}`)));
+    return el("fieldset", { onchange: several }, el("legend", {}, "How you want to be asked"), ...rows,
+      el("label", { class: "row" }, "Designs at once, in a gallery or an order", this.count));
+  }
+
+  kind() {
+    return /** @type {HTMLInputElement | null} */ (this.asking.querySelector(":checked"))?.value ?? "pair";
   }
 
   makeTable() {
@@ -119,7 +140,7 @@ class Form {
   add(name, kind, low, high) {
     const title = el("input", { type: "text", "aria-label": "Name of the parameter", value: name, class: "name" });
     const chosen = el("select", { "aria-label": "Kind", class: "kind" },
-      ...Object.entries(KINDS).map(([value, words]) => el("option", { value, selected: value === kind }, words)));
+      ...Object.entries(TYPES).map(([value, words]) => el("option", { value, selected: value === kind }, words)));
     const from = el("input", { type: "number", step: "any", "aria-label": "From", value: low, class: "low" });
     const to = el("input", { type: "number", step: "any", "aria-label": "To", value: high, class: "high" });
     const log = el("input", { type: "checkbox", "aria-label": "Logarithmic", class: "log" });
@@ -156,7 +177,8 @@ class Form {
         parameters[value("name")] = { type: kind, low: Number(value("low")), high: Number(value("high")), log };
       }
     }
-    return { name: this.name.value, parameters, renderer, method: this.method.value };
+    const question = this.count.disabled ? this.kind() : `${this.kind()}:${this.count.value}`;
+    return { name: this.name.value, parameters, renderer, method: this.method.value, question };
   }
 
   async create() {

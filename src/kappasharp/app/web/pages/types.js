@@ -3,8 +3,8 @@
  *
  * @typedef {string | number | boolean | null} Value
  * @typedef {Record<string, Value>} Design
- * @typedef {"a" | "b"} Side
- * @typedef {"a" | "b" | "tie" | "skip"} Answer
+ * @typedef {"pair" | "choice" | "order" | "slider" | "rating"} Kind
+ * @typedef {string | number | (number | number[])[]} Answer
  * @typedef {"image" | "html" | "audio" | "video" | "none" | "failed" | "pending"} CardKind
  *
  * @typedef {object} Card
@@ -13,7 +13,7 @@
  * @property {string} key
  *
  * @typedef {object} Option
- * @property {number} option
+ * @property {number | null} option null for an end of a line
  * @property {Design} params
  * @property {Card} card
  *
@@ -21,11 +21,35 @@
  * @property {number} number
  * @property {string} voter
  * @property {string} origin
- * @property {Option} a
- * @property {Option} b
+ * @property {Kind} kind
+ * @property {string} form
+ * @property {Option[]} designs
+ * @property {{stops: Stop[], finest: number}} [line]
  * @property {number} answers
  * @property {number} own_answers
  * @property {boolean} can_undo
+ *
+ * @typedef {object} Stop
+ * @property {number} place
+ * @property {Design} params
+ * @property {Card | null} card
+ *
+ * @typedef {object} Key
+ * @property {string[]} keys as the browser names them, letters in lower case
+ * @property {string} label
+ * @property {string} words
+ * @property {(key: string, fine: boolean) => void} action
+ * @property {boolean} [repeats]
+ *
+ * @typedef {object} Board how one question is asked
+ * @property {string} title
+ * @property {string} hint
+ * @property {HTMLElement} element
+ * @property {HTMLElement[]} choices the buttons that answer
+ * @property {HTMLElement[]} extras
+ * @property {Key[]} keys
+ * @property {HTMLElement} [home] what has the focus while nothing else has
+ * @property {() => void} [leave]
  *
  * @typedef {object} Parameter
  * @property {string} name
@@ -45,6 +69,8 @@
  * @property {string} preset
  * @property {number} seed
  * @property {number} first_pairs
+ * @property {string} question
+ * @property {Kind[]} kinds
  * @property {Parameter[]} parameters
  * @property {boolean} has_pictures
  *
@@ -54,6 +80,7 @@
  * @property {string[]} renderers
  * @property {string[]} persons
  * @property {string[]} methods
+ * @property {Kind[]} kinds
  * @property {string} storage
  *
  * @typedef {object} Advice
@@ -108,7 +135,9 @@
  * @property {number} event
  * @property {string} voter
  * @property {string} time
- * @property {[number, number]} options
+ * @property {number[]} options
+ * @property {Kind} kind
+ * @property {string} form
  * @property {Answer} answer
  * @property {number | null} pair
  * @property {number | null} seconds

@@ -1,0 +1,63 @@
+/** Several designs at once: which is the best? */
+
+/** @import { Compare } from "./compare.js" */
+/** @import { Board, Design, Option, Pair } from "./types.js" */
+import { apart, button, el, parameterLines, shown, valueWords } from "./elements.js";
+import { Faces } from "./faces.js";
+import { byKey } from "./keys.js";
+
+/**
+ * What stands under the pictures of a gallery: where the designs differ; with no pictures, all of it.
+ * @param {Compare} view
+ * @param {Option[]} designs
+ * @param {number} index
+ */
+export function galleryLines(view, designs, index) {
+  const all = designs.map((one) => one.params);
+  if (!view.study.has_pictures) return parameterLines(view.study.parameters, all[index], all);
+  return valueWords(apart(view.study.parameters, all).differing, all[index]);
+}
+
+/**
+ * What the designs share, in one line.
+ * @param {Compare} view
+ * @param {Design[]} designs
+ */
+export function sharedLine(view, designs) {
+  const { same } = apart(view.study.parameters, designs);
+  if (!same.length || !view.study.has_pictures) return null;
+  return el("p", { class: "shared values quiet", hidden: view.blind }, `The same in all: ${same.map((one) => `${one.name} ${shown(designs[0][one.name])}`).join(", ")}`);
+}
+
+/**
+ * @param {Compare} view
+ * @param {Pair} pair
+ * @returns {Promise<Board>}
+ */
+export async function board(view, pair) {
+  const count = pair.designs.length;
+  const marks = pair.designs.map((_, index) => String(index + 1));
+  const faces = new Faces(view, "gallery", marks);
+  faces.element.dataset.count = String(count);
+  const choose = (/** @type {number} */ index, /** @type {MouseEvent} */ event) => {
+    if (view.answer(index, event)) faces.cards[index].classList.add("chosen");
+  };
+  await faces.draw(pair.designs, (index) => ({
+    lines: galleryLines(view, pair.designs, index),
+    badge: button(marks[index], (event) => choose(index, event), { kind: "badge answers", name: `Option ${marks[index]} is the best`, shortcut: marks[index] }),
+    choose: (event) => choose(index, event),
+  }));
+  const shared = sharedLine(view, pair.designs.map((one) => one.params));
+  if (shared !== null) faces.element.append(shared);
+  return {
+    title: `Which of the ${count} is the best?`,
+    hint: `Choose one${byKey(": click it, or press its number")}.`,
+    element: faces.element,
+    choices: [],
+    extras: [faces.flipButton],
+    keys: [
+      { keys: marks, label: `1 – ${count}`, words: "This one is the best", action: (key) => { if (view.answer(Number(key) - 1)) faces.cards[Number(key) - 1].classList.add("chosen"); } },
+      ...faces.keys,
+    ],
+  };
+}

@@ -1,0 +1,81 @@
+/** Two designs, A and B: which is better, or by how much. */
+
+/** @import { Compare } from "./compare.js" */
+/** @import { Board, Key, Pair } from "./types.js" */
+import { button, el, parameterLines } from "./elements.js";
+import { Faces } from "./faces.js";
+import { RATINGS, ratingWords } from "./wording.js";
+
+const LETTERS = ["A", "B"];
+
+/**
+ * @param {Compare} view
+ * @param {Pair} pair
+ * @returns {Promise<Board>}
+ */
+export async function board(view, pair) {
+  const rated = pair.kind === "rating";
+  const faces = new Faces(view, rated ? "pair rating" : "pair", LETTERS);
+  await faces.draw(pair.designs, (index) => ({
+    className: "ab"[index],
+    lines: parameterLines(view.study.parameters, pair.designs[index].params, [pair.designs[1 - index].params]),
+    enlarge: rated ? undefined : String(index + 1),
+    choose: rated ? undefined : (event) => view.answer("ab"[index], event),
+  }));
+  const { choices, keys } = rated ? scale(view) : sides(view, faces);
+  return {
+    title: rated ? "Which is better, by how much?" : "Which do you prefer?",
+    hint: "",
+    element: faces.element,
+    choices,
+    extras: [faces.flipButton],
+    keys: [...keys, ...faces.keys],
+  };
+}
+
+/**
+ * @param {Compare} view
+ * @param {Faces} faces
+ * @returns {{choices: HTMLElement[], keys: Key[]}}
+ */
+function sides(view, faces) {
+  const say = (/** @type {string} */ answer) => (/** @type {MouseEvent} */ event) => view.answer(answer, event);
+  return {
+    choices: [
+      button("A is better", say("a"), { kind: "choice a", key: "←", shortcut: "ArrowLeft" }),
+      button("Can’t tell", say("tie"), { kind: "choice", key: "↓", shortcut: "ArrowDown" }),
+      button("B is better", say("b"), { kind: "choice b", key: "→", shortcut: "ArrowRight" }),
+    ],
+    keys: [
+      { keys: ["ArrowLeft"], label: "←", words: "A is better", action: () => view.answer("a") },
+      { keys: ["ArrowRight"], label: "→", words: "B is better", action: () => view.answer("b") },
+      { keys: ["ArrowDown"], label: "↓", words: "Can’t tell", action: () => view.answer("tie") },
+      { keys: ["1", "2"], label: "1 2", words: "Enlarge A or B", action: (key) => faces.zoom(Number(key) - 1) },
+    ],
+  };
+}
+
+/**
+ * Seven buttons from A much better to B much better.
+ * @param {Compare} view
+ * @returns {{choices: HTMLElement[], keys: Key[]}}
+ */
+function scale(view) {
+  const choices = RATINGS.map(({ value, letter, much }, index) =>
+    el(
+      "button",
+      {
+        type: "button", class: `choice ${value > 0 ? "a" : value < 0 ? "b" : ""} much-${Math.abs(value)}`, "aria-label": ratingWords(value),
+        "aria-keyshortcuts": String(index + 1), onclick: (/** @type {MouseEvent} */ event) => view.answer(value, event),
+      },
+      el("b", {}, letter),
+      el("span", {}, value === 0 ? "equal" : much || "better", much ? el("span", { class: "wide" }, " better") : null),
+      el("kbd", { "aria-hidden": "true" }, index + 1),
+    ),
+  );
+  const numbers = RATINGS.map((_, index) => String(index + 1));
+  return {
+    choices,
+    keys: [{ keys: numbers, label: "1 – 7", words: "From A much better, 1, over equal, 4, to B much better, 7", action: (key) => view.answer(RATINGS[Number(key) - 1].value) }],
+  };
+}

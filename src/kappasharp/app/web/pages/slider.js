@@ -1,0 +1,267 @@
+/** A line between two designs: the card follows the place until it looks best. */
+
+/** @import { Compare } from "./compare.js" */
+/** @import { Board, Card, Design, Pair, Stop } from "./types.js" */
+import { media } from "./cards.js";
+import { apart, button, el, parameterLines, shown } from "./elements.js";
+import { byKey } from "./keys.js";
+import { at, get, sentence } from "./talk.js";
+
+/** A renderer that takes longer than this, in milliseconds, is said to be drawing. */
+const FOLLOWS = 100;
+/** Who sends a place whose picture is not there yet waits for it so long, in milliseconds. */
+const PATIENCE = 1500;
+/** Pictures drawn ahead: every so many stops, and so many at a time. */
+const EVERY = 2;
+const AT_ONCE = 2;
+/** The golden ratio: multiples of it, without their whole part, spread evenly. */
+const GOLDEN = 0.6180339887498949;
+
+/** @typedef {{params: Design, card: Card, made: HTMLElement | null}} Drawn */
+
+/**
+ * @param {Compare} view
+ * @param {Pair} pair
+ * @returns {Promise<Board>}
+ */
+export async function board(view, pair) {
+  const slider = new Slider(view, pair);
+  await slider.begin();
+  return slider.board();
+}
+
+class Slider {
+  /**
+   * @param {Compare} view
+   * @param {Pair} pair
+   */
+  constructor(view, pair) {
+    this.view = view;
+    this.pair = pair;
+    const { stops, finest } = /** @type {NonNullable<Pair["line"]>} */ (pair.line);
+    this.stops = stops;
+    this.hasPictures = view.study.has_pictures;
+    /** Places are counted in whole steps, from 0 to `finest`; a stop is every so many of them. */
+    this.finest = finest;
+    this.stride = finest / (stops.length - 1);
+    /** Where the line is first left says nothing of what is good: by the question's number, the same after a reload. */
+    this.place = this.stride * Math.round(((pair.number * GOLDEN) % 1) * (stops.length - 1));
+    /** What is drawn, by place. @type {Map<number, Drawn>} */
+    this.drawn = new Map();
+    /** What is being drawn. @type {Map<number, Promise<void>>} */
+    this.drawing = new Map();
+    /** The place whose picture is on the card. @type {number | null} */
+    this.onCard = null;
+    this.gone = false;
+    this.clock = 0;
+    this.moving = apart(view.study.parameters, stops.map((one) => one.params)).differing;
+    this.stage = el("div", { class: "stage" });
+    this.note = el("p", { class: "following quiet", hidden: true });
+    this.values = el("div", { class: "values", hidden: view.blind && this.hasPictures });
+    this.range = el("input", {
+      type: "range", min: 0, max: finest, step: this.hasPictures ? 1 : this.stride, value: this.place, id: "place", "aria-label": "Place on the line",
+      oninput: () => this.go(Number(this.range.value)),
+    });
+    this.element = el("div", { class: "board slider" },
+      el("article", { class: `card${this.hasPictures ? "" : " bare"}`, "aria-label": "The design at this place" },
+        el("div", { class: "inside" }, this.hasPictures ? this.stage : null, this.values), this.note),
+      el("div", { class: "line" }, this.hasPictures ? el("span", { class: "end first" }) : null, this.range, this.hasPictures ? el("span", { class: "end second" }) : null));
+    this.element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+  }
+
+  async begin() {
+    for (const [index, stop] of this.stops.entries()) this.keep(index * this.stride, stop);
+    this.go(this.place);
+    if (!this.hasPictures) return;
+    // The first picture comes with the question, if it comes soon.
+    await Promise.race([this.fetch(this.place), new Promise((done) => setTimeout(done, 2 * FOLLOWS))]);
+    for (let each = 0; each < AT_ONCE; each += 1) void this.drawAhead();
+  }
+
+  /** @returns {Board} */
+  board() {
+    const far = 4 * this.stride;
+    const by = (/** @type {number} */ step) => this.go(this.place + step);
+    return {
+      title: "Where does it look best?",
+      hint: `Move along the line${byKey(": drag, arrow keys or wheel")}. Where it starts is drawn by lot.`,
+      element: this.element,
+      choices: [button("This is the best place", (event) => void this.answer(event), { kind: "choice a", key: "↵", shortcut: "Enter" })],
+      extras: [],
+      home: this.range,
+      keys: [
+        { keys: ["ArrowLeft", "ArrowDown"], label: "← ↓", words: "Back along the line; with Shift by a hair", repeats: true, action: (_, fine) => by(-this.step(fine)) },
+        { keys: ["ArrowRight", "ArrowUp"], label: "→ ↑", words: "On along the line; with Shift by a hair", repeats: true, action: (_, fine) => by(this.step(fine)) },
+        { keys: ["PageDown", "PageUp"], label: "PgDn PgUp", words: "The same in large steps", repeats: true, action: (key) => by(key === "PageUp" ? far : -far) },
+        { keys: ["Home", "End"], label: "Home End", words: "To an end of the line", action: (key) => this.go(key === "Home" ? 0 : this.finest) },
+        { keys: ["Enter"], label: "↵", words: "Send this place", action: () => void this.answer() },
+      ],
+      leave: () => {
+        this.gone = true;
+        clearTimeout(this.clock);
+      },
+    };
+  }
+
+  /** @param {boolean} fine */
+  step(fine) {
+    return fine && this.hasPictures ? 1 : this.stride;
+  }
+
+  /** @param {WheelEvent} event */
+  wheel(event) {
+    if (event.ctrlKey || (event.target instanceof Element && event.target.closest(".values") && this.values.scrollHeight > this.values.clientHeight)) return;
+    event.preventDefault();
+    this.go(this.place - Math.sign(event.deltaY || event.deltaX) * this.stride);
+  }
+
+  /**
+   * Move to a place, and show what is there.
+   * @param {number} place
+   */
+  go(place) {
+    if (this.view.busy && this.onCard !== null) return this.hold();
+    this.place = Math.min(Math.max(Math.round(place), 0), this.finest);
+    this.hold();
+    this.showValues();
+    if (!this.hasPictures) return;
+    this.showNearest();
+    clearTimeout(this.clock);
+    if (this.onCard === this.place) return;
+    void this.fetch(this.place);
+    this.clock = setTimeout(() => this.tellDrawing(), FOLLOWS);
+  }
+
+  /** The thumb stands where the card is, and says it. */
+  hold() {
+    this.range.value = String(this.place);
+    const words = this.moving.map((one) => `${one.name} ${shown(this.params()[one.name])}`).join(", ");
+    this.range.setAttribute("aria-valuetext", `${Math.round((100 * this.place) / this.finest)} %: ${words}`);
+    this.element.dataset.place = String(this.place / this.finest);
+  }
+
+  /** The design here; of a place between two stops that is not fetched yet, that of the nearer one. */
+  params() {
+    return (this.drawn.get(this.place) ?? this.stops[Math.round(this.place / this.stride)]).params;
+  }
+
+  showValues() {
+    const ends = [this.stops[0].params, this.stops[this.stops.length - 1].params];
+    const tuned = this.view.study.parameters;
+    const moving = [...this.moving, ...tuned.filter((one) => !this.moving.includes(one))];
+    const lines = parameterLines(moving, this.params());
+    for (const [index, dd] of [...lines.querySelectorAll("dd")].entries()) dd.classList.toggle("differs", index < this.moving.length && ends[0] !== ends[1]);
+    this.values.replaceChildren(lines);
+  }
+
+  /**
+   * Note what the server said of a place.
+   * @param {number} place
+   * @param {Stop} stop
+   */
+  keep(place, stop) {
+    if (stop.card === null || stop.card.kind === "pending") return;
+    this.drawn.set(place, { params: stop.params, card: stop.card, made: null });
+  }
+
+  /**
+   * Have a place drawn and its picture decoded.
+   * @param {number} place
+   * @returns {Promise<void>}
+   */
+  fetch(place) {
+    const known = this.drawing.get(place);
+    if (known !== undefined) return known;
+    const coming = this.bring(place).finally(() => this.drawing.delete(place));
+    this.drawing.set(place, coming);
+    return coming;
+  }
+
+  /** @param {number} place */
+  async bring(place) {
+    const { page, study } = this.view;
+    let found = this.drawn.get(place);
+    try {
+      if (found === undefined) {
+        this.keep(place, await get(at(study.id, `line/${this.pair.number}?place=${place / this.finest}`)));
+        found = this.drawn.get(place);
+      }
+    } catch (error) {
+      if (place === this.place) this.tell(sentence(error));
+    }
+    if (found === undefined) return;
+    found.made ??= (await media(page, null, found.card, "The design at this place")) ?? el("p", { class: "media quiet" }, "No picture.");
+    if (this.gone) return;
+    if (place === this.place) this.showValues();
+    this.showNearest();
+    this.showEnds();
+  }
+
+  /** The picture of the nearest place that is drawn; what moves or plays by itself only at its own place. */
+  showNearest() {
+    let nearest = null;
+    for (const [place, { card, made }] of this.drawn) {
+      if (made === null || (card.kind !== "image" && place !== this.place)) continue;
+      if (nearest === null || Math.abs(place - this.place) < Math.abs(nearest - this.place)) nearest = place;
+    }
+    if (nearest !== null && nearest !== this.onCard) {
+      this.onCard = nearest;
+      const { made } = /** @type {Drawn} */ (this.drawn.get(nearest));
+      this.stage.replaceChildren(/** @type {HTMLElement} */ (made));
+    }
+    this.element.dataset.shown = this.onCard === null ? "" : String(this.onCard / this.finest);
+    if (this.onCard === this.place) this.note.hidden = true;
+    else if (!this.note.hidden) this.tellDrawing();
+  }
+
+  tellDrawing() {
+    if (this.onCard === this.place || this.gone) return;
+    this.tell(this.onCard === null ? "Drawing …" : "Drawing this place … You see the nearest one that is drawn.");
+  }
+
+  /** @param {string} words */
+  tell(words) {
+    this.note.textContent = words;
+    this.note.hidden = false;
+  }
+
+  /** Small pictures of where the line begins and ends. */
+  showEnds() {
+    for (const [selector, place] of /** @type {[string, number][]} */ ([[".first", 0], [".second", this.finest]])) {
+      const end = this.element.querySelector(selector);
+      const found = this.drawn.get(place);
+      if (end === null || end.children.length || !found?.made) continue;
+      if (found.made instanceof HTMLImageElement) end.append(el("img", { src: found.made.src, alt: "", draggable: "false" }));
+      else end.remove();
+    }
+  }
+
+  /** Draw the steps, those nearest to the place first, while the person looks. */
+  async drawAhead() {
+    while (!this.gone) {
+      let next = null;
+      for (let place = 0; place <= this.finest; place += EVERY * this.stride) {
+        if (this.drawn.get(place)?.made || this.drawing.has(place)) continue;
+        if (next === null || Math.abs(place - this.place) < Math.abs(next - this.place)) next = place;
+      }
+      if (next === null) return;
+      await this.fetch(next);
+      // What failed once is not asked for again and again.
+      if (!this.drawn.get(next)?.made) return;
+    }
+  }
+
+  /** @param {MouseEvent} [event] */
+  async answer(event) {
+    const place = this.place;
+    if (this.hasPictures && this.onCard !== place) {
+      await Promise.race([this.fetch(place), new Promise((done) => setTimeout(done, PATIENCE))]);
+      if (this.gone || place !== this.place) return;
+      if (this.onCard !== place) {
+        this.view.page.say("This place is still being drawn. Send it when you see it.", "bad");
+        return;
+      }
+    }
+    this.view.answer(place / this.finest, event);
+  }
+}
