@@ -42,19 +42,37 @@ def looks_right(design):
 PEOPLE = {"pid": tuned_well, "filter": looks_right, "cabin": cosy}
 
 
-def prepare(folder, name, answers, **options):
-    """An example with some answers by two simulated people."""
+def answer(question, like):
+    """What somebody with that taste says to a question."""
+    liked = [like(design) for design in question.designs]
+    match question.kind:
+        case "pair":
+            return "a" if liked[0] > liked[1] else "b"
+        case "slider":
+            return max((i / 40 for i in range(41)), key=lambda place: like(question.at(place)))
+        case "order":
+            return sorted(range(len(liked)), key=lambda i: -liked[i])
+        case "choice":
+            return liked.index(max(liked))
+    return 2 if liked[0] > liked[1] else -2
+
+
+def prepare(folder, name, answers, kinds, **options):
+    """An example with some answers by two simulated people, to questions of these kinds in turn; the last is open."""
     storage = storage_of(f"sqlite:///{Path(folder) / 'page.db'}")
     example, like = EXAMPLES[name], PEOPLE[name]
-    study = create_study(example.space, storage=storage, study_name=example.study_name, **options)
+    study = create_study(
+        example.space, storage=storage, study_name=example.study_name, question=example.question, **options
+    )
     for count in range(answers):
-        pair = study.ask("ada" if count % 4 == 3 else "me")
-        study.tell(pair, "a" if like(pair.a) > like(pair.b) else "b", seconds=2.0 + count % 5 * 0.7)
-    pair = study.ask("me")
+        question = study.ask("ada" if count % 4 == 3 else "me", kind=kinds[count % len(kinds)])
+        study.tell(question, answer(question, like), seconds=2.0 + count % 5 * 0.7)
+    study.ask("me", kind=kinds[-1])
     storage.close()
 
 
 def take(page, link, view, name, *, whole=False):
+    """One picture; an order is shown half made."""
     page.goto(f"{link.split('?')[0]}#{view}")
     page.reload()
     if view == "compare":
@@ -63,13 +81,15 @@ def take(page, link, view, name, *, whole=False):
     page.locator("h1").wait_for()
     page.locator(MESSAGES, has_text="…").first.wait_for(state="detached")
     page.wait_for_timeout(1200)
+    for key in "31=" if page.locator(".order").count() else "":
+        page.keyboard.press(key)
     page.screenshot(path=TARGET / f"{name}.png", full_page=whole)
     print(f"  docs/screenshots/{name}.png")
 
 
-def shots(browser, example, answers, pictures, **options):
+def shots(browser, example, answers, pictures, kinds=(None,), **options):
     with tempfile.TemporaryDirectory() as folder:
-        prepare(folder, example, answers, **options)
+        prepare(folder, example, answers, kinds, **options)
         with serving(folder, "--example", example) as server:
             for view, name, settings, whole in pictures:
                 context = browser.new_context(**settings)
@@ -97,8 +117,24 @@ def main():
             ],
             method="static", first_pairs=3,
         )  # fmt: skip
-        shots(browser, "filter", 14, [("compare", "filter-dark", WIDE | dark, False)])
-        shots(browser, "cabin", 12, [("compare", "phone", PHONE, False), ("best", "phone-dark", PHONE | dark, False)])
+        shots(
+            browser, "filter", 6,
+            [("compare", "filter-dark", WIDE | dark, False), ("compare", "slider-phone", PHONE | {"device_scale_factor": 1.3}, False)],
+        )  # fmt: skip
+        shots(
+            browser, "cabin", 8,
+            [
+                ("compare", "gallery", WIDE, False),
+                ("compare", "phone", PHONE, False),
+                ("best", "phone-dark", PHONE | dark, False),
+            ],
+        )  # fmt: skip
+        shots(browser, "cabin", 8, [("compare", "order", WIDE, False)], ["order"])
+        shots(
+            browser, "pid", 8,
+            [("compare", "rating-phone", PHONE | dark, False), ("history", "kinds", WIDE, False)],
+            ["choice", "order", "slider", "pair", "rating"],
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

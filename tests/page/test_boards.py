@@ -241,7 +241,6 @@ def test_a_slow_renderer_is_told_and_its_place_not_sent_unseen(context, server):
     page.keyboard.press("Enter")
     says(page, "still being drawn")
     assert number(page) == asked and stored(server, "slow") == []
-    page.unroute(late)
     for route in held:
         route.continue_()
     assert seen(page) == pytest.approx(3 / 40) and page.locator(".following").is_hidden()
