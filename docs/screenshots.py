@@ -109,7 +109,6 @@ def main():
             [
                 ("compare", "compare", WIDE, False),
                 ("best", "best", WIDE, True),
-                ("history", "history", WIDE, False),
                 ("model", "model", WIDE, True),
                 ("export", "export", WIDE, False),
                 ("start", "start", WIDE, False),
@@ -132,7 +131,7 @@ def main():
         shots(browser, "cabin", 8, [("compare", "order", WIDE, False)], ["order"])
         shots(
             browser, "pid", 8,
-            [("compare", "rating-phone", PHONE | dark, False), ("history", "kinds", WIDE, False)],
+            [("compare", "rating-phone", PHONE | dark, False), ("history", "history", WIDE, False)],
             ["choice", "order", "slider", "pair", "rating"],
         )  # fmt: skip
 
