@@ -16,6 +16,8 @@ from tests.page.chromium import launched, serving, settle  # noqa: E402
 TARGET = Path(__file__).parent / "screenshots"
 WIDE = {"viewport": {"width": 1180, "height": 800}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
+# A photo is large as PNG.
+SMALL = PHONE | {"device_scale_factor": 1.3}
 MESSAGES = "main .quiet:not([hidden])"
 
 
@@ -109,7 +111,6 @@ def main():
             [
                 ("compare", "compare", WIDE, False),
                 ("best", "best", WIDE, True),
-                ("history", "history", WIDE, False),
                 ("model", "model", WIDE, True),
                 ("export", "export", WIDE, False),
                 ("start", "start", WIDE, False),
@@ -119,7 +120,7 @@ def main():
         )  # fmt: skip
         shots(
             browser, "filter", 6,
-            [("compare", "filter-dark", WIDE | dark, False), ("compare", "slider-phone", PHONE | {"device_scale_factor": 1.3}, False)],
+            [("compare", "filter-dark", WIDE | dark, False), ("compare", "slider-phone", SMALL, False)],
         )  # fmt: skip
         shots(
             browser, "cabin", 8,
@@ -132,7 +133,7 @@ def main():
         shots(browser, "cabin", 8, [("compare", "order", WIDE, False)], ["order"])
         shots(
             browser, "pid", 8,
-            [("compare", "rating-phone", PHONE | dark, False), ("history", "kinds", WIDE, False)],
+            [("compare", "rating-phone", PHONE | dark, False), ("history", "history", WIDE, False)],
             ["choice", "order", "slider", "pair", "rating"],
         )  # fmt: skip
 

@@ -3,6 +3,7 @@
 /** @import { Answer, Board, Key, Kind, Page, Pair, Standing, View } from "./types.js" */
 import { prefetch } from "./cards.js";
 import { button, el } from "./elements.js";
+import { reachable } from "./faces.js";
 import { byKey, pressed, showKeys } from "./keys.js";
 import { board as pair } from "./pair.js";
 import { showProgress } from "./progress.js";
@@ -52,7 +53,7 @@ export class Compare {
     this.lastEvent = /** @type {number | null} */ (null);
     this.blind = localStorage.getItem(BLIND) === "yes";
     /** What is asked until further notice, where that is not the study's usual. */
-    this.kept = sessionStorage.getItem(`${KEPT} ${this.study.id}`);
+    this.kept = sessionStorage.getItem(`${KEPT} ${this.study.id}`) || null;
     this.title = el("h1", { id: "question", tabindex: "-1" }, "…");
     this.hint = el("p", { class: "hint quiet" });
     this.progress = el("div", { class: "progress" });
@@ -116,6 +117,7 @@ export class Compare {
     made.element.dataset.pair = String(pair.number);
     made.element.dataset.kind = pair.kind;
     this.showControls(made, pair);
+    reachable(made.element);
     if (inside) this.rest();
     this.busy = false;
     this.seen = 0;
@@ -166,9 +168,7 @@ export class Compare {
   keep() {
     if (this.pair === null || this.buttons.keep.hidden) return;
     this.kept = this.kept === this.pair.form ? null : this.pair.form;
-    const where = `${KEPT} ${this.study.id}`;
-    if (this.kept === null) sessionStorage.removeItem(where);
-    else sessionStorage.setItem(where, this.kept);
+    sessionStorage.setItem(`${KEPT} ${this.study.id}`, this.kept ?? "");
     this.buttons.keep.setAttribute("aria-pressed", String(this.kept !== null));
     this.page.say(`You will be asked for ${formWords(this.kept ?? this.study.question)}${this.kept === null ? " again, as is usual here" : " from now on"}.`);
   }

@@ -24,6 +24,19 @@ async function picture(view, one, name) {
   return /** @type {HTMLElement | null} */ (first);
 }
 
+/**
+ * What must be scrolled to be read can be reached by keyboard too.
+ * @param {HTMLElement} element
+ */
+export function reachable(element) {
+  for (const values of element.querySelectorAll(".inside > .values")) {
+    if (!(values instanceof HTMLElement) || values.scrollHeight <= values.clientHeight + 1) continue;
+    values.tabIndex = 0;
+    values.role = "group";
+    values.ariaLabel = "Values";
+  }
+}
+
 export class Faces {
   /**
    * @param {Compare} view
