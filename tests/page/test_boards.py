@@ -368,3 +368,17 @@ def test_start_offers_each_kind(context, server):
     assert page.locator(".gallery .card.bare").count() == 3
     turn(page, lambda: page.keyboard.press("3"))
     assert chromium.answers(server, "me", "gallery")[0][1] == 2
+
+
+def test_a_study_that_chooses_what_it_asks(context, server):
+    page = opened(context, server, "me", "#start")
+    page.get_by_label("Name", exact=True).fill("any")
+    page.get_by_role("radio", name="Whatever promises most").check()
+    page.get_by_role("button", name="Begin").click()
+    page.locator("#study-name", has_text="any").wait_for()
+    settle(page)
+    assert page.locator("#form").input_value() == "choice:4"
+    options = page.locator("#form option").evaluate_all("all => all.map(one => one.value)")
+    assert sorted(options) == sorted(FORMS)
+    turn(page, lambda: page.keyboard.press("2"))
+    assert chromium.answers(server, "me", "any")[0][1] == 1

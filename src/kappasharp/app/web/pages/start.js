@@ -4,7 +4,7 @@
 import { figure } from "./charts.js";
 import { button, el, percent } from "./elements.js";
 import { get, post, sentence } from "./talk.js";
-import { KINDS } from "./wording.js";
+import { AUTO, AUTO_WORDS, KINDS } from "./wording.js";
 
 /** How many designs a gallery or an order may show; four unless somebody says otherwise. */
 const COUNTS = [3, 4, 5, 6, 7, 8, 9];
@@ -111,9 +111,10 @@ class Form {
   /** What is asked, usually: one sentence each. */
   makeKinds() {
     const several = () => (this.count.disabled = !["choice", "order"].includes(this.kind()));
-    const rows = this.page.listing.kinds.map((kind) =>
+    const offered = [...this.page.listing.kinds.map((kind) => ({ kind: String(kind), words: KINDS[kind] })), { kind: AUTO, words: AUTO_WORDS }];
+    const rows = offered.map(({ kind, words }) =>
       el("label", { class: "kind-row" }, el("input", { type: "radio", name: "kind", value: kind, checked: kind === "pair" }),
-        el("span", {}, el("b", {}, KINDS[kind].name), ` ${KINDS[kind].sentence}`)));
+        el("span", {}, el("b", {}, words.name), ` ${words.sentence}`)));
     return el("fieldset", { onchange: several }, el("legend", {}, "How you want to be asked"), ...rows,
       el("label", { class: "row" }, "Designs at once, in a gallery or an order", this.count));
   }

@@ -12,6 +12,10 @@ export const KINDS = {
   rating: { name: "Ratings", short: "a rating", sentence: "Two designs, and how much better one is, from slightly to much." },
 };
 
+/** A study that chooses anew what it asks. */
+export const AUTO = "auto";
+export const AUTO_WORDS = { name: "Whatever promises most", short: "whatever promises most", sentence: "A pair, a gallery or a slider, by what it promises for the seconds it takes you." };
+
 /** From A much better to B much better. */
 export const RATINGS = [
   { value: 3, letter: "A", much: "much" },
@@ -49,6 +53,7 @@ export function answerWords(kind, answer) {
  * @param {boolean} [alone] where no words stand before it
  */
 export function formWords(form, alone = false) {
+  if (form === AUTO) return alone ? AUTO_WORDS.name : AUTO_WORDS.short;
   const [kind, count] = form.split(":");
   const words = [KINDS[/** @type {Kind} */ (kind)].short, count].filter(Boolean).join(" ");
   return alone ? words[0].toUpperCase() + words.slice(1) : words;
@@ -61,5 +66,5 @@ export function formWords(form, alone = false) {
 export function formsOf(study) {
   const count = study.question.split(":")[1] ?? "4";
   const all = study.kinds.map((kind) => (kind === "choice" || kind === "order" ? `${kind}:${count}` : kind));
-  return [...new Set([study.question, ...all])];
+  return [...new Set([...(study.question === AUTO ? [] : [study.question]), ...all])];
 }
