@@ -51,9 +51,16 @@ def of_one(fitted: Posterior, x: Tensor) -> BestOf:
 
 
 def gain(fitted: Posterior, best: BestOf, X: Tensor) -> Tensor:
-    """E max(best, f(x)) − E best for every row of X (runs, k, d)."""
+    """E max(best, f(x)) − E best for every row of X (runs, k, d).
+
+    By Clark's approximation, which does not know that the best is at least each of its designs; so no more than
+    E max(f(x) − f(x_i), 0) for any of them: a design that is there already adds nothing.
+    """
     found = _against(fitted, best, X)
-    return eubo.closed_form(found.mean - best.mean.unsqueeze(-1), found.spread)
+    value = eubo.closed_form(found.mean - best.mean.unsqueeze(-1), found.spread)
+    for x in best.points.unbind(1):
+        value = torch.minimum(value, eubo.value(fitted, X, x.unsqueeze(1).expand_as(X), "improvement"))
+    return value
 
 
 def joined(fitted: Posterior, best: BestOf, x: Tensor) -> BestOf:

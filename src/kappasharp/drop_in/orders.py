@@ -35,9 +35,11 @@ def comparisons_of_choices(choices: Iterable[Sequence[int]]) -> Tensor:
 
 
 def _checked(given: Sequence[int], name: str) -> list[int]:
+    if not isinstance(given, Iterable):
+        raise InvalidTypeError(f"`{name}` must hold one list of indices for every answer, but got {given!r} for one.")
     numbers = [one.item() if isinstance(one, Tensor) else one for one in given]
     if not all(isinstance(one, Integral) and not isinstance(one, bool) for one in numbers):
-        raise InvalidTypeError(f"`{name}` must hold lists of indices, but got {list(given)!r}.")
+        raise InvalidTypeError(f"`{name}` must hold lists of indices, without ties, but got {list(given)!r}.")
     if len(numbers) < TWO or len(set(numbers)) < len(numbers) or min(numbers) < 0:
         raise InvalidValueError(
             f"`{name}` must hold two or more different indices for every answer, but got {list(given)!r}."

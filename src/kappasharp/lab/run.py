@@ -249,7 +249,7 @@ def _lockstep(blocks: Sequence[Block], device: str) -> list[list[Row]]:
 def _chance_of(step: Step) -> Tensor:
     """The chance that the model gave to each run's answer; none where it was a tie, or one of more than two designs."""
     if step.info is None or step.question.points.shape[1] > PAIR or step.before.method.kind in UNSURE:
-        return torch.full(step.answers.shape, torch.nan, dtype=torch.float64)
+        return torch.full((len(step.answers),), torch.nan, dtype=torch.float64)
     expected = step.info.expected.cpu().double()
     given = torch.where(step.answers == oracle.SECOND, 1.0 - expected, expected)
     return torch.where(step.answers == oracle.TIE, torch.nan, given)

@@ -221,12 +221,12 @@ def _number(name: str, value: Any, low: float, high: float, *, closed: bool = Fa
 
 def winners(value: Any, runs: int, designs: int = PAIR) -> Tensor:
     """0 (the first design won), 1 (the second) or 2 (a tie) for every run; of more designs, the best one's number."""
-    W = value if isinstance(value, Tensor) else _as_tensor(value, "winner", None)
+    W = value if isinstance(value, Tensor) else _as_tensor(value, "answer", None)
     W = W.reshape(1).expand(runs) if W.dim() == 0 else W
     words = "0, 1 or 2 (a tie)" if designs == PAIR else f"0 to {designs - 1}"
     most = PAIR if designs == PAIR else designs - 1
-    if W.is_floating_point() or W.shape != (runs,) or bool(((W < 0) | (W > most)).any()):
-        raise InvalidValueError(f"`winner` must hold {words} for each of {runs} runs, but got {W.tolist()}.")
+    if W.is_floating_point() or W.dtype is torch.bool or W.shape != (runs,) or bool(((W < 0) | (W > most)).any()):
+        raise InvalidValueError(f"`answer` must hold {words} for each of {runs} runs, but got {W.tolist()}.")
     return W.long()
 
 
@@ -245,9 +245,10 @@ def orders(value: Any, runs: int, designs: int) -> Tensor:
 
 def places(value: Any, runs: int, like: Tensor) -> Tensor:
     """For every run a place on its line: a number in [0, 1]."""
-    W = _as_tensor(value, "answer", like.dtype)
-    W = W.reshape(1).expand(runs) if W.dim() == 0 else W
-    if W.shape != (runs,) or not bool(((W >= 0.0) & (W <= 1.0)).all()):
+    W = _as_tensor(value, "answer", None)
+    is_number = W.dtype is not torch.bool
+    W = (W.reshape(1).expand(runs) if W.dim() == 0 else W).to(like)
+    if not is_number or W.shape != (runs,) or not bool(((W >= 0.0) & (W <= 1.0)).all()):
         raise InvalidValueError(f"`answer` must be a place in [0, 1] for each of {runs} runs, but got {W.tolist()}.")
     return W.to(like)
 
@@ -256,7 +257,8 @@ def ratings(value: Any, runs: int) -> Tensor:
     """For every run a whole number from −3 (the second is much better) to 3 (the first is)."""
     W = value if isinstance(value, Tensor) else _as_tensor(value, "answer", None)
     W = W.reshape(1).expand(runs) if W.dim() == 0 else W
-    if W.is_floating_point() or W.shape != (runs,) or bool((W.abs() > MOST_BETTER).any()):
+    whole = not W.is_floating_point() and W.dtype is not torch.bool
+    if not whole or W.shape != (runs,) or bool((W.abs() > MOST_BETTER).any()):
         raise InvalidValueError(
             f"`answer` must be a whole number from -{MOST_BETTER} to {MOST_BETTER} for each of {runs} runs, but got "
             f"{W.tolist()}."

@@ -212,7 +212,9 @@ def advise(history: History, model: StudyModel, place: int, found: Figures, form
         return Advice("go_on", f"Go on: {hope}. {_asked_next(form)}".rstrip())
     if found.preferred >= ENOUGH_PREFERRED and found.room <= ENOUGH_ROOM:
         return Advice("could_stop", f"You could stop: {figures_in_words}. {_to_settle(history)}")
-    rival = _unlinked_rival(model, place, found.gap)
+    # Lines are linked to each other by nothing but the model, and yet they say where to go.
+    has_lines = model.state.points.shape[1] > len(model.options)
+    rival = None if has_lines else _unlinked_rival(model, place, found.gap)
     if rival is not None:
         a, b = model.options[place], model.options[rival]
         return Advice(

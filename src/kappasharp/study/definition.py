@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Any, TypedDict
 
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError
-from kappasharp.methods import checks
 from kappasharp.methods.method import PAIR, Kind, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.study import kinds
@@ -102,8 +101,10 @@ class Definition:
 
     def asking(self, form: Form) -> Form:
         """The form, if this study can ask such questions; or a sentence."""
-        if not form.is_pair:
-            checks.method(replace(self.method, kind=form.kind, designs=form.designs))
+        if not form.is_pair and find_method(self.method_name) != Method():
+            raise InvalidValueError(
+                f"Questions other than pairs need the method 'baseline', but this study has {self.method_name!r}."
+            )
         return kinds.fits(form, self.space)
 
 
@@ -122,11 +123,7 @@ def define(
         raise InvalidTypeError(
             "`method` must be a name in METHODS, because a study outlives its process, but got a Method."
         )
-    if (designs := find_method(method).designs) > PAIR:
-        raise InvalidValueError(
-            f"`method` must be one whose questions have two designs, because that is what a study shows, but "
-            f"{method!r} has {designs}; `kappasharp.ask` and the lab take it."
-        )
+    _check_choices(find_method(method), method, use_seconds)
     is_auto = question == AUTO
     form = FIRST_OF_AUTO if is_auto else kinds.parse(question, or_auto=True)
     first_pairs = _usual_first(method, preset, form) if first_pairs is None else first_pairs
@@ -140,8 +137,20 @@ def define(
     if seed > LARGEST_SEED:
         raise InvalidValueError(f"`seed` must have 4096 bits at most, but got {shown(seed)}.")
     found = Definition(space(given), int(seed), method, preset, int(first_pairs), form, is_auto, use_seconds)
-    checks.method(found.method)
     return _asking(found)
+
+
+def _check_choices(chosen: Method, name: str, use_seconds: Any) -> None:
+    """A study's method says how pairs are chosen; what is asked, and whether seconds count, is said beside it."""
+    if chosen.designs > PAIR or chosen.kind is not Kind.PAIR or chosen.use_seconds:
+        raise InvalidValueError(
+            f"`method` must be one that asks pairs, but got {name!r}; a study is told otherwise by `question`, such as "
+            "'choice:4', 'order:4', 'slider', 'rating' or 'auto', and by `use_seconds`."
+        )
+    if not isinstance(use_seconds, bool):
+        raise InvalidTypeError(f"`use_seconds` must be True or False, but got {use_seconds!r}.")
+    if use_seconds and chosen != Method():
+        raise InvalidValueError(f"`use_seconds` needs the method 'baseline', but got {name!r}.")
 
 
 def _asking(found: Definition) -> Definition:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from kappasharp.errors import CorruptedError, InvalidValueError
@@ -75,6 +76,14 @@ class Comparison:
     seconds: float | None
     amended: bool = False
     kind: str = Kind.PAIR.value
+    asked_at: str | None = None
+
+    @property
+    def took(self) -> float | None:
+        """The seconds that somebody measured, or else those from question to answer; None without a question."""
+        if self.seconds or self.asked_at is None:
+            return self.seconds
+        return max((datetime.fromisoformat(self.time) - datetime.fromisoformat(self.asked_at)).total_seconds(), 1e-3)
 
     @property
     def form(self) -> Form:
@@ -126,6 +135,7 @@ class History:
     options: list[Design] = field(default_factory=list)
     comparisons: dict[int, Comparison] = field(default_factory=dict)
     asked: dict[int, tuple[StudyQuestion, Asked]] = field(default_factory=dict)
+    asked_at: dict[int, str] = field(default_factory=dict)
     open: dict[str, int] = field(default_factory=dict)
     queue: dict[int, Queued] = field(default_factory=dict)
     settling: int = 0
@@ -233,6 +243,7 @@ class History:
             for design in event.designs:
                 self._note(design)
         self.asked[stored.number] = (question, event)
+        self.asked_at[stored.number] = stored.time
         # One of another kind that this voter had not answered is withdrawn.
         self.open[stored.voter] = stored.number
         if event.origin == "settle":
@@ -244,7 +255,7 @@ class History:
         question, asked = self.asked[event.pair]
         self.comparisons[stored.number] = Comparison(
             stored.number, stored.voter, stored.time, self._about(question, event.answer), event.answer, event.pair,
-            event.seconds, kind=asked.question,
+            event.seconds, kind=asked.question, asked_at=self.asked_at[event.pair],
         )  # fmt: skip
         self.open.pop(stored.voter, None)
 

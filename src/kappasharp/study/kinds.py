@@ -93,7 +93,7 @@ def parse(value: Any, designs: Any = None, *, what: str = "question", or_auto: b
         return Form(kind)
     count = USUAL if count is None else count
     if not FEWEST <= count <= MOST:
-        raise InvalidValueError(f"A {kind.value} must be of {FEWEST} to {MOST} designs, but got {shown(count)}.")
+        raise InvalidValueError(f"`{what}` must have {FEWEST} to {MOST} designs, but got {shown(count)}.")
     return Form(kind, count)
 
 

@@ -18,15 +18,15 @@ from kappasharp.methods.method import PAIR, Kind
 from kappasharp.methods.state import State
 from kappasharp.study import choosing
 from kappasharp.study.choosing import Chosen
-from kappasharp.study.history import History
+from kappasharp.study.history import Comparison, History
 from kappasharp.study.kinds import Form
 
 # Seconds of attention before anything is known of this study, and for how many answers that counts. Assumptions: nobody
 # seems to have measured these kinds side by side; the ratios are those of docs/results/answers.md.
 USUAL = {Kind.PAIR: 4.0, Kind.RATING: 4.8, Kind.CHOICE: 6.0, Kind.SLIDER: 10.0, Kind.ORDER: 12.0}
 COUNTS_FOR = 3
-# A time further from the usual than by this factor was not spent on the question.
-MOST_TIMES = 8.0
+# No time counts as further from the usual than by this factor.
+MOST_TIMES = 20.0
 # Of how many designs the usual choice and order are.
 OF_DESIGNS = 4
 # Among these the next question is chosen.
@@ -48,11 +48,20 @@ def usual(form: Form) -> float:
 
 
 def seconds(history: History, form: Form) -> float:
-    """Seconds that such a question takes here: the geometric mean of the answers' own and of what is usual."""
-    start = usual(form)
-    found = [one.seconds for one in history.counted() if one.form == form and one.seconds]
-    logs = [math.log(value) for value in found if start / MOST_TIMES <= value <= start * MOST_TIMES]
-    return math.exp((COUNTS_FOR * math.log(start) + sum(logs)) / (COUNTS_FOR + len(logs)))
+    """Seconds that such a question takes here.
+
+    What is usual, times how much longer than usual this study's answers took: those of any form, and more so its own.
+    """
+    slower = [(one.form, _slower(one)) for one in history.counted() if one.took]
+    own = [value for other, value in slower if other == form]
+    all_forms = sum(value for _, value in slower) / (COUNTS_FOR + len(slower))
+    return usual(form) * math.exp((COUNTS_FOR * all_forms + sum(own)) / (COUNTS_FOR + len(own)))
+
+
+def _slower(one: Comparison) -> float:
+    """The logarithm of an answer's time over the usual; what was left lying counts as MOST_TIMES the usual."""
+    assert one.took is not None
+    return max(-math.log(MOST_TIMES), min(math.log(MOST_TIMES), math.log(one.took / usual(one.form))))
 
 
 def most_promising(state: State, learnt: Learnt, history: History, forms: Iterable[Form]) -> Promise:

@@ -116,8 +116,17 @@ def next_question(
         return Asked(queued.a, queued.b, origin, number, question=queued.question, more=queued.more)
     if len(history.counted()) >= definition.first_pairs:
         return _from_model(definition, history, model or learn(definition, history), form, leaving)
-    form = form or definition.form
+    form = form or (definition.form if not definition.is_auto else _first_form(definition, history))
     return _shown(definition, history, _start(definition, history, form), form, "start")
+
+
+def _first_form(definition: Definition, history: History) -> Form:
+    """A gallery, where so many designs can be told apart; else a pair."""
+    try:
+        _start(definition, history, definition.form)
+    except InvalidValueError:
+        return ONE_PAIR
+    return definition.form
 
 
 def still_right(history: History, proposed: Asked, voter: str, form: Form | None = None) -> Asked | None:
@@ -168,6 +177,7 @@ def _from_model(
         if unproven is not None and seen.allows(*(doubted := [history.options[number] for number in unproven])):
             designs = [*doubted, *designs][: form.designs]
         if not seen.allows(*designs):
+            form, designs = (ONE_PAIR, designs[:PAIR]) if wants_auto else (form, designs)
             designs = _instead(definition, seen, model, designs)
     memo = {"answers": len(history.counted())} | _memo(model, chosen)
     return _shown(definition, history, designs, form, origin, memo)

@@ -22,6 +22,7 @@ from kappasharp.study import kinds
 from kappasharp.study.events import DEFAULT_VOTER
 from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import Answer, Form
+from kappasharp.study.study import Study
 
 # An answer to each kind of question, as a person types it.
 EXAMPLES = {Kind.PAIR: "a", Kind.CHOICE: "2", Kind.ORDER: "3 1=2", Kind.SLIDER: "0.35", Kind.RATING: "2"}
@@ -49,6 +50,8 @@ def ask(storage: str | None, study: str, voter: str, style: str, *, question: st
     """The question to answer: the same again until it is answered, or `--question` asks another kind."""
     with in_words():
         found = opened(study, storage)
+        if place is not None:
+            _check_place(found, voter, question)
         pair = found.ask(voter) if question is None else found.ask(voter, kind=question)
         there = None if place is None else pair.at(place)
     example = shell_words("tell", study, EXAMPLES[pair.form.kind], *_as(voter))
@@ -57,6 +60,17 @@ def ask(storage: str | None, study: str, voter: str, style: str, *, question: st
     data = pair_data(pair) | ({} if there is None else {"at": {"place": place, "params": there}})
     lines = [] if there is None else ["", *(f"{name}  {text(value)}" for name, value in there.items())]
     show(style, data, [*question_table(pair), *lines])
+
+
+def _check_place(found: Study, voter: str, question: str | None) -> None:
+    """A place is one of a slider; said before anything is asked."""
+    waiting = found.history.open_pair(voter)
+    usual = found.definition.form if waiting is None else waiting.form
+    form = found.definition.wanted(question) or usual
+    if form.kind is not Kind.SLIDER:
+        raise InvalidValueError(
+            f"`--place` needs a slider, but the question is {form.words}; `--question slider` asks one."
+        )
 
 
 def _given(form: Form, answer: str, style: str) -> Answer:
