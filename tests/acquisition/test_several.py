@@ -118,3 +118,14 @@ def test_a_run_does_not_depend_on_its_company(fitted):
         alone = posterior.Posterior(fitted.family, *(part[run : run + 1] for part in fitted[1:]))
         _, found = extended(alone, 3, seeds=(run,))
         assert torch.allclose(found.pair, together.pair[run : run + 1], atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["choice_4", "order_4"])
+def test_no_design_is_shown_twice(method):
+    state = ks.init([[0.2, 0.1], [0.8, 0.5]], [[0, 1]], method=method)
+    for _ in range(3):
+        question, state, _ = ks.ask(state)
+        apart = torch.cdist(question.points[0], question.points[0]) + torch.eye(4)
+        assert float(apart.min()) > 1e-2
+        order = question.points[0].square().sum(-1).argsort()
+        state = ks.tell(state, question, order if method == "order_4" else order[:1])

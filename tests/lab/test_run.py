@@ -216,3 +216,12 @@ def test_other_kinds_of_question_run_in_blocks_as_one_by_one(method):
     for row in together_rows:
         made = {after - before for before, after in pairwise(row["n_points"])}
         assert made <= {"bridging": {1, 2}, "best_of_3": {3}}[method] and len(row["n_points"]) == 7
+
+
+@pytest.mark.parametrize("method", ["choice_4", "order_4", "slider", "rating", "timed"])
+def test_a_run_of_every_kind_of_question_is_a_row_of_plain_numbers(method):
+    block = tiny.blocks(methods=[method], initializations=["from_zero"], queries=7, person="timed")[0]
+    for row in run_together([block])[0]:
+        assert len(row["best_utility"]) == 7
+        assert all(isinstance(value, float) for value in row["chance"])
+        assert row["status"] == "ok"

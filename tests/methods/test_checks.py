@@ -164,7 +164,7 @@ def test_seeds_and_winners_must_fit_the_runs():
         ks.init(POINTS, PAIRS, seeds=[1, 2])
     question, state, _ = ks.ask(ks.init(POINTS, PAIRS))
     for winner in (3, -1, 0.5, [0, 1]):
-        with pytest.raises(InvalidValueError, match="`winner` must hold 0, 1 or 2"):
+        with pytest.raises(InvalidValueError, match="`answer` must hold 0, 1 or 2"):
             ks.tell(state, question, winner)
     assert ks.tell(state, question, 1).comparisons.shape[1] == len(PAIRS) + 1
 

@@ -109,9 +109,9 @@ class TestNames:
         assert coarse.history.number == 0
 
     def test_a_method_that_corrects_asks_pairs_alone(self):
-        with pytest.raises(InvalidValueError, match=r"`Method\.kind` must be PAIR"):
+        with pytest.raises(InvalidValueError, match=r"need the method 'baseline'"):
             ks.create_study(SPACE, storage="sqlite://", question="order", method="static")
-        with pytest.raises(InvalidValueError, match=r"`Method\.kind` must be PAIR"):
+        with pytest.raises(InvalidValueError, match=r"need the method 'baseline'"):
             made(count=0, method="static").ask(kind="slider")
 
 

@@ -36,14 +36,30 @@ def answered(questions, seconds, **options):
 
 def test_the_pace_begins_with_what_is_usual_and_follows_the_answers():
     study = answered(6, {"choice": 30.0}, question="choice:4")
-    assert pace.seconds(study.history, Form()) == pytest.approx(pace.USUAL[Kind.PAIR])
-    expected = math.exp((3 * math.log(6.0) + 6 * math.log(30.0)) / 9)
-    assert pace.seconds(study.history, CHOICE) == pytest.approx(expected)
+    slower = math.log(30.0 / 6.0)
+    all_forms = 6 * slower / 9
+    assert pace.seconds(study.history, CHOICE) == pytest.approx(6.0 * math.exp((3 * all_forms + 6 * slower) / 9))
+    # Somebody who is slow with galleries is expected to be slow with pairs.
+    assert pace.seconds(study.history, Form()) == pytest.approx(4.0 * math.exp(all_forms))
+    nobody = ks.create_study(SPACE, storage="sqlite://").history
+    assert pace.seconds(nobody, Form()) == pytest.approx(4.0)
 
 
-def test_a_break_is_no_pace():
-    study = answered(6, {"choice": 3600.0}, question="choice:4")
-    assert pace.seconds(study.history, CHOICE) == pytest.approx(pace.USUAL[Kind.CHOICE])
+def test_a_break_counts_once_and_not_whole():
+    seconds = iter([6.0] * 5 + [7200.0])
+    study = ks.create_study(SPACE, storage="sqlite://", question="choice:4")
+    for _ in range(6):
+        question = study.ask()
+        study.tell(question, answer(question), seconds=next(seconds))
+    assert pace.seconds(study.history, CHOICE) < 11.0
+
+
+def test_without_seconds_the_moments_count():
+    study = ks.create_study(SPACE, storage="sqlite://")
+    study.tell(study.ask(), "a")
+    (one,) = study.history.counted()
+    assert one.seconds is None
+    assert 0.0 < one.took < 60.0
 
 
 def test_more_designs_take_longer():
@@ -86,8 +102,19 @@ def test_auto_in_a_space_without_lines_or_galleries():
         lattice.tell(question, "a" if question.kind == "pair" else 0)
 
 
+def test_auto_asks_pairs_where_no_gallery_can_be_told_apart():
+    study = ks.create_study({"x": ks.Float(0.0, 1.0, jnd=0.5)}, storage="sqlite://", question="auto")
+    assert study.ask().kind == "pair"
+
+
+def test_a_method_of_another_kind_is_not_a_studys():
+    for method in ("slider", "rating", "order_4", "timed"):
+        with pytest.raises(InvalidValueError, match="`question`"):
+            ks.create_study(SPACE, storage="sqlite://", method=method)
+
+
 def test_auto_is_for_the_plain_method_and_named_where_kinds_are():
-    with pytest.raises(InvalidValueError, match="the plain method"):
+    with pytest.raises(InvalidValueError, match="need the method 'baseline'"):
         ks.create_study(SPACE, storage="sqlite://", method="static", question="auto")
     with pytest.raises(InvalidValueError, match="'auto'"):
         ks.create_study(SPACE, storage="sqlite://", question="triple")
@@ -101,5 +128,5 @@ def test_seconds_are_a_studys_choice_and_each_voters_own():
         study.tell(question, answer(question), seconds=2.0 / (0.2 + clear) if number % 2 else 5.0)
     assert study.definition.method.use_seconds
     assert study.best.option in range(len(study.history.options))
-    with pytest.raises(InvalidValueError, match="without seconds"):
+    with pytest.raises(InvalidValueError, match="needs the method 'baseline'"):
         ks.create_study(SPACE, storage="sqlite://", method="static", use_seconds=True)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from kappasharp.acquisition import eubo, lattice, maximize
 from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
-from kappasharp.core import normal, posterior
+from kappasharp.core import kernel, normal, posterior
 from kappasharp.core.posterior import Posterior
 
 # The best points of the pool go on: copies around each are tried at these distances, and its best copy stands for it.
@@ -26,6 +26,8 @@ STARTS, COPIES, DISTANCES = 6, 24, (0.2, 0.1, 0.05, 0.02, 0.01)
 # The smallest variance of a difference, in units of EUBO's own floor: four terms of the output scale's size leave more
 # rounding than two.
 LEAST = 1e4
+# Designs whose prior correlation is above this are one.
+ALIKE = 0.999
 
 
 class BestOf(NamedTuple):
@@ -51,16 +53,20 @@ def of_one(fitted: Posterior, x: Tensor) -> BestOf:
 
 
 def gain(fitted: Posterior, best: BestOf, X: Tensor) -> Tensor:
-    """E max(best, f(x)) − E best for every row of X (runs, k, d).
-
-    By Clark's approximation, which does not know that the best is at least each of its designs; so no more than
-    E max(f(x) − f(x_i), 0) for any of them: a design that is there already adds nothing.
-    """
+    """E max(best, f(x)) − E best for every row of X (runs, k, d)."""
     found = _against(fitted, best, X)
-    value = eubo.closed_form(found.mean - best.mean.unsqueeze(-1), found.spread)
-    for x in best.points.unbind(1):
-        value = torch.minimum(value, eubo.value(fitted, X, x.unsqueeze(1).expand_as(X), "improvement"))
-    return value
+    return eubo.closed_form(found.mean - best.mean.unsqueeze(-1), found.spread)
+
+
+def _new_gain(fitted: Posterior, best: BestOf, X: Tensor) -> Tensor:
+    """The same, and nothing where a design is there already.
+
+    Clark's approximation does not know that the best is at least each of its designs, and would show one twice.
+    """
+    scale = fitted.theta[..., :-1].exp().unsqueeze(-2)
+    h = kernel.half_distances((X - 0.5) / scale, (best.points - 0.5) / scale)
+    alike = kernel.profile(fitted.family, h).value.amax(-1)
+    return gain(fitted, best, X).masked_fill(alike > ALIKE, 0.0)
 
 
 def joined(fitted: Posterior, best: BestOf, x: Tensor) -> BestOf:
@@ -91,16 +97,16 @@ def extend(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximize
 def _search(fitted: Posterior, best: BestOf, pool: Tensor, request: Request) -> Tensor:
     """The point (runs, 1, d) that adds most: the best of the pool, each moved to copies ever nearer to it."""
     runs, _, d = pool.shape
-    x = _picked(pool, gain(fitted, best, pool).topk(STARTS, -1).indices)
+    x = _picked(pool, _new_gain(fitted, best, pool).topk(STARTS, -1).indices)
     for distance in DISTANCES:
         numbers = maximize.draw(request, (STARTS * COPIES, d), x).reshape(runs, STARTS, COPIES, d)
         copies = (x.unsqueeze(2) + distance * maximize.normal_quantile(numbers)).clamp(0.0, 1.0)
         if request.box is not None:
             copies = torch.clamp(copies, *(end[:, None, None] for end in request.box))
         tried = torch.cat([x.unsqueeze(2), _allowed(copies, request)], 2)
-        at = gain(fitted, best, tried.flatten(1, 2)).reshape(tried.shape[:3]).argmax(-1)
+        at = _new_gain(fitted, best, tried.flatten(1, 2)).reshape(tried.shape[:3]).argmax(-1)
         x = tried.gather(2, at[:, :, None, None].expand(-1, -1, 1, d)).squeeze(2)
-    return _picked(x, gain(fitted, best, x).argmax(-1, keepdim=True))
+    return _picked(x, _new_gain(fitted, best, x).argmax(-1, keepdim=True))
 
 
 def _allowed(points: Tensor, request: Request) -> Tensor:
