@@ -140,9 +140,14 @@ def define(
     return _asking(found)
 
 
+def asks_pairs(chosen: Method) -> bool:
+    """Whether a method is one for a study: it says how pairs are chosen, and nothing of what is asked."""
+    return chosen.designs == PAIR and chosen.kind is Kind.PAIR and not chosen.use_seconds
+
+
 def _check_choices(chosen: Method, name: str, use_seconds: Any) -> None:
     """A study's method says how pairs are chosen; what is asked, and whether seconds count, is said beside it."""
-    if chosen.designs > PAIR or chosen.kind is not Kind.PAIR or chosen.use_seconds:
+    if not asks_pairs(chosen):
         raise InvalidValueError(
             f"`method` must be one that asks pairs, but got {name!r}; a study is told otherwise by `question`, such as "
             "'choice:4', 'order:4', 'slider', 'rating' or 'auto', and by `use_seconds`."

@@ -34,10 +34,10 @@ from kappasharp.errors import (
     StorageError,
     UnknownNameError,
 )
-from kappasharp.methods.method import PAIR, Kind
 from kappasharp.methods.registry import METHODS
 from kappasharp.problems.oracle import PERSONS
 from kappasharp.study import events, kinds
+from kappasharp.study.definition import asks_pairs
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
@@ -221,7 +221,7 @@ async def listing(request: Request) -> Response:
             "study": None if session is None else responses.study_data(session.study, session.renderer),
             "renderers": list(service.renderers),
             "persons": list(PERSONS),
-            "methods": [name for name, row in METHODS.items() if row.designs == PAIR and row.kind is Kind.PAIR],
+            "methods": [name for name, row in METHODS.items() if asks_pairs(row)],
             "kinds": list(kinds.NAMES),
             "storage": service.storage.url,
         }
