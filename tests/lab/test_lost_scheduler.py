@@ -1,6 +1,7 @@
 """A Dask scheduler that is killed during a run: a sentence, nothing stored is lost, and the same command goes on."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -71,10 +72,9 @@ def test_the_command_says_it_and_goes_on_with_the_rest(scheduler, tmp_path, monk
         ended = CliRunner().invoke(main, [*words, "--engine", f"dask://{scheduler.address}"])
     todo = plan(path, out)
     assert 0 < todo.n_left < 8 and list((out / "claims").iterdir()) == []
-    said = (
-        f"was lost (CommClosedError). {8 - todo.n_left} of 8 runs were stored before; start a scheduler, and the same"
-    )
-    assert ended.exit_code == 1 and "Usage" not in ended.output and said in " ".join(ended.output.split())
+    # Which error a lost connection shows itself by is a matter of the moment.
+    said = rf"was lost \(\w+\)\. {8 - todo.n_left} of 8 runs were stored before; start a scheduler, and the same"
+    assert ended.exit_code == 1 and "Usage" not in ended.output and re.search(said, " ".join(ended.output.split()))
     assert "Traceback" not in capfd.readouterr().err
     assert {row["status"] for row in todo.store.read().to_pylist()} == {"ok"}
     again = CliRunner().invoke(main, [*words, "--engine", "serial"])
