@@ -124,6 +124,7 @@ def define(
             "`method` must be a name in METHODS, because a study outlives its process, but got a Method."
         )
     _check_choices(find_method(method), method, use_seconds)
+    find_preset(preset)
     is_auto = question == AUTO
     form = FIRST_OF_AUTO if is_auto else kinds.parse(question, or_auto=True)
     first_pairs = _usual_first(method, preset, form) if first_pairs is None else first_pairs
