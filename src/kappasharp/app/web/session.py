@@ -108,8 +108,9 @@ class Session:
             while (pair := await self._waiting(voter, form)) is None:
                 voters = [voter, *self._waiting_now] if form is None else [voter]
                 self._waiting_now = {} if form is None else self._waiting_now
-                # What was computed for the moment before this question would be of no use after it.
-                self.speculation.drop_all()
+                if form is not None:
+                    # What was computed for the moment before somebody asked otherwise is of no use after it.
+                    self.speculation.drop_all()
                 at = await off_loop(jobs.snapshot, self.study)
                 for one, proposed in zip(voters, await self._propose(at, voters, form), strict=True):
                     await off_loop(self.study.offer, one, proposed, form)
