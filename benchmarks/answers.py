@@ -10,10 +10,8 @@ A packed run keeps the best utility seen and the one told after every question.
 """
 
 import argparse
-import contextlib
 import importlib
 import json
-import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -23,9 +21,8 @@ import pyarrow.parquet as pq
 import torch
 from scipy.stats import ttest_ind
 
-from benchmarks.gpu import start_mps, stop_mps
-from kappasharp.lab import engines, execution, experiment, grid
-from kappasharp.lab.execution import Limit
+from benchmarks import collecting
+from kappasharp.lab import experiment, grid
 from kappasharp.lab.statistics import holm, paired_t
 from kappasharp.problems import oracle
 
@@ -58,38 +55,9 @@ def packed(row):
 
 
 def run(options):
-    """The experiments' runs; what a time limit leaves out is said. Runs of sources that exist already are kept."""
+    """The experiments' runs, packed."""
     blocks = [block for name in options.sources for block in grid.blocks(experiment.read(Path(name)))]
-    total, rows, errors, shown, begin = sum(len(b.seeds) for b in blocks), [], [], 0.0, time.perf_counter()
-    with contextlib.ExitStack() as ending:
-        if options.device == "cuda" and start_mps():
-            ending.callback(stop_mps)
-        outcomes = engines.engine("processes", options.device, options.workers)(
-            execution.jobs(blocks, Limit(options.batch))
-        )
-        for outcome in outcomes:
-            rows += [packed(row) for part in outcome.rows or [] for row in part]
-            errors += [outcome.error] if outcome.error else []
-            spent = time.perf_counter() - begin
-            if spent - shown > 10.0 or len(rows) == total:
-                shown = spent
-                print(f"{len(rows)} of {total} runs, {spent:.0f} s, {len(errors)} errors {errors[:1]}", flush=True)
-            if options.seconds and spent > options.seconds:
-                print(f"stopped after {spent:.0f} s with {len(rows)} of {total} runs", flush=True)
-                break
-        # Before anything is closed: what was run must not wait for that.
-        write(pa.Table.from_pylist(rows, SCHEMA), options.out)
-        print(f"{len(rows)} runs in {options.out}", flush=True)
-        outcomes.close()
-
-
-def write(table, path):
-    """A small file: names as numbers, and the bytes of numbers side by side."""
-    names = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
-    split = ["seen.list.element", "told.list.element", "seconds"]
-    pq.write_table(
-        table, path, compression="zstd", compression_level=19, use_dictionary=names, use_byte_stream_split=split
-    )
+    collecting.collect(blocks, options, packed, SCHEMA)
 
 
 def read(sources, person="paper"):

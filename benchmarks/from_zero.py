@@ -13,12 +13,10 @@ model gave to the answers, so that reliability can be read off. Needs torch, Num
 """
 
 import argparse
-import contextlib
 import importlib
 import json
 import random
 import sys
-import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -28,9 +26,8 @@ import pyarrow.parquet as pq
 import torch
 
 import kappasharp as ks
-from benchmarks.gpu import start_mps, stop_mps
-from kappasharp.lab import engines, execution, experiment, grid
-from kappasharp.lab.execution import Limit
+from benchmarks import collecting
+from kappasharp.lab import experiment, grid
 from kappasharp.lab.statistics import holm, paired_t
 from kappasharp.lab.store import Store
 from kappasharp.problems.registry import find_problem
@@ -79,46 +76,12 @@ SCHEMA = pa.schema(
 )
 
 
-def write(table, path):
-    """A small file: names as numbers, and the bytes of numbers side by side."""
-    names = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
-    lists = [f"{name}.list.element" for name in ("seen", "told", "chance_sums")]
-    pq.write_table(
-        table,
-        path,
-        compression="zstd",
-        compression_level=19,
-        use_dictionary=names,
-        use_byte_stream_split=[*lists, "outputscale", "seconds"],
-    )
-
-
 def run(options):
-    """The experiment's runs, each packed as soon as it is there; what a time limit leaves out is said."""
+    """The experiments' runs, packed, each with the name of its experiment."""
     plans = [(Path(name).stem, grid.blocks(experiment.read(Path(name)))) for name in options.experiments]
-    work = [job for _, blocks in plans for job in execution.jobs(blocks, Limit(options.batch))]
     names = {key: name for name, blocks in plans for block in blocks for key in block.keys}
-    total, rows, errors, shown = len(names), [], [], 0.0
-    begin = time.perf_counter()
-    with contextlib.ExitStack() as ending:
-        if options.device == "cuda" and start_mps():
-            ending.callback(stop_mps)
-        engine = engines.engine("processes", options.device, options.workers)
-        outcomes = engine(work)
-        for outcome in outcomes:
-            rows += [packed(row) | {"experiment": names[row["key"]]} for part in outcome.rows or [] for row in part]
-            errors += [outcome.error] if outcome.error else []
-            spent = time.perf_counter() - begin
-            if spent - shown > 10.0 or len(rows) == total:
-                shown = spent
-                print(f"{len(rows)} of {total} runs, {spent:.0f} s, {len(errors)} errors {errors[:1]}", flush=True)
-            if options.seconds and spent > options.seconds:
-                print(f"stopped after {spent:.0f} s with {len(rows)} of {total} runs", flush=True)
-                break
-        # Before anything is closed: what was run must not wait for that.
-        write(pa.Table.from_pylist(rows, SCHEMA), options.out)
-        print(f"{len(rows)} runs in {options.out}, {Path(options.out).stat().st_size / 1e6:.1f} MB", flush=True)
-        outcomes.close()
+    blocks = [block for _, some in plans for block in some]
+    collecting.collect(blocks, options, lambda row: packed(row) | {"experiment": names[row["key"]]}, SCHEMA)
 
 
 def pack(options):
@@ -129,7 +92,7 @@ def pack(options):
         for row in Store(Path(folder)).existing().read().to_pylist()
         if row["status"] != "error"
     ]
-    write(pa.Table.from_pylist(rows, SCHEMA), options.ours[0])
+    collecting.write(pa.Table.from_pylist(rows, SCHEMA), options.ours[0])
 
 
 def read(sources, only=None):

@@ -56,9 +56,7 @@ def test_its_derivatives_are_those_of_its_logarithm():
 
 
 def test_an_answer_without_a_time_is_as_ever():
-    z = torch.tensor([[0.3]], dtype=torch.float64)
     assert marks(0.0) is None
-    assert torch.equal(likelihood.log_probability(z), likelihood.log_probability(z, 0.0, None))
 
 
 def test_times_that_fall_with_the_difference_are_used_and_others_are_not():

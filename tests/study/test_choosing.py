@@ -4,6 +4,8 @@ import pytest
 import torch
 
 import kappasharp as ks
+from kappasharp.acquisition import maximize
+from kappasharp.acquisition.maximize import MAXIMIZERS
 from kappasharp.study import choosing, learning
 
 
@@ -22,12 +24,10 @@ def crowd(voters, answers, **more):
 
 @pytest.mark.parametrize(("voters", "quick"), [(1, False), (4, False), (5, True)])
 def test_only_where_many_answer_is_a_pair_searched_for_quickly(voters, quick, monkeypatch):
-    study, used = crowd(voters, 20), []
-    for name in ("usually", "quickly"):
-        chosen = getattr(choosing, name)
-        monkeypatch.setattr(choosing, name, lambda *given, n=name, f=chosen: (used.append(n), f(*given))[1])
+    study, used, search = crowd(voters, 20), [], maximize.propose
+    monkeypatch.setattr(maximize, "propose", lambda *given: (used.append(given[1]), search(*given))[1])
     study.ask("voter 0")
-    assert used == ["quickly" if quick else "usually"]
+    assert used == [MAXIMIZERS["quick" if quick else "default"]]
 
 
 def test_a_quick_search_finds_nearly_the_same_eubo():

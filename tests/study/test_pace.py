@@ -127,6 +127,8 @@ def test_seconds_are_a_studys_choice_and_each_voters_own():
         clear = abs(worth(question.a) - worth(question.b))
         study.tell(question, answer(question), seconds=2.0 / (0.2 + clear) if number % 2 else 5.0)
     assert study.definition.method.use_seconds
-    assert study.best.option in range(len(study.history.options))
+    state = study.model().state
+    assert state.seconds.shape == (1, 14) and bool(state.seconds.isfinite().all())
+    assert state.voters.tolist() == [0, 1] * 7
     with pytest.raises(InvalidValueError, match="needs the method 'baseline'"):
         ks.create_study(SPACE, storage="sqlite://", method="static", use_seconds=True)

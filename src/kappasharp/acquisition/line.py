@@ -9,31 +9,19 @@ search begins with lines through the pairs that EUBO finds and through the best 
 leave the cube, and moves their ends by ever smaller steps.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, lattice, maximize
+from kappasharp.acquisition import eubo, lattice, maximize, several
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
-from kappasharp.core import normal, posterior
+from kappasharp.core import posterior
 from kappasharp.core.posterior import Posterior
 
 # Places of a line whose best is expected; how many lines go on, copies around each, and at which distances.
 PLACES, STARTS, COPIES, DISTANCES = 8, 4, 16, (0.3, 0.15, 0.08, 0.04, 0.02)
-# The smallest variance of a difference, in units of EUBO's own floor, as in several.py.
-LEAST = 1e4
 # A line through two points is lengthened on both sides by so many times their distance, and cut at the cube.
 LENGTHENED = 1.0
-
-
-class _Best(NamedTuple):
-    """The best of some places as a Gaussian: mean, variance, and covariance with all places."""
-
-    mean: Tensor
-    variance: Tensor
-    along: Tensor
 
 
 def at(ends: Tensor, places: Tensor, on: Lattice | None = None) -> Tensor:
@@ -52,19 +40,14 @@ def expected_best(fitted: Posterior, ends: Tensor, on: Lattice | None = None) ->
     """E max f over the places of every line (…, runs, 2, d), by Clark's approximation."""
     places = torch.linspace(0.0, 1.0, PLACES, dtype=ends.dtype, device=ends.device)
     mean, covariance = posterior.joint(fitted, at(ends, places.expand(*ends.shape[:-2], PLACES), on))
-    floor = LEAST * eubo.VARIANCE_FLOOR[ends.dtype] * fitted.theta[..., -1].exp()
-    best = _Best(mean[..., 0], covariance[..., 0, 0], covariance[..., 0, :])
+    floor = several.LEAST * eubo.VARIANCE_FLOOR[ends.dtype] * fitted.theta[..., -1].exp()
+    best, variance, along = mean[..., 0], covariance[..., 0, 0], covariance[..., 0, :]
     for k in range(1, PLACES):
         own = covariance[..., k, k]
-        spread = (best.variance + own - 2.0 * best.along[..., k]).clamp(min=floor).sqrt()
-        ratio = (best.mean - mean[..., k]) / spread
-        old, new, height = normal.cdf(ratio), normal.cdf(-ratio), spread * normal.density(ratio)
-        middle = best.mean * old + mean[..., k] * new + height
-        square = (best.mean.square() + best.variance) * old + (mean[..., k].square() + own) * new
-        square = square + (best.mean + mean[..., k]) * height
-        along = old.unsqueeze(-1) * best.along + new.unsqueeze(-1) * covariance[..., k, :]
-        best = _Best(middle, (square - middle.square()).clamp(min=0.0), along)
-    return best.mean
+        spread = (variance + own - 2.0 * along[..., k]).clamp(min=floor).sqrt()
+        best, variance, old, new = several.clark((best, variance), (mean[..., k], own), spread)
+        along = old.unsqueeze(-1) * along + new.unsqueeze(-1) * covariance[..., k, :]
+    return best
 
 
 def lengthened(ends: Tensor, times: float = LENGTHENED, box: tuple[Tensor, Tensor] | None = None) -> Tensor:

@@ -39,6 +39,26 @@ class BestOf(NamedTuple):
     variance: Tensor
 
 
+class Larger(NamedTuple):
+    """The larger of two Gaussians: its mean and variance, and how much of it the first and the second are."""
+
+    mean: Tensor
+    variance: Tensor
+    first: Tensor
+    second: Tensor
+
+
+def clark(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor], spread: Tensor) -> Larger:
+    """Clark's moments of the larger of two (mean and variance each); `spread` is the deviation of their difference."""
+    (mean, variance), (mean_2, variance_2) = one, other
+    ratio = (mean - mean_2) / spread
+    first, second, height = normal.cdf(ratio), normal.cdf(-ratio), spread * normal.density(ratio)
+    middle = mean * first + mean_2 * second + height
+    square = (mean.square() + variance) * first + (mean_2.square() + variance_2) * second
+    square = square + (mean + mean_2) * height
+    return Larger(middle, (square - middle.square()).clamp(min=0.0), first, second)
+
+
 class _Against(NamedTuple):
     """f(x) beside the best so far: its mean and variance, and the deviation of the difference."""
 
@@ -72,17 +92,10 @@ def _new_gain(fitted: Posterior, best: BestOf, X: Tensor) -> Tensor:
 def joined(fitted: Posterior, best: BestOf, x: Tensor) -> BestOf:
     """The best of those and of one more design (runs, 1, d)."""
     mean, variance, spread = (part[:, 0] for part in _against(fitted, best, x))
-    ratio = (best.mean - mean) / spread
-    old, new, height = normal.cdf(ratio), normal.cdf(-ratio), spread * normal.density(ratio)
-    middle = best.mean * old + mean * new + height
-    square = (best.mean.square() + best.variance) * old + (mean.square() + variance) * new
-    square = square + (best.mean + mean) * height
-    return BestOf(
-        torch.cat([best.points, x], 1),
-        torch.cat([best.share * old.unsqueeze(-1), new.unsqueeze(-1)], -1),
-        middle,
-        (square - middle.square()).clamp(min=0.0),
-    )
+    found = clark((best.mean, best.variance), (mean, variance), spread)
+    old, new = found.first.unsqueeze(-1), found.second.unsqueeze(-1)
+    share = torch.cat([best.share * old, new], -1)
+    return BestOf(torch.cat([best.points, x], 1), share, found.mean, found.variance)
 
 
 def extend(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximizer, request: Request) -> Proposal:

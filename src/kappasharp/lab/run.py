@@ -157,13 +157,8 @@ def _nothing(blocks: Sequence[Block], device: str) -> tuple[State, Tensor]:
     seeds = [seed for block in blocks for seed in block.seeds]
     problem, method = find_problem(blocks[0].problem), blocks[0].method_values
     assert isinstance(method, Method)
-    state = begin(len(seeds), problem.dimensions, method=method, preset=blocks[0].preset_values, seeds=seeds)
-    state = replace(
-        state,
-        points=state.points.to(device),
-        comparisons=state.comparisons.to(device),
-        mean_decisiveness=state.mean_decisiveness.to(device),
-        anchor=state.anchor.to(device),
+    state = begin(
+        len(seeds), problem.dimensions, method=method, preset=blocks[0].preset_values, seeds=seeds, device=device
     )
     state = replace(state, lattice=_lattice(problem, state.points))
     return state, torch.empty(len(seeds), 0, dtype=torch.float64)

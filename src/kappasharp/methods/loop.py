@@ -193,12 +193,13 @@ def begin(
     method: str | Method = "baseline",
     preset: str | Preset = "modern",
     seeds: int | Sequence[int] = 0,
+    device: str | torch.device = "cpu",
 ) -> State:
     """The state of runs that start from nothing: their first questions are the caller's own (`show`)."""
     chosen_method, chosen_preset = find_method(method), find_preset(preset)
-    points = torch.empty(runs, 0, dimensions, dtype=torch.float64)
-    nothing = torch.empty(runs, 0, 2, dtype=torch.long)
-    anchor = torch.zeros(runs, dtype=torch.long)
+    points = torch.empty(runs, 0, dimensions, dtype=torch.float64, device=device)
+    nothing = torch.empty(runs, 0, 2, dtype=torch.long, device=device)
+    anchor = torch.zeros(runs, dtype=torch.long, device=device)
     numbers = checks.seeds(seeds, runs)
     return State(
         chosen_method, chosen_preset, numbers, points, nothing, None, 0, points.new_zeros(runs), anchor
