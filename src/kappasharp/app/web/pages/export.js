@@ -22,7 +22,7 @@ const FILES = [
  */
 export async function open(page, root) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  const code = el("pre", { class: "code", tabindex: "0", "aria-label": "The Python that makes this study again" });
+  const code = el("pre", { class: "code", tabindex: "0", role: "region", "aria-label": "The Python that makes this study again" });
   const rows = FILES.map(([kind, name, words]) =>
     el("li", {}, el("div", {}, el("h2", {}, name), el("p", { class: "quiet" }, words)),
       button("Download", () => download(page, kind, name), { name: `Download ${name}` })));
