@@ -16,10 +16,12 @@ from kappasharp.core import comparisons, evidence, laplace, likelihood
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
+from kappasharp.study import recording
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR, Form
 from kappasharp.study.learning import StudyModel, leading, one_thread, unproven_best
+from kappasharp.study.outcomes import Values
 from kappasharp.study.parameters import Categorical, Float, Int, Value
 from kappasharp.study.questions import DUELS, sobol
 from kappasharp.study.space import Design
@@ -63,7 +65,8 @@ class Best:
     """The design seen that the model believes to be best; `option` is its number.
 
     `beats_random` is the share of the space's designs that it is preferred to, `room_left` how much of the way from an
-    ordinary design to the best there is lies still ahead; both are what the model expects. `status` is its certificate.
+    ordinary design to the best there is lies still ahead; both are what the model expects. `status` is its certificate, `outcomes` what is
+    known of its outcomes.
     """
 
     params: Design
@@ -73,6 +76,7 @@ class Best:
     advice: Advice
     n_comparisons: int
     status: str
+    outcomes: Values | None = None
 
 
 class Figures(NamedTuple):
@@ -121,6 +125,7 @@ def best(definition: Definition, history: History, model: StudyModel) -> Best:
         advise(history, model, place, found, definition.form),
         counted,
         model.surrogate.status[0],
+        recording.values(definition, history, history.options[option]),
     )
 
 

@@ -1,16 +1,21 @@
 """What a study is before its first question: a space, a seed, a method, a preset, how it starts. It never changes."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any, TypedDict
 
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import PAIR, Kind, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
-from kappasharp.study import kinds
+from kappasharp.study import constraints, declaring, kinds
+from kappasharp.study.constraints import Constraint
 from kappasharp.study.kinds import ONE_PAIR, Form
+from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, Outcomes
+from kappasharp.study.outcomes import from_plain as read_outcomes
 from kappasharp.study.parameters import shown
+from kappasharp.study.simulation import Simulator
 from kappasharp.study.space import GivenSpace, Space, space
 
 # What docs/results supports today: no correction has beaten the plain baseline there, and of the presets `modern` has
@@ -31,6 +36,8 @@ class Options(TypedDict, total=False):
     first_pairs: int
     question: str
     use_seconds: bool
+    outcomes: GivenOutcomes
+    limits: Sequence[str | Limit]
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,16 @@ class Definition:
     # Whether every question's kind is chosen anew; `form` is then that of the first ones.
     is_auto: bool = False
     use_seconds: bool = False
+    outcomes: Outcomes | None = None
+    # Between parameters, as texts.
+    limits: tuple[str, ...] = ()
+    # What computes the outcomes, where somebody has allowed it in this process; never stored.
+    simulator: Simulator | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The limits between parameters, parsed."""
+        return tuple(constraints.parse(text, self.space) for text in self.limits)
 
     @property
     def question(self) -> str:
@@ -77,7 +94,9 @@ class Definition:
     def _since_0_3(self) -> dict[str, Any]:
         """What older versions did not know; left out where it is as it ever was."""
         question = {} if self.question == str(ONE_PAIR) else {"question": self.question}
-        return question | ({"use_seconds": True} if self.use_seconds else {})
+        seconds = {"use_seconds": True} if self.use_seconds else {}
+        outcomes = {} if self.outcomes is None else {"outcomes": self.outcomes.plain()}
+        return question | seconds | outcomes | ({"limits": list(self.limits)} if self.limits else {})
 
     @property
     def kinds(self) -> list[str]:
@@ -117,6 +136,9 @@ def define(
     first_pairs: int | None = None,
     question: str = str(ONE_PAIR),
     use_seconds: bool = False,
+    outcomes: GivenOutcomes | Outcomes | None = None,
+    hints: Sequence[Hint] = (),
+    limits: Sequence[str | Limit] = (),
 ) -> Definition:
     """A checked definition; the arguments are those of `create_study`."""
     if isinstance(method, Method):
@@ -138,7 +160,8 @@ def define(
     if seed > LARGEST_SEED:
         raise InvalidValueError(f"`seed` must have 4096 bits at most, but got {shown(seed)}.")
     found = Definition(space(given), int(seed), method, preset, int(first_pairs), form, is_auto, use_seconds)
-    return _asking(found)
+    said = declaring.declared(found.space, found.seed, outcomes, hints, limits)
+    return replace(_asking(found), outcomes=said.outcomes, limits=said.limits, simulator=said.simulator)
 
 
 def asks_pairs(chosen: Method) -> bool:
@@ -186,6 +209,8 @@ def from_plain(data: Any) -> Definition:
         return define(
             given, seed=table["seed"], method=table["method"], preset=preset, first_pairs=table["first_pairs"],
             question=table.get("question", str(ONE_PAIR)), use_seconds=table.get("use_seconds", False),
+            outcomes=None if table.get("outcomes") is None else read_outcomes(table["outcomes"]),
+            limits=table.get("limits", ()),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptedError(f"A study's definition cannot be read: {error}") from error

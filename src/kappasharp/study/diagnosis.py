@@ -266,7 +266,7 @@ def noted(history: History) -> list[Noted]:
 def _past_model(definition: Definition, history: History, count: int) -> PastModel:
     options, answers = learning.gather(definition, history, count)
     notes = [event.memo for _, event in history.asked.values() if noted_after(event.memo) == count]
-    usable = [memo for memo in notes if validation.memo_trouble(memo, definition.space.dimensions) is None]
+    usable = [memo for memo in notes if validation.memo_trouble(memo, definition) is None]
     memo = next(iter(usable), None)
     theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
     model = with_threshold(definition.preset, answers, theta).model

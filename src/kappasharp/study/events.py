@@ -13,8 +13,9 @@ from kappasharp.study.parameters import finite, shown
 from kappasharp.study.space import Design
 
 Origin = Literal["start", "model", "queue", "again", "settle"]
+Source = Literal["simulated", "measured"]
 DEFAULT_VOTER = "me"
-LONGEST_NAME, LONGEST_VOTER = 200, 100
+LONGEST_NAME, LONGEST_VOTER, LONGEST_FAILURE = 200, 100, 500
 # Duels that one wish to settle may ask for.
 MOST_DUELS = 100
 # What the databases count to.
@@ -108,8 +109,25 @@ class Amended:
     answer: Answer | None
 
 
-Event = Asked | Answered | Added | Queued | Settling | Undone | Amended
-KINDS: dict[str, type[Event]] = {cls.kind: cls for cls in (Asked, Answered, Added, Queued, Settling, Undone, Amended)}
+@dataclass(frozen=True)
+class Recorded:
+    """Outcomes of a design became known, or why they did not; with neither, what was known of it counts no more.
+
+    What was recorded before counts no more either, unless this is a repetition: those are averaged.
+    """
+
+    kind: ClassVar[str] = "recorded"
+    design: Design
+    outcomes: dict[str, float] | None
+    source: Source = "measured"
+    repeat: bool = False
+    failure: str | None = None
+
+
+Event = Asked | Answered | Added | Queued | Settling | Undone | Amended | Recorded
+KINDS: dict[str, type[Event]] = {
+    cls.kind: cls for cls in (Asked, Answered, Added, Queued, Settling, Undone, Amended, Recorded)
+}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import csv
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from kappasharp.study.learning import StudyModel
 from kappasharp.study.space import Design
 from kappasharp.study.storage import Record, Storage
 
-# Version 1 had no checksum; version 3 has questions that are more than a pair, and is written where there are any.
-FORMAT, FORMAT_VERSION, PAIRS_VERSION = "kappasharp study", 3, 2
+# Version 1 had no checksum; version 3 has questions that are more than a pair, version 4 outcomes and limits: each is
+# written where there are any.
+FORMAT, FORMAT_VERSION, KINDS_VERSION, PAIRS_VERSION = "kappasharp study", 4, 3, 2
 Rows = list[dict[str, Any]]
 TABLES = ("comparisons", "options")
 LETTERS = "abcdefghi"
@@ -25,8 +27,8 @@ LETTERS = "abcdefghi"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def options(history: History, model: StudyModel | None) -> Rows:
-    """One row for each design; those that the model does not know have no utility."""
+def options(history: History, model: StudyModel | None, outcomes: Sequence[str] = ()) -> Rows:
+    """One row for each design; those that the model does not know have no utility, and some may have no outcomes."""
     counted = history.counted()
     utility: dict[int, float] = {}
     if model is not None:
@@ -39,20 +41,35 @@ def options(history: History, model: StudyModel | None) -> Rows:
         wins = sum(one == (number,) for one in first)
         ties = sum(len(one) > 1 and number in one for one in first)
         tally = {"comparisons": len(met), "wins": wins, "ties": ties, "utility": utility.get(number)}
-        rows.append({"option": number} | tally | _prefixed("", design))
+        known = history.outcomes(design)
+        values = {} if known is None else known.values
+        found = {f"outcomes_{name}": values.get(name) for name in outcomes}
+        rows.append({"option": number} | tally | _prefixed("", design) | found)
     return rows
 
 
-def comparisons(history: History) -> Rows:
+def comparisons(history: History, outcomes: Sequence[str] = ()) -> Rows:
     """One row for each answer, skips included.
 
     Where all are about pairs, A and B have columns. Otherwise `kind` says what was asked and there are columns for as
     many designs as the largest question showed, a, b, c …; `first` is the option that was put first, if it was one.
+    Outcomes have columns after the parameters.
     """
     found = list(history.comparisons.values())
     plain = all(one.form.is_pair for one in found)
     most = max((one.form.designs for one in found), default=2)
-    return [_row(history, one, LETTERS[:most], plain=plain) for one in found]
+    rows = [_row(history, one, LETTERS[:most], plain=plain) for one in found]
+    return [row | _seen(history, one, LETTERS[:most], outcomes) for row, one in zip(rows, found, strict=True)]
+
+
+def _seen(history: History, one: Comparison, letters: str, outcomes: Sequence[str]) -> dict[str, Any]:
+    """The outcomes of an answer's designs, as far as they are known."""
+    if not outcomes:
+        return {}
+    designs = _shown(history, one)
+    known = {letter: history.outcomes(design) for letter, design in designs.items()}
+    values = {letter: {} if found is None else found.values for letter, found in known.items()}
+    return {f"{letter}_outcomes_{name}": values.get(letter, {}).get(name) for letter in letters for name in outcomes}
 
 
 def _row(history: History, one: Comparison, letters: str, *, plain: bool) -> dict[str, Any]:
@@ -118,7 +135,9 @@ def plain(record: Record, stored: list[Stored]) -> dict[str, Any]:
     ]
     about = [one.event.form for one in stored if isinstance(one.event, Asked | Queued)]
     plain = "question" not in record.definition and all(form.is_pair for form in about)
-    version = PAIRS_VERSION if plain else FORMAT_VERSION
+    version = PAIRS_VERSION if plain else KINDS_VERSION
+    if record.definition.keys() & {"outcomes", "limits"}:
+        version = FORMAT_VERSION
     head = {"format": FORMAT, "version": version, "name": record.name, "created": record.created}
     return sealed(head | {"definition": record.definition, "events": rows})
 

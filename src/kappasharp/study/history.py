@@ -4,12 +4,25 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
+from statistics import fmean, stdev
 from typing import Any
 
 from kappasharp.errors import CorruptedError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import kinds
-from kappasharp.study.events import Added, Amended, Answered, Asked, Origin, Queued, Settling, Stored, Undone
+from kappasharp.study.events import (
+    Added,
+    Amended,
+    Answered,
+    Asked,
+    Origin,
+    Queued,
+    Recorded,
+    Settling,
+    Source,
+    Stored,
+    Undone,
+)
 from kappasharp.study.kinds import SKIP, Answer, Form, Judgement
 from kappasharp.study.parameters import Value
 from kappasharp.study.space import Design, Space
@@ -126,6 +139,31 @@ class Comparison:
         return bool(self.judgements) and all(one.tie for one in self.judgements)
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is known of one design's outcomes: every repetition of it, or why there are none. `event` came last."""
+
+    design: Design
+    event: int
+    source: Source
+    runs: tuple[dict[str, float], ...] = ()
+    failure: str | None = None
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The mean of each outcome over the repetitions that have it."""
+        return {name: fmean(found) for name, found in self._by_name().items()}
+
+    @property
+    def spread(self) -> dict[str, float]:
+        """The deviation of each outcome that was measured more than once."""
+        return {name: stdev(found) for name, found in self._by_name().items() if len(found) > 1}
+
+    def _by_name(self) -> dict[str, list[float]]:
+        names = dict.fromkeys(name for run in self.runs for name in run)
+        return {name: [run[name] for run in self.runs if name in run] for name in names}
+
+
 @dataclass
 class History:
     """What the events add up to, up to `number`."""
@@ -139,6 +177,10 @@ class History:
     open: dict[str, int] = field(default_factory=dict)
     queue: dict[int, Queued] = field(default_factory=dict)
     settling: int = 0
+    known: dict[tuple[tuple[str, Value], ...], Known] = field(default_factory=dict)
+    # The last event about outcomes, and the last about measured ones.
+    recorded_at: int = 0
+    measured_at: int = 0
     # Needed where there are sliders: the design at a place is the space's to say.
     space: Space | None = None
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
@@ -171,6 +213,8 @@ class History:
                 self._undo(stored.event)
             case Amended():
                 self._amend(stored.event)
+            case Recorded():
+                self._record(stored, stored.event)
         self.number = stored.number
 
     def after(self, stored: Stored) -> "History":
@@ -182,6 +226,14 @@ class History:
     def option(self, design: Mapping[str, Value]) -> int | None:
         """The number of a design that was seen."""
         return self._index.get(design_key(design))
+
+    def outcomes(self, design: Mapping[str, Value]) -> Known | None:
+        """What is known of a design's outcomes, whether or not it was seen."""
+        return self.known.get(design_key(design))
+
+    def outcomes_since(self, of_any_source: bool) -> int:
+        """The number of the last event about outcomes: of any source, or about measured ones alone."""
+        return self.recorded_at if of_any_source else self.measured_at
 
     def open_pair(self, voter: str) -> StudyQuestion | None:
         """The question that waits for this voter's answer."""
@@ -285,6 +337,18 @@ class History:
         one.answer, one.amended = event.answer, True
         if one.pair is not None:
             one.options = self._about(self.asked[one.pair][0], event.answer)
+
+    def _record(self, stored: Stored, event: Recorded) -> None:
+        key = design_key(event.design)
+        self.recorded_at = stored.number
+        self.measured_at = stored.number if event.source == "measured" else self.measured_at
+        if event.outcomes is None and event.failure is None:
+            self.known.pop(key, None)
+            return
+        before = self.known.get(key)
+        kept = before.runs if before is not None and event.repeat else ()
+        runs = kept if event.outcomes is None else (*kept, event.outcomes)
+        self.known[key] = Known(event.design, stored.number, event.source, runs, event.failure)
 
 
 def spread(total: int, most: int) -> list[int]:

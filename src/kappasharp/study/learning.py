@@ -172,7 +172,7 @@ def many(history: History) -> bool:
 def _last_memo(definition: Definition, history: History, n_answers: int) -> dict[str, Any] | None:
     """What the last step noted; None, with a warning, where nothing can start from it: imports once let such in."""
     memo = history.memo(n_answers)
-    trouble = None if memo is None else validation.memo_trouble(memo, definition.space.dimensions)
+    trouble = None if memo is None else validation.memo_trouble(memo, definition)
     if trouble is None:
         return memo
     warnings.warn(f"What the model noted with a pair is damaged ({trouble}); it is fitted afresh.", stacklevel=2)

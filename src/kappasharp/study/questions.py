@@ -9,13 +9,11 @@ give way to the next best.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import combinations, islice, product
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
 from kappasharp.acquisition import eubo, line, settling, several
 from kappasharp.acquisition.eubo import Variant
@@ -26,7 +24,7 @@ from kappasharp.methods.asking import NEW
 from kappasharp.methods.method import PAIR, Kind, Query
 from kappasharp.methods.state import Question, State
 from kappasharp.streams import stream, uniform
-from kappasharp.study import choosing, pace
+from kappasharp.study import choosing, pace, sampling
 from kappasharp.study.choosing import Chosen
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin
@@ -322,18 +320,7 @@ def _enough(found: list[Design], count: int) -> list[Design]:
 
 def sobol(definition: Definition, skip: int, count: int) -> list[Design]:
     """Designs of the study's scrambled Sobol sequence, every value of a lattice with the same share."""
-    shares = _shares(len(definition.space.tuned), definition.seed, skip, count)
-    return [definition.space.draw(row) for row in shares]
-
-
-@cache
-def _shares(dimensions: int, seed: int, skip: int, count: int) -> Sequence[Sequence[float]]:
-    scramble = stream(seed, "study start").initial_seed() % 2**31
-    engine = SobolEngine(dimensions, scramble=True, seed=scramble)
-    if skip:
-        engine.fast_forward(skip)
-    rows: Sequence[Sequence[float]] = engine.draw(count, dtype=torch.float64).tolist()
-    return rows
+    return sampling.designs(definition.space, definition.seed, skip, count)
 
 
 def _instead(definition: Definition, seen: Seen, model: StudyModel, designs: Sequence[Design]) -> list[Design]:

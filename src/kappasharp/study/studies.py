@@ -1,13 +1,13 @@
 """Where studies come from: make one, open one, list them, delete one, or run one with a function that answers."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import Preset
-from kappasharp.study import events, exchange, kinds
+from kappasharp.study import declaring, events, exchange, kinds, simulation
 from kappasharp.study.database import exists
 from kappasharp.study.definition import (
     DEFAULT_METHOD,
@@ -16,6 +16,7 @@ from kappasharp.study.definition import (
     define,
     from_plain,
 )
+from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit
 from kappasharp.study.space import Design, GivenSpace
 from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
@@ -61,6 +62,9 @@ def create_study(
     first_pairs: int | None = None,
     question: str = "pair",
     use_seconds: bool = False,
+    outcomes: GivenOutcomes | None = None,
+    hints: Sequence[Hint] = (),
+    limits: Sequence[str | Limit] = (),
 ) -> Study:
     """Make a study of a space of named parameters, or go on with a stored one.
 
@@ -79,12 +83,42 @@ def create_study(
             many designs if not 4, such as "order:5"; or "auto", which asks what promises most for the seconds it takes.
             `Study.ask` may ask otherwise.
         use_seconds: whether quick answers to pairs count as clear ones, where a voter's times show that they are.
+        outcomes: what people see, on which taste is learnt: a function from a design to {name: number}, or its name,
+            "module:function"; or names alone, where outcomes are measured and given by `Study.record`.
+        hints: soft knowledge of outcomes, such as `ks.Less("overshoot")`, `ks.More("comfort")`.
+        limits: what no design may break: `ks.AtMost("overshoot", 0.2)`, `ks.AtLeast(…)`, or a text about parameters,
+            such as "a + b <= 1".
     """
+    place = storage_of(storage)
+    if load_if_exists and study_name is not None and (stored := _stored(place, study_name)) is not None:
+        # What it was made with stands: a function of its outcomes is not tried again.
+        return _reopened(place, _matching(stored, define(space)), outcomes)
     definition = define(
         space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
-        use_seconds=use_seconds,
+        use_seconds=use_seconds, outcomes=outcomes, hints=hints, limits=limits,
     )  # fmt: skip
-    return store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
+    return store(definition, storage=place, study_name=study_name, load_if_exists=load_if_exists)
+
+
+def _stored(place: Storage, study_name: str) -> Record | None:
+    return next((record for record in place.studies() if record.name == study_name), None)
+
+
+def _reopened(place: Storage, record: Record, outcomes: GivenOutcomes | None) -> Study:
+    """A stored study, with what computes its outcomes where that is given."""
+    if outcomes is None:
+        return Study(place, record)
+    stored = from_plain(record.definition)
+    function, names = declaring.read(outcomes)
+    _check_names(record.name, stored, None if function is not None else [one.name for one in names])
+    if function is None:
+        return Study(place, record)
+    assert stored.outcomes is not None
+    if not stored.outcomes.is_computed:
+        raise InvalidValueError(
+            f"The outcomes of {record.name!r} are measured: `record` gives them, and no function computes them."
+        )
+    return Study(place, record, simulator=simulation.of(function))
 
 
 def store(
@@ -104,14 +138,15 @@ def store(
         if not load_if_exists:
             raise
         record = _matching(place.find(study_name), definition)
-    return Study(place, record)
+    return Study(place, record, simulator=definition.simulator)
 
 
 def _unnamed(place: Storage, definition: Definition) -> Study:
     count = 1
     while True:
         try:
-            return Study(place, place.create("study" if count == 1 else f"study-{count}", definition.plain()))
+            record = place.create("study" if count == 1 else f"study-{count}", definition.plain())
+            return Study(place, record, simulator=definition.simulator)
         except DuplicateNameError:
             count += 1
 
@@ -128,22 +163,46 @@ def _matching(record: Record, definition: Definition) -> Record:
     return record
 
 
+def _check_names(study_name: str, stored: Definition, names: Sequence[str] | None = None) -> None:
+    """A sentence where a study has no outcomes, or others than these."""
+    if stored.outcomes is None:
+        raise InvalidValueError(
+            f"`outcomes` must come with a study that has some, but {study_name!r} was made without; another "
+            "`study_name` makes a new one."
+        )
+    if names is not None and set(names) != set(stored.outcomes.names):
+        raise InvalidValueError(
+            f"`outcomes` must give those of the stored study {study_name!r}, {', '.join(stored.outcomes.names)}, but "
+            f"got {', '.join(names)}."
+        )
+
+
 def _name(name: Any) -> str:
     return events.named_text("study_name", name)
 
 
-def load_study(study_name: str, *, storage: str | Storage | None = None, through: int | None = None) -> Study:
+def load_study(
+    study_name: str,
+    *,
+    storage: str | Storage | None = None,
+    through: int | None = None,
+    outcomes: Callable[[Design], Mapping[str, float]] | str | None = None,
+) -> Study:
     """Open a study.
 
     Args:
         study_name: its name in the database.
         storage: as in `create_study`.
         through: the number of an event; the study is opened as it was after it, for reading only.
+        outcomes: the function that computes the outcomes, or its name: what a database names is never run by itself.
+            Without it a study that has one works with the outcomes that were stored.
     """
     if through is not None:
         events.whole("through", through)
     place = storage_of(storage)
-    study = Study(place, place.find(study_name), through)
+    record = place.find(study_name)
+    simulator = None if outcomes is None else _reopened(place, record, outcomes).definition.simulator
+    study = Study(place, record, through, simulator)
     if through is not None and study.history.number < through:
         raise InvalidValueError(
             f"`through` must be one of the {study.history.number} events of {study_name!r}, but got {through}."

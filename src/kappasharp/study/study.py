@@ -1,16 +1,11 @@
 """Study: ask, tell, best, undo. A view of the events in a database, and the few that it may add to them."""
 
 import pickle
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from threading import RLock
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError, StorageError, named
-from kappasharp.study import certainty, diagnosis, events, exchange, kinds, learning, questions
-from kappasharp.study.certainty import Best
-from kappasharp.study.definition import Definition, from_plain
-from kappasharp.study.diagnosis import Diagnosis
+from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError, StorageError
+from kappasharp.study import events, kinds, lifting, questions, recording
 from kappasharp.study.events import (
     DEFAULT_VOTER,
     Added,
@@ -19,61 +14,23 @@ from kappasharp.study.events import (
     Asked,
     Event,
     Queued,
+    Recorded,
     Settling,
     Stored,
     Undone,
 )
-from kappasharp.study.history import Comparison, History, StudyQuestion, design_key
+from kappasharp.study.history import Comparison, History, Known, StudyQuestion
 from kappasharp.study.kinds import Answer, Form
-from kappasharp.study.learning import StudyModel
 from kappasharp.study.parameters import Value
 from kappasharp.study.questions import DUELS
-from kappasharp.study.space import Design, Space
-from kappasharp.study.storage import Record, Storage
+from kappasharp.study.space import Design
+from kappasharp.study.view import StudyView
 
 Decide = Callable[[History], Event | None]
-Found = TypeVar("Found")
 
 
-class Study:
+class Study(StudyView):
     """One thing to tune. Several processes and threads may hold the same study; each sees what the others did."""
-
-    def __init__(self, storage: Storage, record: Record, through: int | None = None) -> None:
-        self.storage, self.record, self.through = storage, record, through
-        self.definition: Definition = from_plain(record.definition)
-        self._history = History(record.uid, space=self.definition.space)
-        self._lock = RLock()
-        self._learnt: tuple[Any, StudyModel] | None = None
-        self.refresh()
-
-    def __repr__(self) -> str:
-        return f"<Study {self.name!r} in {self.storage.url}: {len(self._history.counted())} answers>"
-
-    @property
-    def name(self) -> str:
-        """The study's name."""
-        return self.record.name
-
-    @property
-    def space(self) -> Space:
-        """Its parameters."""
-        return self.definition.space
-
-    @property
-    def history(self) -> History:
-        """What has happened, up to now."""
-        self.refresh()
-        return self._history
-
-    def refresh(self) -> None:
-        """Take in what others have done since."""
-        with self._lock:
-            self._history.extend(self.storage.read(self.record, self._history.number, self.through))
-
-    def read(self, look: Callable[[History], Found]) -> Found:
-        """What a function makes of the history up to now; no other thread changes it meanwhile."""
-        with self._lock:
-            return look(self.history)
 
     def ask(
         self,
@@ -102,6 +59,7 @@ class Study:
                     proposed = self.propose(form, voter)
                 self._put(voter, proposed, form)
                 proposed = None
+            self.complete(found)
             return found
 
     def _waiting(self, voter: str, form: Form | None) -> StudyQuestion | None:
@@ -119,7 +77,11 @@ class Study:
         voter = events.voter(voter)
         with self._lock:
             self._put(voter, proposed, form)
-            return self._waiting(voter, form)
+            found = self._waiting(voter, form)
+            # Dear outcomes are left to `complete`: nobody should wait for a question because of them.
+            if found is not None and not lifting.rests_on_records(self.definition):
+                self.complete(found)
+            return found
 
     def _rests_on_all(self, proposed: Asked, form: Form | None) -> bool:
         waiting = next(iter(self._history.queue), None) if form is None else None
@@ -160,7 +122,10 @@ class Study:
             answered = Answered(number, kinds.answer(asked.form, answer), measured)
             stored = self._write(asked.voter, lambda history: self._if_new(history, answered, asked.voter))
             known = self._history
-            return known.answers_to(number)[0] if stored is None else known.comparisons[stored.number]
+            found = known.answers_to(number)[0] if stored is None else known.comparisons[stored.number]
+            # A slider was left at a design that nobody asked about before.
+            self._remember(asked.voter, [known.options[option] for option in found.options])
+            return found
 
     def _number(self, pair: StudyQuestion | int) -> int:
         if isinstance(pair, StudyQuestion):
@@ -252,9 +217,11 @@ class Study:
         if not isinstance(tie, bool):
             raise InvalidTypeError(f"`tie` must be True or False, but got {tie!r}.")
         first, second = self._designs(winner, loser, "winner", "loser")
-        stored = self._write(events.voter(voter), lambda _: Added(first, second, tie))
-        assert stored is not None
-        return self._history.comparisons[stored.number]
+        with self._lock:
+            stored = self._write(events.voter(voter), lambda _: Added(first, second, tie))
+            assert stored is not None
+            self._remember(voter, [first, second])
+            return self._history.comparisons[stored.number]
 
     def enqueue(self, a: Mapping[str, Value], b: Mapping[str, Value], *, voter: str = DEFAULT_VOTER) -> None:
         """Have this pair asked next, of whoever asks first, after those that were enqueued before.
@@ -282,6 +249,40 @@ class Study:
             raise InvalidValueError(f"There is nothing to settle: the study {self.name!r} has no answers yet.")
         self._write(events.voter(voter), lambda _: wanted)
 
+    def record(
+        self,
+        design: Mapping[str, Value],
+        outcomes: Mapping[str, float] | None,
+        *,
+        repeat: bool = False,
+        voter: str = DEFAULT_VOTER,
+    ) -> Known | None:
+        """Store outcomes of a design that were measured; what is known of it now.
+
+        Args:
+            design: seen or not, its fixed parameters or not.
+            outcomes: name -> number, all outcomes or some; None takes back what is known of the design.
+            repeat: one more measurement, averaged with those before; otherwise it stands in their place.
+            voter: who measured.
+        """
+        happened = recording.measured(self.definition, design, outcomes, repeat)
+        self._write(events.voter(voter), lambda _: happened)
+        return self._history.outcomes(happened.design)
+
+    def complete(self, question: StudyQuestion) -> None:
+        """Compute and store the outcomes of a question's designs, as far as they are missing and can be computed.
+
+        Args:
+            question: what `ask` returned; `ask` itself has done so.
+        """
+        if self.through is None:
+            self._remember(question.voter, question.designs)
+
+    def _remember(self, voter: str, designs: Sequence[Design]) -> None:
+        with self._lock:
+            for found in recording.missing(self.definition, self._history, designs):
+                self._write(voter, partial(_if_news, found))
+
     def ask_again(self, pair: StudyQuestion | int, *, voter: str = DEFAULT_VOTER) -> None:
         """Have an earlier question asked once more; both answers will count.
 
@@ -293,92 +294,6 @@ class Study:
         asked = self._asked(number)
         queued = Queued(asked.a, asked.b, number, question=asked.kind, more=list(asked.more))
         self._write(events.voter(voter), lambda _: queued)
-
-    def _designs(self, one: Mapping[str, Value], other: Mapping[str, Value], *names: str) -> tuple[Design, Design]:
-        first, second = self.space.check(one), self.space.check(other)
-        if design_key(first) == design_key(second):
-            raise InvalidValueError(f"`{names[0]}` and `{names[1]}` must be two designs, but got {first} twice.")
-        return first, second
-
-    def model(self) -> StudyModel:
-        """The model of all answers so far, fitted once for the same answers."""
-        with self._lock:
-            counted = self._history.counted()
-            if not counted:
-                raise InvalidValueError(
-                    f"The study {self.name!r} has no answers yet that tell anything; `ask` and `tell` come first."
-                )
-            memo = self._history.memo(len(counted))
-            key = (tuple((one.event, one.answer) for one in counted), id(memo))
-            if self._learnt is None or self._learnt[0] != key:
-                self._learnt = None  # a long study's model is large: not two at once
-                self._learnt = (key, learning.learn(self.definition, self._history))
-            return self._learnt[1]
-
-    @property
-    def best(self) -> Best:
-        """The best design seen, how sure the model is of it, and what to do next."""
-        with self._lock:
-            self.refresh()
-            return certainty.best(self.definition, self._history, self.model())
-
-    @property
-    def best_params(self) -> Design:
-        """The parameters of the best design."""
-        with self._lock:
-            self.refresh()
-            model = self.model()
-            return dict(self._history.options[model.options[learning.leading(model)]])
-
-    def predict(self, a: Mapping[str, Value], b: Mapping[str, Value]) -> float:
-        """The chance that you would answer "a", were you asked about these two designs next; ties are left out.
-
-        Args:
-            a: one design, seen or not.
-            b: the other.
-        """
-        first, second = self._designs(a, b, "a", "b")
-        with self._lock:
-            self.refresh()
-            return certainty.predicted(self.definition, self.model(), first, second)
-
-    def diagnostics(self) -> Diagnosis:
-        """What the answers determine and where they contradict each other; print it for the words."""
-        with self._lock:
-            self.refresh()
-            return diagnosis.diagnose(self.definition, self._history, self.model())
-
-    def options_dataframe(self) -> Any:
-        """A pandas table, one row for each design: its parameters, its comparisons, the model's utility."""
-        return exchange.dataframe(self.rows("options"))
-
-    def comparisons_dataframe(self) -> Any:
-        """A pandas table, one row for each answer, skips included."""
-        return exchange.dataframe(self.rows("comparisons"))
-
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        """A table, "comparisons" or "options", as plain rows."""
-        named("table", table, dict.fromkeys(exchange.TABLES))
-        with self._lock:
-            history = self.history
-            if table == "comparisons":
-                return exchange.comparisons(history)
-            return exchange.options(history, self.model() if history.counted() else None)
-
-    def export(self, path: str | Path, *, table: str = "comparisons") -> Path:
-        """Write the study to a file, all of it or nothing, and return the path.
-
-        Args:
-            path: .json holds every event, for `import_json`; .csv and .parquet hold one table.
-            table: "comparisons", one row for each answer, or "options", one row for each design.
-        """
-        target = Path(path)
-        exchange.check_path(target)
-        return exchange.write(target, self.plain() if target.suffix == ".json" else self.rows(table))
-
-    def plain(self) -> dict[str, Any]:
-        """All of the study as plain data: what its JSON file holds."""
-        return exchange.plain(self.record, self.storage.read(self.record, 0, self.through))
 
     def _writable(self) -> None:
         if self.through is not None:
@@ -397,3 +312,7 @@ class Study:
             # Only now is it durable.
             self._history.apply(stored)
             return stored
+
+
+def _if_news(found: Recorded, history: History) -> Recorded | None:
+    return found if recording.is_news(history, found) else None

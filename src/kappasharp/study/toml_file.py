@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StorageError, named
+from kappasharp.study import declaring
 from kappasharp.study.definition import Options
+from kappasharp.study.outcomes import Outcomes, split_name
 from kappasharp.study.space import Space, space
 
 PARTS_OF_A_RANGE = (2, 3)
@@ -17,7 +19,11 @@ ENTRIES = ("name", "parameters", "render", *Options.__annotations__)
 
 @dataclass(frozen=True)
 class StudyFile:
-    """What the file says; `options` are those of `create_study`, `render` names a function as module:function."""
+    """What the file says; `options` are those of `create_study`, `render` names a function as module:function.
+
+    Outcomes are `outcomes = "module:function"`, or a table [outcomes] with `function` and what is known of each, such
+    as `overshoot = {better = "less", at_most = 0.2}`; without `function` they are measured.
+    """
 
     name: str
     space: Space
@@ -54,7 +60,19 @@ def parse(table: dict[str, Any], name: str) -> StudyFile:
     if not isinstance(table.get("name", name), str):
         raise InvalidTypeError(f"`name` must be a text, but got {table['name']!r}.")
     options = {entry: table[entry] for entry in Options.__annotations__ if entry in table}
+    _check_outcomes(options.get("outcomes"))
     return StudyFile(table.get("name", name), space(parameters), cast(Options, options), render)
+
+
+def _check_outcomes(given: Any) -> None:
+    """What a file says of outcomes is checked before its function is run."""
+    if given is None:
+        return
+    function, rows = declaring.read(given)
+    if function is None:
+        Outcomes(rows)
+    else:
+        split_name(function)
 
 
 def parameters(entries: Sequence[str]) -> dict[str, Any]:

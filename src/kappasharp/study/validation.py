@@ -10,12 +10,27 @@ from kappasharp.errors import CorruptedError, KappaSharpError, named
 from kappasharp.methods.method import Kind
 from kappasharp.study import events, kinds
 from kappasharp.study.definition import Definition
-from kappasharp.study.events import Added, Amended, Answered, Asked, Event, Origin, Queued, Settling, Stored, Undone
+from kappasharp.study.events import (
+    LONGEST_FAILURE,
+    Added,
+    Amended,
+    Answered,
+    Asked,
+    Event,
+    Origin,
+    Queued,
+    Recorded,
+    Settling,
+    Source,
+    Stored,
+    Undone,
+)
 from kappasharp.study.history import History, design_key
 from kappasharp.study.parameters import finite
 from kappasharp.study.space import Design
 
 ORIGINS: tuple[str, ...] = get_args(Origin)
+SOURCES: tuple[str, ...] = get_args(Source)
 LONGEST_TIME = 40
 # A hyperparameter is a logarithm: beyond this, no scale that a number can hold.
 LARGEST_THETA = 100.0
@@ -87,7 +102,27 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
             _require(known, f"there is no answer {event.event!r} to amend")
             new = event.answer
             return replace(event, answer=None if new is None else kinds.answer(history.form_of(event.event), new))
+        case Recorded():
+            return _recorded(event, definition)
     return event
+
+
+def _recorded(event: Recorded, definition: Definition) -> Recorded:
+    outcomes = definition.outcomes
+    _require(outcomes is not None, "the study has no outcomes")
+    assert outcomes is not None
+    named("source of outcomes", event.source, dict.fromkeys(SOURCES))
+    _require(isinstance(event.repeat, bool), f"`repeat` must be true or false, but got {event.repeat!r}")
+    computed = event.source == "simulated"
+    _require(not computed or outcomes.is_computed, "the outcomes of this study are measured")
+    if event.failure is not None:
+        events.named_text("failure", event.failure, LONGEST_FAILURE)
+        _require(computed and event.outcomes is None and not event.repeat, "a failure is a computation's, alone")
+    _require(not (event.repeat and (computed or event.outcomes is None)), "only a measurement is repeated")
+    _require(not computed or event.failure is not None or event.outcomes is not None, "a computation has a result")
+    (design,) = _designs([event.design], definition)
+    values = None if event.outcomes is None else outcomes.check(event.outcomes, complete=computed)
+    return replace(event, design=design, outcomes=values)
 
 
 def _asked(event: Asked, voter: str, definition: Definition, history: History) -> Asked:
@@ -110,7 +145,7 @@ def _asked(event: Asked, voter: str, definition: Definition, history: History) -
         assert queued is not None
         _require((queued.again is None) == (event.origin == "queue"), f"its origin is not {event.origin!r}")
     if event.memo is not None:
-        _check_memo(event.memo, definition.space.dimensions, len(history.counted()), sided=event.form.kind in SIDED)
+        _check_memo(event.memo, definition, len(history.counted()), sided=event.form.kind in SIDED)
     return event
 
 
@@ -145,11 +180,11 @@ def _designs(given: list[Any], definition: Definition) -> list[Design]:
     return found
 
 
-def memo_trouble(memo: Any, dimensions: int) -> str | None:
+def memo_trouble(memo: Any, definition: Definition) -> str | None:
     """Why no fit could start from what a model noted; None where one could."""
     try:
         _require(isinstance(memo, Mapping), f"`memo` must be a table, but got {memo!r}")
-        _check_start(memo, dimensions)
+        _check_start(memo, definition)
     except KeyError as error:
         return f"`memo` lacks {error.args[0]!r}"
     except (KappaSharpError, TypeError, ValueError, OverflowError) as error:
@@ -157,7 +192,7 @@ def memo_trouble(memo: Any, dimensions: int) -> str | None:
     return None
 
 
-def _check_memo(memo: Any, dimensions: int, counted: int, *, sided: bool) -> None:
+def _check_memo(memo: Any, definition: Definition, counted: int, *, sided: bool) -> None:
     """What the model noted must be what the next fit can start from."""
     _require(isinstance(memo, Mapping), f"`memo` must be a table, but got {memo!r}")
     wanted = MEMO if sided else MEMO - {"first"}
@@ -175,16 +210,27 @@ def _check_memo(memo: Any, dimensions: int, counted: int, *, sided: bool) -> Non
     events.named_text("memo.status", memo["status"])
     first = memo.get("first", "a")
     _require(first in ("a", "b"), f"`memo.first` must be 'a' or 'b', but got {first!r}")
-    _check_start(memo, dimensions)
+    _check_start(memo, definition)
 
 
-def _check_start(memo: Mapping[str, Any], dimensions: int) -> None:
+def _check_start(memo: Mapping[str, Any], definition: Definition) -> None:
     """The part of it that the next fit does start from."""
+    dimensions = definition.space.dimensions
     finite(memo["mean_decisiveness"], "`memo.mean_decisiveness`")
-    _check_vector("theta", memo["theta"], dimensions + 1, LARGEST_THETA)
+    lengths = theta_lengths(definition)
+    of_outcomes = isinstance(memo["theta"], list) and len(memo["theta"]) == lengths[-1]
+    _check_vector("theta", memo["theta"], lengths[-1] if of_outcomes else lengths[0], LARGEST_THETA)
     _require(isinstance(memo["hints"], list) and len(memo["hints"]) > 0, "`memo.hints` must be a list of points")
     for point in memo["hints"]:
         _check_vector("hints", point, dimensions, 1.0)
+
+
+def theta_lengths(definition: Definition) -> tuple[int, ...]:
+    """How many hyperparameters a model may have: of one on parameters alone and, with outcomes, of one on both."""
+    alone = definition.space.dimensions + 1
+    outcomes = definition.outcomes
+    # Length scales of both, and an output scale each.
+    return (alone,) if outcomes is None else (alone, alone + len(outcomes.table) + 1)
 
 
 def _check_vector(name: str, vector: Any, length: int, largest: float) -> None:

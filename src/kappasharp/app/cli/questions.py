@@ -9,6 +9,7 @@ from kappasharp.app.cli import answering
 from kappasharp.app.cli.output import in_format, in_words, question_table, say, show
 from kappasharp.app.cli.studies import (
     opened,
+    outcomes_option,
     question_option,
     shell_words,
     storage_option,
@@ -44,12 +45,22 @@ def pair_data(pair: StudyQuestion) -> dict[str, Any]:
 @question_option
 @click.option("--place", type=float, help="Of a slider: the design at this place, from 0 to 1, too.")
 @voter_option
+@outcomes_option
 @in_format
 @storage_option
-def ask(storage: str | None, study: str, voter: str, style: str, *, question: str | None, place: float | None) -> None:
+def ask(
+    storage: str | None,
+    study: str,
+    voter: str,
+    style: str,
+    *,
+    question: str | None,
+    place: float | None,
+    outcomes: str | None,
+) -> None:
     """The question to answer: the same again until it is answered, or `--question` asks another kind."""
     with in_words():
-        found = opened(study, storage)
+        found = opened(study, storage, outcomes=outcomes)
         if place is not None:
             _check_place(found, voter, question)
         pair = found.ask(voter) if question is None else found.ask(voter, kind=question)

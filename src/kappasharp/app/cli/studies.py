@@ -11,7 +11,7 @@ from kappasharp.app.cli.output import REFUSED, best_table, columns, in_format, i
 from kappasharp.app.report import count, write_html
 from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, StorageError
 from kappasharp.problems import oracle
-from kappasharp.study import checking, toml_file
+from kappasharp.study import checking, lifting, toml_file
 from kappasharp.study.definition import Options, define
 from kappasharp.study.events import DEFAULT_VOTER
 from kappasharp.study.rehearsal import rehearse
@@ -36,6 +36,10 @@ question_option = click.option(
     "--question", metavar="KIND",
     help="pair, choice, order, slider or rating; order:5 shows five designs.  [default: the study's own]",
 )  # fmt: skip
+outcomes_option = click.option(
+    "--outcomes", metavar="MODULE:FUNCTION",
+    help="What computes the outcomes of the study: a function that is in no study file is run only when named here.",
+)  # fmt: skip
 voter_option = click.option("--voter", default=DEFAULT_VOTER, show_default=True, help="Who is asked, or answers.")
 
 
@@ -51,11 +55,18 @@ def _names(context: click.Context, _: click.Parameter, incomplete: str) -> list[
 study_argument = click.argument("study", shell_complete=_names)
 
 
-def opened(name: str, storage: str | None, through: int | None = None) -> Study:
-    """The study of that name, or of a study file: made if it is not there yet."""
+def opened(name: str, storage: str | None, through: int | None = None, outcomes: str | None = None) -> Study:
+    """The study of that name, or of a study file: made if it is not there yet.
+
+    A function of outcomes is run if the file or `outcomes` names it, never because a database does; where it is
+    missing a sentence says so.
+    """
     if name.endswith(".toml") and through is None:
-        return from_file(Path(name), storage, load_if_exists=True)
-    return load_study(name, storage=existing(storage), through=through)
+        return from_file(Path(name), storage, load_if_exists=True, function=outcomes)
+    found = load_study(name, storage=existing(storage), through=through, outcomes=outcomes)
+    if (missing := lifting.missing_function(found.definition)) is not None:
+        say(f"Note: {missing}")
+    return found
 
 
 def shell_words(command: str, study: str, *words: str) -> str:
@@ -63,9 +74,14 @@ def shell_words(command: str, study: str, *words: str) -> str:
     return f"`kappasharp {command} {shlex.join([study, *words])}`"
 
 
-def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **options: Unpack[Options]) -> Study:
-    """The study that a TOML file defines; options come before those of the file."""
+def from_file(
+    path: Path, storage: str | None, *, load_if_exists: bool, function: str | None = None, **options: Unpack[Options]
+) -> Study:
+    """The study that a TOML file defines; options, and a function of outcomes, come before those of the file."""
     given = toml_file.read(path)
+    if function is not None:
+        said = given.options.get("outcomes")
+        options["outcomes"] = {**said, "function": function} if isinstance(said, dict) else function
     return create_study(
         given.space, storage=storage, study_name=given.name, load_if_exists=load_if_exists, **(given.options | options)
     )
@@ -80,6 +96,8 @@ def from_file(path: Path, storage: str | None, *, load_if_exists: bool, **option
 @click.option(
     "--question", help="What is usually asked: pair, choice, order, slider, rating or auto; order:5 shows five."
 )
+@click.option("--limit", "limits", multiple=True, help="What no design may break, such as 'a + b <= 1'.")
+@outcomes_option
 @in_format
 @storage_option
 def new(
@@ -88,26 +106,25 @@ def new(
     params: tuple[str, ...],
     style: str,
     *,
-    seed: int | None,
-    method: str | None,
-    preset: str | None,
-    question: str | None,
+    outcomes: str | None,
+    limits: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Make a study: from NAME and parameters, or from a file NAME.toml."""
-    options = {"seed": seed, "method": method, "preset": preset, "question": question}
-    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    given = {key: value for key, value in options.items() if value is not None}
+    given |= {"limits": list(limits)} if limits else {}
     with in_words():
         if name.endswith(".toml"):
             if params:
                 raise InvalidValueError("`--param` must stand beside a name, but got it beside a file with parameters.")
-            study = from_file(Path(name), storage, load_if_exists=False, **given)
+            study = from_file(Path(name), storage, load_if_exists=False, function=outcomes, **given)
         elif not params:
             raise InvalidValueError(
                 "A study needs parameters: `--param kp=0.2:3`, more than once, or a file NAME.toml."
             )
         else:
             space = toml_file.parameters(params)
-            study = create_study(space, storage=storage, study_name=name, **given)
+            study = create_study(space, storage=storage, study_name=name, outcomes=outcomes, **given)
     say(f"Made in {study.storage.url}. {shell_words('ask', study.name)} gives the first pair.")
     show(style, {"study": study.name, "storage": study.storage.url} | study.definition.plain(), [study.name])
 
@@ -149,12 +166,16 @@ def _row(record: Record, database: Storage) -> dict[str, Any]:
 
 @click.command()
 @study_argument
+@outcomes_option
 @in_format
 @storage_option
-def best(storage: str | None, study: str, style: str) -> None:
+def best(storage: str | None, study: str, style: str, *, outcomes: str | None) -> None:
     """The best design so far, how sure that is, and what to do next."""
     with in_words():
-        found = opened(study, storage).best
+        held = opened(study, storage, outcomes=outcomes)
+        found, notes = held.best, held.notes()
+    for note in notes:
+        say(f"Note: {note}")
     show(style, asdict(found), best_table(found))
 
 
@@ -167,7 +188,11 @@ def log(storage: str | None, study: str, style: str) -> None:
     with in_words():
         rows = opened(study, storage).rows("comparisons")
     names = ("event", "pair", "time", "voter", "kind", "answer", "first", "a", "b")
-    short = [{key: row[key] for key in names if key in row} for row in rows]
+    short = [
+        {key: row[key] for key in names if key in row}
+        | {key.replace("_outcomes_", " "): value for key, value in row.items() if "_outcomes_" in key}
+        for row in rows
+    ]
     if not rows:
         say(f"No answers yet; {shell_words('ask', study)} gives the first pair.")
     show(style, rows, columns(short))
@@ -178,12 +203,15 @@ def log(storage: str | None, study: str, style: str) -> None:
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--table", type=click.Choice(["comparisons", "options"]), default="comparisons", show_default=True)
 @click.option("--through", type=int, help="As it was after this event; also opens a study that is damaged later on.")
+@outcomes_option
 @in_format
 @storage_option
-def export(storage: str | None, study: str, path: Path, style: str, *, table: str, through: int | None) -> None:
+def export(
+    storage: str | None, study: str, path: Path, style: str, *, table: str, through: int | None, outcomes: str | None
+) -> None:
     """Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."""
     with in_words():
-        found = opened(study, storage, through)
+        found = opened(study, storage, through, outcomes)
         is_report = path.suffix == ".html"
         if path.suffix not in (".html", ".json", ".csv", ".parquet"):
             raise InvalidValueError(f"PATH must end in .json, .csv, .parquet or .html, but got {str(path)!r}.")
@@ -212,12 +240,13 @@ def import_(storage: str | None, path: Path, name: str | None, style: str) -> No
 
 @click.command()
 @study_argument
+@outcomes_option
 @in_format
 @storage_option
-def diagnose(storage: str | None, study: str, style: str) -> None:
+def diagnose(storage: str | None, study: str, style: str, *, outcomes: str | None) -> None:
     """What the answers determine, how the model stands, where they contradict each other."""
     with in_words():
-        found = opened(study, storage).diagnostics()
+        found = opened(study, storage, outcomes=outcomes).diagnostics()
     show(style, asdict(found), str(found).splitlines())
 
 

@@ -1,0 +1,249 @@
+"""The lift of a study: from designs to the outcomes that its model learns taste on, as far as they are known.
+
+Cheap outcomes are computed wherever the model looks. Dear ones (measured, or slow to compute) are predicted by a
+Gaussian process each from the designs whose outcomes are known; so are those that a cheap function fails to give.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from kappasharp.core import features, regression
+from kappasharp.core.features import Lift, Scaling
+from kappasharp.core.regression import Regression
+from kappasharp.study import sampling
+from kappasharp.study.definition import Definition
+from kappasharp.study.history import History, Known, design_key
+from kappasharp.study.outcomes import Outcomes, Values
+from kappasharp.study.simulation import CHEAP, Simulator
+from kappasharp.study.space import Space
+
+Way = Literal["computed", "predicted", "none"]
+# Designs of the Sobol sequence that show how far cheap outcomes vary, and the fewest whose outcomes can be learnt on.
+SAMPLE, LEAST_DESIGNS = 128, 3
+# An outcome that varies by less than this share of its size does not vary.
+LEAST_VARIATION = 1e-12
+
+Rows = tuple[tuple[float | None, ...], ...]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is known of a study's outcomes at one moment, and the three ways to come by more."""
+
+    space: Space
+    seed: int
+    outcomes: Outcomes
+    known: tuple[Known, ...]
+    simulator: Simulator | None
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether there is a function here that takes about 50 ms for a design, or less."""
+        return self.simulator is not None and (self.outcomes.seconds or 0.0) <= CHEAP
+
+    @cached_property
+    def points(self) -> Tensor:
+        """The designs (n, d) whose outcomes are known: the sample of a cheap function, or what was recorded."""
+        return self.space.points(self._sampled if self.is_cheap else [one.design for one in self.known if one.runs])
+
+    @cached_property
+    def values(self) -> Tensor:
+        """Their outcomes (n, k) as they are, NaN where there is none."""
+        if self.is_cheap:
+            return self.computed(self.points)
+        rows = [self.outcomes.row(one.values) for one in self.known if one.runs]
+        return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), self.size)
+
+    @cached_property
+    def _measured(self) -> dict[Any, Values]:
+        """What was measured of single designs comes before what is computed of them."""
+        return {design_key(one.design): one.values for one in self.known if one.source == "measured" and one.runs}
+
+    @property
+    def _sampled(self) -> list[dict[str, float | int | str | bool | None]]:
+        return sampling.designs(self.space, self.seed, 0, SAMPLE)
+
+    @property
+    def size(self) -> int:
+        """How many outcomes there are."""
+        return len(self.outcomes.table)
+
+    @cached_property
+    def scaling(self) -> Scaling:
+        """How outcomes come to lie about between 0 and 1."""
+        return features.scaling(self.values)
+
+    @cached_property
+    def varying(self) -> list[bool]:
+        """Which outcomes vary among the designs whose outcomes are known."""
+        found = []
+        for column in self.values.unbind(-1):
+            kept = column[~column.isnan()]
+            spread = float(kept.max() - kept.min()) if len(kept) else 0.0
+            found.append(spread > LEAST_VARIATION * float(kept.abs().max()) if len(kept) else False)
+        return found
+
+    @cached_property
+    def way(self) -> Way:
+        """How the model comes by outcomes; not at all as long as too few are known, or none varies."""
+        complete = int((~self.values.isnan()).all(-1).sum()) if len(self.values) else 0
+        if complete < LEAST_DESIGNS or not any(self.varying):
+            return "none"
+        return "computed" if self.is_cheap else "predicted"
+
+    @cached_property
+    def lift(self) -> Lift | None:
+        """From points to scaled outcomes; None where taste is learnt on parameters alone."""
+        return None if self.way == "none" else StudyLift(self)
+
+    def computed(self, X: Tensor) -> Tensor:
+        """Outcomes (n, k) of points (n, d), recorded or computed; NaN where there are none."""
+        assert self.simulator is not None
+        designs = [self.space.decode(row) for row in X.tolist()]
+        ran = self.simulator.compute(designs, self.outcomes.names)
+        rows = [self.outcomes.row(one.values or {}) for one in ran]
+        if self._measured:
+            found = (self._measured.get(design_key(design), {}) for design in designs)
+            rows = [self.outcomes.row(dict(zip(self.outcomes.names, row, strict=True)) | one) for row, one in zip(rows, found, strict=True)]
+        return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), self.size)
+
+    @cached_property
+    def regression(self) -> Regression:
+        """A Gaussian process for each outcome, of the designs whose outcomes are known."""
+        return _regression(_hashed(self.points), _hashed(self.values))
+
+    def predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and deviation of the outcomes at points (…, d)."""
+        return regression.predict(self.regression, X)
+
+    def raw(self, X: Tensor) -> Tensor:
+        """Outcomes (n, k) of points (n, d) as they are, predicted where nothing gives them."""
+        if not self.is_cheap:
+            return self.predicted(X)[0]
+        found = self.computed(X)
+        missing = found.isnan().any(-1)
+        if bool(missing.any()):
+            found[missing] = torch.where(found[missing].isnan(), self.predicted(X[missing])[0], found[missing])
+        return found
+
+
+class StudyLift:
+    """`features.Lift` of a study; points that it has seen are not looked up again."""
+
+    def __init__(self, given: Given) -> None:
+        self.given, self.size = given, given.size
+        seconds = given.outcomes.seconds or 0.0
+        self.budget = given.simulator.budget(seconds) if given.is_cheap and given.simulator is not None else 0
+        self._seen: dict[tuple[float, ...], list[float]] = {}
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Designs (…, d) to outcomes (…, k), each about between 0 and 1."""
+        flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)
+        if not self.given.is_cheap:
+            found = self.given.scaling(self.given.raw(flat))
+        else:
+            found = torch.tensor(self._looked_up(flat), dtype=torch.float64)
+        return found.reshape(*X.shape[:-1], self.size).to(X)
+
+    def _looked_up(self, X: Tensor) -> list[list[float]]:
+        keys = [tuple(row) for row in X.tolist()]
+        fresh = {key: None for key in keys if key not in self._seen}
+        if fresh:
+            points = torch.tensor(list(fresh), dtype=torch.float64)
+            scaled: list[list[float]] = self.given.scaling(self.given.raw(points)).tolist()
+            self._seen |= zip(fresh, scaled, strict=True)
+        return [self._seen[key] for key in keys]
+
+
+@lru_cache(maxsize=8)
+def _regression(points: Rows, values: Rows) -> Regression:
+    X, Y = _tensor(points), _tensor(values)
+    return regression.fit(X, Y)
+
+
+def _hashed(table: Tensor) -> Rows:
+    """The table as something to look up by: None for NaN, which is no key."""
+    return tuple(tuple(None if math.isnan(value) else value for value in row) for row in table.tolist())
+
+
+def _tensor(rows: Rows) -> Tensor:
+    return torch.tensor([[math.nan if value is None else value for value in row] for row in rows], dtype=torch.float64)
+
+
+def given(definition: Definition, history: History) -> Given | None:
+    """What is known of the outcomes; None of a study without."""
+    if definition.outcomes is None:
+        return None
+    known = tuple(history.known.values())
+    return Given(definition.space, definition.seed, definition.outcomes, known, definition.simulator)
+
+
+def rests_on_records(definition: Definition) -> bool:
+    """Whether what was recorded is all that the model has of the outcomes: none is computed, or they are dear."""
+    found = given(definition, History(""))
+    return found is not None and not found.is_cheap
+
+
+def notes(definition: Definition, history: History) -> list[str]:
+    """How outcomes stand, in sentences: what the model learns on, what is missing, and what would bring it."""
+    found = given(definition, history)
+    if found is None:
+        return []
+    seen = [history.outcomes(design) for design in history.options]
+    missing = sum(one is None or not one.runs for one in seen)
+    return [*_about_function(definition, found), *_about_way(found, missing), *_about_failures(found.known)]
+
+
+def missing_function(definition: Definition) -> str | None:
+    """A sentence where a study's outcomes are computed, but not here, and how to give the function."""
+    outcomes = definition.outcomes
+    if outcomes is None or not outcomes.is_computed or definition.simulator is not None:
+        return None
+    name = outcomes.function
+    how = f"`load_study(..., outcomes={name!r})` or `--outcomes {name}`" if name else "`load_study(..., outcomes=…)`"
+    return f"The function of the outcomes is not here; {how} gives it. Until then they are those that were stored."
+
+
+def _about_function(definition: Definition, found: Given) -> list[str]:
+    missing = missing_function(definition)
+    if missing is not None:
+        return [missing]
+    if found.simulator is not None and found.simulator.name is None and not found.is_cheap:
+        return [
+            "The function of the outcomes runs in this process, one design at a time, because it cannot be imported by "
+            "its name; put it into a module for more."
+        ]
+    return []
+
+
+def _about_way(found: Given, missing: int) -> list[str]:
+    if found.way == "none":
+        many = int((~found.values.isnan()).all(-1).sum()) if len(found.values) else 0
+        why = (
+            f"only {many} designs have outcomes, and {LEAST_DESIGNS} are needed"
+            if many < LEAST_DESIGNS
+            else "none of the outcomes varies"
+        )
+        return [f"The model learns on the parameters alone: {why}."]
+    same = [name for name, varies in zip(found.outcomes.names, found.varying, strict=True) if not varies]
+    lines = [f"The outcome {name!r} never varies: the model learns nothing from it." for name in same]
+    if found.way == "predicted":
+        lines.append(f"Outcomes are predicted from the {len(found.points)} designs that have them.")
+    if missing and found.way == "predicted":
+        lines.append(f"{missing} designs that were seen have no outcomes of their own: theirs are predicted too.")
+    return lines
+
+
+def _about_failures(known: Sequence[Known]) -> list[str]:
+    failed = [one for one in known if one.failure is not None]
+    if not failed:
+        return []
+    one = failed[-1]
+    several = "One design has" if len(failed) == 1 else f"{len(failed)} designs have"
+    return [f"{several} no outcomes. The last, {one.design}: {one.failure} It counts as without."]

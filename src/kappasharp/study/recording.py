@@ -1,0 +1,70 @@
+"""Outcomes as events: what is to be stored of designs that somebody sees, and what is known of any design."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.study.definition import Definition
+from kappasharp.study.events import LONGEST_FAILURE, Recorded
+from kappasharp.study.history import History, design_key
+from kappasharp.study.outcomes import Values
+from kappasharp.study.space import Design
+
+
+def values(definition: Definition, history: History, design: Design) -> Values | None:
+    """A complete design's outcomes: as they were recorded, or else computed; None where nothing gives them."""
+    known = history.outcomes(design)
+    if known is not None and known.runs:
+        return known.values
+    if definition.outcomes is None or definition.simulator is None:
+        return None
+    found = definition.simulator.compute([design], definition.outcomes.names)[0].values
+    return None if found is None else dict(found)
+
+
+def missing(definition: Definition, history: History, designs: Iterable[Design]) -> list[Recorded]:
+    """What is to be stored of these designs: outcomes that are computed now, or why they cannot be."""
+    if definition.outcomes is None or definition.simulator is None:
+        return []
+    fresh = {design_key(design): design for design in designs if not _has_values(history, design)}
+    ran = definition.simulator.compute(list(fresh.values()), definition.outcomes.names)
+    found = [
+        Recorded(design, None if one.values is None else dict(one.values), "simulated", failure=_in_a_line(one.failure))
+        for design, one in zip(fresh.values(), ran, strict=True)
+    ]
+    return [one for one in found if is_news(history, one)]
+
+
+def _in_a_line(failure: str | None) -> str | None:
+    """A failure as it is stored: errors may have several lines."""
+    if failure is None:
+        return None
+    plain = " ".join(failure.split())
+    return "".join(letter if letter.isprintable() else "?" for letter in plain)[:LONGEST_FAILURE]
+
+
+def is_news(history: History, event: Recorded) -> bool:
+    """Whether what was computed is not in the history already."""
+    known = history.outcomes(event.design)
+    return known is None or (not known.runs and known.failure != event.failure)
+
+
+def _has_values(history: History, design: Design) -> bool:
+    known = history.outcomes(design)
+    return known is not None and bool(known.runs)
+
+
+def measured(definition: Definition, design: Mapping[str, Any], outcomes: Any, repeat: Any) -> Recorded:
+    """The event of outcomes that somebody gives by hand; None takes back what is known of the design."""
+    if definition.outcomes is None:
+        raise InvalidValueError(
+            "`record` must be about a study with outcomes, but this one has none; `create_study(..., outcomes=[...])` "
+            "names them."
+        )
+    if not isinstance(repeat, bool):
+        raise InvalidTypeError(f"`repeat` must be True or False, but got {repeat!r}.")
+    if outcomes is None and repeat:
+        raise InvalidValueError("`repeat` must come with outcomes, but got None, which takes back what was recorded.")
+    whole = definition.space.check(design)
+    given = None if outcomes is None else definition.outcomes.check(outcomes, complete=False)
+    return Recorded(whole, given, "measured", repeat)

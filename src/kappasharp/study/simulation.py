@@ -1,0 +1,373 @@
+"""Outcomes computed by the user's function: in worker processes where it can be imported by name, otherwise in this one.
+
+Whatever goes wrong in the function (an error, a hang, no numbers, other names than before, the end of its process) is a
+sentence about one design, which then counts as without outcomes. Nothing is computed twice in one process.
+"""
+
+import importlib
+import math
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, redirect_stdout
+from functools import cache
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from statistics import median
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.processes import Pool
+from kappasharp.study.history import design_key
+from kappasharp.study.outcomes import Values, number, split_name
+from kappasharp.study.space import Design
+
+Function = Callable[[Design], Mapping[str, float]]
+# Seconds that one design may take; what a worker's start, or a hang that no signal ends, may take beyond that.
+LIMIT, GRACE = 30.0, 60.0
+# A function up to this many seconds a design is cheap: questions are searched for through it.
+CHEAP = 0.05
+MOST_WORKERS = 4
+# About how long the computing of one question may take, what a design costs beside its function, and how many designs
+# a cheap function always gets.
+QUESTION_SECONDS, OVERHEAD, LEAST_BUDGET, MOST_BUDGET = 2.0, 1e-4, 64, 8192
+# After so many designs that hung the function is left alone: each costs half a minute.
+MOST_HANGS = 3
+MOST_KEPT = 200_000
+LARGEST_CHUNK, LONGEST_WORDS = 64, 400
+# Designs that are computed when a study is made: names and seconds come from them; and for how long that may go on.
+PROBES, PROBE_SECONDS = 8, 1.0
+
+
+class Ran(NamedTuple):
+    """What the function made of one design: outcomes, or why there are none; and the seconds it took."""
+
+    values: Values | None
+    failure: str | None
+    seconds: float
+    hung: bool = False
+
+
+class _TooLong(BaseException):
+    """The time limit; no `except Exception` of the user's function catches it."""
+
+
+def load(name: str) -> Function:
+    """The function that module:function names, looked for in this folder too."""
+    module, function = split_name(name)
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except Exception as error:  # importing a user's module runs it
+        raise InvalidValueError(
+            f"The function {name!r} of the outcomes cannot be loaded: {type(error).__name__}: {error}. It must be "
+            "module:function, where Python finds the module from this folder."
+        ) from error
+    if not callable(found):
+        raise InvalidTypeError(f"`outcomes` must name a function, but {name} is {found!r}.")
+    return found  # type: ignore[no-any-return]
+
+
+def name_of(function: Any) -> str | None:
+    """module:function, if importing that gives this very function; None for a closure, a lambda or a notebook's."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    if not module or module == "__main__" or "." in name or "<" in name:
+        return None
+    return f"{module}:{name}" if getattr(sys.modules.get(module), name, None) is function else None
+
+
+def one(function: Function, design: Design, limit: float | None = None) -> Ran:
+    """What the function makes of a design; with a limit the calling thread must be the process's first."""
+    began = perf_counter()
+    try:
+        with _alarm(limit):
+            given = function(dict(design))
+        return Ran(_values(given), None, perf_counter() - began)
+    except _TooLong:
+        return Ran(None, _too_long(limit or LIMIT), perf_counter() - began, hung=True)
+    except (InvalidValueError, InvalidTypeError) as error:
+        return Ran(None, str(error)[:LONGEST_WORDS], perf_counter() - began)
+    except (Exception, SystemExit) as error:
+        words = f"The function of the outcomes raised {type(error).__name__}: {error}"
+        return Ran(None, words[:LONGEST_WORDS], perf_counter() - began)
+
+
+def _too_long(limit: float) -> str:
+    return f"The function of the outcomes must end within {limit:g} seconds, but it took longer."
+
+
+def _values(given: Any) -> Values:
+    if not isinstance(given, Mapping) or not given:
+        shown = repr(given)[:LONGEST_WORDS]
+        raise InvalidTypeError(
+            f"The function of the outcomes must return a mapping of names to numbers, but it returned {shown}."
+        )
+    return {str(name): float(number(value, f"Outcome {name!r}")) for name, value in given.items()}
+
+
+@contextmanager
+def _alarm(limit: float | None) -> Iterator[None]:
+    """End what goes on after so many seconds, where the system can; Python code and sleep, not a loop in C."""
+    if limit is None or not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run(name: str, designs: Sequence[Design], limit: float) -> list[Ran]:
+    """A worker's job: designs one after the other; after one that hung the rest are left to somebody else."""
+    function, found = load(name), []
+    # What the function prints is not ours to show, and stdout is for data.
+    with redirect_stdout(sys.stderr):
+        for design in designs:
+            found.append(one(function, design, limit))
+            if found[-1].hung:
+                break
+    return found
+
+
+class Simulator:
+    """The user's function with everything it has computed in this process. Threads may share it."""
+
+    def __init__(self, function: Function | None, name: str | None, limit: float = LIMIT) -> None:
+        self.name, self.limit = name, limit
+        self._function = function
+        self._kept: dict[Any, Ran] = {}
+        self._pool: Pool | None = None
+        self._lock = threading.RLock()
+        self._seconds: list[float] = []
+        self.hangs = 0
+
+    def __reduce__(self) -> Any:
+        # Code is never sent to another process, only its name.
+        return by_name, (self.name, self.limit)
+
+    def __deepcopy__(self, _: Any) -> "Simulator":
+        return self
+
+    @property
+    def workers(self) -> int:
+        """How many designs are computed at once."""
+        alone = self.name is None or multiprocessing.parent_process() is not None
+        return 1 if alone else min(os.cpu_count() or 1, MOST_WORKERS)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long one design takes, in the middle of all; None before the first."""
+        return median(self._seconds) if self._seconds else None
+
+    @property
+    def computed(self) -> int:
+        """How many designs were computed so far, failures among them."""
+        return len(self._kept)
+
+    def budget(self, seconds: float) -> int:
+        """Designs that fit into one question where one takes so many seconds: a power of two."""
+        many = QUESTION_SECONDS / (seconds / self.workers + OVERHEAD)
+        least = LEAST_BUDGET if seconds <= CHEAP else 1
+        return max(min(2 ** int(math.log2(max(many, 1.0))), MOST_BUDGET), least)
+
+    def compute(self, designs: Sequence[Design], names: Sequence[str] | None = None) -> list[Ran]:
+        """What the function makes of each design, in order.
+
+        Args:
+            designs: complete designs.
+            names: those of the outcomes; any others are a failure. None takes whatever comes.
+        """
+        keys = [design_key(design) for design in designs]
+        with self._lock:
+            fresh = {key: design for key, design in zip(keys, designs, strict=True) if key not in self._kept}
+            if len(self._kept) + len(fresh) > MOST_KEPT:
+                self._kept = {key: self._kept[key] for key in keys if key in self._kept}
+            for key, ran in zip(fresh, self._run(list(fresh.values())), strict=True):
+                self._kept[key] = ran
+                if ran.values is not None:
+                    self._seconds = [*self._seconds[-63:], ran.seconds]
+            found = [self._kept[key] for key in keys]
+        return found if names is None else [_same_names(ran, names) for ran in found]
+
+    def close(self) -> None:
+        """End the workers; another design would start new ones."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            if pool is not None:
+                pool.end()
+
+    def _run(self, designs: list[Design]) -> list[Ran]:
+        if not designs:
+            return []
+        if self.name is None:
+            return self._here(designs)
+        if multiprocessing.parent_process() is not None:
+            return self._in_worker(designs)
+        return self._pooled(designs)
+
+    def _given_up(self) -> Ran | None:
+        if self.hangs < MOST_HANGS:
+            return None
+        return Ran(None, f"The function of the outcomes was left alone after {self.hangs} designs that hung.", 0.0)
+
+    def _noted(self, ran: Ran) -> Ran:
+        self.hangs += ran.hung
+        return ran
+
+    def _in_worker(self, designs: list[Design]) -> list[Ran]:
+        """In this process, which is one of our workers and may be ended by its parent."""
+        assert self.name is not None
+        found: list[Ran] = []
+        while len(found) < len(designs):
+            left = self._given_up()
+            ran = run(self.name, designs[len(found) :], self.limit) if left is None else [left]
+            found += [self._noted(each) for each in ran]
+        return found
+
+    def _here(self, designs: list[Design]) -> list[Ran]:
+        """In a thread of this process: one that hangs is left behind, for nothing can end it."""
+        found: list[Ran] = []
+        while len(found) < len(designs):
+            if (left := self._given_up()) is not None:
+                return found + [left] * (len(designs) - len(found))
+            results: SimpleQueue[Ran] = SimpleQueue()
+            abandoned = threading.Event()
+            rest = designs[len(found) :]
+            threading.Thread(target=self._work, args=(rest, results, abandoned), daemon=True).start()
+            for _ in rest:
+                try:
+                    found.append(results.get(timeout=self.limit))
+                except Empty:
+                    abandoned.set()
+                    found.append(self._noted(Ran(None, _too_long(self.limit), self.limit, hung=True)))
+                    break
+        return found
+
+    def _work(self, designs: list[Design], results: "SimpleQueue[Ran]", abandoned: threading.Event) -> None:
+        assert self._function is not None
+        for design in designs:
+            if abandoned.is_set():
+                return
+            results.put(one(self._function, design))
+
+    def _pooled(self, designs: list[Design]) -> list[Ran]:
+        """In the workers, many designs to a job where they are quick; whatever breaks a job is found one by one."""
+        assert self.name is not None
+        typical = self.seconds
+        quick = typical is not None and typical <= CHEAP
+        size = min(math.ceil(len(designs) / self.workers), LARGEST_CHUNK) if quick else 1
+        chunks = [range(at, min(at + size, len(designs))) for at in range(0, len(designs), size)]
+        found: dict[int, Ran] = {}
+        jobs = [(chunk, self._submit([designs[i] for i in chunk])) for chunk in chunks]
+        for chunk, job in jobs:
+            try:
+                ran = job.result(self.limit + GRACE)
+            except (TimeoutError, BrokenProcessPool, CancelledError):
+                self.close()
+                continue
+            except (InvalidValueError, InvalidTypeError) as error:  # it cannot be loaded
+                ran = [Ran(None, str(error), 0.0)] * len(chunk)
+            found |= zip(chunk, map(self._noted, ran), strict=False)
+        for i, design in enumerate(designs):
+            if i not in found:
+                found[i] = self._given_up() or self._noted(self._alone(design))
+        return [found[i] for i in range(len(designs))]
+
+    def _alone(self, design: Design) -> Ran:
+        try:
+            ran: Ran = self._submit([design]).result(self.limit + GRACE)[0]
+        except TimeoutError:
+            self.close()
+            return Ran(None, _too_long(self.limit), self.limit, hung=True)
+        except (BrokenProcessPool, CancelledError):
+            self.close()
+            return Ran(None, "The function of the outcomes ended its process: it must return, or raise.", 0.0)
+        return ran
+
+    def _submit(self, designs: list[Design]) -> "Future[Any]":
+        try:
+            return self._open_pool().submit(run, self.name, designs, self.limit)
+        except BrokenProcessPool:
+            self.close()
+            return self._open_pool().submit(run, self.name, designs, self.limit)
+
+    def _open_pool(self) -> Pool:
+        if self._pool is None:
+            self._pool = Pool(self.workers)
+        return self._pool
+
+
+def _same_names(ran: Ran, names: Sequence[str]) -> Ran:
+    if ran.values is None or ran.values.keys() == set(names):
+        return ran
+    got = ", ".join(sorted(ran.values))[:LONGEST_WORDS]
+    return Ran(
+        None,
+        f"The function of the outcomes must return {', '.join(names)}, as it did when the study was made, but it "
+        f"returned {got}.",
+        ran.seconds,
+    )
+
+
+@cache
+def by_name(name: str | None, limit: float = LIMIT) -> Simulator | None:
+    """The one simulator of that function in this process; None where it has no name to be found by."""
+    return None if name is None else Simulator(None, name, limit)
+
+
+def of(given: Any) -> Simulator:
+    """The simulator of a function or of its name; one that can be imported by its name is run in workers."""
+    name = given if isinstance(given, str) else name_of(given)
+    if name is not None:
+        split_name(name)
+        found = by_name(name)
+        assert found is not None
+        return found
+    if not callable(given):
+        raise InvalidTypeError(f"`outcomes` must be a function, module:function or names, but got {given!r}.")
+    return Simulator(given, None)
+
+
+class Probed(NamedTuple):
+    """The names of the outcomes in their order, and about how long a design takes: a power of two."""
+
+    names: tuple[str, ...]
+    seconds: float
+
+
+def probe(simulator: Simulator, designs: Sequence[Design]) -> Probed:
+    """Names and seconds from a few designs; a sentence where none of them has outcomes, or their names differ."""
+    ran: list[Ran] = []
+    began = perf_counter()
+    for design in designs[:PROBES]:
+        ran += simulator.compute([design])
+        if len(ran) > 1 and perf_counter() - began > PROBE_SECONDS and any(each.values for each in ran):
+            break
+    good = [each for each in ran if each.values is not None]
+    if not good:
+        raise InvalidValueError(
+            f"`outcomes` must work for one of the first {len(ran)} designs, but: {ran[0].failure} Nothing was stored; "
+            f"the first design was {designs[0]}."
+        )
+    assert good[0].values is not None
+    names = tuple(good[0].values)
+    for each in good:
+        if (other := _same_names(each, names)).failure is not None:
+            raise InvalidValueError(f"{other.failure} Nothing was stored.")
+    seconds = max(median(each.seconds for each in good), 1e-6)
+    return Probed(names, 2.0 ** math.ceil(math.log2(seconds)))

@@ -1,0 +1,195 @@
+"""What a study tells of itself: the best design, the model, outcomes, tables and files. Nothing here is stored."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from threading import RLock
+from typing import Any, TypeVar
+
+from kappasharp.errors import InvalidValueError, named
+from kappasharp.study import certainty, diagnosis, exchange, learning, lifting, recording, tradeoffs
+from kappasharp.study.certainty import Best, Slice
+from kappasharp.study.definition import Definition, from_plain
+from kappasharp.study.diagnosis import Diagnosis
+from kappasharp.study.history import History, design_key
+from kappasharp.study.learning import StudyModel
+from kappasharp.study.outcomes import Better, Values
+from kappasharp.study.parameters import Value
+from kappasharp.study.simulation import Simulator
+from kappasharp.study.space import Design, Space
+from kappasharp.study.storage import Record, Storage
+from kappasharp.study.tradeoffs import TradeOff
+
+Found = TypeVar("Found")
+
+
+class StudyView:
+    """A study as it may be looked at."""
+
+    def __init__(
+        self, storage: Storage, record: Record, through: int | None = None, simulator: Simulator | None = None
+    ) -> None:
+        self.storage, self.record, self.through = storage, record, through
+        self.definition: Definition = replace(from_plain(record.definition), simulator=simulator)
+        self._history = History(record.uid, space=self.definition.space)
+        self._lock = RLock()
+        self._learnt: tuple[Any, StudyModel] | None = None
+        self.refresh()
+
+    def __repr__(self) -> str:
+        return f"<Study {self.name!r} in {self.storage.url}: {len(self._history.counted())} answers>"
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.record.name
+
+    @property
+    def space(self) -> Space:
+        """Its parameters."""
+        return self.definition.space
+
+    @property
+    def history(self) -> History:
+        """What has happened, up to now."""
+        self.refresh()
+        return self._history
+
+    def refresh(self) -> None:
+        """Take in what others have done since."""
+        with self._lock:
+            self._history.extend(self.storage.read(self.record, self._history.number, self.through))
+
+    def read(self, look: Callable[[History], Found]) -> Found:
+        """What a function makes of the history up to now; no other thread changes it meanwhile."""
+        with self._lock:
+            return look(self.history)
+
+    def model(self) -> StudyModel:
+        """The model of all answers so far, fitted once for the same answers."""
+        with self._lock:
+            counted = self._history.counted()
+            if not counted:
+                raise InvalidValueError(
+                    f"The study {self.name!r} has no answers yet that tell anything; `ask` and `tell` come first."
+                )
+            memo = self._history.memo(len(counted))
+            outcomes = self._history.outcomes_since(lifting.rests_on_records(self.definition))
+            key = (tuple((one.event, one.answer) for one in counted), id(memo), outcomes)
+            if self._learnt is None or self._learnt[0] != key:
+                self._learnt = None  # a long study's model is large: not two at once
+                self._learnt = (key, learning.learn(self.definition, self._history))
+            return self._learnt[1]
+
+    @property
+    def best(self) -> Best:
+        """The best design seen, how sure the model is of it, and what to do next."""
+        with self._lock:
+            self.refresh()
+            return certainty.best(self.definition, self._history, self.model())
+
+    @property
+    def best_params(self) -> Design:
+        """The parameters of the best design."""
+        with self._lock:
+            self.refresh()
+            model = self.model()
+            return dict(self._history.options[model.options[learning.leading(model)]])
+
+    def predict(self, a: Mapping[str, Value], b: Mapping[str, Value]) -> float:
+        """The chance that you would answer "a", were you asked about these two designs next; ties are left out.
+
+        Args:
+            a: one design, seen or not.
+            b: the other.
+        """
+        first, second = self._designs(a, b, "a", "b")
+        with self._lock:
+            self.refresh()
+            return certainty.predicted(self.definition, self.model(), first, second)
+
+    def diagnostics(self) -> Diagnosis:
+        """What the answers determine and where they contradict each other; print it for the words."""
+        with self._lock:
+            self.refresh()
+            return diagnosis.diagnose(self.definition, self._history, self.model())
+
+    def outcomes(self, design: Mapping[str, Value]) -> Values | None:
+        """The outcomes of a design: as they were recorded, or else computed now; None where nothing gives them.
+
+        Args:
+            design: seen or not, its fixed parameters or not.
+        """
+        whole = self.space.check(design)
+        with self._lock:
+            self.refresh()
+            return recording.values(self.definition, self._history, whole)
+
+    def tradeoffs(self) -> list[TradeOff]:
+        """The designs whose outcomes are known, which of them no other beats in all outcomes, and the best of them."""
+        with self._lock:
+            self.refresh()
+            model = self.model() if self._history.counted() else None
+            return tradeoffs.tradeoffs(self.definition, self._history, model)
+
+    def taste(self) -> list[Slice]:
+        """How utility runs along each outcome about the best design, which stays as it is otherwise.
+
+        Values in the outcome's own units, utilities above the best design's own with a band of one deviation. Empty
+        where the model learns on parameters alone.
+        """
+        with self._lock:
+            self.refresh()
+            return tradeoffs.taste(self.definition, self._history, self.model())
+
+    def directions(self) -> dict[str, Better | None]:
+        """Which way each outcome is better, "less" or "more": as hinted, or as learnt; None where that is open."""
+        with self._lock:
+            if self.definition.outcomes is None:
+                return {}
+            return tradeoffs.directions(self.definition, self.taste() if self.history.counted() else [])
+
+    def notes(self) -> list[str]:
+        """How outcomes and limits stand, in sentences: what the model learns on, and what is missing."""
+        with self._lock:
+            self.refresh()
+            return diagnosis.notes(self.definition, self._history)
+
+    def options_dataframe(self) -> Any:
+        """A pandas table, one row for each design: its parameters, its comparisons, the model's utility."""
+        return exchange.dataframe(self.rows("options"))
+
+    def comparisons_dataframe(self) -> Any:
+        """A pandas table, one row for each answer, skips included."""
+        return exchange.dataframe(self.rows("comparisons"))
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """A table, "comparisons" or "options", as plain rows."""
+        named("table", table, dict.fromkeys(exchange.TABLES))
+        with self._lock:
+            history = self.history
+            names = () if self.definition.outcomes is None else self.definition.outcomes.names
+            if table == "comparisons":
+                return exchange.comparisons(history, names)
+            return exchange.options(history, self.model() if history.counted() else None, names)
+
+    def export(self, path: str | Path, *, table: str = "comparisons") -> Path:
+        """Write the study to a file, all of it or nothing, and return the path.
+
+        Args:
+            path: .json holds every event, for `import_json`; .csv and .parquet hold one table.
+            table: "comparisons", one row for each answer, or "options", one row for each design.
+        """
+        target = Path(path)
+        exchange.check_path(target)
+        return exchange.write(target, self.plain() if target.suffix == ".json" else self.rows(table))
+
+    def plain(self) -> dict[str, Any]:
+        """All of the study as plain data: what its JSON file holds."""
+        return exchange.plain(self.record, self.storage.read(self.record, 0, self.through))
+
+    def _designs(self, one: Mapping[str, Value], other: Mapping[str, Value], *names: str) -> tuple[Design, Design]:
+        first, second = self.space.check(one), self.space.check(other)
+        if design_key(first) == design_key(second):
+            raise InvalidValueError(f"`{names[0]}` and `{names[1]}` must be two designs, but got {first} twice.")
+        return first, second
