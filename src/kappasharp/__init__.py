@@ -15,6 +15,7 @@ from kappasharp.problems.registry import find_problem as problem
 
 if typing.TYPE_CHECKING:
     from kappasharp.study.history import Pair
+    from kappasharp.study.outcomes import AtLeast, AtMost, Less, More
     from kappasharp.study.parameters import Categorical, Fixed, Float, Int
     from kappasharp.study.studies import create_study, delete_study, import_json, load_study, optimize
     from kappasharp.study.study import Study
@@ -24,6 +25,10 @@ __version__ = "0.2.0"
 # Studies are imported when first used: they need a database library, which a machine that only computes may lack.
 _WHEN_USED = {
     "Pair": "kappasharp.study.history",
+    "AtLeast": "kappasharp.study.outcomes",
+    "AtMost": "kappasharp.study.outcomes",
+    "Less": "kappasharp.study.outcomes",
+    "More": "kappasharp.study.outcomes",
     "Categorical": "kappasharp.study.parameters",
     "Fixed": "kappasharp.study.parameters",
     "Float": "kappasharp.study.parameters",
@@ -47,13 +52,17 @@ __all__ = [
     "METHODS",
     "PRESETS",
     "PROBLEMS",
+    "AtLeast",
+    "AtMost",
     "Categorical",
     "Fixed",
     "Float",
     "Info",
     "Int",
     "KappaSharpError",
+    "Less",
     "Method",
+    "More",
     "Pair",
     "Preset",
     "Problem",

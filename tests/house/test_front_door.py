@@ -15,7 +15,7 @@ NAMES = {
 }  # fmt: skip
 # Imported when first used: they need more than torch.
 WHEN_USED = {
-    "Categorical", "Fixed", "Float", "Int", "Pair", "Study",
+    "AtLeast", "AtMost", "Categorical", "Fixed", "Float", "Int", "Less", "More", "Pair", "Study",
     "create_study", "delete_study", "import_json", "load_study", "optimize",
 }  # fmt: skip
 # Names of methods and presets are written into results: one may be added, none may change.

@@ -371,7 +371,7 @@ class TestModel:
     @pytest.mark.parametrize("form", ["choice:4", "order:4", "slider", "rating"])
     def test_it_finds_what_is_liked(self, form):
         study = made(form, 10, TWO)
-        everywhere = [like(one) for one in questions.sobol(study.definition, 0, 512)]
+        everywhere = [like(one) for one in starting.sobol(study.definition, 0, 512)]
         assert sum(like(study.best_params) > one for one in everywhere) > 0.85 * len(everywhere)
         assert study.best.status == "ok"
 

@@ -8,7 +8,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.methods import loop
-from kappasharp.study import learning, questions
+from kappasharp.study import learning, questions, starting
 from kappasharp.study.definition import define
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
@@ -224,8 +224,8 @@ def test_a_fold_of_parts_is_the_fold_of_the_whole():
 
 def test_designs_drawn_are_those_of_a_longer_draw():
     definition = define(TWO, seed=1, method="baseline", preset="modern", first_pairs=5)
-    assert questions.sobol(definition, 0, 8) == questions.sobol(definition, 0, 16)[:8]
-    assert questions.sobol(definition, 4, 4) == questions.sobol(definition, 0, 8)[4:]
+    assert starting.sobol(definition, 0, 8) == starting.sobol(definition, 0, 16)[:8]
+    assert starting.sobol(definition, 4, 4) == starting.sobol(definition, 0, 8)[4:]
 
 
 def test_one_and_true_are_two_choices():

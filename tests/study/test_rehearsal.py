@@ -6,7 +6,7 @@ import torch
 import kappasharp as ks
 from kappasharp.problems import oracle
 from kappasharp.study import rehearsal
-from kappasharp.study.questions import sobol
+from kappasharp.study.starting import sobol
 from kappasharp.study.study import Study
 
 

@@ -98,13 +98,13 @@ class AllowedSequence:
         self._points: list[Tensor] = []
         self._broken: list[Tensor] = []
 
-    def take(self, skip: int, count: int) -> list[Design]:
-        """So many designs after the first ones; fewer where no more are found."""
+    def take(self, skip: int, count: int, *, search: bool = True) -> list[Design]:
+        """So many designs after the first ones; fewer where no more are found, by a search where the sequence ends."""
         while len(self.found) < skip + count and self._drawn < self._most:
             block = sampling.designs(self.definition.space, self.definition.seed, self._drawn, BLOCK)
             self._drawn += BLOCK
             self._sift(self.definition.space.points(block))
-        if len(self.found) < skip + count:
+        if search and len(self.found) < skip + count:
             self._search(skip + count)
         return self.found[skip : skip + count]
 
@@ -183,8 +183,10 @@ def notes(definition: Definition, history: History) -> list[str]:
     values = found.given.outcomes.names, found.given.raw(tried.nearest.unsqueeze(0))[0].tolist()
     near = ", ".join(f"{name} {value:.4g}" for name, value in zip(*values, strict=True))
     return [
-        f"No design was found that keeps {limits}: the nearest has {near}. The study goes on without these limits; "
-        "wider ones, or a wider space, need a new study."
+        (
+            f"No design was found that keeps {limits}: the nearest has {near}. The study goes on without these limits; "
+            "wider ones, or a wider space, need a new study."
+        )
     ]
 
 

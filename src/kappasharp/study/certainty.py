@@ -16,15 +16,16 @@ from kappasharp.core import comparisons, evidence, laplace, likelihood
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
-from kappasharp.study import recording
+from kappasharp.study import allowing, lifting, recording
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR, Form
 from kappasharp.study.learning import StudyModel, leading, one_thread, unproven_best
 from kappasharp.study.outcomes import Values
 from kappasharp.study.parameters import Categorical, Float, Int, Value
-from kappasharp.study.questions import DUELS, sobol
+from kappasharp.study.questions import DUELS
 from kappasharp.study.space import Design
+from kappasharp.study.starting import sobol
 
 What = Literal["go_on", "could_stop", "not_enough_signal", "link_groups"]
 # Designs drawn for "preferred to x %", and how many of a larger draw are looked at for the best there is.
@@ -65,8 +66,8 @@ class Best:
     """The design seen that the model believes to be best; `option` is its number.
 
     `beats_random` is the share of the space's designs that it is preferred to, `room_left` how much of the way from an
-    ordinary design to the best there is lies still ahead; both are what the model expects. `status` is its certificate, `outcomes` what is
-    known of its outcomes.
+    ordinary design to the best there is lies still ahead; both are what the model expects. `status` is its certificate;
+    `outcomes` are those of a study that has some.
     """
 
     params: Design
@@ -132,7 +133,7 @@ def best(definition: Definition, history: History, model: StudyModel) -> Best:
 def figures(definition: Definition, model: StudyModel, place: int) -> Figures:
     """How the design at a place stands in the space, the chance that there is no taste behind the answers included."""
     X, surrogate = model.state.points[0, : len(model.options)], model.surrogate
-    pool = _pool(definition)
+    pool = _pool(definition, model)
     # The design itself is no rival: in a space of three it would take a third of the figure.
     others = pool[:RANDOM][(pool[:RANDOM] - X[place]).abs().amax(-1) > ITSELF]
     if not len(others):
@@ -172,8 +173,14 @@ def without_taste(model: StudyModel) -> float:
     return float(torch.sigmoid(even - with_taste - math.log(TASTES)))
 
 
-def _pool(definition: Definition) -> Tensor:
-    return definition.space.points(sobol(definition, 0, POOL))
+def _pool(definition: Definition, model: StudyModel) -> Tensor:
+    """Designs that stand for the whole space: those that keep its limits, and no more than may be computed."""
+    lift, allowed = model.state.lift, model.state.allowed
+    count = POOL if lift is None or not lift.budget else min(POOL, max(lift.budget, lifting.SAMPLE))
+    if allowed is None:
+        return definition.space.points(sobol(definition, 0, count))
+    drawn = allowing.AllowedSequence(definition, allowed)
+    return definition.space.points(drawn.take(0, count // 2, search=False) or drawn.take(0, 1))
 
 
 def _above(contrast: ContrastPrediction) -> Tensor:

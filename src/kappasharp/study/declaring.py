@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.study import constraints, outcomes, sampling, simulation
-from kappasharp.study.outcomes import AtLeast, AtMost, Hint, Less, Limit, More, Outcome, Outcomes
+from kappasharp.study.outcomes import AtLeast, AtMost, Less, More, Outcome, Outcomes
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.space import Space
 
@@ -33,12 +33,24 @@ def declared(space: Space, seed: int, given: Any, hints: Any, limits: Any) -> De
         return Declared(given, texts, None)
     name, table = read(given)
     if name is None:
-        return Declared(Outcomes(outcomes.with_knowledge(table, hints, of_outcomes)), texts, None)
+        measured = Outcomes(outcomes.with_knowledge(table, hints, of_outcomes))
+        return Declared(_apart(measured, space), texts, None)
     simulator = simulation.of(name)
     probed = simulation.probe(simulator, sampling.designs(space, seed, 0, simulation.PROBES))
     table = _complete(table, probed.names)
     table = outcomes.with_knowledge(table, hints, of_outcomes)
-    return Declared(Outcomes(table, simulator.name, True, probed.seconds), texts, simulator)
+    return Declared(_apart(Outcomes(table, simulator.name, True, probed.seconds), space), texts, simulator)
+
+
+def _apart(found: Outcomes, space: Space) -> Outcomes:
+    """The outcomes, if none has a parameter's name: words such as mass=12 must mean one thing."""
+    both = [name for name in found.names if name in space.parameters]
+    if both:
+        raise InvalidValueError(
+            f"An outcome must have another name than every parameter, but both have {both[0]!r}; give one of them "
+            "another."
+        )
+    return found
 
 
 def _check_limits(space: Space, texts: Sequence[str]) -> None:
@@ -65,8 +77,7 @@ def read(given: Any) -> tuple[Any, tuple[Outcome, ...]]:
     if isinstance(given, Sequence):
         return None, tuple(Outcome(name) for name in given)
     raise InvalidTypeError(
-        "`outcomes` must be a function, module:function, names, or a table of a study file, but got "
-        f"{given!r}."
+        f"`outcomes` must be a function, module:function, names, or a table of a study file, but got {given!r}."
     )
 
 

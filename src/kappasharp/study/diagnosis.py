@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from kappasharp.core.correction import Weights
 from kappasharp.methods import correcting, fitting
 from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP
-from kappasharp.study import kinds, learning, validation
+from kappasharp.study import allowing, kinds, learning, lifting, validation
 from kappasharp.study.certainty import groups
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import Comparison, History, noted_after, spread
@@ -31,7 +31,7 @@ class Diagnosis:
     """Numbers about a study; `str()` of it says them in words. Comparisons are named by the numbers of their events.
 
     Numbers about the Hessian are None where a question was more than a pair: its answer's comparisons share noise, and
-    the Hessian is not that of the paper.
+    the Hessian is not that of the paper. `notes` say how outcomes and limits stand.
     """
 
     n_options: int
@@ -54,6 +54,7 @@ class Diagnosis:
     tie_threshold: float
     searched_on: int
     status: str
+    notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return "\n".join(sentences(self))
@@ -114,7 +115,13 @@ def diagnose(definition: Definition, history: History, model: StudyModel) -> Dia
         tie_threshold=model.state.preset.threshold,
         searched_on=int(model.learnt.fit.hyper.searched_on),
         status=model.surrogate.status[0],
+        notes=notes(definition, history),
     )
+
+
+def notes(definition: Definition, history: History) -> list[str]:
+    """How outcomes and limits stand: what the model learns on, what is missing, which limits are left aside."""
+    return lifting.notes(definition, history) + allowing.notes(definition, history)
 
 
 def _reason(gate: Gate, model: StudyModel) -> str:
@@ -190,6 +197,7 @@ def sentences(found: Diagnosis) -> list[str]:
         *_about_answers(found),
         *_about_search(found),
         *_about_correction(found),
+        *found.notes,
         *_about_contradictions(found),
     ]
 
@@ -268,9 +276,10 @@ def _past_model(definition: Definition, history: History, count: int) -> PastMod
     notes = [event.memo for _, event in history.asked.values() if noted_after(event.memo) == count]
     usable = [memo for memo in notes if validation.memo_trouble(memo, definition) is None]
     memo = next(iter(usable), None)
-    theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
-    model = with_threshold(definition.preset, answers, theta).model
-    fit = fitting.fit(model, answers, theta=theta, cold=theta is None)
+    dimensions, lift = answers.X.shape[-1], learning.lift_of(definition, history)
+    theta = learning.theta_of(memo, dimensions, lift)
+    model = fitting.model_of(with_threshold(definition.preset, answers, theta, lift), dimensions, lift)
+    fit = fitting.fit(model, answers, theta=theta, cold=theta is None, lift=lift)
     own, acts = definition.method.correction, torch.tensor([answers.detail is None])
     choice = KAPPASHARP if own.weights is Weights.NONE else own
     corrected = correcting.correct(model, fit, choice, acts)

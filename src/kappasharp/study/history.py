@@ -207,15 +207,20 @@ class History:
                 self._add(stored, stored.event)
             case Queued():
                 self.queue[stored.number] = stored.event
-            case Settling():
-                self.settling = stored.event.duels
-            case Undone():
-                self._undo(stored.event)
-            case Amended():
-                self._amend(stored.event)
             case Recorded():
                 self._record(stored, stored.event)
+            case _:
+                self._change(stored.event)
         self.number = stored.number
+
+    def _change(self, event: Settling | Undone | Amended) -> None:
+        match event:
+            case Settling():
+                self.settling = event.duels
+            case Undone():
+                self._undo(event)
+            case Amended():
+                self._amend(event)
 
     def after(self, stored: Stored) -> "History":
         """The history as it would be with one more event; this one stays as it is."""

@@ -18,6 +18,7 @@ from kappasharp.acquisition import line
 from kappasharp.batches import released
 from kappasharp.core import comparisons, kernel, posterior, rankings, spaces
 from kappasharp.core.comparisons import Answers
+from kappasharp.core.features import Lift
 from kappasharp.core.posterior import Posterior
 from kappasharp.core.rankings import Said
 from kappasharp.methods import correcting, loop
@@ -26,7 +27,7 @@ from kappasharp.methods.loop import Learnt
 from kappasharp.methods.method import Kind
 from kappasharp.methods.state import State
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
-from kappasharp.study import imagining, kinds, validation
+from kappasharp.study import allowing, imagining, kinds, lifting, validation
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import Comparison, History, StudyQuestion, noted_after
 from kappasharp.study.space import Space
@@ -128,13 +129,15 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     X, pairs, ties, detail = found.answers
     answers = len(history.counted())
     memo = _last_memo(definition, history, answers)
-    theta = None if memo is None else torch.tensor([memo["theta"]], dtype=torch.float64)
-    preset = with_threshold(definition.preset, found.answers, theta)
+    lift, allowed = lift_of(definition, history), allowing.of(definition, history)
+    theta = theta_of(memo, X.shape[-1], lift)
+    preset = with_threshold(definition.preset, found.answers, theta, lift)
     preset = replace(preset, cold_fit=preset.cold_fit and _is_cold(history, memo, answers))
     ties = ties if isinstance(ties, Tensor) else None
     state = loop.init(X, pairs, method=definition.method, preset=preset, seeds=definition.seed, ties=ties)
     step = max(answers - definition.first_pairs, 0)
     state = replace(state, step=step, lattice=definition.space.lattice, theta=theta, detail=detail)
+    state = replace(state, lift=lift, allowed=allowed)
     if definition.use_seconds:
         seconds, voters = _seconds(history)
         state = replace(state, seconds=seconds, voters=voters)
@@ -142,6 +145,20 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
         return state
     mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
     return replace(state, mean_decisiveness=mean, hints=torch.tensor([memo["hints"]], dtype=torch.float64))
+
+
+def lift_of(definition: Definition, history: History) -> Lift | None:
+    """The outcomes that taste is learnt on; None where it is learnt on parameters alone."""
+    known = lifting.given(definition, history)
+    return None if known is None else known.lift
+
+
+def theta_of(memo: Any, dimensions: int, lift: Lift | None) -> Tensor | None:
+    """The hyperparameters that a model noted, if they are those of one like this: with outcomes there are more."""
+    wanted = dimensions + 1 if lift is None else dimensions + lift.size + 2
+    if memo is None or len(memo["theta"]) != wanted:
+        return None
+    return torch.tensor([memo["theta"]], dtype=torch.float64)
 
 
 def _seconds(history: History) -> tuple[Tensor, Tensor]:

@@ -110,7 +110,10 @@ class Given:
         rows = [self.outcomes.row(one.values or {}) for one in ran]
         if self._measured:
             found = (self._measured.get(design_key(design), {}) for design in designs)
-            rows = [self.outcomes.row(dict(zip(self.outcomes.names, row, strict=True)) | one) for row, one in zip(rows, found, strict=True)]
+            rows = [
+                self.outcomes.row(dict(zip(self.outcomes.names, row, strict=True)) | one)
+                for row, one in zip(rows, found, strict=True)
+            ]
         return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), self.size)
 
     @cached_property
@@ -216,8 +219,10 @@ def _about_function(definition: Definition, found: Given) -> list[str]:
         return [missing]
     if found.simulator is not None and found.simulator.name is None and not found.is_cheap:
         return [
-            "The function of the outcomes runs in this process, one design at a time, because it cannot be imported by "
-            "its name; put it into a module for more."
+            (
+                "The function of the outcomes runs in this process, one design at a time, because it cannot be "
+                "imported by its name; put it into a module for more."
+            )
         ]
     return []
 

@@ -1,7 +1,7 @@
 """What a study says of its outcomes: their names, what computes them, which way is better, and how far they may go.
 
-Hints (`Less`, `More`) are soft: answers may say otherwise. Limits (`AtMost`, `AtLeast`) are hard: designs that are known
-to break them are not proposed.
+Hints (`Less`, `More`) are soft: answers may say otherwise. Limits (`AtMost`, `AtLeast`) are hard: designs that are
+known to break them are not proposed.
 """
 
 import math
@@ -187,7 +187,7 @@ def from_table(given: Mapping[str, Any]) -> tuple[str | None, tuple[Outcome, ...
 def _outcome(name: Any, entry: Any) -> Outcome:
     if not isinstance(entry, Mapping):
         raise InvalidTypeError(
-            f"The outcome {name!r} must be a table such as {{better = \"less\", at_most = 0.2}}, but got {entry!r}."
+            f'The outcome {name!r} must be a table such as {{better = "less", at_most = 0.2}}, but got {entry!r}.'
         )
     for key in entry:
         named(f"entry of the outcome {name!r}", key, dict.fromkeys(ENTRIES))

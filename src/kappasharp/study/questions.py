@@ -7,15 +7,14 @@ give way to the next best.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations, islice, product
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, line, settling, several
+from kappasharp.acquisition import eubo, settling, several
 from kappasharp.acquisition.eubo import Variant
 from kappasharp.core import comparisons, posterior
 from kappasharp.core.posterior import Posterior
@@ -24,13 +23,15 @@ from kappasharp.methods.asking import NEW
 from kappasharp.methods.method import PAIR, Kind, Query
 from kappasharp.methods.state import Question, State
 from kappasharp.streams import stream, uniform
-from kappasharp.study import choosing, pace, sampling
+from kappasharp.study import choosing, pace, starting
+from kappasharp.study.allowing import Allowed
 from kappasharp.study.choosing import Chosen
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Origin
 from kappasharp.study.history import History, design_key
 from kappasharp.study.kinds import ONE_PAIR, Form
 from kappasharp.study.learning import StudyModel, leading, learn, many, one_thread, unproven_best, with_open_questions
+from kappasharp.study.seen import Seen
 from kappasharp.study.space import Design, Space
 
 # Where the first choice will not do: how many promising designs are paired with one another, and how many are drawn
@@ -38,50 +39,6 @@ from kappasharp.study.space import Design, Space
 SHORTLIST, POOL = 40, 128
 # How many duels settle which of the designs seen is best, unless somebody says otherwise.
 DUELS = 5
-# How often designs of a first question are drawn again where they cannot be told apart; and up to how many designs a
-# space may have for all of them to be looked at after that.
-DRAWS, SMALL = 64, 4096
-
-
-class Seen:
-    """What was seen so far, arranged for the two questions that every proposal must pass."""
-
-    def __init__(self, space: Space, history: History) -> None:
-        self.space, self.history = space, history
-        self.points = space.points(history.options)
-        self.met = history.met()
-
-    def nearest(self, *designs: Design) -> list[Design]:
-        """Each design itself, or the nearest of those already seen that cannot be told from it."""
-        found = list(designs)
-        fresh = [i for i, design in enumerate(designs) if self.history.option(design) is None]
-        if not fresh or not len(self.points):
-            return found
-        apart = (self.points - self.space.points(designs[i] for i in fresh).unsqueeze(1)).abs()
-        alike = (apart <= self.space.tolerance).all(-1)
-        distance, option = apart.square().sum(-1).masked_fill(~alike, torch.inf).min(-1)
-        for i, far, number in zip(fresh, distance.tolist(), option.tolist(), strict=True):
-            found[i] = found[i] if math.isinf(far) else self.history.options[number]
-        return found
-
-    def allows(self, *designs: Design) -> bool:
-        """Whether designs make a question: they can be told apart, and nobody met them together."""
-        if any(self.space.same(one, other) for one, other in combinations(designs, 2)):
-            return False
-        return not self.has_met(designs)
-
-    def has_met(self, designs: Sequence[Design]) -> bool:
-        """Whether somebody met these together."""
-        numbers = [self.history.option(design) for design in designs]
-        return None not in numbers and frozenset(numbers) in self.met
-
-    def distinct(self, designs: Iterable[Design], kept: Sequence[Design] = ()) -> Iterable[Design]:
-        """Those that can be told from all before them, each moved to one already seen that it cannot be told from."""
-        found = list(kept)
-        for design in (self.nearest(one)[0] for one in designs):
-            if not any(self.space.same(design, one) for one in found):
-                found.append(design)
-                yield design
 
 
 def rests_on_model(definition: Definition, history: History, form: Form | None = None) -> bool:
@@ -115,13 +72,13 @@ def next_question(
     if len(history.counted()) >= definition.first_pairs:
         return _from_model(definition, history, model or learn(definition, history), form, leaving)
     form = form or (definition.form if not definition.is_auto else _first_form(definition, history))
-    return _shown(definition, history, _start(definition, history, form), form, "start")
+    return _shown(definition, history, starting.first(definition, history, form), form, "start")
 
 
 def _first_form(definition: Definition, history: History) -> Form:
     """A gallery, where so many designs can be told apart; else a pair."""
     try:
-        _start(definition, history, definition.form)
+        starting.first(definition, history, definition.form)
     except InvalidValueError:
         return ONE_PAIR
     return definition.form
@@ -152,7 +109,7 @@ def _from_model(
     definition: Definition, history: History, model: StudyModel, form: Form | None, leaving: str | None
 ) -> Asked:
     own, model = model, with_open_questions(definition, history, model, leaving)
-    seen = Seen(definition.space, history)
+    seen = Seen(definition.space, history, model.state.allowed)
     origin: Origin = "settle" if history.settling and form is None else "model"
     wants_auto = definition.is_auto and form is None and origin == "model"
     form = ONE_PAIR if origin == "settle" else form or definition.form
@@ -168,7 +125,7 @@ def _from_model(
     if origin == "settle" and model.state.points.shape[1] > len(model.options):
         question = _among_options(model, own, question)
     if form.kind is Kind.SLIDER:
-        designs = _line(definition, history, question.points[0])
+        designs = _line(definition, history, model.state.allowed, question.points[0])
     else:
         designs = [_design(seen, model, question, side) for side in range(form.designs)]
         unproven = unproven_best(own) if origin == "model" else None
@@ -197,10 +154,10 @@ def _design(seen: Seen, model: StudyModel, question: Question, side: int) -> Des
     return seen.nearest(seen.space.decode(question.points[0, side].tolist()))[0]
 
 
-def _line(definition: Definition, history: History, ends: Tensor) -> list[Design]:
+def _line(definition: Definition, history: History, allowed: Allowed | None, ends: Tensor) -> list[Design]:
     """The ends of a line, or of another one where nobody could tell them apart."""
-    designs = [definition.space.decode(end) for end in ends.tolist()]
-    return _first_line(definition, history) if definition.space.same(*designs) else designs
+    found = starting.within(definition.space, allowed, ends)
+    return starting.first_line(definition, history, allowed) if found is None else found
 
 
 def _anchored(history: History, model: StudyModel) -> State:
@@ -260,85 +217,23 @@ def _shown(
     return Asked(a, b, origin, history.number, memo, question=form.kind.value)
 
 
-def _start(definition: Definition, history: History, form: Form) -> list[Design]:
-    """The next designs of the scrambled Sobol sequence that can be told apart and were not met together."""
-    if form.kind is Kind.SLIDER:
-        return _first_line(definition, history)
-    seen = Seen(definition.space, history)
-    used = _drawn(history)
-    if form.designs > PAIR:
-        return _first_gallery(definition, seen, used, form.designs)
-    for count in range(DRAWS):
-        first, second = seen.nearest(*sobol(definition, used + 2 * count, 2))
-        if seen.allows(first, second):
-            return [first, second]
-    # A space so small that all of it was met: any two that differ.
-    pairs = combinations(sobol(definition, 0, 2 * DRAWS), 2)
-    return next([one, other] for one, other in pairs if not definition.space.same(one, other))
-
-
-def _drawn(history: History) -> int:
-    """How many designs of the Sobol sequence were shown."""
-    return sum(len(event.designs) for _, event in history.asked.values() if event.origin == "start")
-
-
-def _first_gallery(definition: Definition, seen: Seen, used: int, count: int) -> list[Design]:
-    drawn = (one for skip in range(0, DRAWS * count, count) for one in sobol(definition, used + skip, count))
-    kept = list(islice(seen.distinct(drawn), count))
-    if len(kept) < count:
-        kept += islice(seen.distinct(_every(definition.space), kept), count - len(kept))
-    return _enough(kept, count)
-
-
-def _first_line(definition: Definition, history: History) -> list[Design]:
-    """A line through the next two Sobol designs, as long as the cube lets it be."""
-    space, used = definition.space, _drawn(history)
-    for count in range(DRAWS):
-        points = space.points(sobol(definition, used + 2 * count, 2))
-        first, second = (space.decode(end) for end in line.lengthened(points).tolist())
-        if not space.same(first, second):
-            return [first, second]
-    return _enough([], PAIR)
-
-
-def _every(space: Space) -> Iterable[Design]:
-    """All designs of a small space."""
-    values = [part.values for part in space.tuned.values()]
-    if space.size > SMALL or None in values:
-        return ()
-    return (space.check(dict(zip(space.tuned, row, strict=True))) for row in product(*values))  # type: ignore[arg-type]
-
-
-def _enough(found: list[Design], count: int) -> list[Design]:
-    if len(found) < count:
-        raise InvalidValueError(
-            f"A question must show {count} designs that can be told apart, but only {len(found)} were found in this "
-            "space; ask about fewer, or make a `jnd` smaller."
-        )
-    return found
-
-
-def sobol(definition: Definition, skip: int, count: int) -> list[Design]:
-    """Designs of the study's scrambled Sobol sequence, every value of a lattice with the same share."""
-    return sampling.designs(definition.space, definition.seed, skip, count)
-
-
 def _instead(definition: Definition, seen: Seen, model: StudyModel, designs: Sequence[Design]) -> list[Design]:
     """What promises most among the designs at hand that make a question; if none does, the best that differ."""
     own = [seen.history.options[number] for number in model.options]
-    pool = [*own, *designs, *sobol(definition, 0, POOL)]
+    drawn = starting.drawing(definition, seen.allowed)(0, POOL)
+    pool = [*seen.keeping([*own, *designs]), *drawn]
     if len(designs) == PAIR:
         return list(_other_pair(seen, model, pool))
-    kept, count = list(seen.distinct(designs)), len(designs)
+    kept, count = list(seen.distinct(seen.keeping(designs))), len(designs)
     # One that was met as a whole gives up its last design, as long as there is another.
     kept = kept[: count - 1]
-    candidates = list(seen.distinct([*pool, *_every(definition.space)], kept))
+    candidates = list(seen.distinct([*pool, *seen.keeping(list(starting.every(definition.space)))], kept))
     while len(kept) < count and candidates:
         ranked = _by_gain(definition.space, model, kept, candidates)
         fresh = (one for one in ranked if len(kept) < count - 1 or not seen.has_met([*kept, one]))
         kept.append(next(fresh, ranked[0]))
         candidates = list(seen.distinct(candidates, kept))
-    return _enough(kept, count)
+    return starting.enough(kept, count)
 
 
 @torch.no_grad()
@@ -364,6 +259,7 @@ def _other_pair(seen: Seen, model: StudyModel, pool: Sequence[Design]) -> tuple[
     first, second = first[apart], second[apart]
     order = _eubo(fitted, X, model.state.preset.eubo)[first, second].argsort(descending=True, stable=True)
     ranked = [(designs[i], designs[j]) for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)]
+    starting.enough([one for pair in ranked[:1] for one in pair], PAIR)
     return next((one for one in ranked if seen.allows(*one)), ranked[0])
 
 

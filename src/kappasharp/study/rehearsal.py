@@ -16,8 +16,8 @@ from kappasharp.study import studies
 from kappasharp.study.definition import Definition, define
 from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import Answer
-from kappasharp.study.questions import sobol
 from kappasharp.study.space import Design, Space
+from kappasharp.study.starting import sobol
 
 # Designs that stand for the whole space, answers from one row to the next, and how little a parameter may matter.
 ORDINARY, EVERY, LEAST_WEIGHT = 1024, 5, 0.2

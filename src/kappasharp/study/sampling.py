@@ -1,4 +1,4 @@
-"""The designs that a study begins with: a scrambled Sobol sequence of its own, every value of a lattice with its share."""
+"""The designs that a study begins with: a scrambled Sobol sequence, every value of a lattice with the same share."""
 
 from collections.abc import Sequence
 from functools import cache

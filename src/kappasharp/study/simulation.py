@@ -1,4 +1,4 @@
-"""Outcomes computed by the user's function: in worker processes where it can be imported by name, otherwise in this one.
+"""Outcomes computed by the user's function: in worker processes where it can be imported by name, else in this one.
 
 Whatever goes wrong in the function (an error, a hang, no numbers, other names than before, the end of its process) is a
 sentence about one design, which then counts as without outcomes. Nothing is computed twice in one process.
@@ -40,7 +40,8 @@ QUESTION_SECONDS, OVERHEAD, LEAST_BUDGET, MOST_BUDGET = 2.0, 1e-4, 64, 8192
 # After so many designs that hung the function is left alone: each costs half a minute.
 MOST_HANGS = 3
 MOST_KEPT = 200_000
-LARGEST_CHUNK, LONGEST_WORDS = 64, 400
+# Seconds that sending a job to a worker takes; designs of a job; letters of a sentence about what went wrong.
+SENDING, LARGEST_CHUNK, LONGEST_WORDS = 1e-3, 256, 400
 # Designs that are computed when a study is made: names and seconds come from them; and for how long that may go on.
 PROBES, PROBE_SECONDS = 8, 1.0
 
@@ -268,9 +269,7 @@ class Simulator:
     def _pooled(self, designs: list[Design]) -> list[Ran]:
         """In the workers, many designs to a job where they are quick; whatever breaks a job is found one by one."""
         assert self.name is not None
-        typical = self.seconds
-        quick = typical is not None and typical <= CHEAP
-        size = min(math.ceil(len(designs) / self.workers), LARGEST_CHUNK) if quick else 1
+        size = self._chunk(len(designs))
         chunks = [range(at, min(at + size, len(designs))) for at in range(0, len(designs), size)]
         found: dict[int, Ran] = {}
         jobs = [(chunk, self._submit([designs[i] for i in chunk])) for chunk in chunks]
@@ -287,6 +286,13 @@ class Simulator:
             if i not in found:
                 found[i] = self._given_up() or self._noted(self._alone(design))
         return [found[i] for i in range(len(designs))]
+
+    def _chunk(self, count: int) -> int:
+        """How many designs go to a worker together: one where they are slow, and all where sending takes longer."""
+        typical = self.seconds
+        if typical is None or typical > CHEAP:
+            return 1
+        return min(max(math.ceil(count / self.workers), int(SENDING / max(typical, 1e-9))), LARGEST_CHUNK)
 
     def _alone(self, design: Design) -> Ran:
         try:
@@ -325,7 +331,7 @@ def _same_names(ran: Ran, names: Sequence[str]) -> Ran:
 
 
 @cache
-def by_name(name: str | None, limit: float = LIMIT) -> Simulator | None:
+def by_name(name: str | None, limit: float) -> Simulator | None:
     """The one simulator of that function in this process; None where it has no name to be found by."""
     return None if name is None else Simulator(None, name, limit)
 
@@ -335,7 +341,7 @@ def of(given: Any) -> Simulator:
     name = given if isinstance(given, str) else name_of(given)
     if name is not None:
         split_name(name)
-        found = by_name(name)
+        found = by_name(name, LIMIT)
         assert found is not None
         return found
     if not callable(given):

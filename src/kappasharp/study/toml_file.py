@@ -99,16 +99,16 @@ def _parameter(entry: str, given: str) -> Any:
                 f"`--param` must be a range such as name=low:high, name=low:high:log or name=int:low:high, but got "
                 f"{entry!r}."
             )
-        low, high = (_value(part) for part in parts[:2])
+        low, high = (value(part) for part in parts[:2])
         return {"type": kind, "low": low, "high": high, "log": parts[2:] == ["log"]}
     words = given.split(",")
     if not all(word.strip() for word in words):
         raise InvalidValueError(f"`--param` must have a text between commas, but got {entry!r}.")
-    choices = [_value(word.strip()) for word in words]
+    choices = [value(word.strip()) for word in words]
     return choices if len(choices) > 1 else {"value": choices[0]}
 
 
-def _value(word: str) -> Any:
+def value(word: str) -> Any:
     """A number, true or false where it reads as one."""
     if word.lower() in ("true", "false"):
         return word.lower() == "true"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,8 +18,10 @@ from kappasharp.study.lifting import Given
 from kappasharp.study.outcomes import Better, Values
 from kappasharp.study.space import Design
 
-# An outcome runs one way in the learnt taste if its ends differ by more than this many of their own deviations.
-CLEAR = 1.0
+# An outcome runs one way in the learnt taste if its mean slope is this many of its own deviations from none: three to one.
+CLEAR = 0.6745
+# The grid of an outcome lies between these quantiles of what is known of it, and wherever designs were seen.
+QUANTILES = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
@@ -57,59 +60,79 @@ def taste(definition: Definition, history: History, model: StudyModel) -> list[S
 
     Values are in the outcome's own units, utilities above that of the design itself.
     """
+    return [_slice(one) for one in _courses(definition, history, model)]
+
+
+@one_thread()
+def directions(definition: Definition, history: History, model: StudyModel | None) -> dict[str, Better | None]:
+    """Which way each outcome is better: as it was hinted, or as the learnt taste clearly runs; None where neither."""
+    if definition.outcomes is None:
+        return {}
+    courses = [] if model is None else _courses(definition, history, model)
+    learnt = {one.name: _direction(one) for one in courses}
+    return {one.name: one.better or learnt.get(one.name) for one in definition.outcomes.table}
+
+
+class _Course(NamedTuple):
+    """Utility along one outcome: values, and the joint posterior of what they are above the design told."""
+
+    name: str
+    here: float
+    values: Tensor
+    mean: Tensor
+    covariance: Tensor
+
+
+def _courses(definition: Definition, history: History, model: StudyModel) -> list[_Course]:
     known = lifting.given(definition, history)
     if known is None or model.state.lift is None:
         return []
     here = model.state.points[0, learning.leading(model)]
     own = known.raw(here.unsqueeze(0))[0]
-    return [
-        _slice(model, known, here, own, place)
-        for place, varies in enumerate(known.varying)
-        if varies
-    ]
+    return [_course(model, known, here, own, place) for place, varies in enumerate(known.varying) if varies]
 
 
-def _slice(model: StudyModel, known: Given, here: Tensor, own: Tensor, place: int) -> Slice:
+@torch.inference_mode()
+def _course(model: StudyModel, known: Given, here: Tensor, own: Tensor, place: int) -> _Course:
+    values = _grid(known, own, place)
+    rows = own.expand(STEPS + 1, -1).clone()
+    rows[:STEPS, place] = values
+    fitted = model.learnt.corrected.posterior._replace(lift=_Along(known.scaling(rows)))
+    mean, covariance = (part.squeeze(0) for part in posterior.joint(fitted, here.expand(1, STEPS + 1, -1)))
+    # Contrasts with the design itself, which is the last row.
+    mean = mean[:-1] - mean[-1]
+    covariance = covariance[:-1, :-1] - covariance[:-1, -1:] - covariance[-1:, :-1] + covariance[-1, -1]
+    return _Course(known.outcomes.names[place], float(own[place]), values, mean, covariance)
+
+
+def _grid(known: Given, own: Tensor, place: int) -> Tensor:
     column = known.values[:, place]
-    column = torch.cat([column[~column.isnan()], own[place : place + 1]])
-    values = torch.linspace(float(column.min()), float(column.max()), STEPS, dtype=torch.float64)
-    rows = own.expand(STEPS, -1).clone()
-    rows[:, place] = values
-    scaled = known.scaling(torch.cat([rows, own.expand(STEPS, -1)]))
-    X = here.expand(1, 2 * STEPS, -1)
-    fitted = model.learnt.corrected.posterior._replace(lift=_Along(scaled.unsqueeze(0)))
-    mean, covariance = (part.squeeze(0) for part in posterior.joint(fitted, X))
-    contrast = mean[:STEPS] - mean[STEPS:]
-    first, second, both = covariance[:STEPS, :STEPS], covariance[STEPS:, STEPS:], covariance[:STEPS, STEPS:]
-    variance = first.diagonal() + second.diagonal() - 2.0 * both.diagonal()
-    band = DEVIATIONS * variance.clamp(min=0.0).sqrt()
-    low, high = contrast - band, contrast + band
+    low, high = column[~column.isnan()].quantile(torch.tensor(QUANTILES, dtype=torch.float64)).tolist()
     name = known.outcomes.names[place]
-    return Slice(name, float(own[place]), values.tolist(), contrast.tolist(), low.tolist(), high.tolist())
+    seen = [one.values[name] for one in known.known if name in one.values] + [float(own[place])]
+    return torch.linspace(min(low, *seen), max(high, *seen), STEPS, dtype=torch.float64)
 
 
-def directions(definition: Definition, slices: Sequence[Slice]) -> dict[str, Better | None]:
-    """Which way each outcome is better: as it was hinted, or as the learnt taste clearly runs; None where neither."""
-    assert definition.outcomes is not None
-    learnt = {one.name: _direction(one) for one in slices}
-    return {one.name: one.better or learnt.get(one.name) for one in definition.outcomes.table}
+def _slice(found: _Course) -> Slice:
+    band = DEVIATIONS * found.covariance.diagonal().clamp(min=0.0).sqrt()
+    low, high = found.mean - band, found.mean + band
+    return Slice(found.name, found.here, found.values.tolist(), found.mean.tolist(), low.tolist(), high.tolist())
 
 
-def _direction(found: Slice) -> Better | None:
-    """The way up from one end to the other, where that is more than the band leaves open."""
-    rise = found.mean[-1] - found.mean[0]
-    open_ = max(found.high[0] - found.mean[0], found.high[-1] - found.mean[-1])
-    if abs(rise) <= CLEAR * open_:
+def _direction(found: _Course) -> Better | None:
+    """The sign of the mean slope, which is a sum over the grid and so has a normal posterior too."""
+    weight = found.values - found.values.mean()
+    slope, variance = weight @ found.mean, weight @ found.covariance @ weight
+    if float(slope.square()) <= CLEAR**2 * float(variance.clamp(min=0.0)):
         return None
-    return "more" if rise > 0.0 else "less"
+    return "more" if float(slope) > 0.0 else "less"
 
 
 def tradeoffs(definition: Definition, history: History, model: StudyModel | None) -> list[TradeOff]:
     """Every design whose outcomes are known, those shown first and in their order."""
     if definition.outcomes is None:
         return []
-    slices = [] if model is None else taste(definition, history, model)
-    better = directions(definition, slices)
+    better = directions(definition, history, model)
     told = None if model is None else model.options[learning.leading(model)]
     rows = [(history.option(one.design), one) for one in history.known.values() if one.runs]
     rows.sort(key=lambda row: (row[0] is None, row[0] if row[0] is not None else row[1].event))
@@ -127,7 +150,9 @@ def front(rows: Sequence[Mapping[str, float]], better: Mapping[str, Better | Non
     """
     signs = {name: 1.0 if way == "more" else -1.0 for name, way in better.items() if way is not None}
     complete = [bool(signs) and signs.keys() <= row.keys() for row in rows]
-    scores = [[sign * row[name] for name, sign in signs.items()] if ok else [] for row, ok in zip(rows, complete, strict=True)]
+    scores = [
+        [sign * row[name] for name, sign in signs.items()] if ok else [] for row, ok in zip(rows, complete, strict=True)
+    ]
     return [
         ok and not any(_dominates(other, own) for other, is_whole in zip(scores, complete, strict=True) if is_whole)
         for own, ok in zip(scores, complete, strict=True)

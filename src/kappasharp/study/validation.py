@@ -82,29 +82,39 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
         case Asked():
             return _asked(event, voter, definition, history)
         case Answered():
-            _require(_whole(event.pair), f"`pair` must be a whole number, but got {event.pair!r}")
-            _require(history.open.get(voter) == event.pair, f"pair {event.pair} was not open for {voter!r}")
-            form = history.asked[event.pair][0].form
-            return replace(event, answer=kinds.answer(form, event.answer), seconds=events.seconds(event.seconds))
+            return _answered(event, voter, history)
         case Added():
             _require(isinstance(event.tie, bool), f"`tie` must be true or false, but got {event.tie!r}")
             winner, loser = _designs([event.winner, event.loser], definition)
             return replace(event, winner=winner, loser=loser)
         case Queued():
             return _queued(event, definition, history)
-        case Settling():
-            events.duels(event.duels)
-        case Undone():
-            last = history.last_of(voter)
-            _require(_whole(event.event) and event.event == last, f"the last answer of {voter!r} was {last}")
-        case Amended():
-            known = _whole(event.event) and event.event in history.comparisons
-            _require(known, f"there is no answer {event.event!r} to amend")
-            new = event.answer
-            return replace(event, answer=None if new is None else kinds.answer(history.form_of(event.event), new))
         case Recorded():
             return _recorded(event, definition)
-    return event
+        case _:
+            return _plain(event, voter, history)
+
+
+def _answered(event: Answered, voter: str, history: History) -> Answered:
+    _require(_whole(event.pair), f"`pair` must be a whole number, but got {event.pair!r}")
+    _require(history.open.get(voter) == event.pair, f"pair {event.pair} was not open for {voter!r}")
+    form = history.asked[event.pair][0].form
+    return replace(event, answer=kinds.answer(form, event.answer), seconds=events.seconds(event.seconds))
+
+
+def _plain(event: Settling | Undone | Amended, voter: str, history: History) -> Event:
+    """An event without a design."""
+    if isinstance(event, Settling):
+        events.duels(event.duels)
+        return event
+    if isinstance(event, Undone):
+        last = history.last_of(voter)
+        _require(_whole(event.event) and event.event == last, f"the last answer of {voter!r} was {last}")
+        return event
+    known = _whole(event.event) and event.event in history.comparisons
+    _require(known, f"there is no answer {event.event!r} to amend")
+    new = event.answer
+    return replace(event, answer=None if new is None else kinds.answer(history.form_of(event.event), new))
 
 
 def _recorded(event: Recorded, definition: Definition) -> Recorded:

@@ -145,9 +145,9 @@ class StudyView:
     def directions(self) -> dict[str, Better | None]:
         """Which way each outcome is better, "less" or "more": as hinted, or as learnt; None where that is open."""
         with self._lock:
-            if self.definition.outcomes is None:
-                return {}
-            return tradeoffs.directions(self.definition, self.taste() if self.history.counted() else [])
+            self.refresh()
+            model = self.model() if self._history.counted() else None
+            return tradeoffs.directions(self.definition, self._history, model)
 
     def notes(self) -> list[str]:
         """How outcomes and limits stand, in sentences: what the model learns on, and what is missing."""

@@ -14,6 +14,8 @@ from kappasharp.errors import DuplicateNameError, KappaSharpError, StalePairErro
 from kappasharp.methods.method import Kind
 from kappasharp.study.certainty import Best
 from kappasharp.study.history import StudyQuestion
+from kappasharp.study.space import Design
+from kappasharp.study.study import Study
 
 # Beside click's own 0 (done) and 2 (bad input).
 REFUSED, STALE = 1, 3
@@ -84,8 +86,13 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def question_table(shown: StudyQuestion) -> list[str]:
-    """The designs of a question side by side; parameters in which they differ carry a mark."""
+def question_table(shown: StudyQuestion, study: Study | None = None) -> list[str]:
+    """The designs of a question side by side; parameters in which they differ carry a mark. Then their outcomes.
+
+    Args:
+        shown: the question.
+        study: where its outcomes are looked up; None for a table without.
+    """
     match shown.form.kind:
         case Kind.SLIDER:
             designs = {f"at {place:g}": shown.at(place) for place in (0.0, 0.5, 1.0)}
@@ -98,7 +105,21 @@ def question_table(shown: StudyQuestion) -> list[str]:
         | {head: text(design[name]) for head, design in designs.items()}
         for name in shown.a
     ]
-    return columns(rows)
+    return columns(rows + _outcome_rows(designs, study))
+
+
+def _outcome_rows(designs: Mapping[str, Design], study: Study | None) -> list[dict[str, str]]:
+    """A row for each outcome; those that differ carry a mark, those that nobody knows a dash."""
+    if study is None or study.definition.outcomes is None:
+        return []
+    found = {head: study.outcomes(design) or {} for head, design in designs.items()}
+    rows = []
+    for name in study.definition.outcomes.names:
+        values = [one.get(name) for one in found.values()]
+        cells = ["–" if value is None else text(value) for value in values]
+        mark = {"": "≠" if len(set(values)) > 1 else " ", "parameter": f"→ {name}"}
+        rows.append(mark | dict(zip(found, cells, strict=True)))
+    return rows
 
 
 def best_table(found: Best) -> list[str]:
@@ -106,6 +127,7 @@ def best_table(found: Best) -> list[str]:
     width = max(len(name) for name in found.params)
     return [
         *(f"{name:<{width}}  {text(value)}" for name, value in found.params.items()),
+        *(f"→ {name}  {text(value)}" for name, value in (found.outcomes or {}).items()),
         "",
         f"preferred to  {found.beats_random:.0%} of designs (the model's estimate)",
         f"room left     {found.room_left:.0%} of the way up",

@@ -1,4 +1,4 @@
-"""The commands that ask and take answers: ask, tell, undo."""
+"""The commands that ask and take answers, and outcomes: ask, tell, undo, record."""
 
 import json
 from typing import Any
@@ -19,9 +19,9 @@ from kappasharp.app.cli.studies import (
 from kappasharp.app.report import text
 from kappasharp.errors import InvalidValueError, StalePairError
 from kappasharp.methods.method import PAIR, Kind
-from kappasharp.study import kinds
+from kappasharp.study import kinds, toml_file
 from kappasharp.study.events import DEFAULT_VOTER
-from kappasharp.study.history import StudyQuestion
+from kappasharp.study.history import Known, StudyQuestion
 from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.study import Study
 
@@ -70,7 +70,9 @@ def ask(
     say(f"{pair.kind.capitalize()} {pair.number}. {example}, or {others}, answers it.")
     data = pair_data(pair) | ({} if there is None else {"at": {"place": place, "params": there}})
     lines = [] if there is None else ["", *(f"{name}  {text(value)}" for name, value in there.items())]
-    show(style, data, [*question_table(pair), *lines])
+    if found.definition.outcomes is not None:
+        data["outcomes"] = [found.outcomes(design) for design in pair.designs]
+    show(style, data, [*question_table(pair, found), *lines])
 
 
 def _check_place(found: Study, voter: str, question: str | None) -> None:
@@ -104,9 +106,19 @@ def _words(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 @click.argument("answer", shell_complete=_words)
 @click.option("--pair", type=int, help="The question's number; by default the one that is open for the voter.")
 @click.option("--voter", help=f"Who answers; by default who was asked the pair, or else {DEFAULT_VOTER!r}.")
+@outcomes_option
 @in_format
 @storage_option
-def tell(storage: str | None, study: str, answer: str, pair: int | None, voter: str | None, style: str) -> None:
+def tell(
+    storage: str | None,
+    study: str,
+    answer: str,
+    style: str,
+    *,
+    pair: int | None,
+    voter: str | None,
+    outcomes: str | None,
+) -> None:
     """Answer a question. It is stored for good when the command ends.
 
     \b
@@ -119,7 +131,7 @@ def tell(storage: str | None, study: str, answer: str, pair: int | None, voter: 
     All take skip. With `-f json` ANSWER is JSON and counts designs from 0, as Python does: 2, [2, [0, 3], 1], 0.35.
     """
     with in_words():
-        found = opened(study, storage)
+        found = opened(study, storage, outcomes=outcomes)
         if pair is None:
             waiting = found.history.open_pair(voter or DEFAULT_VOTER)
             if waiting is None:
@@ -153,4 +165,69 @@ def undo(storage: str | None, study: str, voter: str, style: str) -> None:
     show(style, None if pair is None else pair_data(pair), [] if pair is None else question_table(pair))
 
 
-COMMANDS = (ask, tell, undo)
+@click.command(context_settings={"ignore_unknown_options": True})
+@study_argument
+@click.argument("words", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--option", type=int, help="The design of this number, instead of its parameters.")
+@click.option("--repeat", is_flag=True, help="One more measurement, averaged with those before it.")
+@click.option("--forget", is_flag=True, help="Take back what is known of the design's outcomes.")
+@voter_option
+@in_format
+@storage_option
+def record(
+    storage: str | None,
+    study: str,
+    words: tuple[str, ...],
+    style: str,
+    *,
+    option: int | None,
+    repeat: bool,
+    forget: bool,
+    voter: str,
+) -> None:
+    """Store outcomes that were measured: every parameter of the design as NAME=VALUE, then its outcomes.
+
+    \b
+    kappasharp record chair width=40 height=45 comfort=7.5 mass=3.1
+    kappasharp record chair --option 3 comfort=7.5
+    """
+    with in_words():
+        found = opened(study, storage)
+        design, given = _design_and_outcomes(found, words, option)
+        if forget == bool(given):
+            raise InvalidValueError("`record` takes outcomes as NAME=VALUE, or `--forget`, but got both or neither.")
+        known = found.record(design, None if forget else given, repeat=repeat, voter=voter)
+    say("Saved." if known is not None else "Taken back.")
+    data = {"design": design, "outcomes": None, "runs": 0} if known is None else _known_data(known)
+    lines = [] if known is None else [f"{name}  {text(value)}" for name, value in known.values.items()]
+    show(style, data, lines)
+
+
+def _known_data(known: Known) -> dict[str, Any]:
+    return {"design": known.design, "outcomes": known.values, "spread": known.spread, "runs": len(known.runs)}
+
+
+def _design_and_outcomes(
+    found: Study, words: tuple[str, ...], option: int | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What words such as width=40 say, told apart by their names."""
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, given = word.partition("=")
+        if not equals or not given or name in values:
+            raise InvalidValueError(f"`record` takes NAME=VALUE, each name once, but got {word!r}.")
+        values[name] = toml_file.value(given)
+    design = {name: value for name, value in values.items() if name in found.space.parameters}
+    outcomes = {name: value for name, value in values.items() if name not in design}
+    if option is None:
+        return design, outcomes
+    options = found.history.options
+    if design or not 0 <= option < len(options):
+        raise InvalidValueError(
+            f"`--option` must be one of the {len(options)} designs seen, and stand in the place of parameters, but got "
+            f"{option}."
+        )
+    return dict(options[option]), outcomes
+
+
+COMMANDS = (ask, tell, undo, record)

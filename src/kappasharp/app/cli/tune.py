@@ -8,7 +8,14 @@ import click
 from kappasharp.app.cli import answering
 from kappasharp.app.cli.answering import Pressed
 from kappasharp.app.cli.output import best_table, in_words, question_table
-from kappasharp.app.cli.studies import opened, question_option, storage_option, study_argument, voter_option
+from kappasharp.app.cli.studies import (
+    opened,
+    outcomes_option,
+    question_option,
+    storage_option,
+    study_argument,
+    voter_option,
+)
 from kappasharp.app.report import count
 from kappasharp.errors import InvalidValueError, StalePairError
 from kappasharp.study.history import StudyQuestion
@@ -22,15 +29,23 @@ from kappasharp.study.study import Study
 @click.option("--settle", is_flag=True, help=f"Ask {DUELS} duels between designs already seen, then stop.")
 @question_option
 @voter_option
+@outcomes_option
 @storage_option
 def tune(
-    storage: str | None, study: str, questions: int | None, *, settle: bool, question: str | None, voter: str
+    storage: str | None,
+    study: str,
+    questions: int | None,
+    *,
+    settle: bool,
+    question: str | None,
+    voter: str,
+    outcomes: str | None,
 ) -> None:
     """Answer in the terminal, pairs with the arrow keys. STUDY is a name, or a TOML file; q leaves, tune goes on."""
     if not _is_terminal():
         raise click.UsageError("`kappasharp tune` needs a terminal; `ask` and `tell` do without.")
     with in_words():
-        found = opened(study, storage)
+        found = opened(study, storage, outcomes=outcomes)
         if settle:
             found.settle(voter=voter)
             # A pair that is open already comes first.
@@ -64,7 +79,7 @@ def _converse(study: Study, voter: str, questions: int | None, kind: str | None)
 def _show(study: Study, pair: StudyQuestion) -> None:
     counted = count(len(study.history.counted()), "answer")
     click.echo(f"\n{click.style(study.name, bold=True)}  {pair.kind} {pair.number}, after {counted}{_progress(study)}")
-    for line in question_table(pair):
+    for line in question_table(pair, study):
         differs = line.startswith("≠")
         click.echo(click.style(line, fg="cyan") if differs else line)
     click.echo(click.style(answering.HELP[pair.form.kind], dim=True))

@@ -1,0 +1,62 @@
+"""What was seen so far in a study, arranged for what every proposed question must pass; limits among it."""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+
+import torch
+
+from kappasharp.study.allowing import Allowed
+from kappasharp.study.history import History
+from kappasharp.study.space import Design, Space
+
+
+class Seen:
+    """The designs that were seen, which of them met, and which designs may be proposed at all."""
+
+    def __init__(self, space: Space, history: History, allowed: Allowed | None = None) -> None:
+        self.space, self.history, self.allowed = space, history, allowed
+        self.points = space.points(history.options)
+        self.met = history.met()
+        self._barred = None if allowed is None or not len(self.points) else allowed(self.points) > 0.0
+
+    def nearest(self, *designs: Design) -> list[Design]:
+        """Each design itself, or the nearest of those already seen, within the limits, that cannot be told from it."""
+        found = list(designs)
+        fresh = [i for i, design in enumerate(designs) if self.history.option(design) is None]
+        if not fresh or not len(self.points):
+            return found
+        apart = (self.points - self.space.points(designs[i] for i in fresh).unsqueeze(1)).abs()
+        alike = (apart <= self.space.tolerance).all(-1)
+        if self._barred is not None:
+            alike = alike & ~self._barred
+        distance, option = apart.square().sum(-1).masked_fill(~alike, torch.inf).min(-1)
+        for i, far, number in zip(fresh, distance.tolist(), option.tolist(), strict=True):
+            found[i] = found[i] if math.isinf(far) else self.history.options[number]
+        return found
+
+    def keeping(self, designs: Sequence[Design]) -> list[Design]:
+        """Those that keep the limits."""
+        if self.allowed is None or not designs:
+            return list(designs)
+        broken = (self.allowed(self.space.points(designs)) > 0.0).tolist()
+        return [design for design, breaks in zip(designs, broken, strict=True) if not breaks]
+
+    def allows(self, *designs: Design) -> bool:
+        """Whether designs make a question: within the limits, to be told apart, and not met together by anybody."""
+        if any(self.space.same(one, other) for one, other in combinations(designs, 2)):
+            return False
+        return not self.has_met(designs) and len(self.keeping(designs)) == len(designs)
+
+    def has_met(self, designs: Sequence[Design]) -> bool:
+        """Whether somebody met these together."""
+        numbers = [self.history.option(design) for design in designs]
+        return None not in numbers and frozenset(numbers) in self.met
+
+    def distinct(self, designs: Iterable[Design], kept: Sequence[Design] = ()) -> Iterable[Design]:
+        """Those that can be told from all before them, each moved to one already seen that it cannot be told from."""
+        found = list(kept)
+        for design in (self.nearest(one)[0] for one in designs):
+            if not any(self.space.same(design, one) for one in found):
+                found.append(design)
+                yield design

@@ -1,0 +1,129 @@
+"""The first questions of a study: about designs of its Sobol sequence that can be told apart and keep its limits."""
+
+from collections.abc import Callable, Iterable
+from itertools import combinations, islice, product
+
+import torch
+from torch import Tensor
+
+from kappasharp.acquisition import line
+from kappasharp.errors import InvalidValueError
+from kappasharp.methods.method import PAIR, Kind
+from kappasharp.study import allowing, sampling
+from kappasharp.study.allowing import Allowed, AllowedSequence
+from kappasharp.study.definition import Definition
+from kappasharp.study.history import History
+from kappasharp.study.kinds import Form
+from kappasharp.study.seen import Seen
+from kappasharp.study.space import Design, Space
+
+# How often designs of a first question are drawn again where they cannot be told apart; and up to how many designs a
+# space may have for all of them to be looked at after that.
+DRAWS, SMALL = 64, 4096
+# Places of a line at which its designs must keep the limits.
+PLACES = 41
+
+Take = Callable[[int, int], list[Design]]
+
+
+def sobol(definition: Definition, skip: int, count: int) -> list[Design]:
+    """Designs of the study's scrambled Sobol sequence, every value of a lattice with the same share."""
+    return sampling.designs(definition.space, definition.seed, skip, count)
+
+
+def drawing(definition: Definition, allowed: Allowed | None) -> Take:
+    """The same sequence from a place on, without the designs that break a limit."""
+    if allowed is None:
+        return lambda skip, count: sobol(definition, skip, count)
+    return AllowedSequence(definition, allowed).take
+
+
+def first(definition: Definition, history: History, form: Form) -> list[Design]:
+    """The next designs of the scrambled Sobol sequence that can be told apart and were not met together."""
+    allowed = allowing.of(definition, history)
+    take, used = drawing(definition, allowed), _drawn(history)
+    if form.kind is Kind.SLIDER:
+        return first_line(definition, history, allowed)
+    seen = Seen(definition.space, history, allowed)
+    if form.designs > PAIR:
+        return _gallery(seen, take, used, form.designs)
+    for count in range(DRAWS):
+        drawn = seen.nearest(*take(used + 2 * count, 2))
+        if len(drawn) < PAIR:
+            break
+        if seen.allows(*drawn):
+            return drawn
+    # So few designs that all of them met: any two that differ.
+    pairs = combinations([*take(0, 2 * DRAWS), *seen.keeping(list(every(definition.space)))], 2)
+    differing = ([one, other] for one, other in pairs if not definition.space.same(one, other))
+    return enough(next(differing, []), PAIR)
+
+
+def _drawn(history: History) -> int:
+    """How many designs of the Sobol sequence were shown."""
+    return sum(len(event.designs) for _, event in history.asked.values() if event.origin == "start")
+
+
+def _gallery(seen: Seen, take: Take, used: int, count: int) -> list[Design]:
+    drawn = (one for skip in range(0, DRAWS * count, count) for one in take(used + skip, count))
+    kept = list(islice(seen.distinct(drawn), count))
+    if len(kept) < count:
+        kept += islice(seen.distinct(seen.keeping(list(every(seen.space))), kept), count - len(kept))
+    return enough(kept, count)
+
+
+def first_line(definition: Definition, history: History, allowed: Allowed | None) -> list[Design]:
+    """A line through the next two Sobol designs, as long as the cube and the limits let it be."""
+    space, used, take = definition.space, _drawn(history), drawing(definition, allowed)
+    for count in range(DRAWS):
+        drawn = take(used + 2 * count, 2)
+        if len(drawn) < PAIR:
+            break
+        ends = within(space, allowed, line.lengthened(space.points(drawn)))
+        if ends is not None:
+            return ends
+    return enough([], PAIR)
+
+
+def within(space: Space, allowed: Allowed | None, ends: Tensor) -> list[Design] | None:
+    """The ends (2, d) of a line as designs, or of its longest stretch within the limits; None where they are alike."""
+    first, second = (space.decode(end) for end in ends.tolist())
+    if allowed is not None:
+        places = torch.linspace(0.0, 1.0, PLACES, dtype=torch.float64).tolist()
+        designs = [space.between(first, second, place) for place in places]
+        kept = (allowed(space.points(designs)) == 0.0).tolist()
+        begin, end = _longest(kept)
+        if end - begin < 1:
+            return None
+        first, second = designs[begin], designs[end]
+    return None if space.same(first, second) else [first, second]
+
+
+def _longest(kept: list[bool]) -> tuple[int, int]:
+    """First and last of the longest run; a run that a limit ends gives up one place there, for what lies between."""
+    best, begin = (0, -1), None
+    for at, keeps in enumerate([*kept, False]):
+        if keeps and begin is None:
+            begin = at
+        if not keeps and begin is not None:
+            low, high = begin + (begin > 0), at - 1 - (at < len(kept))
+            best, begin = max(best, (low, high), key=lambda run: run[1] - run[0]), None
+    return best
+
+
+def every(space: Space) -> Iterable[Design]:
+    """All designs of a small space."""
+    values = [part.values for part in space.tuned.values()]
+    if space.size > SMALL or None in values:
+        return ()
+    return (space.check(dict(zip(space.tuned, row, strict=True))) for row in product(*values))  # type: ignore[arg-type]
+
+
+def enough(found: list[Design], count: int) -> list[Design]:
+    """The designs, or a sentence where they are too few."""
+    if len(found) < count:
+        raise InvalidValueError(
+            f"A question must show {count} designs that can be told apart, but only {len(found)} were found in this "
+            "space and its limits; ask about fewer, or make a `jnd` smaller."
+        )
+    return found

@@ -1,0 +1,163 @@
+"""The user's function, in workers and in this process: whatever it does becomes numbers or a sentence about one design."""
+
+import pickle
+import threading
+import time
+
+import pytest
+
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.study import simulation
+from kappasharp.study.simulation import Simulator
+from tests.study import simulators
+
+GOOD, BAD = {"kp": 1.0, "ki": 0.5}, {"kp": 2.0, "ki": 0.5}
+NAMES = ("overshoot", "settling")
+MODULE = "tests.study.simulators"
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Simulators by name; their workers end with the tests."""
+    found = []
+
+    def make(function, limit=20.0):
+        found.append(Simulator(None, f"{MODULE}:{function}", limit))
+        return found[-1]
+
+    yield make
+    for one in found:
+        one.close()
+
+
+def here(function, limit=20.0):
+    """The same in this process: a closure has no name."""
+    return Simulator(lambda design: function(design), None, limit)
+
+
+class TestComputing:
+    """What comes back, from where, and how often."""
+
+    def test_workers_and_this_process_say_what_the_function_says(self, made):
+        designs = [{"kp": 0.2 + 0.1 * i, "ki": 0.01 * i} for i in range(25)]
+        expected = [simulators.simulate(design) for design in designs]
+        for simulator in (made("simulate"), here(simulators.simulate)):
+            assert [one.values for one in simulator.compute(designs, NAMES)] == expected
+
+    def test_nothing_is_computed_twice(self):
+        called = []
+        simulator = Simulator(lambda design: called.append(design) or simulators.simulate(design), None)
+        first = simulator.compute([GOOD, BAD, GOOD])
+        assert simulator.compute([BAD, GOOD]) == [first[1], first[0]] and first[0] == first[2]
+        assert called == [GOOD, BAD] and simulator.computed == 2
+
+    def test_threads_share_it(self):
+        simulator, found = here(simulators.simulate), []
+        threads = [threading.Thread(target=lambda: found.extend(simulator.compute([GOOD, BAD]))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 16 and simulator.computed == 2
+
+    def test_only_its_name_goes_to_another_process(self):
+        named = simulation.of(simulators.simulate)
+        assert named.name == f"{MODULE}:simulate"
+        assert pickle.loads(pickle.dumps(named)) is named is simulation.of(f"{MODULE}:simulate")
+        assert pickle.loads(pickle.dumps(here(simulators.simulate))) is None
+
+    def test_what_the_function_prints_is_not_data(self, capsys):
+        (found,) = simulation.run(f"{MODULE}:talking", [GOOD], 20.0)
+        said = capsys.readouterr()
+        assert found.values == simulators.simulate(GOOD) and (said.out, said.err) == ("", "simulating\n")
+
+
+BREAKS = {
+    "raises_above": "raised ValueError: unstable",
+    "renaming_above": "must return overshoot, settling, as it did when the study was made, but it returned mass",
+    "no_number_above": "Outcome 'settling' must be a finite number, but got nan",
+    "text_above": "Outcome 'settling' must be a number, but got 'long'",
+}
+
+
+class TestWhatGoesWrong:
+    """Each mistake costs its own design, and no other."""
+
+    @pytest.mark.parametrize("function", BREAKS)
+    def test_one_design_is_without_outcomes(self, function, made):
+        for simulator in (made(function), here(getattr(simulators, function))):
+            good, bad, again = simulator.compute([GOOD, BAD, {"kp": 0.5, "ki": 0.5}], NAMES)
+            assert good.values == simulators.simulate(GOOD) and again.values is not None
+            assert bad.values is None and BREAKS[function] in bad.failure
+
+    def test_what_is_no_mapping(self):
+        for given in (None, 3.0, [1.0], {}, "text"):
+            found = simulation.one(lambda _, given=given: given, GOOD)
+            assert found.values is None and "must return a mapping of names to numbers" in found.failure
+
+    def test_a_hang_ends_at_the_limit(self, made):
+        for simulator in (made("hangs_above", 0.5), here(simulators.hangs_above, 0.5)):
+            bad, good = simulator.compute([BAD, GOOD], NAMES)
+            assert good.values == simulators.simulate(GOOD)
+            assert bad.hung and "must end within 0.5 seconds, but it took longer" in bad.failure
+
+    def test_a_function_that_always_hangs_is_left_alone(self):
+        simulator = here(simulators.hanging, 0.05)
+        began = time.monotonic()
+        found = simulator.compute([{"kp": 0.2 + 0.01 * i, "ki": 0.0} for i in range(100)])
+        assert time.monotonic() - began < 5.0
+        assert [one.hung for one in found[:4]] == [True, True, True, False]
+        assert all("left alone after 3 designs that hung" in one.failure for one in found[3:])
+
+    def test_what_no_signal_ends_is_killed(self, made, monkeypatch):
+        monkeypatch.setattr(simulation, "GRACE", 1.0)
+        simulator = made("stubborn", 0.5)
+        simulator.compute([GOOD])  # the worker is there
+        bad, good = simulator.compute([BAD, {"kp": 0.9, "ki": 0.5}], NAMES)
+        assert bad.hung and "took longer" in bad.failure and good.values is not None
+
+    def test_a_process_that_ends_is_replaced(self, made):
+        bad, good = made("dying_above").compute([BAD, GOOD], NAMES)
+        assert "ended its process" in bad.failure and good.values == simulators.simulate(GOOD)
+
+    @pytest.mark.parametrize("name", ["no_such_module_anywhere:f", f"{MODULE}:no_such", f"{MODULE}:not_a_function"])
+    def test_a_function_that_cannot_be_loaded(self, name):
+        simulator = Simulator(None, name)
+        (found,) = simulator.compute([GOOD])
+        simulator.close()
+        assert found.values is None and ("cannot be loaded" in found.failure or "name a function" in found.failure)
+
+
+class TestProbing:
+    """Before a study is stored its function is tried."""
+
+    def test_names_in_their_order_and_seconds_as_a_power_of_two(self):
+        found = simulation.probe(here(simulators.slow), [GOOD, BAD] * 4)
+        assert found.names == NAMES and found.seconds == 0.125 * 2 ** (found.seconds > 0.125)
+
+    def test_one_bad_design_does_no_harm(self):
+        assert simulation.probe(here(simulators.raises_above), [BAD, GOOD]).names == NAMES
+
+    def test_a_function_that_never_works(self):
+        with pytest.raises(InvalidValueError, match=r"must work for one of the first 2 designs, but: .*ZeroDivision"):
+            simulation.probe(here(simulators.raising), [BAD, GOOD])
+
+    def test_names_that_differ(self):
+        with pytest.raises(InvalidValueError, match="as it did when the study was made, but it returned mass, over"):
+            simulation.probe(here(simulators.renaming_above), [GOOD, BAD])
+
+    @pytest.mark.parametrize("given", ["nocolon", ":f", "m:"])
+    def test_names_that_are_none(self, given):
+        with pytest.raises(InvalidValueError, match="must be module:function, such as bench:simulate"):
+            simulation.of(given)
+
+    def test_what_is_no_function(self):
+        with pytest.raises(InvalidTypeError, match="must be a function, module:function or names, but got 3"):
+            simulation.of(3)
+
+
+def test_budgets():
+    """Two seconds of computing, a power of two, and at least 64 designs where one takes up to 50 ms."""
+    alone = here(simulators.simulate)
+    assert [alone.budget(seconds) for seconds in (1e-6, 1e-3, 0.01, 0.05)] == [8192, 1024, 128, 64]
+    assert alone.budget(4.0) == 1
