@@ -81,7 +81,7 @@ class TestOneStudy:
     def test_events_that_do_not_follow_from_each_other(self):
         """As an older version let them be imported: rightly chained, and still no study."""
         storage = Storage("sqlite://")
-        plain = ks.create_study(SPACE, storage=storage, study_name="s").record.definition
+        plain = ks.create_study(SPACE, storage=storage, study_name="s").stored.definition
         storage.create("bad", plain, [Stored(1, "me", "", Answered(7, "a"))])
         with pytest.raises(CorruptedError, match=r"Event 1 does not follow.*event 7.*through=0"):
             ks.load_study("bad", storage=storage)
@@ -275,9 +275,9 @@ def test_a_damaged_note_of_the_model_is_said_and_the_model_is_fitted_afresh(name
     study = ks.create_study(SPACE, storage=storage, study_name="s", first_pairs=2)
     for answer in "abab":
         study.tell(study.ask(), answer)
-    stored = storage.read(study.record)
+    stored = storage.read(study.stored)
     DAMAGED_MEMOS[name](stored[6].event.memo)
-    storage.create("bad", study.record.definition, stored)
+    storage.create("bad", study.stored.definition, stored)
     bad = ks.load_study("bad", storage=storage)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

@@ -209,8 +209,8 @@ class TestQuestions:
     def test_the_same_events_give_the_same_question(self, form):
         study, again = made(form, 6), made(form, 6)
         assert study.propose() == again.propose()
-        past = History(study.record.uid, space=study.space)
-        for one in study.storage.read(study.record):
+        past = History(study.stored.uid, space=study.space)
+        for one in study.storage.read(study.stored):
             if one.event.kind == "asked":
                 assert questions.next_question(study.definition, past) == one.event
             past.apply(one)

@@ -212,11 +212,11 @@ def test_a_fold_of_parts_is_the_fold_of_the_whole():
     study = run(TWO, 8)
     study.undo()
     study.ask("you")
-    stored = study.storage.read(study.record)
-    whole = History(study.record.uid, space=study.space)
+    stored = study.storage.read(study.stored)
+    whole = History(study.stored.uid, space=study.space)
     whole.extend(stored)
     for cut in range(len(stored)):
-        part = History(study.record.uid, space=study.space)
+        part = History(study.stored.uid, space=study.space)
         part.extend(stored[:cut])
         part.extend(stored[cut:])
         assert part == whole

@@ -65,7 +65,7 @@ def test_an_old_database_opens_and_goes_on(old):
     study.tell(study.ask(), "a")
     assert load_study("pid", storage=old).history.number == 15
     assert load_study("empty", storage=old).ask().number == 1
-    assert create_study({"x": (0.0, 1.0)}, storage=old, study_name="new").record.id == 4
+    assert create_study({"x": (0.0, 1.0)}, storage=old, study_name="new").stored.id == 4
     assert [one.unprotected for one in Storage(old).studies()] == [14, 0, 6, None]
 
 

@@ -366,9 +366,9 @@ class TestDeterminism:
         from kappasharp.study.history import History  # noqa: PLC0415
 
         study = answered(ks.create_study(SPACE, storage="sqlite://", method="adaptive"), 12)
-        stored = study.storage.read(study.record)
+        stored = study.storage.read(study.stored)
         for one in (stored[8], stored[16], stored[22]):
-            past = History(study.record.uid, space=study.space)
+            past = History(study.stored.uid, space=study.space)
             past.extend(event for event in stored if event.number <= one.event.after)
             assert questions.next_question(study.definition, past) == one.event
 
@@ -386,7 +386,7 @@ class TestFiles:
         study.undo("me")
         path = study.export(tmp_path / "study.json")
         again = ks.import_json(path, storage="sqlite://", study_name="copy")
-        head = {"name": "pid", "created": study.record.created}
+        head = {"name": "pid", "created": study.stored.created}
         assert exchange.sealed(again.plain() | head) == study.plain()
         assert again.rows("comparisons") == study.rows("comparisons")
         assert again.propose() == study.propose()

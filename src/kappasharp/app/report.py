@@ -80,7 +80,7 @@ def _origin(study: Study) -> str:
     preset = definition.preset_choice if isinstance(definition.preset_choice, str) else "its own"
     return (
         f"{count(len(told.counted()), 'answer')}, {told.number} events. "
-        f"Method {definition.method_name}, preset {preset}, seed {definition.seed}; made {study.record.created}; "
+        f"Method {definition.method_name}, preset {preset}, seed {definition.seed}; made {study.stored.created}; "
         f"kappasharp {version('kappasharp')}."
     )
 
@@ -105,16 +105,16 @@ def _best(best: Best) -> str:
 
 def past(study: Study) -> list[Checkpoint]:
     """The certainty at up to CHECKPOINTS points of the past, from the study's own events: each as it was then."""
-    stored = study.storage.read(study.record, 0, study.through)
+    stored = study.storage.read(study.stored, 0, study.through)
     wanted = history.spread(len(study.history.counted()), CHECKPOINTS)
     # What was undone or amended counts as it reads now: the last event that left that number of answers.
-    last, told = {}, History(study.record.uid, space=study.space)
+    last, told = {}, History(study.stored.uid, space=study.space)
     for one in stored:
         told.apply(one)
         if not isinstance(one.event, Asked | Queued):
             last[len(told.counted())] = one.number
     chosen = {number for answers, number in last.items() if answers in wanted}
-    told, found = History(study.record.uid, space=study.space), []
+    told, found = History(study.stored.uid, space=study.space), []
     for one in stored:
         told.apply(one)
         if one.number in chosen:

@@ -33,7 +33,7 @@ def declared(space: Space, seed: int, given: Any, hints: Any, limits: Any) -> De
         return Declared(given, texts, None)
     name, table = read(given)
     if name is None:
-        measured = Outcomes(outcomes.with_knowledge(table, hints, of_outcomes))
+        measured = Outcomes(outcomes.with_knowledge(Outcomes(table).table, hints, of_outcomes))
         return Declared(_apart(measured, space), texts, None)
     simulator = simulation.of(name)
     probed = simulation.probe(simulator, sampling.designs(space, seed, 0, simulation.PROBES))

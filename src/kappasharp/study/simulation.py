@@ -97,7 +97,7 @@ def one(function: Function, design: Design, limit: float | None = None) -> Ran:
     except (InvalidValueError, InvalidTypeError) as error:
         return Ran(None, str(error)[:LONGEST_WORDS], perf_counter() - began)
     except (Exception, SystemExit) as error:
-        words = f"The function of the outcomes raised {type(error).__name__}: {error}"
+        words = f"The function of the outcomes raised {type(error).__name__}: {error}."
         return Ran(None, words[:LONGEST_WORDS], perf_counter() - began)
 
 

@@ -129,7 +129,7 @@ class Study(StudyView):
 
     def _number(self, pair: StudyQuestion | int) -> int:
         if isinstance(pair, StudyQuestion):
-            if pair.study != self.record.uid:
+            if pair.study != self.stored.uid:
                 raise InvalidValueError(
                     f"`pair` must come from this study's `ask`, but got a pair of another study than {self.name!r}."
                 )
@@ -303,7 +303,7 @@ class Study(StudyView):
         """Append what `decide` makes of the latest history; nothing where it makes nothing of it."""
         self._writable()
         with self._lock:
-            with self.storage.transaction(self.record) as transaction:
+            with self.storage.transaction(self.stored) as transaction:
                 self._history.extend(transaction.read(self._history.number))
                 happened = decide(self._history)
                 if happened is None:

@@ -29,7 +29,7 @@ class StudyView:
     def __init__(
         self, storage: Storage, record: Record, through: int | None = None, simulator: Simulator | None = None
     ) -> None:
-        self.storage, self.record, self.through = storage, record, through
+        self.storage, self.stored, self.through = storage, record, through
         self.definition: Definition = replace(from_plain(record.definition), simulator=simulator)
         self._history = History(record.uid, space=self.definition.space)
         self._lock = RLock()
@@ -42,7 +42,7 @@ class StudyView:
     @property
     def name(self) -> str:
         """The study's name."""
-        return self.record.name
+        return self.stored.name
 
     @property
     def space(self) -> Space:
@@ -58,7 +58,7 @@ class StudyView:
     def refresh(self) -> None:
         """Take in what others have done since."""
         with self._lock:
-            self._history.extend(self.storage.read(self.record, self._history.number, self.through))
+            self._history.extend(self.storage.read(self.stored, self._history.number, self.through))
 
     def read(self, look: Callable[[History], Found]) -> Found:
         """What a function makes of the history up to now; no other thread changes it meanwhile."""
@@ -186,7 +186,7 @@ class StudyView:
 
     def plain(self) -> dict[str, Any]:
         """All of the study as plain data: what its JSON file holds."""
-        return exchange.plain(self.record, self.storage.read(self.record, 0, self.through))
+        return exchange.plain(self.stored, self.storage.read(self.stored, 0, self.through))
 
     def _designs(self, one: Mapping[str, Value], other: Mapping[str, Value], *names: str) -> tuple[Design, Design]:
         first, second = self.space.check(one), self.space.check(other)

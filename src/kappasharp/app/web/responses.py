@@ -43,9 +43,9 @@ def study_data(study: Study, renderer: str | None) -> Plain:
     """What the page must know of a study before it shows anything."""
     definition = study.definition
     return {
-        "id": study.record.uid,
+        "id": study.stored.uid,
         "name": study.name,
-        "created": study.record.created,
+        "created": study.stored.created,
         "method": definition.method_name,
         "preset": definition.preset_choice if isinstance(definition.preset_choice, str) else "its own",
         "seed": definition.seed,

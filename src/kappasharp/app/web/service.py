@@ -43,8 +43,8 @@ class Service:
 
     def show(self, study: Study, renderer: str | None) -> None:
         """Put a study on the page; what the page opens first."""
-        self._renderers[study.record.uid] = renderer
-        self.current = study.record.uid
+        self._renderers[study.stored.uid] = renderer
+        self.current = study.stored.uid
 
     def start(self) -> None:
         """Start the workers, so that they are there when somebody answers."""
@@ -91,8 +91,8 @@ class Service:
         """Make the study that the page describes; its identity."""
         wanted = self.described(given)
         made = studies.store(wanted.definition, storage=self.storage, study_name=wanted.name)
-        self._renderers[made.record.uid] = wanted.renderer
-        return made.record.uid
+        self._renderers[made.stored.uid] = wanted.renderer
+        return made.stored.uid
 
     def described(self, given: Plain) -> Wanted:
         """The study that the page describes, by a table or as TOML."""

@@ -189,7 +189,7 @@ class Session:
 
     def apart(self) -> Study:
         """The study once more, with a lock of its own: whatever takes long with it holds up no voter."""
-        return Study(self.study.storage, self.study.record)
+        return Study(self.study.storage, self.study.stored)
 
     def peek(self, design: Design) -> tuple[Card, str]:
         """The card of a design as far as it is drawn, and its key."""
