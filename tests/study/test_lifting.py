@@ -1,0 +1,282 @@
+"""Taste learnt on outcomes: computed, measured or missing; every kind of question, several voters, files, processes."""
+
+import json
+import math
+import pickle
+
+import pytest
+import torch
+
+import kappasharp as ks
+from kappasharp.study import learning, lifting, questions, tradeoffs
+from kappasharp.study.exchange import sealed
+from kappasharp.study.history import Known
+from tests.study import simulators
+from tests.study.simulators import SPACE, liked, simulate
+from tests.study.test_outcomes import NAMES, answer, answered, closure, computed
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'studies.db'}"
+
+
+def measured(url, count, **more):
+    """A study whose outcomes are measured: of the first designs that were asked about, some have them."""
+    study = ks.create_study(SPACE, storage=url, study_name="pid", seed=3, outcomes=list(NAMES), **more)
+    for _ in range(count):
+        pair = study.ask()
+        for design in pair.designs:
+            study.record(design, simulate(design))
+        study.tell(pair, answer(study, pair))
+    return study
+
+
+class TestLift:
+    """From points to scaled outcomes."""
+
+    def test_it_is_the_function_scaled(self, url):
+        study = computed(url)
+        given = lifting.given(study.definition, study.history)
+        designs = [{"kp": 0.3, "ki": 0.1}, {"kp": 2.9, "ki": 1.9}]
+        raw = torch.tensor([list(simulate(design).values()) for design in designs], dtype=torch.float64)
+        X = study.space.points(designs)
+        assert torch.allclose(given.raw(X), raw)
+        lift = given.lift
+        assert torch.allclose(lift(X), given.scaling(raw)) and lift.size == 2 and lift.budget >= 64
+        assert torch.equal(lift(X.reshape(2, 1, 1, 2)), lift(X).reshape(2, 1, 1, 2))
+
+    def test_the_sample_lies_between_0_and_1(self, url):
+        given = lifting.given(computed(url).definition, computed("sqlite://").history)
+        scaled = given.lift(given.points)
+        assert 0.9 <= float(((scaled >= 0.05) & (scaled <= 0.95)).double().mean()) <= 0.95
+
+    def test_what_a_function_does_not_give_is_predicted(self, url):
+        study = computed(url, simulators.raises_above)
+        given = lifting.given(study.definition, study.history)
+        X = study.space.points([{"kp": 1.45, "ki": 0.5}, {"kp": 1.55, "ki": 0.5}])
+        assert given.computed(X)[1].isnan().all()
+        assert torch.allclose(given.raw(X), study_values(X, study), atol=0.05)
+
+    def test_what_was_measured_comes_before_what_is_computed(self, url):
+        study = computed(url)
+        design = {"kp": 1.0, "ki": 0.5}
+        study.record(design, {"overshoot": 0.9})
+        given = lifting.given(study.definition, study.history)
+        found = given.computed(study.space.points([design]))[0].tolist()
+        assert found == [0.9, simulate(design)["settling"]]
+
+    def test_measured_outcomes_are_predicted_from_those_that_are_known(self, url):
+        study = measured(url, 12)
+        given = lifting.given(study.definition, study.history)
+        assert given.way == "predicted" and given.lift.budget == 0
+        X = study.space.points(study.history.options)
+        assert torch.allclose(given.raw(X), study_values(X, study), atol=0.03)
+
+    @pytest.mark.parametrize("count", [0, 1])
+    def test_too_few_are_no_ground_to_learn_on(self, url, count):
+        study = measured(url, count)
+        assert lifting.given(study.definition, study.history).lift is None
+        answered(study, 6 - count)
+        many = 2 * count
+        assert f"only {many} designs have outcomes, and 3 are needed" in str(study.diagnostics())
+        assert len(study.model().learnt.fit.hyper.theta[0]) == 3
+
+    def test_outcomes_that_never_vary(self, url):
+        study = answered(computed(url, simulators.constant), 6)
+        assert "learns on the parameters alone: none of the outcomes varies" in str(study.diagnostics())
+        assert study.taste() == [] and study.best.outcomes == simulators.constant({})
+        one = answered(computed("sqlite://", simulators.half_constant), 6)
+        assert "'settling' never varies" in str(one.diagnostics())
+        assert [slice_.name for slice_ in one.taste()] == ["overshoot"]
+
+
+def study_values(X, study):
+    designs = [study.space.decode(row) for row in X.tolist()]
+    return torch.tensor([list(simulate(design).values()) for design in designs], dtype=torch.float64)
+
+
+class TestQuestions:
+    """The loop with outcomes in it."""
+
+    def test_it_learns_faster_than_on_parameters(self):
+        """Ten dimensions, of which outcomes say all: after twelve answers no seed is worse."""
+        space = {f"x{i}": (0.0, 1.0) for i in range(10)}
+
+        def outcomes(design):
+            values = list(design.values())
+            return {"low": sum(values[:5]), "high": sum(values[5:])}
+
+        def like(design):
+            found = outcomes(design)
+            return -abs(found["low"] - 1.0) - abs(found["high"] - 4.0)
+
+        for seed in range(2):
+            reached = []
+            for given in (None, outcomes):
+                study = ks.create_study(space, storage="sqlite://", seed=seed, outcomes=given)
+                for _ in range(12):
+                    pair = study.ask()
+                    study.tell(pair, "a" if like(pair.a) > like(pair.b) else "b")
+                reached.append(like(study.best_params))
+            assert reached[1] > reached[0] and reached[1] > -0.8
+
+    @pytest.mark.parametrize("question", ["choice:3", "order:3", "slider", "rating", "auto"])
+    def test_every_kind(self, url, question):
+        study = answered(computed(url, question=question, first_pairs=3), 6)
+        assert study.model().state.lift is not None
+        assert study.best.outcomes == pytest.approx(simulate(study.best_params))
+        again = ks.load_study("pid", storage=url, outcomes=closure())
+        assert again.ask().designs == study.ask().designs
+
+    def test_several_voters(self, url):
+        study = answered(computed(url), 6)
+        questions_ = [study.ask(voter) for voter in ("anna", "ben", "me")]
+        assert len({json.dumps(one.designs) for one in questions_}) == 3
+        for one in reversed(questions_):
+            study.tell(one, answer(study, one))
+        assert study.diagnostics().voters == {"me": 7, "ben": 1, "anna": 1}
+        study.undo("anna")
+        assert study.ask("anna") == questions_[0]
+
+    def test_settling_and_predicting(self, url):
+        study = answered(computed(url), 7)
+        study.settle(1)
+        assert study.ask().origin == "settle"
+        best = study.best_params
+        assert study.predict(best, {"kp": 3.0, "ki": 2.0}) > 0.5
+
+    def test_another_process_proposes_the_same(self, url):
+        """What the page's workers get: definition and history as bytes, the function by its name."""
+        study = ks.create_study(SPACE, storage=url, study_name="pid", outcomes=simulators.simulate)
+        answered(study, 6)
+        definition, history = pickle.loads(study.packed()[1])
+        assert definition.simulator is study.definition.simulator
+        assert questions.next_question(definition, history) == study.propose()
+
+    def test_without_its_function_it_goes_on_with_what_is_stored(self, url):
+        answered(computed(url), 6)
+        study = ks.load_study("pid", storage=url)
+        assert study.model().state.lift is not None
+        said = str(study.diagnostics())
+        assert "The function of the outcomes is not here; `load_study(..., outcomes=…)` gives it" in said
+        assert "predicted from the 12 designs" in said or "predicted from the 11 designs" in said
+        pair = study.ask()
+        assert study.history.outcomes(pair.a) is None or study.history.outcomes(pair.b) is None
+        study.tell(pair, "a")
+        assert "seen have no outcomes of their own" in str(study.diagnostics())
+
+    def test_measured_to_the_end(self, url):
+        study = measured(url, 10)
+        assert study.model().state.lift is not None and study.best.outcomes is not None
+        before = study.model()
+        study.record({"kp": 0.2, "ki": 0.0}, simulate({"kp": 0.2, "ki": 0.0}))
+        assert study.model() is not before, "the model is of all that is known"
+
+    def test_dear_ones_are_predicted(self, url):
+        study = computed(url, simulators.slow)
+        assert not lifting.given(study.definition, study.history).is_cheap
+        answered(study, 6)
+        assert study.definition.simulator.computed <= 8 + 12, "only designs shown, and those tried when it was made"
+        assert len(study.history.known) >= 11 and study.model().state.lift is not None
+
+
+class TestMemo:
+    """Where the next fit starts."""
+
+    def test_as_many_hyperparameters_as_length_scales_and_output_scales(self, url, tmp_path):
+        study = answered(computed(url), 6)
+        study.ask()
+        memo = list(study.history.asked.values())[-1][1].memo
+        assert len(memo["theta"]) == 2 + 2 + 2
+        data = study.plain()
+        path = tmp_path / "study.json"
+        for count, fits in ((6, True), (3, True), (5, False), (4, False)):
+            asked = [row for row in data["events"] if row["body"].get("memo")][-1]
+            asked["body"]["memo"]["theta"] = [0.1] * count
+            path.write_text(json.dumps(sealed(data)))
+            if fits:
+                ks.import_json(path, storage="sqlite://")
+            else:
+                with pytest.raises(ks.KappaSharpError, match="`memo.theta` must have 3 numbers"):
+                    ks.import_json(path, storage="sqlite://")
+
+    def test_one_on_parameters_does_not_start_one_on_outcomes(self, url):
+        study = ks.create_study(SPACE, storage=url, study_name="pid", outcomes=list(NAMES), first_pairs=2)
+        answered(study, 4)
+        assert len(list(study.history.asked.values())[-1][1].memo["theta"]) == 3
+        for design in study.history.options:
+            study.record(design, simulate(design))
+        assert learning.learn(study.definition, study.history).learnt.fit.hyper.theta.shape == (1, 6)
+        answered(study, 2)
+        assert len(list(study.history.asked.values())[-1][1].memo["theta"]) == 6
+
+
+class TestTradeOffs:
+    """What the page shows."""
+
+    def test_the_front_by_its_definition(self):
+        rows = [{"a": 1.0, "b": 1.0}, {"a": 2.0, "b": 1.0}, {"a": 1.0, "b": 2.0}, {"a": 0.5, "b": 0.5}, {"a": 9.0}]
+        assert tradeoffs.front(rows, {"a": "less", "b": "less"}) == [False, False, False, True, False]
+        assert tradeoffs.front(rows, {"a": "more", "b": "less"}) == [False, True, False, True, False]
+        assert tradeoffs.front(rows, {"a": "more", "b": None}) == [False, False, False, False, True]
+        assert tradeoffs.front(rows, {"a": None, "b": None}) == [False] * 5
+        assert tradeoffs.front(rows[:1] * 2, {"a": "less"}) == [True, True], "equals do not beat each other"
+
+    def test_rows(self, url):
+        study = answered(computed(url, hints=[ks.Less("overshoot"), ks.Less("settling")]), 8)
+        study.record({"kp": 1.0, "ki": 2.0}, {"overshoot": 9.0, "settling": 9.0})
+        rows = study.tradeoffs()
+        assert [row.option for row in rows] == [*range(len(study.history.options)), None]
+        assert all(row.outcomes == simulate(row.params) for row in rows[:-1]) and rows[-1].source == "measured"
+        (best,) = [row for row in rows if row.best]
+        assert best.option == study.best.option and not rows[-1].front
+        values = [tuple(row.outcomes.values()) for row in rows]
+        beaten = [
+            any(all(o <= v for o, v in zip(other, own, strict=True)) and other != own for other in values)
+            for own in values
+        ]
+        assert [row.front for row in rows] == [not one for one in beaten]
+
+    def test_taste_runs_as_the_person_likes_it(self, url):
+        study = answered(computed(url), 16)
+        slices = {one.name: one for one in study.taste()}
+        best = study.best
+        for name, found in slices.items():
+            assert found.here == pytest.approx(best.outcomes[name])
+            assert found.values == sorted(found.values) and found.values[0] <= found.here <= found.values[-1]
+            assert all(low <= mean <= high for low, mean, high in zip(found.low, found.mean, found.high, strict=True))
+            # At the design itself there is nothing above it.
+            near = min(range(len(found.values)), key=lambda i: abs(found.values[i] - found.here))
+            assert abs(found.mean[near]) < 0.5
+        overshoot = slices["overshoot"]
+        assert overshoot.mean[-1] < overshoot.mean[0]
+        assert study.directions()["overshoot"] == "less"
+
+    def test_taste_is_the_models_own_posterior(self, url):
+        """Where a design of the space has the outcomes that are asked for, the slice is a contrast of designs."""
+        study = answered(computed(url), 8)
+        model, definition = study.model(), study.definition
+        given = lifting.given(definition, study.history)
+        here = model.state.points[0, learning.leading(model)]
+        rows = given.raw(here.unsqueeze(0)).expand(3, -1)
+        along = tradeoffs._Along(given.scaling(rows))
+        fitted = model.learnt.corrected.posterior
+        X = here.expand(1, 3, -1)
+        from kappasharp.core import posterior  # noqa: PLC0415
+
+        by_design = posterior.joint(fitted, X)
+        by_outcome = posterior.joint(fitted._replace(lift=along), X)
+        for one, other in zip(by_design, by_outcome, strict=True):
+            assert torch.allclose(one, other, atol=1e-9)
+
+    def test_nothing_without_outcomes(self):
+        study = answered(ks.create_study(SPACE, storage="sqlite://"), 2)
+        assert study.tradeoffs() == [] and study.taste() == [] and study.directions() == {} and study.notes() == []
+        assert computed("sqlite://").tradeoffs() == []
+
+
+def test_repetitions_have_a_mean_and_a_spread():
+    known = Known({}, 1, "measured", ({"a": 1.0, "b": 2.0}, {"a": 3.0}))
+    assert known.values == {"a": 2.0, "b": 2.0} and known.spread == {"a": math.sqrt(2.0)}
+    assert liked({"overshoot": 1.0, "settling": 1.0}) == -5.0
