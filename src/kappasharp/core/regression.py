@@ -115,24 +115,28 @@ def fit(X: Points, Y: AnyFloat, *, noise: Tensor | None = None) -> Regression:
 
 def predict(regression: Regression, X: AnyFloat) -> tuple[AnyFloat, AnyFloat]:
     """Mean and deviation (…, k) of every outcome at designs X (…, d), without the noise of measuring them."""
-    flat = X.reshape(-1, X.shape[-1]).to(regression.X)
-    block = max(ELEMENTS // max(regression.alpha.numel(), 1), 1)
-    parts = [_standardised(regression, part) for part in flat.split(block)]
-    mean, variance = (torch.cat([part[i] for part in parts]) for i in range(2))
-    deviation = variance.sqrt() * regression.spread
+    parts = [moments(regression, part)[:2] for part in blocks(regression, X)]
+    mean, deviation = (torch.cat([part[i] for part in parts]) for i in range(2))
     shape = (*X.shape[:-1], len(regression.alpha))
-    return (mean * regression.spread + regression.centre).reshape(shape), deviation.reshape(shape)
+    return mean.reshape(shape), deviation.reshape(shape)
 
 
-def _standardised(regression: Regression, X: Points) -> tuple[AnyFloat, AnyFloat]:
-    """Mean and variance (q, k) in units of the spread."""
+def blocks(regression: Regression, X: AnyFloat) -> tuple[Tensor, ...]:
+    """Designs (…, d) as rows, so many at a time as memory holds covariances with all that was measured."""
+    return X.reshape(-1, X.shape[-1]).to(regression.X).split(max(ELEMENTS // max(regression.alpha.numel(), 1), 1))
+
+
+def moments(regression: Regression, X: Points) -> tuple[AnyFloat, AnyFloat, AnyFloat]:
+    """Mean and deviation (q, k) at designs (q, d), and k(X, measured designs) root (k, q, m) that the latter is of."""
     lengthscale, s = kernel.split(regression.theta[:, :-1])
     scale = lengthscale.unsqueeze(-2)
     h = kernel.half_distances((X - 0.5) / scale, (regression.X - 0.5) / scale)
     cross = kernel.profile(FAMILY, h).value * s[:, None, None]
-    variance = s.unsqueeze(-1) - (cross @ regression.root).square().sum(-1)
-    # Below zero is rounding.
-    return apply(cross, regression.alpha).mT, variance.clamp(min=0.0).mT
+    reduced = cross @ regression.root
+    mean = apply(cross, regression.alpha).mT * regression.spread + regression.centre
+    # A variance below zero is rounding.
+    variance = (s.unsqueeze(-1) - reduced.square().sum(-1)).clamp(min=0.0)
+    return mean, variance.sqrt().mT * regression.spread, reduced
 
 
 def standard(Y: Points) -> tuple[AnyFloat, AnyFloat]:
