@@ -1,5 +1,6 @@
 """Which designs a study may propose: those that keep the limits between parameters and those of the outcomes."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from kappasharp.core import composite
 from kappasharp.streams import stream, uniform
 from kappasharp.study import constraints, lifting, sampling
 from kappasharp.study.constraints import AllowedDesigns
@@ -65,17 +67,13 @@ class WithinLimits:
         return broken.nan_to_num(nan=1.0, posinf=1e6)
 
     def _chance(self, X: Tensor) -> Tensor:
-        """The chance that all limits are kept, one outcome independent of the other."""
+        """The chance that all limits are kept."""
         assert self.given is not None
-        mean, deviation = self.given.predicted(X)
-        chance = torch.ones(X.shape[0], dtype=torch.float64)
-        tiny = torch.finfo(torch.float64).tiny
-        for one in self.given.outcomes.limited:
-            m, s = mean[:, self._place(one)], deviation[:, self._place(one)].clamp(min=tiny)
-            high = 1.0 if one.at_most is None else torch.special.ndtr((one.at_most - m) / s)
-            low = 0.0 if one.at_least is None else torch.special.ndtr((one.at_least - m) / s)
-            chance = chance * (high - low)
-        return chance
+        rows = [
+            [-math.inf if one.at_least is None else one.at_least, math.inf if one.at_most is None else one.at_most]
+            for one in self.given.outcomes.table
+        ]
+        return composite.feasibility(self.given.regression, torch.tensor(rows, dtype=torch.float64), X)
 
     def _place(self, one: Outcome) -> int:
         assert self.given is not None

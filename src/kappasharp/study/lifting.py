@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.core import features, regression
+from kappasharp.core.composite import UncertainLift
 from kappasharp.core.features import Lift, Scaling
 from kappasharp.core.regression import Regression
 from kappasharp.study import sampling
@@ -100,7 +101,9 @@ class Given:
     @cached_property
     def lift(self) -> Lift | None:
         """From points to scaled outcomes; None where taste is learnt on parameters alone."""
-        return None if self.way == "none" else StudyLift(self)
+        if self.way == "none":
+            return None
+        return ComputedLift(self) if self.is_cheap else UncertainLift(self.regression, self.scaling)
 
     def computed(self, X: Tensor) -> Tensor:
         """Outcomes (n, k) of points (n, d), recorded or computed; NaN where there are none."""
@@ -136,22 +139,19 @@ class Given:
         return found
 
 
-class StudyLift:
-    """`features.Lift` of a study; points that it has seen are not looked up again."""
+class ComputedLift:
+    """`features.Lift` of cheap outcomes; points that it has seen are not looked up again."""
 
     def __init__(self, given: Given) -> None:
+        assert given.simulator is not None
         self.given, self.size = given, given.size
-        seconds = given.outcomes.seconds or 0.0
-        self.budget = given.simulator.budget(seconds) if given.is_cheap and given.simulator is not None else 0
+        self.budget = given.simulator.budget(given.outcomes.seconds or 0.0)
         self._seen: dict[tuple[float, ...], list[float]] = {}
 
     def __call__(self, X: Tensor) -> Tensor:
         """Designs (…, d) to outcomes (…, k), each about between 0 and 1."""
         flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)
-        if not self.given.is_cheap:
-            found = self.given.scaling(self.given.raw(flat))
-        else:
-            found = torch.tensor(self._looked_up(flat), dtype=torch.float64)
+        found = torch.tensor(self._looked_up(flat), dtype=torch.float64)
         return found.reshape(*X.shape[:-1], self.size).to(X)
 
     def _looked_up(self, X: Tensor) -> list[list[float]]:

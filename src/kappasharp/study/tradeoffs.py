@@ -18,7 +18,8 @@ from kappasharp.study.lifting import Given
 from kappasharp.study.outcomes import Better, Values
 from kappasharp.study.space import Design
 
-# An outcome runs one way in the learnt taste if its mean slope is this many of its own deviations from none: three to one.
+# An outcome runs one way in the learnt taste if its mean slope is this many of its own deviations from none: the odds
+# are three to one.
 CLEAR = 0.6745
 # The grid of an outcome lies between these quantiles of what is known of it, and wherever designs were seen.
 QUANTILES = (0.05, 0.95)
