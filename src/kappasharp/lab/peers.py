@@ -35,6 +35,11 @@ class Peer:
     summary: str
     loop: str = ""
 
+    @property
+    def sees_outcomes(self) -> bool:
+        """Whether it learns on the outcomes of designs."""
+        return self.loop == "bope"
+
 
 class PeerQuestion(NamedTuple):
     """Two designs (2, d) in the unit cube, and the index of each among the designs seen; −1 for a new one."""
@@ -217,7 +222,7 @@ def run(
     chance = oracle.draws(problem.name, seed, oracle.ANSWERS, queries)[counted:]
     with seeded_globally(seed, problem.name, peer.library):
         # Who learns on outcomes knows how they are computed, and nothing of what is liked about them.
-        further = (problem,) if peer.loop == PEERS["botorch_bope"].loop else ()
+        further = (problem,) if peer.sees_outcomes else ()
         player = PLAYERS[peer](start.points[0], start.comparisons[0], seed, *further)
         record = _play(player, problem, start, person, chance)
     if counted:
