@@ -155,7 +155,7 @@ def test_training_points_as_candidates_are_finite_too(family):
 
 def test_single_precision_keeps_four_digits():
     post = fitted()
-    single = posterior.Posterior(post.family, *(part.float() for part in post[1:]))
+    single = posterior.Posterior(post.family, *(part.float() for part in post[1:5]))
     X_a, X_b = pairs_of_points(1, 6)
     assert torch.allclose(
         eubo.value(single, X_a.float(), X_b.float()).double(), eubo.value(post, X_a, X_b), rtol=1e-3, atol=1e-3
@@ -167,7 +167,7 @@ def test_the_sampler_at_two_points_is_the_closed_form(family):
     """4096 scrambled Sobol points: an error of about 1e-4."""
     post = fitted(family)
     X = pairs_of_points(1, 5).transpose(0, 2).squeeze(1).reshape(5, 2, 3)
-    many = posterior.Posterior(family, *(part.expand(5, *part.shape[1:]) for part in post[1:]))
+    many = posterior.Posterior(family, *(part.expand(5, *part.shape[1:]) for part in post[1:5]))
     sampled = eubo.expected_max(many, X, eubo.sobol_normals(2, 4096, 0, X))
     closed = eubo.value(post, X[:, 0].unsqueeze(0), X[:, 1].unsqueeze(0))[0]
     assert torch.allclose(sampled, closed, rtol=0.0, atol=2e-3)

@@ -5,6 +5,7 @@ import torch
 
 from kappasharp.acquisition import eubo, line, maximize
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request
+from kappasharp.batches import take
 from kappasharp.core.comparisons import Answers
 from kappasharp.methods import fitting
 from kappasharp.methods.registry import find_preset
@@ -57,7 +58,7 @@ def test_lines_stay_in_the_cube_and_in_a_box(fitted):
 
 def test_a_run_is_asked_the_same_alone_and_in_company(fitted):
     _, together = proposed(fitted)
-    alone = fitting.Posterior(*(part if isinstance(part, str) else part[1:2] for part in fitted))
+    alone = take(fitted, torch.tensor([1]))
     wanted = Request([stream(1, "lines")])
     pair = maximize.propose(alone, MAXIMIZERS["default"], wanted)
     found = line.propose(alone, pair, MAXIMIZERS["default"], wanted)

@@ -192,7 +192,7 @@ def test_on_a_device(monkeypatch):
 @on_device
 def test_ascent_on_a_device():
     prepared, start, _ = posterior_task(3, 4, 20, 3)
-    there = eubo.Prepared(prepared.family, *(part.cuda() for part in prepared[1:]))
+    there = eubo.Prepared(prepared.family, *(part.cuda() for part in prepared[1:6]))
     got = eubo.fused_ascent(eubo.NegativeEubo(there, 4, "expected_max", None), start.cuda(), None, TOLERANCES)
     assert got is not None
     assert_same(descent.Descent(*(part.cpu() for part in got)), ascend(prepared, start, "expected_max", None), 1e-7)

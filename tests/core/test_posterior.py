@@ -140,7 +140,7 @@ def test_without_answers_the_posterior_is_the_prior():
 
 def test_a_batch_equals_its_runs_one_by_one():
     parts = [case("matern52", correction)[0] for correction in ("some", "all")]
-    stacked = [torch.stack(fields) for fields in list(zip(*parts, strict=True))[1:]]
+    stacked = [torch.stack(fields) for fields in list(zip(*parts, strict=True))[1:5]]
     both = posterior.Posterior("matern52", *stacked)
     X = torch.as_tensor(np.stack([NEW, NEW[::-1]]).copy())
     mean, cov = posterior.joint(both, X)

@@ -8,6 +8,8 @@ Notation
 E max = f̂_b + δ Φ(δ/s) + s φ(δ/s). The paper's equation leaves out f̂_b; that is the variant "improvement" (Departure 1).
 """
 
+from collections.abc import Callable
+from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
 import torch
@@ -15,7 +17,7 @@ from torch import Tensor
 
 from kappasharp.batches import take
 from kappasharp.core import descent, kernel, normal, posterior
-from kappasharp.core.kernel import Family
+from kappasharp.core.kernel import Covariance, Profile, Sum
 from kappasharp.core.posterior import Posterior
 from kappasharp.kernels import eubo as kernels
 from kappasharp.kernels import launch
@@ -28,6 +30,7 @@ Variant = Literal["expected_max", "improvement"]
 VARIANCE_FLOOR = {torch.float64: 1e-14, torch.float32: 1e-7}
 # Answers beyond which the difference is taken before it is multiplied.
 LARGE = 512
+WHOLE = slice(None)
 
 
 def closed_form(delta: AnyFloat, spread: AnyFloat) -> AnyFloat:
@@ -40,7 +43,7 @@ def closed_form(delta: AnyFloat, spread: AnyFloat) -> AnyFloat:
 def value(fitted: Posterior, X_a: Tensor, X_b: Tensor, variant: Variant = "expected_max") -> AnyFloat:
     """EUBO of every pair of rows (*batch, k, d)."""
     contrast = posterior.contrast(fitted, X_a, X_b)
-    floor = VARIANCE_FLOOR[X_a.dtype] * fitted.theta[..., -1:].exp()
+    floor = VARIANCE_FLOOR[X_a.dtype] * posterior.variance(fitted).unsqueeze(-1)
     gain = closed_form(contrast.mean, contrast.variance.clamp(min=floor).sqrt())
     return gain if variant == "improvement" else gain + posterior.mean(fitted, X_b)
 
@@ -51,7 +54,7 @@ def expected_max(fitted: Posterior, X: Tensor, normals: Tensor) -> AnyFloat:
     With scrambled Sobol points behind `normals` this is quasi-Monte Carlo; it is differentiable in X.
     """
     mean, cov = posterior.joint(fitted, X)
-    floor = VARIANCE_FLOOR[X.dtype] * 1e4 * fitted.theta[..., -1].exp()
+    floor = VARIANCE_FLOOR[X.dtype] * 1e4 * posterior.variance(fitted)
     eye = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
     L = torch.linalg.cholesky(cov + floor[..., None, None] * eye)
     samples = mean.unsqueeze(-2) + normals @ L.mT
@@ -65,23 +68,50 @@ def sobol_normals(q: int, count: int, seed: int, like: Tensor) -> Tensor:
 
 
 class Prepared(NamedTuple):
-    """A posterior arranged so that a pair's EUBO and gradient are a handful of matrix products."""
+    """A posterior arranged so that a pair's EUBO and gradient are a handful of matrix products.
 
-    family: Family
+    Of a sum of kernels `share` (runs, parts) is how much of the output scale each has; its points are features.
+    """
+
+    family: Covariance
     lengthscale: Tensor
     outputscale: Tensor
     X: Tensor
     X_one: Tensor
     weights: Tensor
+    share: Tensor | None = None
+
+    def profiles(self, Z: Tensor, Y: Tensor) -> list[tuple[slice, Profile]]:
+        """Every kernel's value and slope between scaled points Z and Y, times its share; and over which coordinates."""
+        return self._by_part(lambda at: kernel.half_distances(Z[..., at], Y[..., at]))
+
+    def own_profiles(self, step: Tensor) -> list[tuple[slice, Profile]]:
+        """The same at scaled differences, row by row."""
+        return self._by_part(lambda at: step[..., at].square().sum(-1).mul_(-0.5))
+
+    def _by_part(self, half: Callable[[slice], Tensor]) -> list[tuple[slice, Profile]]:
+        if not isinstance(self.family, Sum) or self.share is None:
+            return [(WHOLE, kernel.profile(self.family, half(WHOLE)))]  # type: ignore[arg-type]
+        found = []
+        for i, (low, high) in enumerate(pairwise(accumulate(self.family.sizes, initial=0))):
+            at = slice(low, high)
+            value, slope = kernel.profile(self.family.family, half(at))
+            share = self.share[:, i].reshape(-1, *[1] * (value.dim() - 1))
+            found.append((at, Profile(value * share, slope * share)))
+        return found
 
 
 def prepare(fitted: Posterior) -> Prepared:
     """Scale the training points once, and put β beside the root."""
-    lengthscale, outputscale = kernel.split(fitted.theta)
-    X = (fitted.X - 0.5) / lengthscale.unsqueeze(-2)
+    lengthscale = kernel.lengthscales(fitted.family, fitted.theta)
+    outputscale = posterior.variance(fitted)
+    X = (fitted.features - 0.5) / lengthscale.unsqueeze(-2)
     weights = torch.cat([fitted.beta.unsqueeze(-1), fitted.root], -1).mul_(outputscale[..., None, None])
     X_one = torch.cat([X, torch.ones_like(X[..., :1])], -1)
-    return Prepared(fitted.family, lengthscale.unsqueeze(-2), outputscale.unsqueeze(-1), X, X_one, weights)
+    share = None
+    if isinstance(fitted.family, Sum):
+        share = fitted.theta[..., -len(fitted.family.sizes) :].exp() / outputscale.unsqueeze(-1)
+    return Prepared(fitted.family, lengthscale.unsqueeze(-2), outputscale.unsqueeze(-1), X, X_one, weights, share)
 
 
 def explored(prepared: Prepared, times: float) -> Prepared:
@@ -129,11 +159,12 @@ class NegativeEubo:
         """EUBO (runs, starts) and its gradient in both points (runs, starts, 2d)."""
         p, k = self.prepared, self.starts
         Z = torch.cat([X_a, X_b], -2).sub_(0.5).div_(p.lengthscale)
-        near, slope = kernel.profile(p.family, kernel.half_distances(Z, p.X))
-        difference, mean_b = self._known(near)
+        profiles = p.profiles(Z, p.X)
+        difference, mean_b = self._known(kernel.added([found.value for _, found in profiles]))
         delta, du = difference[..., 0], difference[..., 1:]
         step = Z[:, :k] - Z[:, k:]
-        own, own_slope = kernel.profile(p.family, step.square().sum(-1).mul_(-0.5))
+        own_profiles = p.own_profiles(step)
+        own = kernel.added([found.value for _, found in own_profiles])
         variance = torch.addcmul(-du.square().sum(-1), p.outputscale, 1.0 - own, value=2.0)
         spread = variance.clamp_(min=p.outputscale * VARIANCE_FLOOR[Z.dtype]).sqrt_()
         ratio = delta / spread
@@ -147,9 +178,12 @@ class NegativeEubo:
             value, T_b = value + mean_b, beta - T_a
         else:
             T_b = -T_a
-        product = torch.bmm(torch.cat([T_a, T_b], -2).mul_(slope), p.X_one)
-        gradient = torch.addcmul(product[..., :-1], product[..., -1:], Z, value=-1.0)
-        apart = pull * (p.outputscale * own_slope).unsqueeze(-1) * step
+        T, gradients, aparts = torch.cat([T_a, T_b], -2), [], []
+        for (at, found), (_, own_found) in zip(profiles, own_profiles, strict=True):
+            product = torch.bmm(T * found.slope, p.X_one)
+            gradients.append(torch.addcmul(product[..., :-1][..., at], product[..., -1:], Z[..., at], value=-1.0))
+            aparts.append(pull * (p.outputscale * own_found.slope).unsqueeze(-1) * step[..., at])
+        gradient, apart = torch.cat(gradients, -1), torch.cat(aparts, -1)
         both = torch.stack([gradient[:, :k] + apart, gradient[:, k:] - apart], -2)
         return value, (both / p.lengthscale.unsqueeze(-2)).flatten(-2)
 
@@ -162,7 +196,8 @@ def fused_ascent(
     execute: Execute | None = None,
 ) -> descent.Descent | None:
     """The ascent of every start (runs, starts, p) as one launch, of `execute` if given; None where no kernel can."""
-    if execute is None and launch.elsewhere("eubo", x):
+    # A sum of kernels has no launch of its own.
+    if objective.prepared.share is not None or (execute is None and launch.elsewhere("eubo", x)):
         return None
     p, anchor = objective.prepared, objective.anchor
     runs = kernels.Runs(p.lengthscale, p.outputscale, p.X, p.weights, anchor)

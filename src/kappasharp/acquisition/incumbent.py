@@ -19,7 +19,7 @@ from kappasharp.shapes import Indices
 
 def find(fitted: Posterior) -> Indices:
     """The index of the design seen with the highest posterior mean; the first of equals."""
-    return posterior.mean(fitted, fitted.X).argmax(-1)
+    return posterior.own_mean(fitted).argmax(-1)
 
 
 def box_around(fitted: Posterior, reach: float, least: float = 0.0) -> tuple[Tensor, Tensor] | None:
@@ -27,6 +27,6 @@ def box_around(fitted: Posterior, reach: float, least: float = 0.0) -> tuple[Ten
     if reach == 0.0:
         return None
     centre = fitted.X.gather(1, find(fitted)[:, None, None].expand(-1, 1, fitted.X.shape[-1])).squeeze(1)
-    log_scale = fitted.theta[:, :-1]
+    log_scale = fitted.theta[:, : centre.shape[-1]]
     half = (reach * (log_scale - log_scale.mean(-1, keepdim=True)).exp()).clamp(min=least)
     return (centre - half).clamp(0.0, 1.0), (centre + half).clamp(0.0, 1.0)

@@ -12,7 +12,7 @@ leave the cube, and moves their ends by ever smaller steps.
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, lattice, maximize, several
+from kappasharp.acquisition import eubo, lattice, maximize, several, through
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
 from kappasharp.core import posterior
@@ -22,6 +22,8 @@ from kappasharp.core.posterior import Posterior
 PLACES, STARTS, COPIES, DISTANCES = 8, 4, 16, (0.3, 0.15, 0.08, 0.04, 0.02)
 # A line through two points is lengthened on both sides by so many times their distance, and cut at the cube.
 LENGTHENED = 1.0
+# At how many places of a line limits are looked at; how often one that breaks them is halved.
+CHECKED, HALVINGS = 21, 8
 
 
 def at(ends: Tensor, places: Tensor, on: Lattice | None = None) -> Tensor:
@@ -40,7 +42,7 @@ def expected_best(fitted: Posterior, ends: Tensor, on: Lattice | None = None) ->
     """E max f over the places of every line (…, runs, 2, d), by Clark's approximation."""
     places = torch.linspace(0.0, 1.0, PLACES, dtype=ends.dtype, device=ends.device)
     mean, covariance = posterior.joint(fitted, at(ends, places.expand(*ends.shape[:-2], PLACES), on))
-    floor = several.LEAST * eubo.VARIANCE_FLOOR[ends.dtype] * fitted.theta[..., -1].exp()
+    floor = several.LEAST * eubo.VARIANCE_FLOOR[ends.dtype] * posterior.variance(fitted)
     best, variance, along = mean[..., 0], covariance[..., 0, 0], covariance[..., 0, :]
     for k in range(1, PLACES):
         own = covariance[..., k, k]
@@ -70,17 +72,42 @@ def propose(fitted: Posterior, found: Proposal, maximizer: Maximizer, request: R
     """The ends (runs, 2, d) of the line with the largest expected best, given the pair that EUBO found."""
     runs, _, d = found.pair.shape
     ends = _first_lines(fitted, found, maximizer, request)
-    value = expected_best(fitted, ends, request.lattice)
+    ends = ends[: through.affordable(fitted.lift, len(ends), 2 * PLACES)]
+    value = _promise(fitted, ends, request)
+    count = through.affordable(fitted.lift, COPIES, 2 * PLACES * STARTS * len(DISTANCES))
     for distance in DISTANCES:
         keep = value.topk(min(STARTS, len(value)), 0).indices
         ends, value = _picked(ends, keep), value.gather(0, keep)
-        numbers = maximize.draw(request, (STARTS * COPIES * 2, d), fitted.X)
-        steps = maximize.normal_quantile(numbers).reshape(runs, STARTS, COPIES, 2, d).permute(1, 2, 0, 3, 4)
+        numbers = maximize.draw(request, (STARTS * count * 2, d), fitted.X)
+        steps = maximize.normal_quantile(numbers).reshape(runs, STARTS, count, 2, d).permute(1, 2, 0, 3, 4)
         copies = _allowed((ends.unsqueeze(1) + distance * steps[: len(ends)]).flatten(0, 1), request)
-        ends, value = torch.cat([ends, copies]), torch.cat([value, expected_best(fitted, copies, request.lattice)])
+        ends, value = torch.cat([ends, copies]), torch.cat([value, _promise(fitted, copies, request)])
     best, which = value.max(0)
     line = _picked(ends, which.unsqueeze(0))[0]
-    return found._replace(pair=line, value=best)
+    return found._replace(pair=_shortened(line, request), value=best)
+
+
+def _promise(fitted: Posterior, ends: Tensor, request: Request) -> Tensor:
+    """The expected best of every line; next to nothing where a place of it breaks a limit."""
+    value = expected_best(fitted, ends, request.lattice)
+    return value if request.allowed is None else value.masked_fill(_breaks(ends, request), maximize.WORST)
+
+
+def _breaks(ends: Tensor, request: Request) -> Tensor:
+    """Which lines (…, 2, d) have a place that breaks a limit."""
+    places = torch.linspace(0.0, 1.0, CHECKED, dtype=ends.dtype, device=ends.device)
+    points = at(ends, places.expand(*ends.shape[:-2], CHECKED), request.lattice)
+    return through.broken(request.allowed, points).any(-1)
+
+
+def _shortened(ends: Tensor, request: Request) -> Tensor:
+    """Lines (runs, 2, d), the second end brought nearer to the first until no place between them breaks a limit."""
+    for _ in range(HALVINGS):
+        if request.allowed is None or not bool((outside := _breaks(ends, request)).any()):
+            break
+        nearer = torch.stack([ends[..., 0, :], ends.mean(-2)], -2)
+        ends = _allowed(torch.where(outside[..., None, None], nearer, ends), request)
+    return ends
 
 
 def _picked(ends: Tensor, rows: Tensor) -> Tensor:
@@ -90,9 +117,11 @@ def _picked(ends: Tensor, rows: Tensor) -> Tensor:
 def _first_lines(fitted: Posterior, found: Proposal, maximizer: Maximizer, request: Request) -> Tensor:
     """Lines (k, runs, 2, d): through EUBO's pair, and through each of the best designs seen and each of that pair."""
     d = fitted.X.shape[-1]
-    mean = posterior.mean(fitted, fitted.X)
+    mean = posterior.own_mean(fitted)
     best = mean.topk(min(3, mean.shape[-1]), -1).indices
     seen = fitted.X.gather(1, best.unsqueeze(-1).expand(-1, -1, d)).unbind(1)
+    free = len(maximize.free_coordinates(request.lattice, d))
+    maximizer = maximize.within(maximizer, fitted.lift, free)
     pool = maximize.pool(fitted, maximizer, request)[:, : maximizer.raw].unbind(1)[:6]
     a, b = found.pair.unbind(1)
     lines = [(a, b), *((one, other) for one in seen for other in (a, b)), *((seen[0], far) for far in pool)]

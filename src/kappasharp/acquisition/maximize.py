@@ -5,16 +5,18 @@ starts are the best pairs out of a pool of single points (uniform ones, designs 
 the last question's pair); a few rounds sort them, and only the best go on to convergence.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, lattice
+from kappasharp.acquisition import eubo, lattice, through
 from kappasharp.acquisition.eubo import NegativeEubo, Prepared, Variant
 from kappasharp.acquisition.lattice import Lattice
-from kappasharp.core import descent, kernel, posterior
+from kappasharp.acquisition.through import Allowed, Through
+from kappasharp.core import descent, features, kernel, posterior
+from kappasharp.core.features import Lift
 from kappasharp.core.posterior import Posterior
 from kappasharp.streams import uniform
 
@@ -29,6 +31,8 @@ class Maximizer:
     from_pool: bool
     sorting_rounds: int = 12
     max_rounds: int = 200
+    # How many points are tried around each of the best designs seen.
+    copies: int = 24
 
 
 MAXIMIZERS = {
@@ -39,14 +43,17 @@ MAXIMIZERS = {
     "quick": Maximizer(raw=128, starts=4, finalists=4, from_pool=True),
     "thorough": Maximizer(raw=512, starts=32, finalists=16, from_pool=True, sorting_rounds=24),
 }
-# Points around the best designs seen: how many designs, how many copies of each, at which distances; and of how many
-# designs seen the utility is predicted at a time.
-INCUMBENTS, COPIES, BLOCK = 6, 24, 1024
+# Points around the best designs seen: around how many of them, and at which distances.
+INCUMBENTS = 6
 DISTANCES = (0.02, 0.2)
 # How many promising pool points are paired with one another, and with how many unknown ones.
 SHORTLIST, UNKNOWN = 48, 8
 # A start has converged when its model promises less than this, in units of the prior deviation.
 GAIN_LEFT = 2e-5
+# Below every promise, in prior deviations.
+WORST = -1e6
+# Of a budget of simulations so much goes to the points that a search starts from; and the fewest rounds worth a start.
+TO_START, ROUNDS = 0.4, 8
 
 
 class Proposal(NamedTuple):
@@ -69,10 +76,13 @@ class Request(NamedTuple):
     # The posterior deviation is multiplied by `exploration`; and where the search is confined to, (runs, d) each.
     exploration: float = 1.0
     box: tuple[Tensor, Tensor] | None = None
+    # How far designs (…, d) break the limits (…), 0 where they keep them.
+    allowed: Allowed | None = None
 
 
 def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Proposal:
     """The pair with the largest EUBO found, for one flat batch of runs."""
+    maximizer = within(maximizer, fitted.lift, len(free_coordinates(request.lattice, fitted.X.shape[-1])))
     whole = eubo.prepare(fitted)
     # In units of each run's prior deviation, so that one tolerance means the same in every run.
     unit = whole.outputscale.sqrt()
@@ -81,15 +91,16 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
         prepared = eubo.explored(prepared, request.exploration)
     anchor = request.anchor
     choose = _from_pool if maximizer.from_pool else _from_pairs
-    x = choose(fitted, prepared, maximizer, request)
+    search = Search(fitted, prepared, request)
+    x = choose(search, maximizer)
     rounds = torch.zeros(len(x), dtype=torch.long, device=x.device)
     ascend = _ascend if request.lattice is None else _climb
     if maximizer.finalists < maximizer.starts:
-        first = ascend(prepared, x, request, maximizer.sorting_rounds)
+        first = _inside(search, x, ascend(search, x, maximizer.sorting_rounds))
         best = first.value.reshape(x.shape[:2]).topk(maximizer.finalists, -1, largest=False).indices
         x = first.x.reshape(x.shape).gather(1, best.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
         rounds = rounds + first.rounds.reshape(len(x), -1).amax(-1)
-    last = ascend(prepared, x, request, maximizer.max_rounds)
+    last = _inside(search, x, ascend(search, x, maximizer.max_rounds))
     value, best = last.value.reshape(x.shape[:2]).min(-1)
     at = torch.arange(len(x), device=x.device)
     winner = last.x.reshape(x.shape)[at, best]
@@ -103,34 +114,85 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     )
 
 
-def _climb(prepared: Prepared, x: Tensor, request: Request, max_rounds: int) -> descent.Descent:
+def within(maximizer: Maximizer, lift: Lift | None, free: int) -> Maximizer:
+    """The search that a lift's budget pays for; the usual one where there is none."""
+    if lift is None or not lift.budget:
+        return maximizer
+    for_pool = max(int(TO_START * lift.budget), INCUMBENTS + 2)
+    raw = min(maximizer.raw, max(for_pool // 2, 4))
+    copies = min(maximizer.copies, max((for_pool - raw) // INCUMBENTS, 1))
+    rounds = max(int((1.0 - TO_START) * lift.budget) // (2 * (1 + free)), 1)
+    starts = min(maximizer.finalists, max(rounds // ROUNDS, 1))
+    max_rounds = min(maximizer.max_rounds, max(rounds // starts, 1))
+    return replace(maximizer, raw=raw, copies=copies, starts=starts, finalists=starts, max_rounds=max_rounds)
+
+
+class Search(NamedTuple):
+    """One search: the posterior, the same prepared in units of its prior deviation, and what is asked of it."""
+
+    fitted: Posterior
+    prepared: Prepared
+    request: Request
+
+    def objective(self, starts: int) -> NegativeEubo | Through:
+        """−EUBO of rows of designs; through their outcomes, and with their limits, where there are any."""
+        request, lift, d = self.request, self.fitted.lift, self.fitted.X.shape[-1]
+        anchor = None if request.anchor is None else features.lifted(lift, request.anchor)
+        inner = NegativeEubo(self.prepared, starts, request.variant, anchor)
+        if lift is None and request.allowed is None:
+            return inner
+        return Through(inner, lift, request.allowed, d, free_coordinates(request.lattice, d))
+
+    def value(self, points: Tensor) -> Tensor:
+        """−EUBO of rows (runs, starts, p)."""
+        objective, flat = self.objective(points.shape[1]), points.reshape(-1, points.shape[-1])
+        value = objective.value(flat) if isinstance(objective, Through) else objective(flat)[0]
+        return value.reshape(points.shape[:2])
+
+
+def free_coordinates(on: Lattice | None, dimensions: int) -> list[int]:
+    """The coordinates that may take any value."""
+    held = set() if on is None else {j for group in on.groups for j in group.at}
+    return [j for j in range(dimensions) if j not in held]
+
+
+def _inside(search: Search, x: Tensor, found: descent.Descent) -> descent.Descent:
+    """What was found from starts (runs, starts, p), each end that breaks a limit moved back towards its start."""
+    if search.request.allowed is None:
+        return found
+    d, on = search.fitted.X.shape[-1], search.request.lattice
+    start, end = (part.reshape(*x.shape[:2], -1, d) for part in (x, found.x))
+    if on is not None:
+        start = lattice.nearest(on, start)
+    kept = through.pulled(search.request.allowed, end, start)
+    if on is not None:
+        kept = lattice.nearest(on, kept)
+        kept = torch.where(through.broken(search.request.allowed, kept).unsqueeze(-1), start, kept)
+    kept = kept.flatten(-2)
+    return found._replace(x=kept.reshape(found.x.shape), value=search.value(kept).reshape(-1))
+
+
+def _climb(search: Search, x: Tensor, max_rounds: int) -> descent.Descent:
     """The same on a lattice: exchange there, then ascend where coordinates are free."""
+    request, d = search.request, search.fitted.X.shape[-1]
     assert request.lattice is not None
-    d = prepared.X.shape[-1]
     whole = lattice.over(request.lattice, x.shape[-1] // d, d)
-
-    def negative_eubo(points: Tensor) -> Tensor:
-        objective = NegativeEubo(prepared, points.shape[1], request.variant, request.anchor)
-        return objective(points.reshape(-1, points.shape[-1]))[0].reshape(points.shape[:2])
-
-    x = lattice.exchange(whole, x, negative_eubo)
-    return _ascend(prepared, x, request, max_rounds, lattice.held(whole, x, _cube(x, request)))
+    x = lattice.exchange(whole, x, search.value)
+    return _ascend(search, x, max_rounds, lattice.held(whole, x, _cube(x, request)))
 
 
-def _ascend(
-    prepared: Prepared, x: Tensor, request: Request, max_rounds: int, box: tuple[Tensor, Tensor] | None = None
-) -> descent.Descent:
+def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tensor] | None = None) -> descent.Descent:
     """Quasi-Newton ascent of every start (runs, starts, p) in a box, by default the unit cube.
 
     One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
     """
-    _, starts, p = x.shape
+    request, (_, starts, p) = search.request, x.shape
     tolerances = descent.Tolerances(
         gradient=1e-2 * GAIN_LEFT, decrease=GAIN_LEFT, max_rounds=max_rounds, longest_step=0.25, group=starts
     )
-    objective = NegativeEubo(prepared, starts, request.variant, request.anchor)
+    objective = search.objective(starts)
     confined = _cube(x, request) if box is None and request.box is not None else box
-    found = eubo.fused_ascent(objective, x, confined, tolerances)
+    found = eubo.fused_ascent(objective, x, confined, tolerances) if isinstance(objective, NegativeEubo) else None
     if found is not None:
         return found
     low, high = _cube(x, request) if box is None else box
@@ -159,13 +221,16 @@ def _placed(request: Request, points: Tensor) -> Tensor:
     return low + (high - low) * points
 
 
-def _from_pairs(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, request: Request) -> Tensor:
+def _from_pairs(search: Search, maximizer: Maximizer) -> Tensor:
     """Starts out of uniform pairs: the best one, and others with odds that grow with their EUBO (Boltzmann)."""
+    fitted, request = search.fitted, search.request
     d = fitted.X.shape[-1]
     width = d if request.anchor is not None else 2 * d
     raw = _placed(request, draw(request, (maximizer.raw, width), fitted.X))
-    objective = NegativeEubo(prepared, maximizer.raw, request.variant, request.anchor)
-    value = -objective(raw.reshape(-1, width))[0].reshape(raw.shape[:2])
+    if request.allowed is not None:
+        best = _best_seen(fitted, 1).repeat(1, 1, width // d)
+        raw = through.pulled(request.allowed, raw.unflatten(-1, (-1, d)), best.unflatten(-1, (-1, d))).flatten(-2)
+    value = -search.value(raw)
     standard = (value - value.mean(-1, keepdim=True)) / value.std(-1, keepdim=True).clamp(min=1e-12)
     # Gumbel's trick: the largest of log-odds plus Gumbel noise is a draw without replacement.
     noise = -(-draw(request, (maximizer.raw,), fitted.X).clamp(min=1e-12).log()).log()
@@ -175,47 +240,67 @@ def _from_pairs(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, req
     return raw.gather(1, chosen.unsqueeze(-1).expand(-1, -1, width))
 
 
-def _from_pool(fitted: Posterior, prepared: Prepared, maximizer: Maximizer, request: Request) -> Tensor:
+def _from_pool(search: Search, maximizer: Maximizer) -> Tensor:
     """Starts out of all pairs of a shortlist of promising single points."""
-    points = pool(fitted, maximizer, request)
+    fitted, prepared, request = search
+    designs = pool(fitted, maximizer, request)
+    points = features.lifted(fitted.lift, designs)
     mean, known = _predict(prepared, points)
     deviation = (prepared.outputscale - known.square().sum(-1)).clamp(min=0.0).sqrt()
     # Both kinds of best pair: two promising points side by side, or a promising one and a far, unknown one.
-    near = (mean + deviation).topk(min(SHORTLIST, points.shape[1]), -1).indices
-    far = deviation.topk(min(UNKNOWN, points.shape[1]), -1).indices
+    # What breaks a limit although it was pulled inside, as on a lattice, comes last.
+    last = torch.where(through.broken(request.allowed, designs), WORST, 0.0)
+    near = (mean + deviation + last).topk(min(SHORTLIST, points.shape[1]), -1).indices
+    far = (deviation + last).topk(min(UNKNOWN, points.shape[1]), -1).indices
     short = torch.cat([near, far], -1)
-    points, known = (part.gather(1, short.unsqueeze(-1).expand(-1, -1, part.shape[-1])) for part in (points, known))
+    designs, points, known = (
+        part.gather(1, short.unsqueeze(-1).expand(-1, -1, part.shape[-1])) for part in (designs, points, known)
+    )
+    mean = mean + last
     here = _Predicted(points, mean.gather(1, short), known)
     if request.anchor is not None:
-        anchors = request.anchor.unsqueeze(1)
+        anchors = features.lifted(fitted.lift, request.anchor.unsqueeze(1))
         there = _Predicted(anchors, *_predict(prepared, anchors))
         score = _pair_values(prepared, here, there, request.variant)
         best = score.squeeze(-1).topk(min(maximizer.starts, score.shape[1]), -1).indices
-        return points.gather(1, best.unsqueeze(-1).expand(-1, -1, points.shape[-1]))
+        return designs.gather(1, best.unsqueeze(-1).expand(-1, -1, designs.shape[-1]))
     score = _pair_values(prepared, here, here, request.variant)
     first, second = _spread_out(score, near.shape[-1], maximizer.starts)
     at = torch.arange(len(points), device=points.device).unsqueeze(-1)
-    return torch.cat([points[at, first], points[at, second]], -1)
+    return torch.cat([designs[at, first], designs[at, second]], -1)
 
 
 def pool(fitted: Posterior, maximizer: Maximizer, request: Request) -> Tensor:
     """Uniform points, the best designs seen by posterior mean, points around them, and the hints."""
     runs, n, d = fitted.X.shape
-    count = min(INCUMBENTS, n)
-    numbers = draw(request, (maximizer.raw + INCUMBENTS * COPIES, d), fitted.X)
-    # In blocks: the covariance of thousands of designs with each other is large.
-    mean = torch.cat([posterior.mean(fitted, part) for part in fitted.X.split(BLOCK, -2)], -1)
-    best = mean.topk(count, -1).indices
-    incumbents = fitted.X.gather(1, best.unsqueeze(-1).expand(-1, -1, d))
+    count, copies = min(INCUMBENTS, n), maximizer.copies
+    numbers = draw(request, (maximizer.raw + INCUMBENTS * copies, d), fitted.X)
+    incumbents = _best_seen(fitted, count)
     low, high = DISTANCES
-    sizes = torch.logspace(0, 1, COPIES, base=high / low, dtype=torch.float64).to(fitted.X) * low
-    offsets = normal_quantile(numbers[:, maximizer.raw : maximizer.raw + count * COPIES])
-    around = incumbents.unsqueeze(2) + offsets.reshape(runs, count, COPIES, d) * sizes.unsqueeze(-1)
+    sizes = torch.logspace(0, 1, copies, base=high / low, dtype=torch.float64).to(fitted.X) * low
+    offsets = normal_quantile(numbers[:, maximizer.raw : maximizer.raw + count * copies])
+    around = incumbents.unsqueeze(2) + offsets.reshape(runs, count, copies, d) * sizes.unsqueeze(-1)
     parts = [_placed(request, numbers[:, : maximizer.raw]), incumbents, around.reshape(runs, -1, d).clamp(0.0, 1.0)]
     if request.hints is not None:
         parts.append(request.hints)
     points = torch.cat(parts, 1)
-    return points if request.box is None else torch.clamp(points, *(end.unsqueeze(1) for end in request.box))
+    points = points if request.box is None else torch.clamp(points, *(end.unsqueeze(1) for end in request.box))
+    return kept_inside(request, points, incumbents[:, :1])
+
+
+def kept_inside(request: Request, points: Tensor, inside: Tensor) -> Tensor:
+    """Points (…, d) that keep the limits, if there are any: on the lattice, and pulled towards a design seen."""
+    if request.allowed is None:
+        return points
+    points = points if request.lattice is None else lattice.nearest(request.lattice, points)
+    points = through.pulled(request.allowed, points, inside)
+    return points if request.lattice is None else lattice.nearest(request.lattice, points)
+
+
+def _best_seen(fitted: Posterior, count: int) -> Tensor:
+    """The designs seen (runs, count, d) with the highest means."""
+    best = posterior.own_mean(fitted).topk(count, -1).indices
+    return fitted.X.gather(1, best.unsqueeze(-1).expand(-1, -1, fitted.X.shape[-1]))
 
 
 def normal_quantile(u: Tensor) -> Tensor:
@@ -226,7 +311,7 @@ def normal_quantile(u: Tensor) -> Tensor:
 def _predict(prepared: Prepared, points: Tensor) -> tuple[Tensor, Tensor]:
     """Posterior mean and the known part, whose squares are what the answers took off the prior variance."""
     Z = (points - 0.5) / prepared.lengthscale
-    near = kernel.profile(prepared.family, kernel.half_distances(Z, prepared.X)).value
+    near = kernel.added([found.value for _, found in prepared.profiles(Z, prepared.X)])
     both = near @ prepared.weights
     return both[..., 0], both[..., 1:]
 
@@ -242,7 +327,7 @@ class _Predicted(NamedTuple):
 def _pair_values(prepared: Prepared, left: _Predicted, right: _Predicted, variant: Variant) -> Tensor:
     """EUBO of every point on the left with every one on the right."""
     Z, Z_right = ((side.points - 0.5) / prepared.lengthscale for side in (left, right))
-    own = kernel.profile(prepared.family, kernel.half_distances(Z, Z_right)).value
+    own = kernel.added([found.value for _, found in prepared.profiles(Z, Z_right)])
     squares = left.known.square().sum(-1).unsqueeze(-1) + right.known.square().sum(-1).unsqueeze(-2)
     scale = prepared.outputscale.unsqueeze(-1)
     variance = 2.0 * scale * (1.0 - own) - (squares - 2.0 * left.known @ right.known.mT)

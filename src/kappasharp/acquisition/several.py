@@ -16,9 +16,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, lattice, maximize
+from kappasharp.acquisition import eubo, lattice, maximize, through
 from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
-from kappasharp.core import kernel, normal, posterior
+from kappasharp.core import normal, posterior
 from kappasharp.core.posterior import Posterior
 
 # The best points of the pool go on: copies around each are tried at these distances, and its best copy stands for it.
@@ -78,15 +78,13 @@ def gain(fitted: Posterior, best: BestOf, X: Tensor) -> Tensor:
     return eubo.closed_form(found.mean - best.mean.unsqueeze(-1), found.spread)
 
 
-def _new_gain(fitted: Posterior, best: BestOf, X: Tensor) -> Tensor:
-    """The same, and nothing where a design is there already.
+def _new_gain(fitted: Posterior, best: BestOf, X: Tensor, request: Request) -> Tensor:
+    """The same, and nothing where a design is there already; less than nothing where it breaks a limit.
 
     Clark's approximation does not know that the best is at least each of its designs, and would show one twice.
     """
-    scale = fitted.theta[..., :-1].exp().unsqueeze(-2)
-    h = kernel.half_distances((X - 0.5) / scale, (best.points - 0.5) / scale)
-    alike = kernel.profile(fitted.family, h).value.amax(-1)
-    return gain(fitted, best, X).masked_fill(alike > ALIKE, 0.0)
+    alike = posterior.prior(fitted, X, best.points).amax(-1) > ALIKE * posterior.variance(fitted).unsqueeze(-1)
+    return gain(fitted, best, X).masked_fill(alike, 0.0).masked_fill(through.broken(request.allowed, X), -1.0)
 
 
 def joined(fitted: Posterior, best: BestOf, x: Tensor) -> BestOf:
@@ -101,7 +99,8 @@ def joined(fitted: Posterior, best: BestOf, x: Tensor) -> BestOf:
 def extend(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximizer, request: Request) -> Proposal:
     """The pair found and further designs, each the one that adds most to the best of those before it."""
     best = joined(fitted, of_one(fitted, found.pair[:, :1]), found.pair[:, 1:])
-    pool = _allowed(maximize.pool(fitted, maximizer, request), request)
+    free = len(maximize.free_coordinates(request.lattice, fitted.X.shape[-1]))
+    pool = _allowed(maximize.pool(fitted, maximize.within(maximizer, fitted.lift, free), request), request)
     for _ in range(designs - 2):
         best = joined(fitted, best, _search(fitted, best, pool, request))
     return found._replace(pair=best.points, value=best.mean)
@@ -110,16 +109,18 @@ def extend(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximize
 def _search(fitted: Posterior, best: BestOf, pool: Tensor, request: Request) -> Tensor:
     """The point (runs, 1, d) that adds most: the best of the pool, each moved to copies ever nearer to it."""
     runs, _, d = pool.shape
-    x = _picked(pool, _new_gain(fitted, best, pool).topk(STARTS, -1).indices)
+    starts = min(STARTS, pool.shape[1])
+    count = through.affordable(fitted.lift, COPIES, 2 * starts * len(DISTANCES))
+    x = _picked(pool, _new_gain(fitted, best, pool, request).topk(starts, -1).indices)
     for distance in DISTANCES:
-        numbers = maximize.draw(request, (STARTS * COPIES, d), x).reshape(runs, STARTS, COPIES, d)
+        numbers = maximize.draw(request, (starts * count, d), x).reshape(runs, starts, count, d)
         copies = (x.unsqueeze(2) + distance * maximize.normal_quantile(numbers)).clamp(0.0, 1.0)
         if request.box is not None:
             copies = torch.clamp(copies, *(end[:, None, None] for end in request.box))
         tried = torch.cat([x.unsqueeze(2), _allowed(copies, request)], 2)
-        at = _new_gain(fitted, best, tried.flatten(1, 2)).reshape(tried.shape[:3]).argmax(-1)
+        at = _new_gain(fitted, best, tried.flatten(1, 2), request).reshape(tried.shape[:3]).argmax(-1)
         x = tried.gather(2, at[:, :, None, None].expand(-1, -1, 1, d)).squeeze(2)
-    return _picked(x, _new_gain(fitted, best, x).argmax(-1, keepdim=True))
+    return _picked(x, _new_gain(fitted, best, x, request).argmax(-1, keepdim=True))
 
 
 def _allowed(points: Tensor, request: Request) -> Tensor:
@@ -132,13 +133,12 @@ def _picked(X: Tensor, rows: Tensor) -> Tensor:
 
 
 def _variance(fitted: Posterior, X: Tensor) -> Tensor:
-    known = posterior.cross(fitted, X) @ fitted.root
-    return (fitted.theta[:, -1:].exp() - known.square().sum(-1)).clamp(min=0.0)
+    return posterior.marginal(fitted, X)[1]
 
 
 def _against(fitted: Posterior, best: BestOf, X: Tensor) -> _Against:
     variance = _variance(fitted, X)
     together = (best.share.unsqueeze(-1) * posterior.between(fitted, best.points, X)).sum(-2)
-    floor = LEAST * eubo.VARIANCE_FLOOR[X.dtype] * fitted.theta[:, -1:].exp()
+    floor = LEAST * eubo.VARIANCE_FLOOR[X.dtype] * posterior.variance(fitted).unsqueeze(-1)
     apart = best.variance.unsqueeze(-1) + variance - 2.0 * together
     return _Against(posterior.mean(fitted, X), variance, apart.clamp(min=floor).sqrt())

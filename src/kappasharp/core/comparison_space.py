@@ -22,6 +22,7 @@ from kappasharp.batches import apply
 from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood, rankings
 from kappasharp.core.comparisons import Answers, Detail, Incidence
 from kappasharp.core.evidence import Evidence, Model
+from kappasharp.core.kernel import Part
 from kappasharp.core.laplace import Conditioned, DualFit, MapFit
 from kappasharp.core.likelihood import Grades, Probit, Ties
 from kappasharp.shapes import (
@@ -76,19 +77,35 @@ class EndPoints(NamedTuple):
 
     def evaluate(self, model: Model, theta: Parameters, start: PerComparison) -> Evidence:
         """log Z and its gradient at theta, the MAP's search started from the standardised differences `start`."""
-        lengthscale, outputscale = kernel.split(theta)
-        E = self.E / lengthscale.unsqueeze(-2)
-        k, slope = kernel.profile(model.family, kernel.half_distances(E, E))
-        scale = (outputscale / model.likelihood.scale**2).unsqueeze(-1)
-        A = _contrast(k).add_(self.gram, alpha=model.nugget).mul_(scale.unsqueeze(-1))
+        terms = [self._term(model, part) for part in kernel.parts(model.family, theta)]
+        A = kernel.added([term.A for term in terms])
         whole = A if self.detail is None else _weighted(A, self.detail).add_(self.detail.noise)
         dual = laplace.solve(whole, model.likelihood.margin, start, self.ties)
         value, G = evidence.value_and_slope(model.likelihood, whole, dual, self.ties)
         G = G if self.detail is None else _weighted(G, self.detail)
-        by_lengthscale = _lengthscale_moments(self, G, slope) * (2.0 * scale) / lengthscale.square()
-        # ∂A/∂log s = A.
-        by_outputscale = (G * A).sum((-2, -1)).unsqueeze(-1)
-        return Evidence(value, torch.cat([by_lengthscale, by_outputscale], -1), dual.z, dual.converged)
+        by_lengthscale = [
+            _lengthscale_moments(self, G, term) * (2.0 * term.scale) / term.part.lengthscale.square() for term in terms
+        ]
+        # ∂A/∂log s is the part of A that s multiplies.
+        by_outputscale = [(G * term.A).sum((-2, -1)).unsqueeze(-1) for term in terms]
+        return Evidence(value, torch.cat([*by_lengthscale, *by_outputscale], -1), dual.z, dual.converged)
+
+    def _term(self, model: Model, part: Part) -> "_Term":
+        """What one kernel of the prior adds to A."""
+        E = self.E[..., part.at] / part.lengthscale.unsqueeze(-2)
+        k, slope = kernel.profile(part.family, kernel.half_distances(E, E))
+        scale = (part.outputscale / model.likelihood.scale**2).unsqueeze(-1)
+        A = _contrast(k).add_(self.gram, alpha=model.nugget).mul_(scale.unsqueeze(-1))
+        return _Term(part, A, slope, scale)
+
+
+class _Term(NamedTuple):
+    """One kernel's part of A, its slope over the end points, and s/(2σ²)."""
+
+    part: Part
+    A: ComparisonMatrix
+    slope: Tensor
+    scale: Tensor
 
 
 def gather(X: Points, pairs: Pairs, ties: Ties = None, detail: Detail | None = None) -> EndPoints:
@@ -131,16 +148,17 @@ def _contrast(M: Tensor) -> Tensor:
     return half[..., :m] - half[..., m:]
 
 
-def _lengthscale_moments(data: EndPoints, G: ComparisonMatrix, slope: Tensor) -> Tensor:
+def _lengthscale_moments(data: EndPoints, G: ComparisonMatrix, term: _Term) -> Tensor:
     """½ Σ_pq P_pq (x_pj − x_qj)² over end points p, q for every dimension j, with P_pq = ±G_pq S_pq.
 
     The sum is Σ_p x_pj (x_pj Σ_q P_pq − Σ_q P_pq x_qj); signs and row sums ride along in one product with `signed`.
     """
     m, d = G.shape[-1], data.E.shape[-1]
-    tiled = slope.unflatten(-1, (2, m)).unflatten(-3, (2, m)) * G.unsqueeze(-2).unsqueeze(-4)
+    tiled = term.slope.unflatten(-1, (2, m)).unflatten(-3, (2, m)) * G.unsqueeze(-2).unsqueeze(-4)
     product = tiled.flatten(-4, -3).flatten(-2, -1) @ data.signed
-    inner = torch.addcmul(-product[..., :d], data.E, product[..., d:])
-    return (data.signed[..., :d] * inner).sum(-2)
+    at = slice(0, d) if term.part.at == slice(None) else term.part.at
+    inner = torch.addcmul(-product[..., at], data.E[..., at], product[..., d:])
+    return (data.signed[..., at] * inner).sum(-2)
 
 
 def condition(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.core import laplace, likelihood
-from kappasharp.core.kernel import Family, Priors
+from kappasharp.core.kernel import Covariance, JointPriors, Priors
 from kappasharp.core.likelihood import Probit, Ties
 from kappasharp.shapes import ComparisonMatrix, Parameters, PerComparison, PerRun, PerRunMask
 
@@ -28,10 +28,10 @@ Curvature = Literal["mode", "averaged"]
 class Model(NamedTuple):
     """Everything about the model but its hyperparameters."""
 
-    family: Family
+    family: Covariance
     nugget: float
     likelihood: Probit
-    priors: Priors
+    priors: Priors | JointPriors
     curvature: Curvature = "mode"
 
 

@@ -1,8 +1,9 @@
-"""The prior covariance K: RBF and Matérn-5/2 with one length scale per dimension, a named nugget, priors.
+"""The prior covariance K: RBF and Matérn-5/2 with one length scale per dimension, a named nugget, priors; and sums.
 
 Notation
     X      (*batch, n, d)  points in the unit cube
-    theta  (*batch, d+1)   log ℓ₁ … log ℓ_d, log s: the hyperparameters as the fit moves them
+    theta  (*batch, d+1)   log ℓ₁ … log ℓ_d, log s: the hyperparameters as the fit moves them; of a sum all length
+                           scales, then the output scale of each part
     K      (*batch, n, n)  s · k(X, X) + s · nugget · I
     slope  like K          S with ∂K/∂log ℓ_j = S ∘ Δ_j²/ℓ_j² and ∂k(x, x′)/∂x = −S (x − x′)/ℓ²
 
@@ -11,7 +12,9 @@ stands on the diagonal of the training covariance only, and is recorded with eve
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
 import torch
@@ -20,6 +23,16 @@ from kappasharp.kernels.evidence import PriorTerms
 from kappasharp.shapes import AnyFloat, Lengthscales, Parameters, PerRun, PointMatrix, Points
 
 Family = Literal["rbf", "matern52"]
+
+
+class Sum(NamedTuple):
+    """A sum of kernels of one shape, each over coordinates of its own, with an output scale of its own."""
+
+    family: Family
+    sizes: tuple[int, ...]
+
+
+Covariance = Family | Sum
 
 
 class Profile(NamedTuple):
@@ -54,13 +67,76 @@ def split(theta: Parameters) -> tuple[Lengthscales, PerRun]:
     return values[..., :-1], values[..., -1]
 
 
-def covariance(family: Family, X: Points, theta: Parameters, nugget: float) -> PointMatrix:
+class Part(NamedTuple):
+    """One kernel of a sum, or the only one: over which coordinates, its length scales (…, size), its output scale."""
+
+    family: Family
+    at: slice
+    lengthscale: Lengthscales
+    outputscale: PerRun
+
+
+def parts(family: Covariance, theta: Parameters) -> list[Part]:
+    """The kernels whose sum this is: one, unless the family is a sum."""
+    if not isinstance(family, Sum):
+        return [Part(family, slice(None), *split(theta))]
+    values, ends = theta.exp(), list(accumulate(family.sizes, initial=0))
+    return [
+        Part(family.family, slice(*ends[i : i + 2]), values[..., slice(*ends[i : i + 2])], values[..., ends[-1] + i])
+        for i in range(len(family.sizes))
+    ]
+
+
+def n_outputscales(family: Covariance) -> int:
+    """How many of the hyperparameters, the last ones, are output scales."""
+    return len(family.sizes) if isinstance(family, Sum) else 1
+
+
+def lengthscales(family: Covariance, theta: Parameters) -> Lengthscales:
+    """The length scales of all coordinates."""
+    return theta[..., : -n_outputscales(family)].exp()
+
+
+def variance(family: Covariance, theta: Parameters) -> PerRun:
+    """The prior variance of a utility: the sum of the output scales."""
+    return theta[..., -n_outputscales(family) :].exp().sum(-1)
+
+
+def between(family: Covariance, X: AnyFloat, Y: AnyFloat, theta: Parameters) -> AnyFloat:
+    """The prior covariance of the utilities at the rows of X with those at Y, without nugget."""
+    found = []
+    for part in parts(family, theta):
+        scale = part.lengthscale.unsqueeze(-2)
+        left = (X[..., part.at] - 0.5) / scale
+        right = left if Y is X else (Y[..., part.at] - 0.5) / scale
+        value = profile(part.family, half_distances(left, right)).value
+        found.append(value * part.outputscale[..., None, None])
+    return added(found)
+
+
+def apart(family: Covariance, X: AnyFloat, Y: AnyFloat, theta: Parameters) -> AnyFloat:
+    """The prior variance of f(x) − f(y) row by row."""
+    found = []
+    for part in parts(family, theta):
+        h = -0.5 * ((X - Y)[..., part.at] / part.lengthscale.unsqueeze(-2)).square().sum(-1)
+        found.append(2.0 * part.outputscale.unsqueeze(-1) * (1.0 - profile(part.family, h).value))
+    return added(found)
+
+
+def added(found: Sequence[AnyFloat]) -> AnyFloat:
+    """The sum of terms; one term is itself."""
+    first, *others = found
+    for other in others:
+        first = first + other
+    return first
+
+
+def covariance(family: Covariance, X: Points, theta: Parameters, nugget: float) -> PointMatrix:
     """K, the prior covariance of the utilities at X, nugget included."""
-    lengthscale, outputscale = split(theta)
-    scaled = (X - 0.5) / lengthscale.unsqueeze(-2)
-    K = profile(family, half_distances(scaled, scaled)).value * outputscale[..., None, None]
+    K = between(family, X, X, theta)
     # Exactly s(1 + nugget): the distance of a point to itself must not carry rounding.
-    K.diagonal(dim1=-2, dim2=-1).copy_((outputscale * (1.0 + nugget)).unsqueeze(-1).expand(K.shape[:-1]))
+    own = variance(family, theta) * (1.0 + nugget)
+    K.diagonal(dim1=-2, dim2=-1).copy_(own.unsqueeze(-1).expand(K.shape[:-1]))
     return K
 
 
@@ -225,6 +301,50 @@ class Priors:
         return (theta[..., -1] - math.log(self.outputscale_median)) / self.outputscale_spread
 
 
+class JointPriors(NamedTuple):
+    """What is believed of the hyperparameters of a sum: of each part on its own."""
+
+    parts: tuple[Priors, ...]
+    sizes: tuple[int, ...]
+
+    def _own(self, theta: Parameters) -> list[Parameters]:
+        """The hyperparameters of each part, as its own priors have them."""
+        ends = list(accumulate(self.sizes, initial=0))
+        scales = theta[..., ends[-1] :].unbind(-1)
+        return [
+            torch.cat([theta[..., low:high], scale.unsqueeze(-1)], -1)
+            for (low, high), scale in zip(pairwise(ends), scales, strict=True)
+        ]
+
+    @staticmethod
+    def _joined(found: Sequence[Parameters]) -> Parameters:
+        return torch.cat([*(one[..., :-1] for one in found), *(one[..., -1:] for one in found)], -1)
+
+    def in_units_of(self, noise: float) -> "JointPriors":
+        """The same in other units of utility."""
+        return self._replace(parts=tuple(part.in_units_of(noise) for part in self.parts))
+
+    def bounds(self, like: Parameters) -> tuple[Parameters, Parameters]:
+        """Lower and upper ends of theta."""
+        ends = [part.bounds(own) for part, own in zip(self.parts, self._own(like), strict=True)]
+        low, high = (self._joined(end) for end in zip(*ends, strict=True))
+        return low, high
+
+    def start(self, dimension: int) -> torch.Tensor:
+        """Where a cold fit starts."""
+        assert dimension == sum(self.sizes)
+        return self._joined([part.start(size) for part, size in zip(self.parts, self.sizes, strict=True)])
+
+    def log_density(self, theta: Parameters) -> PerRun:
+        """Log prior density at theta, constants left out."""
+        own = self._own(theta)
+        return torch.stack([part.log_density(one) for part, one in zip(self.parts, own, strict=True)]).sum(0)
+
+    def slope(self, theta: Parameters) -> Parameters:
+        """Gradient of the log prior density in theta."""
+        return self._joined([part.slope(own) for part, own in zip(self.parts, self._own(theta), strict=True)])
+
+
 def _log_normal(lengthscale: LengthscalePrior, median: float, spread: float = 1.0) -> Priors:
     """Priors with a log-normal output scale, in a box so wide that its ends do not matter."""
     return Priors(lengthscale, (1e-2, 1e4), outputscale_median=median, outputscale_spread=spread)
@@ -264,5 +384,7 @@ PRIORS = {
     "shared_0_8": _log_normal(SharedLogNormal(0.8, 1.0, 0.5), 10.0),
     "shared_0_5_firm": _log_normal(SharedLogNormal(0.5, 0.5, 0.5), 10.0),
     "shared_0_5_alike": _log_normal(SharedLogNormal(0.5, 1.0, 0.25), 10.0),
+    # Beside outcomes: what they do not say of a taste. (docs/results/outcomes.md)
+    "beside_outcomes": _log_normal(Gamma(2.4, 2.7), 3.0, 1.5),
     "shared_0_5_apart": _log_normal(SharedLogNormal(0.5, 1.0, 0.8), 10.0),
 }

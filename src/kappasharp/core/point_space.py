@@ -12,11 +12,13 @@ A long study asks about some designs again and again: 2,000 answers about 400 de
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from kappasharp.batches import apply
 from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood
 from kappasharp.core.comparisons import Answers, Incidence
 from kappasharp.core.evidence import Evidence, Model
+from kappasharp.core.kernel import Part
 from kappasharp.core.laplace import Conditioned, DualFit, MapFit
 from kappasharp.core.likelihood import Probit, Ties
 from kappasharp.shapes import Parameters, PerComparison, PerRun, PointMatrix, Points
@@ -53,20 +55,25 @@ class PointSpace(NamedTuple):
 
     def evaluate(self, model: Model, theta: Parameters, start: PerComparison) -> Evidence:
         """log Z and its gradient at theta; the twin of `comparison_space.EndPoints.evaluate`."""
-        lengthscale, outputscale = kernel.split(theta)
-        X = self.X - 0.5
-        scaled = X / lengthscale.unsqueeze(-2)
-        slope = kernel.profile(model.family, kernel.half_distances(scaled, scaled)).slope
         K = kernel.covariance(model.family, self.X, theta, model.nugget)
         F, failed = torch.linalg.cholesky_ex(K)
         dual = solve(F, self.C, model.likelihood, start, self.ties)
         value, G = _value_and_slope(model.likelihood, F, self.C, dual, self.ties)
+        slopes = [self._slopes(model, part, G) for part in kernel.parts(model.family, theta)]
+        by_lengthscale, by_outputscale = zip(*slopes, strict=True)
+        gradient = torch.cat([*by_lengthscale, *by_outputscale], -1)
+        return Evidence(value, gradient, dual.z, dual.converged & (failed == 0))
+
+    def _slopes(self, model: Model, part: Part, G: PointMatrix) -> tuple[Tensor, Tensor]:
+        """log Z's derivatives in one kernel's log length scales and log output scale, from that in K."""
+        X = self.X[..., part.at] - 0.5
+        scaled = X / part.lengthscale.unsqueeze(-2)
+        k, slope = kernel.profile(part.family, kernel.half_distances(scaled, scaled))
         T = G * slope
         moments = (X * (X * T.sum(-1, keepdim=True) - T @ X)).sum(-2)
-        by_lengthscale = moments * (2.0 * outputscale).unsqueeze(-1) / lengthscale.square()
-        # ∂K/∂log s = K.
-        gradient = torch.cat([by_lengthscale, (G * K).sum((-2, -1)).unsqueeze(-1)], -1)
-        return Evidence(value, gradient, dual.z, dual.converged & (failed == 0))
+        scale = part.outputscale.unsqueeze(-1)
+        own = (G * k).sum((-2, -1)) + model.nugget * G.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return moments * (2.0 * scale) / part.lengthscale.square(), own.unsqueeze(-1) * scale
 
 
 def factor(F: PointMatrix, C: Incidence, weights: PerComparison) -> PointMatrix:

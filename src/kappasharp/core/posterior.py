@@ -1,32 +1,49 @@
 """Mean and covariance of the utility at new points, and of contrasts f(x) − f(x′), from one factorization.
 
 Notation
-    X     (*batch, n, d)  training points
+    X     (*batch, n, d)  training points: designs
     beta  (*batch, n)     K⁻¹ f̂: the mean at x is k(x, X) β
     root  (*batch, n, p)  the covariance at x, x′ is k(x, x′) − k(x, X) root rootᵀ k(X, x′)
+
+Where taste is learnt on outcomes, every design is lifted to its features here, so that all callers speak of designs.
 """
 
 from typing import NamedTuple
 
+import torch
+
 from kappasharp.batches import apply
-from kappasharp.core import kernel
-from kappasharp.core.kernel import Family
+from kappasharp.core import features, kernel
+from kappasharp.core.features import Lift
+from kappasharp.core.kernel import Covariance
 from kappasharp.shapes import (
     AnyFloat,
     Parameters,
+    PerRun,
     Points,
     Utilities,
 )
+
+# Of how many designs the utility is predicted at a time.
+BLOCK = 1024
 
 
 class Posterior(NamedTuple):
     """The Laplace posterior, ready to predict."""
 
-    family: Family
+    family: Covariance
     X: Points
     theta: Parameters
     beta: Utilities
     root: Points
+    lift: Lift | None = None
+    # The features of X, which may be followed by those of no design.
+    lifted: Points | None = None
+
+    @property
+    def features(self) -> Points:
+        """What the training points are to the kernel."""
+        return self.X if self.lifted is None else self.lifted
 
 
 class Contrast(NamedTuple):
@@ -38,19 +55,30 @@ class Contrast(NamedTuple):
 
 def cross(posterior: Posterior, X: Points) -> AnyFloat:
     """k(X, training points) without nugget."""
-    lengthscale, outputscale = kernel.split(posterior.theta)
-    scale = lengthscale.unsqueeze(-2)
-    h = kernel.half_distances((X - 0.5) / scale, (posterior.X - 0.5) / scale)
-    return kernel.profile(posterior.family, h).value * outputscale[..., None, None]
+    return _near(posterior, features.lifted(posterior.lift, X))
+
+
+def _near(posterior: Posterior, F: AnyFloat) -> AnyFloat:
+    """The same of features."""
+    return kernel.between(posterior.family, F, posterior.features, posterior.theta)
+
+
+def variance(posterior: Posterior) -> PerRun:
+    """The prior variance of a utility (*batch,): the unit of every variance here."""
+    return kernel.variance(posterior.family, posterior.theta)
+
+
+def prior(posterior: Posterior, X: AnyFloat, Y: AnyFloat) -> AnyFloat:
+    """Prior covariance of f at the rows of X with f at those of Y."""
+    F, G = (features.lifted(posterior.lift, points) for points in (X, Y))
+    return kernel.between(posterior.family, F, G, posterior.theta)
 
 
 def between(posterior: Posterior, X: AnyFloat, Y: AnyFloat) -> AnyFloat:
     """Posterior covariance of f at the rows of X with f at those of Y, (*batch, k, l)."""
-    lengthscale, outputscale = kernel.split(posterior.theta)
-    scale = lengthscale.unsqueeze(-2)
-    prior = kernel.profile(posterior.family, kernel.half_distances((X - 0.5) / scale, (Y - 0.5) / scale)).value
-    known_X, known_Y = (cross(posterior, points) @ posterior.root for points in (X, Y))
-    return prior * outputscale[..., None, None] - known_X @ known_Y.mT
+    F, G = (features.lifted(posterior.lift, points) for points in (X, Y))
+    known_X, known_Y = (_near(posterior, points) @ posterior.root for points in (F, G))
+    return kernel.between(posterior.family, F, G, posterior.theta) - known_X @ known_Y.mT
 
 
 def mean(posterior: Posterior, X: Points) -> AnyFloat:
@@ -58,31 +86,36 @@ def mean(posterior: Posterior, X: Points) -> AnyFloat:
     return apply(cross(posterior, X), posterior.beta)
 
 
+def own_mean(posterior: Posterior) -> AnyFloat:
+    """Posterior mean at the posterior's own designs, (*batch, n); in blocks, because thousands make a large matrix."""
+    own = posterior.features[..., : posterior.X.shape[-2], :]
+    return torch.cat([apply(_near(posterior, part), posterior.beta) for part in own.split(BLOCK, -2)], -1)
+
+
 def marginal(posterior: Posterior, X: Points) -> tuple[AnyFloat, AnyFloat]:
     """Posterior mean and variance at each row of X, (*batch, k) both, without the covariance of one with another."""
     k = cross(posterior, X)
-    variance = posterior.theta[..., -1:].exp() - (k @ posterior.root).square().sum(-1)
+    left = variance(posterior).unsqueeze(-1) - (k @ posterior.root).square().sum(-1)
     # As for a contrast: what is below zero is rounding.
-    return apply(k, posterior.beta), variance.clamp(min=0.0)
+    return apply(k, posterior.beta), left.clamp(min=0.0)
 
 
 def joint(posterior: Posterior, X: Points) -> tuple[AnyFloat, AnyFloat]:
     """Posterior mean (*batch, k) and covariance (*batch, k, k) at X, which may have further dimensions in front."""
-    k = cross(posterior, X)
+    F = features.lifted(posterior.lift, X)
+    k = _near(posterior, F)
     known = k @ posterior.root
     batch = k.shape[:-2]
-    many, theta = X.expand(*batch, *X.shape[-2:]), posterior.theta.expand(*batch, posterior.theta.shape[-1])
+    many, theta = F.expand(*batch, *F.shape[-2:]), posterior.theta.expand(*batch, posterior.theta.shape[-1])
     prior = kernel.covariance(posterior.family, many, theta, 0.0)
     return apply(k, posterior.beta), prior - known @ known.mT
 
 
 def contrast(posterior: Posterior, X: Points, Y: Points) -> Contrast:
     """Mean and variance of f(x) − f(y) row by row; what comparisons inform, so free of the common shift."""
-    lengthscale, outputscale = kernel.split(posterior.theta)
-    k = cross(posterior, X) - cross(posterior, Y)
+    F, G = (features.lifted(posterior.lift, points) for points in (X, Y))
+    k = _near(posterior, F) - _near(posterior, G)
     known = k @ posterior.root
-    h = -0.5 * ((X - Y) / lengthscale.unsqueeze(-2)).square().sum(-1)
-    prior = 2.0 * outputscale.unsqueeze(-1) * (1.0 - kernel.profile(posterior.family, h).value)
-    variance = prior - known.square().sum(-1)
+    left = kernel.apart(posterior.family, F, G, posterior.theta) - known.square().sum(-1)
     # Rounding alone can make a variance negative, by a few units in the last place of the prior's.
-    return Contrast(apply(k, posterior.beta), variance.clamp(min=0.0))
+    return Contrast(apply(k, posterior.beta), left.clamp(min=0.0))

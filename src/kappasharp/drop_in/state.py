@@ -42,10 +42,7 @@ class Prior(NamedTuple):
     def cross(self, X: Tensor, Y: Tensor) -> Tensor:
         """k(X, Y) of new points X (…, q, d) and training points Y (*batch, n, d)."""
         if self.family is not None and self.theta is not None:
-            lengthscale, outputscale = kernel.split(self.theta)
-            scale = lengthscale.unsqueeze(-2)
-            h = kernel.half_distances((X - 0.5) / scale, (Y - 0.5) / scale)
-            return kernel.profile(self.family, h).value * outputscale[..., None, None]
+            return kernel.between(self.family, X, Y, self.theta)
         if Y.dim() == 2 and not self.module.batch_shape:  # noqa: PLR2004
             flat = given.evaluate(self.module, X.reshape(-1, X.shape[-1]), Y)
             return flat.reshape(*X.shape[:-1], Y.shape[-2])

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from kappasharp.acquisition.maximize import COPIES, INCUMBENTS, MAXIMIZERS, SHORTLIST, UNKNOWN
+from kappasharp.acquisition.maximize import INCUMBENTS, MAXIMIZERS, SHORTLIST, UNKNOWN
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab import grid
 from kappasharp.lab.engines import Engine, Job, SchedulerLostError
@@ -202,7 +202,7 @@ def bytes_per_run(size: Sizes, preset: Preset) -> int:
     ends = 2 * answers
     fit = MATRICES * ends**2 + ENDS * ends * dimensions
     maximizer = MAXIMIZERS[preset.maximizer]
-    pool = maximizer.raw + INCUMBENTS * (COPIES + 1) if maximizer.from_pool else 2 * maximizer.raw
+    pool = maximizer.raw + INCUMBENTS * (maximizer.copies + 1) if maximizer.from_pool else 2 * maximizer.raw
     shortlist = SHORTLIST + UNKNOWN if maximizer.from_pool else 0
     search = pool * (points + answers + CANDIDATES * dimensions) + PAIRS * shortlist**2
     return DOUBLE * max(fit, search)

@@ -69,7 +69,7 @@ def _bridged(method: Method, preset: Preset, fitted: Posterior, chance: Request)
     """
     fresh = _search(method, preset, fitted, chance, None)
     against = _search(method, preset, fitted, chance, incumbent.find(fitted))
-    best = posterior.mean(fitted, fitted.X).amax(-1)
+    best = posterior.own_mean(fitted).amax(-1)
     gains = [eubo.value(fitted, *found.proposal.pair.split(1, 1)).squeeze(-1) - best for found in (fresh, against)]
     again = (1.0 + 2.0 * method.design_cost) * gains[1] >= (1.0 + method.design_cost) * gains[0]
     return where(again, against, fresh)

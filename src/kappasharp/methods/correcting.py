@@ -144,7 +144,8 @@ def diagnose(model: Model, fit: Fit, corrected: Corrected) -> Diagnostics:
     lambda_1 = diagnostics.relative_size(H, R)
     low, high, before = diagnostics.condition_number(H_plain)
     _, _, after = diagnostics.condition_number(H_plain + R)
-    lengthscale, outputscale = kernel.split(fit.hyper.theta)
+    outputscale = kernel.variance(model.family, fit.hyper.theta)
+    lengthscale = kernel.lengthscales(model.family, fit.hyper.theta)[..., : fit.X.shape[-1]]
     n_components = comparisons.count_components(fit.C.pairs, fit.C.n_points)
     # Where K is singular H does not exist, and no number that needs it does either.
     low, high, before, after, shift, bound, lambda_1 = (

@@ -15,6 +15,7 @@ from kappasharp.core import (
     comparisons,
     correction,
     ep,
+    features,
     gibbs,
     hyperparameters,
     kernel,
@@ -23,7 +24,9 @@ from kappasharp.core import (
 )
 from kappasharp.core.comparisons import Answers, Incidence
 from kappasharp.core.evidence import Model
+from kappasharp.core.features import Lift
 from kappasharp.core.hyperparameters import Hyperfit
+from kappasharp.core.kernel import PRIORS, JointPriors, Sum
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.likelihood import Grades, Ties
 from kappasharp.core.posterior import Posterior
@@ -35,6 +38,8 @@ from kappasharp.streams import stream
 THRESHOLDS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5)
 # Where designs were rated, a step may be wider than the noise.
 WIDER = (2.0, 3.0, 4.5)
+# What is believed of the part over the parameters where taste is learnt on outcomes. (docs/results/outcomes.md)
+OF_PARAMETERS = "beside_outcomes"
 
 
 class Fit(NamedTuple):
@@ -57,27 +62,45 @@ class Inferred(NamedTuple):
     rounds: Tensor
 
 
+def model_of(preset: Preset, dimensions: int, lift: Lift | None = None) -> Model:
+    """The model of designs with so many parameters: a sum of two kernels where taste is learnt on outcomes too."""
+    model = preset.model
+    if lift is None:
+        return model
+    sizes = (dimensions, lift.size)
+    priors = JointPriors((PRIORS[OF_PARAMETERS], PRIORS[preset.priors]), sizes).in_units_of(preset.noise)
+    return model._replace(family=Sum(preset.kernel, sizes), priors=priors)
+
+
 def fit(
-    model: Model, answers: Answers, *, theta: Tensor | None = None, z: Tensor | None = None, cold: bool = True
+    model: Model,
+    answers: Answers,
+    *,
+    theta: Tensor | None = None,
+    z: Tensor | None = None,
+    cold: bool = True,
+    lift: Lift | None = None,
 ) -> Fit:
     """Line 3 of Algorithm 1: hyperparameters, MAP f̂₀ and the posterior 𝒩(f̂₀, H⁻¹), warm from theta and z if given.
 
-    `cold` starts from the prior's mode as well; the better end wins.
+    `cold` starts from the prior's mode as well; the better end wins. With a lift the model is `model_of` it.
     """
     X, pairs, *_ = answers
-    runs, _, d = X.shape
+    runs = len(X)
+    F = features.lifted(lift, X)
+    answers = answers._replace(X=F)
     starts = [] if theta is None else [theta]
     if cold or theta is None:
-        starts.append(model.priors.start(d).to(X).expand(runs, -1))
+        starts.append(model.priors.start(F.shape[-1]).to(X).expand(runs, -1))
     z = X.new_zeros(pairs.shape[:-1]) if z is None else z
     space = spaces.choose(model, answers)
     hyper, z = hyperparameters.search(model, space, starts, z, warm=theta is not None)
-    K = kernel.covariance(model.family, X, hyper.theta, model.nugget)
+    K = kernel.covariance(model.family, F, hyper.theta, model.nugget)
     known = space.condition(model, K, z)
     # A search in stages ends in single precision: the evidence that is reported does not.
     exact = known.value + model.priors.log_density(hyper.theta)
     hyper = hyper._replace(value=torch.where(hyper.searched_on < pairs.shape[-2], exact, hyper.value))
-    fitted = Posterior(model.family, X, hyper.theta, known.map.beta, known.root)
+    fitted = Posterior(model.family, X, hyper.theta, known.map.beta, known.root, lift, None if lift is None else F)
     return Fit(X, known.C, known.ties, hyper, K, known.map, fitted)
 
 
@@ -101,7 +124,7 @@ def _double(model: Model, fit: Fit) -> Tensor:
     """K in double precision, computed anew where the fit is not."""
     if fit.K.dtype == torch.float64:
         return fit.K
-    return kernel.covariance(model.family, fit.X.double(), fit.hyper.theta.double(), model.nugget)
+    return kernel.covariance(model.family, fit.posterior.features.double(), fit.hyper.theta.double(), model.nugget)
 
 
 def infer(choice: Inference, model: Model, fit: Fit, seeds: Sequence[int], step: int) -> Inferred:
@@ -132,7 +155,7 @@ def _inferred(model: Model, fit: Fit, alpha: Tensor, root: Tensor, *, converged:
 
 
 @torch.inference_mode()
-def with_threshold(preset: Preset, answers: Answers, theta: Tensor | None) -> Preset:
+def with_threshold(preset: Preset, answers: Answers, theta: Tensor | None, lift: Lift | None = None) -> Preset:
     """The preset with the most probable threshold at hyperparameters theta, by default the prior's mode.
 
     It is one threshold for all runs of the batch. A preset with a threshold of its own keeps it; without ties and
@@ -142,24 +165,28 @@ def with_threshold(preset: Preset, answers: Answers, theta: Tensor | None) -> Pr
     if preset.threshold > 0.0 or (answers.ties is None and not rated):
         return preset
     presets = [replace(preset, threshold=value) for value in (*THRESHOLDS, *(WIDER if rated else ()))]
-    found = torch.stack([_evidence(one.model, answers, theta) for one in presets])
+    d, lifted = answers.X.shape[-1], answers._replace(X=features.lifted(lift, answers.X))
+    found = torch.stack([_evidence(model_of(one, d, lift), lifted, theta) for one in presets])
     return presets[int(found.sum(-1).argmax())]
 
 
-def with_widths(preset: Preset, answers: Answers, theta: Tensor | None) -> tuple[Model, Answers]:
+def with_widths(
+    preset: Preset, answers: Answers, theta: Tensor | None, lift: Lift | None = None
+) -> tuple[Model, Answers]:
     """A model with ratings, and the answers with the most probable width of a rating's steps in every run."""
-    model = replace(preset, threshold=preset.noise).model
+    model = model_of(replace(preset, threshold=preset.noise), answers.X.shape[-1], lift)
     detail = answers.detail
     if detail is None:
         return model, answers
     tried = [detail._replace(width=torch.full_like(detail.width, value)) for value in (*THRESHOLDS, *WIDER)]
-    found = torch.stack([_evidence(model, answers._replace(detail=one), theta) for one in tried])
+    lifted = answers._replace(X=features.lifted(lift, answers.X))
+    found = torch.stack([_evidence(model, lifted._replace(detail=one), theta) for one in tried])
     width = found.new_tensor((*THRESHOLDS, *WIDER))[found.argmax(0)]
     return model, answers._replace(detail=detail._replace(width=width.unsqueeze(-1).expand_as(detail.width)))
 
 
 def _evidence(model: Model, answers: Answers, theta: Tensor | None) -> Tensor:
-    """log Z of every run at hyperparameters theta, by default the prior's mode."""
+    """log Z of every run at hyperparameters theta, by default the prior's mode; the answers' X are features."""
     X = answers.X
     theta = model.priors.start(X.shape[-1]).to(X).expand(len(X), -1) if theta is None else theta
     return spaces.choose(model, answers).gather().evaluate(model, theta, X.new_zeros(answers.pairs.shape[:-1])).value

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.batches import apply, released
-from kappasharp.core import activation, comparisons, posterior, rankings
+from kappasharp.core import activation, comparisons, kernel, posterior, rankings
 from kappasharp.core.activation import Rule
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
@@ -130,14 +130,15 @@ class Learnt(NamedTuple):
 @torch.inference_mode()
 def learn(state: State) -> Learnt:
     """Lines 3 to 13 of Algorithm 1 for t = step + 1: the model of all answers, corrected where the gate is open."""
-    method, preset, model = state.method, state.preset, state.preset.model
+    method, preset, lift = state.method, state.preset, state.lift
+    model = fitting.model_of(preset, state.points.shape[-1], lift)
     t = state.step + 1
     # line 3
     answers = Answers(state.points, state.comparisons, state.ties, state.detail)
     if method.kind is Kind.RATING:
-        model, answers = fitting.with_widths(preset, answers, state.theta)
+        model, answers = fitting.with_widths(preset, answers, state.theta, lift)
     z = _padded(state.z, state.comparisons)
-    fit = fitting.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit)
+    fit = fitting.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit, lift=lift)
     if method.use_seconds and state.seconds is not None:
         fit = _timed(model, answers, fit, timing.decision_times(state.seconds, fit.map.dual.z.abs(), state.voters))
     inferred = infer(method.inference, model, fit, state.seeds, t)
@@ -161,14 +162,15 @@ def _timed(model: Model, answers: Answers, fit: Fit, time: Tensor) -> Fit:
     detail = answers.detail
     detail = rankings.none_of(time.shape[:-1], time.shape[-1], answers.X) if detail is None else detail
     answers = answers._replace(detail=detail._replace(time=time))
-    return fitting.fit(model, answers, theta=fit.hyper.theta, z=fit.map.dual.z, cold=False)
+    lift = fit.posterior.lift
+    return fitting.fit(model, answers, theta=fit.hyper.theta, z=fit.map.dual.z, cold=False, lift=lift)
 
 
 @torch.inference_mode()
 def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
     """Line 14: the question, and what the next step needs of this one."""
     generators = [stream(seed, "acquisition restarts", str(state.step + 1)) for seed in state.seeds]
-    chance = Request(generators, hints=state.hints, lattice=state.lattice)
+    chance = Request(generators, hints=state.hints, lattice=state.lattice, allowed=state.allowed)
     fitted = learnt.corrected.posterior
     if state.method.query is Query.SETTLING:
         found = asking.settle(fitted, leader(state, learnt), state.comparisons)
@@ -290,7 +292,7 @@ def _padded(z: Tensor | None, pairs: Tensor) -> Tensor | None:
 def _info(state: State, learnt: Learnt, proposal: Proposal) -> Info:
     fit, inferred, s_exp, s_bar, active, corrected = learnt
     calibration, found = corrected.calibration, corrected.map.dual
-    theta = fit.hyper.theta.exp()
+    family, theta = fit.posterior.family, fit.hyper.theta
     return Info(
         method=state.method,
         preset=state.preset,
@@ -302,8 +304,8 @@ def _info(state: State, learnt: Learnt, proposal: Proposal) -> Info:
         mean_decisiveness=s_bar,
         active=active,
         n_components=comparisons.count_components(fit.C.pairs, fit.C.n_points),
-        lengthscale=theta[:, :-1],
-        outputscale=theta[:, -1],
+        lengthscale=kernel.lengthscales(family, theta),
+        outputscale=kernel.variance(family, theta),
         evidence=fit.hyper.value,
         fit_converged=fit.hyper.converged,
         fit_rounds=fit.hyper.rounds,

@@ -80,6 +80,7 @@ class Method:
             the kind needs, of pairs the preset's.
         others: With how many other places of its line a slider's is compared.
         near: How near to it none of them lies, in units of the line's length.
+        use_outcomes: Whether taste is learnt on what is computed from a design, beside its parameters.
         use_seconds: Whether quick answers count as clear ones, where a person's times show that they are.
         design_cost: What making a design costs, in questions answered; bridging weighs it.
     """
@@ -96,6 +97,7 @@ class Method:
     others: int = OTHERS
     near: float = NEAR
     use_seconds: bool = False
+    use_outcomes: bool = False
 
     def first_questions(self, pairs: int) -> int:
         """How many questions about Sobol designs come before the model's, where so many pairs would."""

@@ -36,6 +36,7 @@ METHODS: dict[str, Method] = {
     "slider": Method(kind=Kind.SLIDER),
     "rating": Method(kind=Kind.RATING),
     "timed": Method(use_seconds=True),
+    "outcomes": Method(use_outcomes=True),
     "ep": Method(Inference.EP),
     "ep_ei": Method(Inference.EP, acquisition=Acquisition.EXPECTED_IMPROVEMENT),
     "gibbs_ei": Method(Inference.GIBBS, acquisition=Acquisition.EXPECTED_IMPROVEMENT),

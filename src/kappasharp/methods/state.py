@@ -6,7 +6,9 @@ from typing import NamedTuple
 from torch import Tensor
 
 from kappasharp.acquisition.lattice import Lattice
+from kappasharp.acquisition.through import Allowed
 from kappasharp.core.comparisons import Detail
+from kappasharp.core.features import Lift
 from kappasharp.methods.method import Method, Preset
 
 # The first design of a pair, and neither of them.
@@ -35,6 +37,9 @@ class State:
     seconds: Tensor | None = None
     # Who gave each comparison (m,), where there are several people, each with times of their own.
     voters: Tensor | None = None
+    # The outcomes that taste is learnt on, and the limits that designs must keep; the same for all runs.
+    lift: Lift | None = None
+    allowed: Allowed | None = None
 
 
 class Question(NamedTuple):

@@ -10,7 +10,7 @@ from torch import Tensor
 from kappasharp.acquisition import eubo
 from kappasharp.acquisition.maximize import Request
 from kappasharp.batches import apply, released
-from kappasharp.core import activation, posterior
+from kappasharp.core import activation, kernel, posterior
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.diagnostics import Diagnostics
 from kappasharp.core.evidence import Model
@@ -66,12 +66,12 @@ class Surrogate:
     @property
     def lengthscale(self) -> Tensor:
         """Length scale of every dimension, (…, d)."""
-        return self._shaped(self._fit.hyper.theta[:, :-1].exp())
+        return self._shaped(kernel.lengthscales(self._fit.posterior.family, self._fit.hyper.theta))
 
     @property
     def outputscale(self) -> Tensor:
         """Prior variance of the utility, (…)."""
-        return self._shaped(self._fit.hyper.theta[:, -1].exp())
+        return self._shaped(kernel.variance(self._fit.posterior.family, self._fit.hyper.theta))
 
     @property
     def converged(self) -> Tensor:
@@ -203,13 +203,15 @@ class _Parts(NamedTuple):
 
 def _surrogate(method: Method, preset: Preset, batch: torch.Size, parts: _Parts) -> Surrogate:
     status = correcting.status(parts.fit, parts.corrected, parts.inferred.converged)
-    return Surrogate(method, preset, batch, status, preset.model, *parts)
+    model = fitting.model_of(preset, parts.fit.X.shape[-1], parts.fit.posterior.lift)
+    return Surrogate(method, preset, batch, status, model, *parts)
 
 
 @torch.inference_mode()
 def _fit(state: State) -> _Parts:
-    model = state.preset.model
-    plain = fitting.fit(model, Answers(state.points, state.comparisons, state.ties, state.detail))
+    model = fitting.model_of(state.preset, state.points.shape[-1], state.lift)
+    answers = Answers(state.points, state.comparisons, state.ties, state.detail)
+    plain = fitting.fit(model, answers, lift=state.lift)
     return _complete(state.method, model, plain, state.seeds)
 
 

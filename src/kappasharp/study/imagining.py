@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.batches import apply
-from kappasharp.core import comparison_space, comparisons, laplace, likelihood, posterior
+from kappasharp.core import comparison_space, comparisons, features, laplace, likelihood, posterior
 from kappasharp.core.evidence import Model
 from kappasharp.core.posterior import Posterior
 
@@ -23,7 +23,8 @@ def answered(model: Model, fitted: Posterior, X: Tensor, pairs: Tensor) -> Poste
     """The posterior with these wins (1, k, 2) in it, indices into X, which begins with the posterior's own points."""
     more = X.shape[1] - fitted.X.shape[1]
     beta, root = torch.nn.functional.pad(fitted.beta, (0, more)), torch.nn.functional.pad(fitted.root, (0, 0, 0, more))
-    wider = Posterior(fitted.family, X, fitted.theta, beta, root)
+    F = None if fitted.lift is None else features.lifted(fitted.lift, X)
+    wider = fitted._replace(X=X, beta=beta, root=root, lifted=F)
     scale, margin = model.likelihood.scale, model.likelihood.margin
     C = comparisons.incidence(pairs, X.shape[1])
     ends, at = pairs.flatten().unique(return_inverse=True)

@@ -391,7 +391,7 @@ def _eubo(fitted: Posterior, X: Tensor, variant: Variant) -> Tensor:
     """EUBO of every point with every other: the points are few beside their pairs."""
     mean, covariance = (part.squeeze(0) for part in posterior.joint(fitted, X.unsqueeze(0)))
     own = covariance.diagonal()
-    floor = eubo.VARIANCE_FLOOR[X.dtype] * float(fitted.theta[0, -1].exp())
+    floor = eubo.VARIANCE_FLOOR[X.dtype] * float(posterior.variance(fitted))
     spread = (own.unsqueeze(-1) + own - 2.0 * covariance).clamp(min=floor).sqrt()
     gain = eubo.closed_form(mean.unsqueeze(-1) - mean, spread)
     return gain if variant == "improvement" else gain + mean

@@ -1,0 +1,124 @@
+"""EUBO as a function of designs whose outcomes are computed by somebody's program, and of designs that have limits.
+
+Notation
+    x  (rows, q d)     the q designs of a question end to end
+    J  (rows, q, d, k) the outcomes' derivatives in the design, by differences: nobody gives us gradients
+    v  (rows, q)       how far each design breaks the limits; 0 where it keeps them
+
+EUBO's gradient in the features is exact; J carries it back to the designs. Where outcomes are uncertain EUBO is
+averaged over draws of them. Limits are a penalty while a search moves; what it ends with is pulled inside.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from kappasharp.acquisition.eubo import NegativeEubo
+from kappasharp.core.features import Lift, lifted
+
+# How far a coordinate is moved for a difference: far enough that a simulator's own steps do not show.
+STEP = 1e-3
+# What a limit broken by one unit costs, in prior deviations.
+PENALTY = 10.0
+# How often the way back inside is halved.
+HALVINGS = 8
+
+Allowed = Callable[[Tensor], Tensor]
+
+
+@runtime_checkable
+class Uncertain(Lift, Protocol):
+    """A lift whose outcomes are believed, not known."""
+
+    def draws(self) -> Sequence[Lift]:
+        """What the outcomes may be: each draw is a lift of its own."""
+        ...
+
+
+class Through:
+    """−EUBO of rows of designs and its gradient, as descent wants it."""
+
+    def __init__(
+        self, inner: NegativeEubo, lift: Lift | None, allowed: Allowed | None, dimensions: int, free: Sequence[int]
+    ) -> None:
+        self.inner, self.lift, self.allowed, self.dimensions, self.free = inner, lift, allowed, dimensions, free
+        self.draws = list(lift.draws()) if isinstance(lift, Uncertain) else [lift]
+
+    def take(self, rows: Tensor) -> "Through":
+        """The same for these rows, which are whole runs."""
+        return Through(self.inner.take(rows), self.lift, self.allowed, self.dimensions, self.free)
+
+    def value(self, x: Tensor) -> Tensor:
+        """−EUBO (rows,), and the penalty."""
+        points = x.unflatten(-1, (-1, self.dimensions))
+        found = [self.inner(lifted(lift, points).flatten(-2))[0] for lift in self.draws]
+        value = torch.stack(found).mean(0)
+        return value if self.allowed is None else value + PENALTY * self.allowed(points).to(x).sum(-1)
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """−EUBO (rows,) with the penalty, and the gradient, like x."""
+        points = x.unflatten(-1, (-1, self.dimensions))
+        around, steps = self._around(points)
+        values, gradients = zip(*(self._draw(lift, points, around, steps) for lift in self.draws), strict=True)
+        value, gradient = torch.stack(values).mean(0), torch.stack(gradients).mean(0)
+        if self.allowed is not None:
+            broken = self.allowed(around).to(x)
+            value = value + PENALTY * broken[..., 0].sum(-1)
+            slope = (broken[..., 1:] - broken[..., :1]) / steps
+            gradient = gradient.index_add(-1, self._free(x), PENALTY * slope)
+        return value, gradient.flatten(-2)
+
+    def _draw(self, lift: Lift | None, points: Tensor, around: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
+        """−EUBO and its gradient in the designs (rows, q, d) for one draw of the outcomes."""
+        d = self.dimensions
+        if lift is None:
+            value, gradient = self.inner(points.flatten(-2))
+            return value, gradient.unflatten(-1, (-1, d))
+        outcomes = lift(around).to(points)
+        value, gradient = self.inner(torch.cat([points, outcomes[..., 0, :]], -1).flatten(-2))
+        gradient = gradient.unflatten(-1, (-1, d + lift.size))
+        J = (outcomes[..., 1:, :] - outcomes[..., :1, :]) / steps.unsqueeze(-1)
+        carried = (J * gradient[..., None, d:]).sum(-1)
+        return value, gradient[..., :d].index_add(-1, self._free(points), carried)
+
+    def _around(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Every design, then the same moved along each free coordinate (rows, q, 1 + free, d); and by how much."""
+        at = self._free(points)
+        here = points[..., at]
+        steps = torch.where(here > 0.5, -STEP, STEP)  # noqa: PLR2004 (the cube's middle: a step stays inside)
+        moves = torch.zeros(*here.shape, self.dimensions, dtype=points.dtype, device=points.device)
+        moves[..., torch.arange(len(at), device=at.device), at] = steps
+        return torch.cat([points.unsqueeze(-2), points.unsqueeze(-2) + moves], -2), steps
+
+    def _free(self, like: Tensor) -> Tensor:
+        return torch.tensor(self.free, dtype=torch.long, device=like.device)
+
+
+def affordable(lift: Lift | None, usual: int, cost: int) -> int:
+    """How many copies of something a budget pays for, each of which has so many designs computed; one at least."""
+    return usual if lift is None or not lift.budget else min(usual, max(lift.budget // cost, 1))
+
+
+def broken(allowed: Allowed | None, X: Tensor) -> Tensor:
+    """Which designs (…, d) break a limit."""
+    if allowed is None:
+        return torch.zeros(X.shape[:-1], dtype=torch.bool, device=X.device)
+    return allowed(X).to(X) > 0.0
+
+
+def pulled(allowed: Allowed | None, X: Tensor, inside: Tensor) -> Tensor:
+    """Designs (…, d), each that breaks a limit moved towards one that breaks none until it breaks none either."""
+    outside = broken(allowed, X)
+    if allowed is None or not bool(outside.any()):
+        return X
+    far, near = X[outside], inside.expand_as(X)[outside]
+    low, high = torch.zeros_like(far[..., :1]), torch.ones_like(far[..., :1])
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        keeps = ~broken(allowed, near + middle * (far - near)).unsqueeze(-1)
+        low, high = torch.where(keeps, middle, low), torch.where(keeps, high, middle)
+    X = X.clone()
+    X[outside] = near + low * (far - near)
+    return X

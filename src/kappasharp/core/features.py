@@ -1,0 +1,85 @@
+"""What the utility is a function of: a design's parameters, and the outcomes that are computed from them.
+
+Notation
+    X  (*batch, n, d)  designs in the unit cube
+    o  (*batch, n, k)  their outcomes, each scaled to about [0, 1]
+    F  (*batch, n, D)  features (x, o), D = d + k; X itself where there are no outcomes
+
+With outcomes the prior covariance is a sum, s_x k(x, x′) + s_o k(o, o′): the taste for what is seen, and a part over
+the parameters for what the outcomes do not say. Both scales are the evidence's to find.
+"""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from kappasharp.shapes import AnyFloat
+
+# These quantiles of a sample of outcomes become these places, and what lies between is linear.
+QUANTILES, PLACES = (0.05, 0.95), (0.05, 0.95)
+
+
+@runtime_checkable
+class Lift(Protocol):
+    """From designs to the outcomes that taste is learnt on, scaled; one for all runs of a batch, and never a tuple."""
+
+    @property
+    def size(self) -> int:
+        """How many outcomes there are."""
+        ...
+
+    @property
+    def budget(self) -> int:
+        """How many designs one question may have computed; 0 for as many as it likes."""
+        ...
+
+    def __call__(self, X: Tensor, /) -> Tensor:
+        """Outcomes (…, k) of designs (…, d) in the unit cube; the same for the same designs. No gradient is needed."""
+        ...
+
+
+def lifted(lift: Lift | None, X: AnyFloat) -> AnyFloat:
+    """The features of designs."""
+    return X if lift is None else torch.cat([X, lift(X).to(X)], -1)
+
+
+class Scaling(NamedTuple):
+    """Where each outcome's places 0 and 1 are; beyond them it goes on like a logarithm, so that no outlier is far."""
+
+    low: Tensor
+    high: Tensor
+
+    def __call__(self, outcomes: Tensor) -> Tensor:
+        """Raw outcomes (…, k), scaled; one that never varied in the sample is ½ everywhere."""
+        low, high = self.low.to(outcomes), self.high.to(outcomes)
+        varies = high > low
+        share = (outcomes - low) / torch.where(varies, high - low, 1.0)
+        inside = share.clamp(0.0, 1.0)
+        beyond = share - inside
+        return torch.where(varies, inside + beyond.sign() * beyond.abs().log1p(), 0.5)
+
+    def raw(self, scaled: Tensor) -> Tensor:
+        """The outcomes that are scaled to these; the inverse where an outcome varies."""
+        low, high = self.low.to(scaled), self.high.to(scaled)
+        inside = scaled.clamp(0.0, 1.0)
+        beyond = scaled - inside
+        return low + (high - low) * (inside + beyond.sign() * beyond.abs().expm1())
+
+
+def scaling(sample: Tensor) -> Scaling:
+    """The scaling after a sample (n, k) of raw outcomes: its 5 % and 95 % quantiles become 0.05 and 0.95.
+
+    Rows with a number that is not finite are left out. Where the quantiles coincide the whole range counts.
+    """
+    sample = sample.double()
+    kept = sample[sample.isfinite().all(-1)]
+    if not len(kept):
+        nothing = sample.new_zeros(sample.shape[-1])
+        return Scaling(nothing, nothing)
+    low, high = kept.quantile(torch.tensor(QUANTILES, dtype=torch.float64, device=kept.device), 0).unbind(0)
+    whole = high <= low
+    low, high = torch.where(whole, kept.amin(0), low), torch.where(whole, kept.amax(0), high)
+    width = (high - low) / (PLACES[1] - PLACES[0])
+    first = low - PLACES[0] * width
+    return Scaling(first, first + width)
