@@ -16,15 +16,13 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from scipy.stats import ttest_ind
 
-from benchmarks import collecting
+from benchmarks import collecting, paired
+from benchmarks.collecting import SCHEMA, packed
+from benchmarks.paired import at
 from kappasharp.lab import experiment, grid
-from kappasharp.lab.statistics import holm, paired_t
-from kappasharp.problems import oracle
 
 # BoTorch's runs from zero, which keep every fifth question. (benchmarks/from_zero.py)
 BOTORCH, BOTORCH_EVERY = Path("docs/results/from-zero/botorch.parquet"), 5
@@ -35,23 +33,6 @@ KINDS = {"rating": "rating", "choice_4": "best of four", "order_4": "order of fo
 PACES = {PAIRS: 1.0, "rating": 1.2, "choice_4": 1.5, "slider": 2.5, "order_4": 3.0}
 COUNTS = (10, 20, 30, 40)
 COLOURS = {PAIRS: "#8a8a8a", "rating": "#b07aa1", "choice_4": "#e0a030", "order_4": "#3a9d6e", "slider": "#0b6e99"}
-SCHEMA = pa.schema(
-    [
-        (name, pa.dictionary(pa.int32(), pa.string()))
-        for name in ("problem", "method", "preset", "status", "commit", "person")
-    ]
-    + [(name, pa.int32()) for name in ("seed", "failed_steps", "queries")]
-    + [(name, pa.list_(pa.float32())) for name in ("seen", "told")]
-    + [("seconds", pa.float32())]
-)
-
-
-def packed(row):
-    """What is kept of one run."""
-    who = oracle.Person(**json.loads(row["person"]))
-    names = {"person": next(name for name, person in oracle.PERSONS.items() if person == who)}
-    kept = ("problem", "method", "preset", "seed", "status", "failed_steps", "commit", "queries", "seconds")
-    return {name: row[name] for name in kept} | names | {"seen": row["best_utility"], "told": row["told_utility"]}
 
 
 def run(options):
@@ -62,40 +43,19 @@ def run(options):
 
 def read(sources, person="paper"):
     """(method, preset) → problem → seed → row, of one simulated person."""
-    found = defaultdict(lambda: defaultdict(dict))
-    for source in sources:
-        for row in pq.read_table(source).to_pylist():
-            if row["person"] == person:
-                found[row["method"], row["preset"]][row["problem"]][row["seed"]] = row
-    return found
-
-
-def at(row, measure, questions):
-    value = row[measure][questions - 1]
-    return np.nan if value is None else value
+    return paired.read(sources, lambda row, _: row["person"] == person)
 
 
 def gains(ours, theirs, measure, questions, against=None):
     """Standardised paired gain, p and mean gain of every problem; `against` is the other's number of questions."""
-    found = {}
-    for problem, rows in ours.items():
-        seeds = sorted(set(rows) & set(theirs.get(problem, {})))
-        pairs = [
-            (at(rows[s], measure, questions), at(theirs[problem][s], measure, against or questions)) for s in seeds
-        ]
-        difference = np.array([a - b for a, b in pairs])
-        if len(difference) < 3 or np.isnan(difference).any():
-            continue
-        _, p = paired_t(torch.zeros(len(difference), dtype=torch.float64), torch.from_numpy(difference))
-        found[problem] = difference.mean() / max(difference.std(ddof=1), 1e-12), float(p), difference.mean()
-    return found
+    return paired.gains(
+        ours, theirs, lambda row: at(row, measure, questions), lambda row: at(row, measure, against or questions)
+    )
 
 
 def counts(found):
     """Wins and losses after Holm's correction over the problems."""
-    corrected = np.array(holm([one[1] for one in found.values()]))
-    sign = np.array([np.sign(one[2]) for one in found.values()])
-    return int(((corrected < 0.05) & (sign > 0)).sum()), int(((corrected < 0.05) & (sign < 0)).sum())
+    return paired.counts(found)[1]
 
 
 def score(options):

@@ -1,6 +1,7 @@
 """Experiments run to one small file: the runs of many blocks, packed as they come, within a time if need be."""
 
 import contextlib
+import json
 import time
 from pathlib import Path
 
@@ -10,6 +11,25 @@ import pyarrow.parquet as pq
 from benchmarks.gpu import start_mps, stop_mps
 from kappasharp.lab import engines, execution
 from kappasharp.lab.execution import Limit
+from kappasharp.problems import oracle
+
+SCHEMA = pa.schema(
+    [
+        (name, pa.dictionary(pa.int32(), pa.string()))
+        for name in ("problem", "method", "preset", "status", "commit", "person")
+    ]
+    + [(name, pa.int32()) for name in ("seed", "failed_steps", "queries")]
+    + [(name, pa.list_(pa.float32())) for name in ("seen", "told")]
+    + [("seconds", pa.float32())]
+)
+
+
+def packed(row):
+    """What is kept of one run: the best utility seen and the one told, after every question."""
+    who = oracle.Person(**json.loads(row["person"]))
+    names = {"person": next(name for name, person in oracle.PERSONS.items() if person == who)}
+    kept = ("problem", "method", "preset", "seed", "status", "failed_steps", "commit", "queries", "seconds")
+    return {name: row[name] for name in kept} | names | {"seen": row["best_utility"], "told": row["told_utility"]}
 
 
 def collect(blocks, options, pack, schema):

@@ -17,18 +17,17 @@ import importlib
 import json
 import random
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
 import kappasharp as ks
-from benchmarks import collecting
+from benchmarks import collecting, paired
+from benchmarks.paired import counts
 from kappasharp.lab import experiment, grid
-from kappasharp.lab.statistics import holm, paired_t
+from kappasharp.lab.statistics import holm
 from kappasharp.lab.store import Store
 from kappasharp.problems.registry import find_problem
 
@@ -97,12 +96,10 @@ def pack(options):
 
 def read(sources, only=None):
     """candidate → problem → seed → row; `only` names experiments, with commas between them, or a file without any."""
-    found = defaultdict(lambda: defaultdict(dict))
-    for source in sources:
-        for row in pq.read_table(source).to_pylist():
-            if only is None or (row.get("experiment") or Path(source).stem) in only.split(","):
-                found[row["method"], row["preset"]][row["problem"]][row["seed"]] = row
-    return found
+    named = None if only is None else only.split(",")
+    return paired.read(
+        sources, lambda row, source: named is None or (row.get("experiment") or Path(source).stem) in named
+    )
 
 
 def at(row, measure, questions):
@@ -113,27 +110,7 @@ def at(row, measure, questions):
 
 def gains(ours, theirs, measure, questions):
     """Standardised paired gain, p and mean gain of every problem."""
-    found = {}
-    for problem, rows in ours.items():
-        seeds = sorted(set(rows) & set(theirs.get(problem, {})))
-        if len(seeds) < 3:
-            continue
-        difference = np.array(
-            [at(rows[s], measure, questions) - at(theirs[problem][s], measure, questions) for s in seeds]
-        )
-        if np.isnan(difference).any():
-            continue
-        _, p = paired_t(torch.zeros(len(difference), dtype=torch.float64), torch.from_numpy(difference))
-        found[problem] = difference.mean() / max(difference.std(ddof=1), 1e-12), float(p), difference.mean()
-    return found
-
-
-def counts(found):
-    """Wins and losses, plain and after Holm's correction over the problems."""
-    p = np.array([one[1] for one in found.values()])
-    sign = np.array([np.sign(one[2]) for one in found.values()])
-    corrected = np.array(holm(p.tolist()))
-    return [(int(((q < 0.05) & (sign > 0)).sum()), int(((q < 0.05) & (sign < 0)).sum())) for q in (p, corrected)]
+    return paired.gains(ours, theirs, lambda row: at(row, measure, questions))
 
 
 def score(options):

@@ -8,22 +8,27 @@ from importlib import metadata
 import pytest
 import torch
 
-from kappasharp.errors import MissingLibraryError
-from kappasharp.lab import engines, peers
+from kappasharp.errors import InvalidValueError, MissingLibraryError
+from kappasharp.lab import engines, outcomes, peers
 from kappasharp.lab.peers import PEERS, PLAYERS, PeerQuestion
 from kappasharp.lab.run import run_together
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.problem import Problem
-from kappasharp.problems.registry import PROBLEMS
+from kappasharp.problems.registry import PROBLEMS, find_problem
 from tests.lab import tiny
 
 # Optuna Dashboard compiles a loop with it when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
-HARTMANN = PROBLEMS["hartmann-6d"]
+HARTMANN, VEHICLE = PROBLEMS["hartmann-6d"], PROBLEMS["vehicle-5d"]
+
+
+def problem_of(name):
+    """BOPE needs outcomes."""
+    return VEHICLE if name == "botorch_bope" else HARTMANN
 
 
 def played(name, seed=7, queries=2, person=oracle.PERSONS["paper"]):
-    return peers.run(PEERS[name], HARTMANN, "pool_n6_k15", seed, queries, person)
+    return peers.run(PEERS[name], problem_of(name), "pool_n6_k15", seed, queries, person)
 
 
 def watched(name, seed=7, queries=2):
@@ -53,12 +58,12 @@ def record(request):
 
 def test_a_peer_starts_where_our_methods_start(record):
     name, (found, _), _ = record
-    start = initial.start(HARTMANN, "pool_n6_k15", [7])
+    start = initial.start(problem_of(name), "pool_n6_k15", [7])
     assert found["best_utility"][0] == float(start.utility.max())
     assert len(found["best_utility"]) == 3 and found["best_utility"] == sorted(found["best_utility"])
     assert found["step_status"] == ["ok", "ok"]
     # BoTorch's pairs are new; Optuna's new design meets the winner.
-    assert found["n_components"] == {"botorch_0_18": [1, 2], "optuna_preferential": [1, 1]}[name]
+    assert found["n_components"] == [1, 1 if name == "optuna_preferential" else 2]
 
 
 def test_a_peer_is_reproducible_and_leaves_the_global_generator_alone(record):
@@ -87,6 +92,67 @@ def test_optuna_asks_its_gaussian_process():
     assert len(player.study.preferences) == 15
     player.tell(6, question.known[1])
     assert player.champion == 6 and len(player.study.preferences) == 16
+
+
+def outcomes_player(problem, seed=7):
+    start = initial.start(problem, "from_zero", [seed])
+    return peers.Bope(start.points[0], start.comparisons[0], seed, problem)
+
+
+def test_bope_climbs_through_the_outcomes_themselves():
+    """EUBO on a PairwiseGP of normalised outcomes: the value at two designs is BoTorch's own at their outcomes."""
+    player = outcomes_player(VEHICLE)
+    known = outcomes.sample("vehicle-5d")
+    assert known.designs.shape == (256, 5) and outcomes.sample("vehicle-5d") is known
+    assert torch.equal(known.outcomes, VEHICLE.unit_outcomes(known.designs))
+    normalised = known.normalised(known.outcomes)
+    assert torch.allclose(normalised.aminmax(dim=0).min, torch.zeros(3))
+    assert torch.allclose(normalised.aminmax(dim=0).max, torch.ones(3))
+    composed = player.acquisition()
+    model = composed.model
+    assert torch.allclose(model.datapoints, known.normalised(VEHICLE.unit_outcomes(player.points)))
+    X = torch.rand(5, 2, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    direct = player.eubo(model)(known.normalised(VEHICLE.unit_outcomes(X)))
+    assert torch.allclose(composed(X), direct, rtol=1e-9)
+    (slope,) = torch.autograd.grad(composed(X).sum(), X)
+    assert bool(slope.isfinite().all()) and bool((slope != 0.0).any())
+    # Its search beats its own raw samples, and what it asked is measured before the next question.
+    pair, value = player.propose(composed)
+    raw = torch.rand(64, 2, 5, generator=torch.Generator().manual_seed(1))
+    assert float(value) >= float(composed(raw).detach().max()) - 1e-6
+    player.ask()
+    player.tell(10, 11)
+    assert player.seen().shape == (12, 3) and pair.shape == (2, 5)
+
+
+def test_bope_models_what_is_simulated():
+    """The tutorial's way where outcomes have no gradient: one path of a Gaussian process; the truth for the model."""
+    pid = find_problem("pid-3d")
+    player = outcomes_player(pid)
+    assert player.modelled is peers.outcome_model("pid-3d")
+    known = outcomes.sample("pid-3d")
+    assert torch.allclose(player.seen(), known.normalised(pid.unit_outcomes(player.points)))
+    X = torch.rand(200, 3, generator=torch.Generator().manual_seed(2))
+    predicted, true = player.modelled.posterior(X).mean.detach(), known.normalised(pid.unit_outcomes(X))
+    left = (predicted - true).var(0) / true.var(0)
+    assert float(left[1]) < 0.3 and float(left[3]) < 0.05  # rise and force are smooth, settling jumps
+    composed = player.acquisition()
+    assert type(composed.outcome_model).__name__ == "FixedSingleSampleModel"
+    assert composed(X[:2].unsqueeze(0)).isfinite().all()
+
+
+def test_bope_is_another_run_than_botorchs_own():
+    """The same library and versions, two loops: their keys differ, and the older one's stay."""
+    keys = {name: tiny.blocks(problems=["vehicle-5d"], methods=[name])[0].keys for name in PEERS}
+    assert len({key for some in keys.values() for key in some}) == 2 * len(PEERS)
+
+
+def test_bope_without_outcomes_is_refused_before_a_run():
+    words = r"`problems` must have outcomes for the method botorch_bope, but hartmann-6d has none"
+    with pytest.raises(InvalidValueError, match=words):
+        tiny.blocks(methods=["botorch_bope"])
+    with pytest.raises(InvalidValueError, match="but hartmann-6d has none"):
+        outcomes_player(HARTMANN)
 
 
 class Scripted:
@@ -173,6 +239,7 @@ def test_a_peers_row_says_which_version_ran(scripted):
     ("name", "module", "extra"),
     [
         ("botorch_0_18", "botorch.models.pairwise_gp", "botorch"),
+        ("botorch_bope", "botorch.models.deterministic", "botorch"),
         ("optuna_preferential", "optuna", "peers"),
         ("optuna_preferential", "optuna_dashboard.preferential", "peers"),
     ],
@@ -182,5 +249,5 @@ def test_a_missing_library_is_said(monkeypatch, name, module, extra):
     words = rf"The method {name} needs the library '{module}'.*`pip install 'kappasharp\[{extra}\]'`"
     with pytest.raises(MissingLibraryError, match=words):
         played(name)
-    (outcome,) = engines.serial([(tiny.blocks(methods=[name])[0],)])
+    (outcome,) = engines.serial([(tiny.blocks(problems=[problem_of(name).name], methods=[name])[0],)])
     assert outcome.rows is None and outcome.error.startswith(f"MissingLibraryError: The method {name} needs")

@@ -123,6 +123,7 @@ def parse(name: str, given: Mapping[str, Any]) -> Experiment:
         settling=_settling(table["settling"], table["queries"]),
     )
     _check_lengths(experiment)
+    _check_outcomes(experiment)
     oracle.person(experiment.person)
     return experiment
 
@@ -154,6 +155,21 @@ def _check_lengths(experiment: Experiment) -> None:
                 f"`queries` must leave questions to the model from zero, but the preset {name!r} has "
                 f"{preset.first_pairs} first pairs, and {left} questions come before settling."
             )
+
+
+def _check_outcomes(experiment: Experiment) -> None:
+    """Who learns on outcomes must have some."""
+    wanting = [name for name, method in experiment.methods.items() if _needs_outcomes(method)]
+    without = [name for name in experiment.problems if not find_problem(name).outcome_names] if wanting else []
+    if without:
+        raise InvalidValueError(
+            f"`problems` must have outcomes for the method {wanting[0]}, but {without[0]} has none; leave one of the "
+            "two out."
+        )
+
+
+def _needs_outcomes(method: "Method | peers.Peer") -> bool:
+    return isinstance(method, peers.Peer) and method.sees_outcomes
 
 
 def _methods(table: Mapping[str, Any]) -> dict[str, "Method | peers.Peer"]:

@@ -187,7 +187,8 @@ def _block(
     method_values, preset_values = experiment.methods[method], experiment.presets[preset]
     # A peer is its library, and brings its own model: our preset does not touch it.
     if isinstance(method_values, Peer):
-        models: dict[str, Any] = {"method": [method_values.library, method_values.versions], "preset": None}
+        which = [method_values.library, method_values.versions, *filter(None, [method_values.loop])]
+        models: dict[str, Any] = {"method": which, "preset": None}
     else:
         models = {"method": chosen(method_values), "preset": chosen(preset_values)}
     values = models | {

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from kappasharp.problems.problem import Maximum, Problem, Provenance, piecewise_linear
+from kappasharp.problems.problem import Maximum, Problem, Provenance, Visible, piecewise_linear
 
 # Vehicle: worst and best of each outcome (negated), which scale it to about [0, 1].
 VEHICLE_WORST, VEHICLE_BEST = (-1704.0, -11.708, -0.26192), (-1661.9, -6.2136, -0.042879)
@@ -48,20 +48,20 @@ def vehicle_outcomes(X: Tensor) -> Tensor:
     return torch.stack([mass, acceleration, intrusion], -1)
 
 
-def vehicle_scaled(X: Tensor) -> Tensor:
+def vehicle_scaled(Y: Tensor) -> Tensor:
     """The outcomes negated and scaled, so that large is good."""
-    worst, best = X.new_tensor(VEHICLE_WORST), X.new_tensor(VEHICLE_BEST)
-    return (-vehicle_outcomes(X) - worst) / (best - worst)
+    worst, best = Y.new_tensor(VEHICLE_WORST), Y.new_tensor(VEHICLE_BEST)
+    return (-Y - worst) / (best - worst)
 
 
-def vehicle(X: Tensor) -> Tensor:
+def vehicle(Y: Tensor) -> Tensor:
     """The piecewise-linear utility of the scaled outcomes."""
-    return piecewise_linear(vehicle_scaled(X), VEHICLE_STEEP, VEHICLE_FLAT, VEHICLE_KNEES)
+    return piecewise_linear(vehicle_scaled(Y), VEHICLE_STEEP, VEHICLE_FLAT, VEHICLE_KNEES)
 
 
-def vehicle_fitted(X: Tensor) -> Tensor:
+def vehicle_fitted(Y: Tensor) -> Tensor:
     """Minus a weighted sum of the raw outcomes, whose weights were picked for the paper's level."""
-    return -(vehicle_outcomes(X) * X.new_tensor(VEHICLE_FITTED_WEIGHTS)).sum(-1)
+    return -(Y * Y.new_tensor(VEHICLE_FITTED_WEIGHTS)).sum(-1)
 
 
 def carcab_outcomes(X: Tensor) -> Tensor:
@@ -84,20 +84,20 @@ def carcab_outcomes(X: Tensor) -> Tensor:
     return torch.stack(responses, -1)
 
 
-def carcab_scaled(X: Tensor) -> Tensor:
+def carcab_scaled(Y: Tensor) -> Tensor:
     """How far each response stays below its limit, scaled, so that large is good."""
-    limits, worst, best = (X.new_tensor(row) for row in (CARCAB_LIMITS, CARCAB_WORST, CARCAB_BEST))
-    return (limits - carcab_outcomes(X) - worst) / (best - worst)
+    limits, worst, best = (Y.new_tensor(row) for row in (CARCAB_LIMITS, CARCAB_WORST, CARCAB_BEST))
+    return (limits - Y - worst) / (best - worst)
 
 
-def carcab(X: Tensor) -> Tensor:
+def carcab(Y: Tensor) -> Tensor:
     """The piecewise-linear utility of the scaled outcomes."""
-    return piecewise_linear(carcab_scaled(X), CARCAB_STEEP, CARCAB_FLAT, CARCAB_KNEES)
+    return piecewise_linear(carcab_scaled(Y), CARCAB_STEEP, CARCAB_FLAT, CARCAB_KNEES)
 
 
-def carcab_linear(X: Tensor) -> Tensor:
+def carcab_linear(Y: Tensor) -> Tensor:
     """The source's other utility: a weighted sum of the scaled outcomes."""
-    return (carcab_scaled(X) * X.new_tensor(CARCAB_LINEAR)).sum(-1)
+    return (carcab_scaled(Y) * Y.new_tensor(CARCAB_LINEAR)).sum(-1)
 
 
 def beam_outcomes(X: Tensor) -> Tensor:
@@ -117,10 +117,10 @@ def beam_outcomes(X: Tensor) -> Tensor:
     return torch.stack([cost, deflection, shear, normal, LOAD / buckling], -1)
 
 
-def beam(X: Tensor) -> Tensor:
+def beam(Y: Tensor) -> Tensor:
     """The logarithm of a Cobb–Douglas product of five satisfactions, each half where its outcome is just bearable."""
-    ratios = beam_outcomes(X) / X.new_tensor(BEARABLE)
-    return -(ratios.square().log1p() * X.new_tensor(BEAM_WEIGHTS)).sum(-1)
+    ratios = Y / Y.new_tensor(BEARABLE)
+    return -(ratios.square().log1p() * Y.new_tensor(BEAM_WEIGHTS)).sum(-1)
 
 
 def reducer_outcomes(X: Tensor) -> Tensor:
@@ -138,17 +138,39 @@ def reducer_outcomes(X: Tensor) -> Tensor:
     return torch.stack([weight, bending, contact, *stresses], -1)
 
 
-def reducer(X: Tensor) -> Tensor:
+def reducer(Y: Tensor) -> Tensor:
     """The piecewise-linear utility of the outcomes, negated and scaled."""
-    worst, best = X.new_tensor(REDUCER_WORST), X.new_tensor(REDUCER_BEST)
-    return piecewise_linear((-reducer_outcomes(X) - worst) / (best - worst), REDUCER_STEEP, REDUCER_FLAT, REDUCER_KNEES)
+    worst, best = Y.new_tensor(REDUCER_WORST), Y.new_tensor(REDUCER_BEST)
+    return piecewise_linear((-Y - worst) / (best - worst), REDUCER_STEEP, REDUCER_FLAT, REDUCER_KNEES)
+
+
+VEHICLE_NAMES = ("mass [kg]", "acceleration", "intrusion [m]")
+CARCAB_NAMES = (
+    "weight [kg]", "load on the abdomen [kN]", "viscous criterion, upper", "viscous criterion, middle",
+    "viscous criterion, lower", "deflection of the ribs [mm]", "force on the pubic symphysis [kN]",
+    "speed of the pillar [m/s]", "speed of the door [m/s]",
+)  # fmt: skip
+VEHICLE = Visible(VEHICLE_NAMES, vehicle_outcomes, vehicle)
+FITTED = Visible(VEHICLE_NAMES, vehicle_outcomes, vehicle_fitted)
+CARCAB = Visible(CARCAB_NAMES, carcab_outcomes, carcab)
+BEAM = Visible(
+    ("cost", "deflection [in]", "shear stress [psi]", "normal stress [psi]", "load by buckling load"),
+    beam_outcomes,
+    beam,
+)
+REDUCER = Visible(
+    ("weight", "bending by its limit", "contact by its limit", "first shaft by its limit", "second shaft by its limit"),
+    reducer_outcomes,
+    reducer,
+)
 
 
 VEHICLE_5D = Problem(
     name="vehicle-5d",
     low=(1.0,) * 5,
     high=(3.0,) * 5,
-    evaluate=vehicle,
+    evaluate=VEHICLE.utility,
+    visible=VEHICLE,
     maximum=Maximum(
         4.1267019258, (1.0, 3.0, 1.0, 1.0, 1.7391), proven=False, source="multi-start search; on a knee of the mass"
     ),
@@ -167,7 +189,8 @@ VEHICLE_5D_FITTED = Problem(
     name="vehicle-5d-fitted",
     low=(1.0,) * 5,
     high=(3.0,) * 5,
-    evaluate=vehicle_fitted,
+    evaluate=FITTED.utility,
+    visible=FITTED,
     maximum=Maximum(-5038.8450675, (1.0,) * 5, proven=False, source="multi-start search"),
     provenance=Provenance.FITTED,
     formula="−(3 mass + 6 acceleration + 55 intrusion)",
@@ -178,7 +201,8 @@ CARCAB_7D = Problem(
     name="carcab-7d",
     low=(0.5, 0.45, 0.5, 0.5, 0.875, 0.4, 0.4),
     high=(1.5, 1.35, 1.5, 1.5, 2.625, 1.2, 1.2),
-    evaluate=carcab,
+    evaluate=CARCAB.utility,
+    visible=CARCAB,
     maximum=Maximum(
         -1.8100858543,
         (0.7751971481041368, 1.35, 0.5, 1.15275, 2.625, 1.2, 0.4),
@@ -200,7 +224,8 @@ WELDED_BEAM_4D = Problem(
     name="weldedbeam-4d",
     low=(0.125, 0.1, 0.1, 0.125),
     high=(5.0, 10.0, 10.0, 5.0),
-    evaluate=beam,
+    evaluate=BEAM.utility,
+    visible=BEAM,
     maximum=Maximum(
         -0.35073352552025094,
         (0.4663962917, 2.7308743909, 10.0, 0.3130290085),
@@ -228,7 +253,8 @@ SPEED_REDUCER_7D = Problem(
     name="speedreducer-7d",
     low=(2.6, 0.7, 17.0, 7.3, 7.3, 2.9, 5.0),
     high=(3.6, 0.8, 28.0, 8.3, 8.3, 3.9, 5.5),
-    evaluate=reducer,
+    evaluate=REDUCER.utility,
+    visible=REDUCER,
     maximum=Maximum(
         9.102870466722177,
         (3.6, 0.7669649888473703, 17.0, 7.3, 7.3, 3.682399620580602, 5.286323034572514),

@@ -11,9 +11,11 @@ reached, or after two minutes.
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
+from typing import TypeVar
 
-from kappasharp.problems.problem import Maximum, Problem, Provenance
+from torch import Tensor
+
+from kappasharp.problems.problem import Maximum, Problem, Provenance, Visible
 from kappasharp.problems.simulation import each
 
 # Name, low, high. Weights, and the penalty, are exponents of ten.
@@ -52,13 +54,22 @@ BEST_KNOWN = (
 )  # fmt: skip
 
 
-def weighed(dose_tracking: float, violation: float, minutes: float, chatter: float) -> float:
+COSTS = ("missing dose, squared", "heat above the limit, squared", "minutes", "chatter")
+Cost = TypeVar("Cost", float, Tensor)
+
+
+def weighed(dose_tracking: Cost, violation: Cost, minutes: Cost, chatter: Cost) -> Cost:
     """The utility of a treatment's four costs: minus their weighted sum."""
     return -SCALE * (dose_tracking + VIOLATION * violation + MINUTE * minutes + CHATTER * chatter)
 
 
 def utility(parameters: Sequence[float]) -> float:
-    """The utility of one controller; a warning tells where its solver failed on the way."""
+    """The utility of one controller."""
+    return weighed(*costs(parameters))
+
+
+def costs(parameters: Sequence[float]) -> tuple[float, float, float, float]:
+    """What the treatment by one controller costs; a warning tells where its solver failed on the way."""
     # NumPy is the simulation's; the problem itself is known without it.
     from kappasharp.problems.jet import score, treat  # noqa: PLC0415
 
@@ -70,14 +81,19 @@ def utility(parameters: Sequence[float]) -> float:
             RuntimeWarning,
             stacklevel=2,
         )
-    return weighed(*score(treatment))
+    return score(treatment)
 
+
+VISIBLE = Visible(
+    COSTS, lambda X: each(costs, X).reshape(-1, len(COSTS)), lambda Y: weighed(*Y.reshape(-1, len(COSTS)).unbind(-1))
+)
 
 PLASMA_16D = Problem(
     name="plasma-16d",
     low=tuple(low for _, low, _ in PARAMETERS),
     high=tuple(high for _, _, high in PARAMETERS),
-    evaluate=partial(each, utility),
+    evaluate=VISIBLE.utility,
+    visible=VISIBLE,
     maximum=Maximum(-83.04514421833694, BEST_KNOWN, proven=False, source=SEARCH),
     provenance=Provenance.RECONSTRUCTED,
     formula=(

@@ -1,6 +1,6 @@
 """A problem: a box, a hidden utility on it, and what is known about its maximum and its origin.
 
-Where a design has several outcomes, `piecewise_linear` makes one utility of them.
+Where a design has several outcomes the utility is computed from them; `piecewise_linear` is one way.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,6 +34,24 @@ class Maximum(NamedTuple):
     source: str
 
 
+class Visible(NamedTuple):
+    """What a person sees of a design, and how much they like it: names, designs to outcomes, outcomes to utility.
+
+    Args:
+        names: What the outcomes are called.
+        measure: Maps points (n, d) in native units to outcomes (n, k).
+        worth: Maps outcomes (n, k) to utilities (n,).
+    """
+
+    names: tuple[str, ...]
+    measure: Callable[[Tensor], Tensor]
+    worth: Callable[[Tensor], Tensor]
+
+    def utility(self, X: Tensor) -> Tensor:
+        """Utilities (n,) of points (n, d), by their outcomes."""
+        return self.worth(self.measure(X))
+
+
 @dataclass(frozen=True)
 class Problem:
     """One problem: its box, its hidden utility, and what is known of it.
@@ -53,6 +71,7 @@ class Problem:
         steps: How many equally spaced values each parameter may take, 0 for all between its ends; () where all are
             free.
         choices: Groups of parameters that stand for one choice: exactly one of each group is 1, the others are 0.
+        visible: The outcomes of a design, where it has any.
     """
 
     name: str
@@ -68,6 +87,7 @@ class Problem:
     is_simulated: bool = False
     steps: tuple[int, ...] = ()
     choices: tuple[tuple[int, ...], ...] = ()
+    visible: Visible | None = field(default=None, repr=False)
 
     @property
     def dimensions(self) -> int:
@@ -81,13 +101,24 @@ class Problem:
 
     def utility(self, X: Any) -> Tensor:
         """Utilities (…) of points (…, d) in native units, without noise."""
-        points = self._checked(X, "X", self.bounds, "inside the bounds of " + self.name)
-        return self._evaluated(points)
+        return self._evaluated(self._native(X))
 
     def unit_utility(self, U: Any) -> Tensor:
         """Utilities (…) of points (…, d) in the unit cube, without noise."""
-        cube = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, self.dimensions)
-        return self._evaluated(self.to_native(self._checked(U, "U", cube, "in the unit cube")))
+        return self._evaluated(self._from_cube(U))
+
+    @property
+    def outcome_names(self) -> tuple[str, ...]:
+        """What its outcomes are called; none where it has none."""
+        return self.visible.names if self.visible else ()
+
+    def outcomes(self, X: Any) -> Tensor:
+        """Outcomes (…, k) of points (…, d) in native units."""
+        return self._measured(self._native(X))
+
+    def unit_outcomes(self, U: Any) -> Tensor:
+        """Outcomes (…, k) of points (…, d) in the unit cube."""
+        return self._measured(self._from_cube(U))
 
     def to_native(self, U: Tensor) -> Tensor:
         """Unit-cube points in native units."""
@@ -121,10 +152,29 @@ class Problem:
             points[..., list(group)] = torch.nn.functional.one_hot(which, len(group)).to(U)
         return points
 
+    def _native(self, X: Any) -> Tensor:
+        return self._checked(X, "X", self.bounds, "inside the bounds of " + self.name)
+
+    def _from_cube(self, U: Any) -> Tensor:
+        cube = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, self.dimensions)
+        return self.to_native(self._checked(U, "U", cube, "in the unit cube"))
+
     def _evaluated(self, points: Tensor) -> Tensor:
+        return self.evaluate(self._inside(points)).reshape(points.shape[:-1])
+
+    def _measured(self, points: Tensor) -> Tensor:
+        if self.visible is None:
+            raise InvalidValueError(
+                f"`outcomes` needs a problem whose utility is computed from outcomes, but {self.name} has none; "
+                "`dtlz2-8d`, `vehicle-5d` and `carcab-7d` have some."
+            )
+        found = self.visible.measure(self._inside(points))
+        return found.reshape(*points.shape[:-1], len(self.visible.names))
+
+    def _inside(self, points: Tensor) -> Tensor:
         low, high = self.bounds.to(points)
-        inside = points.clamp(low, high)  # only the rounding that `_checked` forgives
-        return self.evaluate(inside.reshape(-1, self.dimensions)).reshape(points.shape[:-1])
+        # Only the rounding that `_checked` forgives is taken away.
+        return points.clamp(low, high).reshape(-1, self.dimensions)
 
     def _checked(self, value: Any, name: str, bounds: Tensor, rule: str) -> Tensor:
         points = value if isinstance(value, Tensor) else _as_tensor(value, name)

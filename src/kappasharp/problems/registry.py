@@ -5,11 +5,13 @@ from kappasharp.problems import (
     engineering,
     generated,
     multi_objective,
+    pid,
     plasma,
     robot_push,
     samples,
     synthetic,
     textbook,
+    warped,
 )
 from kappasharp.problems.problem import Problem
 
@@ -32,13 +34,27 @@ PROBLEMS: dict[str, Problem] = _by_name(
     robot_push.ROBOTPUSH_14D,
 )
 
-# Not in the paper's grid: other utilities of the same sources.
+# Problems of the paper's whose outcomes are formulas.
+OUTCOMES = (
+    multi_objective.DTLZ2_8D,
+    multi_objective.DTLZ2_16D,
+    multi_objective.DTLZ2_20D,
+    engineering.VEHICLE_5D,
+    engineering.CARCAB_7D,
+)
+
+# Not in the paper's grid: other utilities of the same sources, other problems with outcomes, and copies.
 VARIANTS: dict[str, Problem] = _by_name(
     multi_objective.DTLZ2_8D_PIECEWISE,
     multi_objective.DTLZ2_16D_PIECEWISE,
     multi_objective.DTLZ2_20D_PIECEWISE,
     engineering.VEHICLE_5D_FITTED,
     robot_push.ROBOTPUSH_14D_NOISY,
+    multi_objective.DTLZ2_5D,
+    multi_objective.OSY_6D,
+    pid.PID_3D,
+    *map(warped.warped, OUTCOMES),
+    *map(warped.meaningless, OUTCOMES),
 )
 
 # Where new methods are chosen, so that the paper's problems are left to confirm the choice.

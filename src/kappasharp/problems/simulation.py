@@ -16,7 +16,9 @@ from kappasharp.processes import Pool
 # already use every core.
 WORKERS_VARIABLE = "KAPPASHARP_WORKERS"
 
-Simulator = Callable[[Sequence[float]], float]
+# One value of a design, or several.
+Value = float | tuple[float, ...]
+Simulator = Callable[[Sequence[float]], Value]
 
 
 @cache
@@ -33,14 +35,14 @@ def workers_wanted() -> int:
 
 
 def each(simulate: Simulator, X: Tensor) -> Tensor:
-    """The simulator's value at every point (n, d), in the order of the points, by as many processes as are wanted."""
+    """The simulator's value or values at every point (n, d), in order, by as many processes as are wanted."""
     rows = X.detach().to("cpu", torch.float64).tolist()
     workers = workers_wanted()
     values = _shared_out(simulate, rows, workers) if workers > 1 and len(rows) > 1 else [simulate(row) for row in rows]
     return torch.tensor(values, dtype=torch.float64).to(X)
 
 
-def _shared_out(simulate: Simulator, rows: list[list[float]], workers: int) -> list[float]:
+def _shared_out(simulate: Simulator, rows: list[list[float]], workers: int) -> list[Value]:
     try:
         size = -(-len(rows) // (4 * workers))
         outcomes = list(_pool(workers).map(partial(_observed, simulate), rows, chunksize=size))
@@ -52,7 +54,7 @@ def _shared_out(simulate: Simulator, rows: list[list[float]], workers: int) -> l
     return [value for value, _ in outcomes]
 
 
-def _observed(simulate: Simulator, row: list[float]) -> tuple[float, list[str]]:
+def _observed(simulate: Simulator, row: list[float]) -> tuple[Value, list[str]]:
     """A value and the warnings on the way, which a worker's caller would not see otherwise."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -14,6 +14,7 @@ from kappasharp.app.cli.output import best_table, in_words, say
 from kappasharp.app.examples import pid
 from kappasharp.errors import StorageError
 from kappasharp.problems import oracle
+from kappasharp.problems.step_response import SECONDS, STEPS, simulate
 from kappasharp.streams import stream
 from kappasharp.study import rehearsal, studies
 from kappasharp.study.definition import DEFAULT_METHOD, DEFAULT_PRESET
@@ -22,7 +23,6 @@ from kappasharp.study.kinds import Answer
 from kappasharp.study.study import Study
 
 GAINS = pid.SPACE
-SECONDS, STEPS = pid.SECONDS, pid.STEPS
 SETTLING_TIME = 3.0
 # The person cannot tell responses apart whose scores differ by much less than this.
 PERSON_NOISE = 0.05
@@ -46,8 +46,7 @@ def gains_of(design: Mapping[str, Any]) -> Tensor:
 
 def step_response(gains: Tensor) -> tuple[Tensor, Tensor]:
     """Position and actuator force (…, STEPS) after a unit step."""
-    tracks = [pid.simulate(*row) for row in gains.reshape(-1, len(GAINS)).tolist()]
-    position, force = torch.tensor(tracks, dtype=gains.dtype).unbind(1)
+    position, force = (torch.from_numpy(track).to(gains) for track in simulate(gains.reshape(-1, len(GAINS)).numpy()))
     return position.reshape(*gains.shape[:-1], STEPS), force.reshape(*gains.shape[:-1], STEPS)
 
 

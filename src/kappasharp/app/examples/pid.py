@@ -2,16 +2,19 @@
 
 from typing import Any
 
+import torch
+
+from kappasharp.problems import step_response
+from kappasharp.problems.step_response import SECONDS, SETTLED, STEPS, STRONGEST
+
 SPACE = {
     "proportional": {"low": 0.5, "high": 12.0, "log": True},
     "integral": {"low": 0.1, "high": 4.0, "log": True},
     "derivative": {"low": 0.1, "high": 6.0, "log": True},
 }
-SECONDS, STEPS = 12.0, 600
-SETTLED = 0.05
 WIDTH, TOP, MIDDLE, BOTTOM = 560.0, 48.0, 262.0, 352.0
 LEFT, RIGHT = 46.0, 14.0
-HIGHEST, STRONGEST = 1.8, 8.0
+HIGHEST = 1.8
 
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #5d6b7a }
@@ -28,32 +31,22 @@ STYLE = """
 
 
 def simulate(proportional: float, integral: float, derivative: float) -> tuple[list[float], list[float]]:
-    """Position and force after a unit step: a mass on a spring behind an actuator with lag."""
-    dt = SECONDS / STEPS
-    position = speed = force = total = 0.0
-    positions, forces = [], []
-    for _ in range(STEPS):
-        error = 1.0 - position
-        total = min(max(total + error * dt, -5.0), 5.0)
-        command = min(max(proportional * error + integral * total - derivative * speed, -STRONGEST), STRONGEST)
-        force += dt / 0.15 * (command - force)
-        speed += dt * (force - 0.6 * speed - position)
-        position += dt * speed
-        positions.append(position)
-        forces.append(force)
-    return positions, forces
+    """Position and force after a unit step."""
+    positions, forces = step_response.simulate([[proportional, integral, derivative]])
+    return positions[0].tolist(), forces[0].tolist()
 
 
 def measures(positions: list[float]) -> dict[str, str]:
     """What an engineer reads off a response."""
-    dt = SECONDS / STEPS
-    rise = next((i for i, value in enumerate(positions) if value >= 0.9), None)  # noqa: PLR2004
-    late = [i for i, value in enumerate(positions) if abs(value - 1.0) > SETTLED]
-    settled = late[-1] + 1 if late else 0
+    response = torch.tensor([positions], dtype=torch.float64).numpy()
+    over, rise, settled = (
+        float(read(response)[0])
+        for read in (step_response.overshoot, step_response.rise_time, step_response.settling_time)
+    )
     return {
-        "overshoot": f"{max(max(positions) - 1.0, 0.0):.0%}",
-        "90 % after": "never" if rise is None else f"{rise * dt:.1f} s",
-        "settled": "not yet" if settled >= STEPS else f"{settled * dt:.1f} s",
+        "overshoot": f"{over:.0%}",
+        "90 % after": "never" if rise >= SECONDS else f"{rise:.1f} s",
+        "settled": "not yet" if settled >= SECONDS else f"{settled:.1f} s",
     }
 
 

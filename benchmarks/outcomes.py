@@ -1,0 +1,218 @@
+"""Taste learnt on outcomes against taste learnt on parameters, and against BoTorch's BOPE. (docs/results/outcomes.md)
+
+python -m benchmarks.outcomes run FOLDER [--only eight,plain,noise,bope] [--seeds 60] [--workers 2] [--seconds 3600]
+python -m benchmarks.outcomes pack FOLDER … --out docs/results/outcomes/runs.parquet
+python -m benchmarks.outcomes table FILE …          every problem: levels, gains, what is sure
+python -m benchmarks.outcomes turn                  seconds of a turn with and without outcomes; into the summary
+python -m benchmarks.outcomes summary FILE …        benchmarks/outcomes.json
+
+`run` goes on where it stopped: every finished block is in the folder.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from benchmarks import collecting, paired
+from kappasharp.lab import engines, execution, experiment, grid
+from kappasharp.lab.execution import Limit, Workload
+from kappasharp.lab.run import OK, play
+from kappasharp.lab.statistics import holm
+from kappasharp.lab.store import Store
+
+EXPERIMENTS = Path("experiments/outcomes")
+PLAIN, OURS, BOPE = (("baseline", "modern"), ("outcomes", "modern"), ("botorch_bope", "modern"))
+# The eight of the bar.
+EIGHT = (
+    "dtlz2-8d-warped", "dtlz2-16d-warped", "dtlz2-20d-warped", "vehicle-5d-warped", "carcab-7d-warped", "osy-6d",
+    "pid-3d", "plasma-16d",
+)  # fmt: skip
+QUESTIONS, FIRST = 40, 5
+# Where a turn is timed: few and many parameters, and a simulator that takes a hundredth of a second.
+TIMED, TIMED_FROM = ("vehicle-5d-warped", "dtlz2-20d-warped", "pid-3d"), 15
+FILE = Path(__file__).with_suffix(".json")
+
+
+def plan(name, folder, seeds):
+    """What is missing of an experiment, of its first so many seeds."""
+    path = EXPERIMENTS / f"{name}.toml"
+    wanted = experiment.read(path)
+    wanted = replace(wanted, seeds=wanted.seeds[: seeds or len(wanted.seeds)])
+    blocks = grid.blocks(wanted)
+    store = Store(folder).open()
+    store.remember(name, path.read_text("utf-8"))
+    return Workload(wanted, store, blocks, grid.missing(blocks, store.done()))
+
+
+def run(options):
+    """What is missing, within the seconds."""
+    begin, folder = time.monotonic(), Path(options.sources[0])
+    engine = engines.engine("processes" if options.workers != 1 else "serial", options.device, options.workers)
+    for name in options.only.split(","):
+        todo = plan(name, folder, options.seeds)
+        print(f"{name}: {todo.n_runs} runs, {todo.n_left} to do", flush=True)
+        done, steps = 0, execution.run_missing(todo, engine, Limit(options.batch))
+        for step in steps:
+            done += step.runs
+            spent = time.monotonic() - begin
+            words = f" failed: {step.error}" if step.error else ""
+            print(f"{name}: {done} of {todo.n_left}, {step.block.problem}, {spent:.0f} s{words}", flush=True)
+            if options.seconds and spent > options.seconds:
+                steps.close()
+                print(f"stopped after {spent:.0f} s; the same command goes on", flush=True)
+                return
+
+
+def pack(options):
+    """The runs of folders in one small file; what failed is said."""
+    rows = [row for folder in options.sources for row in Store(Path(folder)).existing().read().to_pylist()]
+    failed = [row for row in rows if row["status"] == "error"]
+    for row in failed:
+        print(f"left out: {row['problem']}, {row['method']}, seed {row['seed']}: {row['error']}")
+    kept = {row["key"]: collecting.packed(row) for row in rows if row["status"] != "error"}
+    collecting.write(pa.Table.from_pylist(list(kept.values()), collecting.SCHEMA), options.out)
+    print(f"{len(kept)} runs in {options.out}, {len(failed)} left out")
+
+
+def seen(questions=QUESTIONS):
+    return lambda row: paired.at(row, "seen", questions)
+
+
+def of(runs, problems):
+    return {problem: runs[problem] for problem in problems if problem in runs}
+
+
+def level_reached(ours, theirs):
+    """By problem the first question at which our median is theirs at the last; one more than the last where never."""
+    found = {}
+    for problem, seeds in paired.shared(ours, theirs).items():
+        goal = np.median([seen()(theirs[problem][s]) for s in seeds])
+        course = np.median([ours[problem][s]["seen"] for s in seeds], 0)
+        reached = np.flatnonzero(course >= goal)
+        found[problem] = int(reached[0]) + 1 if len(reached) else len(course) + 1
+    return found
+
+
+def noise_costs(ours, theirs):
+    """By problem the share of what parameters gain between the first questions and the last that we do not gain."""
+    found = {}
+    for problem, seeds in paired.shared(ours, theirs).items():
+        if problem.endswith("-noise"):
+            means = [
+                [np.mean([seen(q)(rows[problem][s]) for s in seeds]) for q in (FIRST, QUESTIONS)]
+                for rows in (theirs, ours)
+            ]
+            (start, end), (_, other) = means
+            found[problem] = (end - other) / (end - start)
+    return found
+
+
+def table(options):
+    """Every problem against parameters, then against BOPE."""
+    found = paired.read(options.sources)
+    ours = found[OURS]
+    reached = level_reached(ours, found[PLAIN])
+    for label, theirs in (("parameters", found[PLAIN]), ("BoTorch's BOPE", found[BOPE])):
+        print(f"| against {label} | seeds | 10 | 20 | 40 | p at 40 | Holm | level at |\n| --- |" + " ---: |" * 7)
+        parts = {q: paired.gains(ours, theirs, seen(q)) for q in (10, 20, QUESTIONS)}
+        corrected = _holm(parts[QUESTIONS])
+        for problem, (_, p, _) in parts[QUESTIONS].items():
+            cells = [f"{part[problem][0]:+.2f}" if problem in part else "" for part in parts.values()]
+            n = len(paired.shared(ours, theirs)[problem])
+            where = reached.get(problem, "") if label == "parameters" else ""
+            print(
+                f"| {problem} | {n} | {' | '.join(cells)} | {p:.2g} | {corrected.get(problem, np.nan):.2g} | {where} |"
+            )
+    print("noise costs: " + ", ".join(f"{name} {cost:+.1%}" for name, cost in noise_costs(ours, found[PLAIN]).items()))
+
+
+def _holm(found):
+    """Adjusted p-values over the eight, which are the family."""
+    family = [problem for problem in found if problem in EIGHT]
+    return dict(zip(family, holm([found[problem][1] for problem in family]), strict=True))
+
+
+def turn_seconds(problem, method, seed=0):
+    """Seconds of every turn (question, answer) of one run, after its first ones."""
+    made = {"problems": [problem], "initializations": ["from_zero"], "methods": [method], "presets": ["modern"]}
+    (block,) = grid.blocks(experiment.parse("turn", made | {"seeds": [seed], "queries": QUESTIONS, "block_size": 1}))
+    found, before = [], time.perf_counter()
+    for _ in play([block]):
+        now = time.perf_counter()
+        found.append(now - before)
+        before = now
+    return found[TIMED_FROM - FIRST :]
+
+
+def turn(options):
+    """The largest ratio over the problems, of median turns; runs take turns, so that both meet the same machine."""
+    torch.set_num_threads(1)
+    ratios = {}
+    for problem in TIMED:
+        times = {"baseline": [], "outcomes": []}
+        for seed in range(options.seeds or 3):
+            for method, seconds in times.items():
+                seconds.extend(turn_seconds(problem, method, seed))
+        plain, ours = (float(np.median(seconds)) for seconds in times.values())
+        ratios[problem] = round(ours / plain, 2)
+        print(f"{problem}: {1e3 * plain:.0f} ms plain, {1e3 * ours:.0f} ms with outcomes", flush=True)
+    note({"turn_ratio": max(ratios.values()), "turn_ratios": ratios})
+
+
+def summary(options):
+    """benchmarks/outcomes.json, from packed runs."""
+    found = paired.read(options.sources)
+    ours, theirs, bope = (found[name] for name in (OURS, PLAIN, BOPE))
+    reached, costs = level_reached(ours, theirs), noise_costs(ours, theirs)
+    eight = of(ours, EIGHT)
+    values = {"level_reached": of(reached, EIGHT), "level_reached_elsewhere": {}}
+    values["level_reached_elsewhere"] = {
+        name: question for name, question in reached.items() if name not in EIGHT and name not in costs
+    }
+    values["reached_by_20"] = sum(question <= 20 for question in values["level_reached"].values())
+    values["wins"], values["losses"] = paired.counts(paired.gains(eight, theirs, seen()))[1]
+    against = paired.gains(eight, bope, seen())
+    values["bope_wins"], values["bope_losses"] = paired.counts(against)[1]
+    values["bope_seeds"] = {name: len(seeds) for name, seeds in paired.shared(eight, bope).items()}
+    values["seeds"] = {name: len(seeds) for name, seeds in paired.shared(eight, theirs).items()}
+    values["noise_cost"] = round(float(np.mean(list(costs.values()))), 4) if costs else None
+    values["noise_costs"] = {name: round(float(cost), 4) for name, cost in costs.items()}
+    every = [row for runs in (ours, theirs) for rows in runs.values() for row in rows.values()]
+    values["runs"], values["runs_not_ok"] = len(every), sum(row["status"] != OK for row in every)
+    note(values)
+    print(FILE.read_text())
+
+
+def note(values):
+    """Write these values beside those that are there."""
+    before = json.loads(FILE.read_text()) if FILE.exists() else {}
+    FILE.write_text(json.dumps(before | values, indent=2, sort_keys=True) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=["run", "pack", "table", "turn", "summary"])
+    parser.add_argument("sources", nargs="*")
+    parser.add_argument("--only", default="eight,plain,noise")
+    parser.add_argument("--out")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--batch", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=0.0)
+    options = parser.parse_args()
+    if options.verb != "turn" and not options.sources:
+        parser.error(f"{options.verb} needs {'a folder' if options.verb in ('run', 'pack') else 'packed files'}.")
+    if options.verb == "pack" and not options.out:
+        parser.error("pack needs --out, the file to write.")
+    {"run": run, "pack": pack, "table": table, "turn": turn, "summary": summary}[options.verb](options)
+
+
+if __name__ == "__main__":
+    main()

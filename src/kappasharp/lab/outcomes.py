@@ -1,0 +1,34 @@
+"""Outcomes of designs in the lab: a sample that shows their range, the same for every method and seed."""
+
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
+from kappasharp.problems.registry import find_problem
+from kappasharp.streams import stream
+
+SAMPLE = 256
+
+
+class KnownOutcomes(NamedTuple):
+    """Designs (SAMPLE, d) in the unit cube and their outcomes (SAMPLE, k)."""
+
+    designs: Tensor
+    outcomes: Tensor
+
+    def normalised(self, outcomes: Tensor) -> Tensor:
+        """Outcomes (…, k) by their ranges in the sample, which become 0 to 1."""
+        low, high = self.outcomes.amin(0), self.outcomes.amax(0)
+        return (outcomes - low) / (high - low)
+
+
+@cache
+def sample(name: str) -> KnownOutcomes:
+    """A scrambled Sobol sample of a problem's designs, always the same one."""
+    problem = find_problem(name)
+    engine = SobolEngine(problem.dimensions, scramble=True, seed=stream(0, name, "outcomes").initial_seed() % 2**31)
+    designs = problem.draw(engine.draw(SAMPLE, dtype=torch.float64))
+    return KnownOutcomes(designs, problem.unit_outcomes(designs))
