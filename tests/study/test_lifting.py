@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import kappasharp as ks
+from kappasharp.core import posterior
 from kappasharp.study import learning, lifting, questions, tradeoffs
 from kappasharp.study.exchange import sealed
 from kappasharp.study.history import Known
@@ -198,7 +199,7 @@ class TestMemo:
             if fits:
                 ks.import_json(path, storage="sqlite://")
             else:
-                with pytest.raises(ks.KappaSharpError, match="`memo.theta` must have 3 numbers"):
+                with pytest.raises(ks.KappaSharpError, match="must have 3 numbers"):
                     ks.import_json(path, storage="sqlite://")
 
     def test_one_on_parameters_does_not_start_one_on_outcomes(self, url):
@@ -263,8 +264,6 @@ class TestTradeOffs:
         along = tradeoffs._Along(given.scaling(rows))
         fitted = model.learnt.corrected.posterior
         X = here.expand(1, 3, -1)
-        from kappasharp.core import posterior  # noqa: PLC0415
-
         by_design = posterior.joint(fitted, X)
         by_outcome = posterior.joint(fitted._replace(lift=along), X)
         for one, other in zip(by_design, by_outcome, strict=True):

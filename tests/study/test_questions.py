@@ -8,7 +8,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.methods import loop
-from kappasharp.study import learning, questions, starting
+from kappasharp.study import learning, starting
 from kappasharp.study.definition import define
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
