@@ -15,7 +15,7 @@ from kappasharp.study.constraints import AllowedDesigns
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
 from kappasharp.study.lifting import Given
-from kappasharp.study.outcomes import Outcome
+from kappasharp.study.outcomes import StudyOutcome
 from kappasharp.study.space import Design, Space
 
 Allowed = Callable[[Tensor], Tensor]
@@ -55,7 +55,7 @@ class WithinLimits:
         found = self.given.computed(X)
         return torch.stack([self._breach(one, found) for one in self.given.outcomes.limited]).sum(0)
 
-    def _breach(self, one: Outcome, found: Tensor) -> Tensor:
+    def _breach(self, one: StudyOutcome, found: Tensor) -> Tensor:
         """How far one outcome breaks its limits; 1 where nobody knows it."""
         column = found[:, self._place(one)]
         spread = float(self._spread[self._place(one)])
@@ -75,7 +75,7 @@ class WithinLimits:
         ]
         return composite.feasibility(self.given.regression, torch.tensor(rows, dtype=torch.float64), X)
 
-    def _place(self, one: Outcome) -> int:
+    def _place(self, one: StudyOutcome) -> int:
         assert self.given is not None
         return self.given.outcomes.names.index(one.name)
 
@@ -189,7 +189,7 @@ def notes(definition: Definition, history: History) -> list[str]:
     ]
 
 
-def _words(one: Outcome) -> str:
+def _words(one: StudyOutcome) -> str:
     low = "" if one.at_least is None else f"{one.at_least:g} <= "
     high = "" if one.at_most is None else f" <= {one.at_most:g}"
     return f"{low}{one.name}{high}"

@@ -103,7 +103,7 @@ class Given:
         """From points to scaled outcomes; None where taste is learnt on parameters alone."""
         if self.way == "none":
             return None
-        return ComputedLift(self) if self.is_cheap else UncertainLift(self.regression, self.scaling)
+        return ComputedLift(self) if self.is_cheap else UncertainLift(self.regression, self.scaling.__call__)
 
     def computed(self, X: Tensor) -> Tensor:
         """Outcomes (n, k) of points (n, d), recorded or computed; NaN where there are none."""
@@ -231,7 +231,7 @@ def _about_way(found: Given, missing: int) -> list[str]:
     if found.way == "none":
         many = int((~found.values.isnan()).all(-1).sum()) if len(found.values) else 0
         why = (
-            f"only {many} designs have outcomes, and {LEAST_DESIGNS} are needed"
+            f"{'one design has' if many == 1 else f'{many} designs have'} outcomes, and {LEAST_DESIGNS} are needed"
             if many < LEAST_DESIGNS
             else "none of the outcomes varies"
         )
