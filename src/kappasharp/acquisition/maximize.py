@@ -249,7 +249,7 @@ def _from_pool(search: Search, maximizer: Maximizer) -> Tensor:
     deviation = (prepared.outputscale - known.square().sum(-1)).clamp(min=0.0).sqrt()
     # Both kinds of best pair: two promising points side by side, or a promising one and a far, unknown one.
     # What breaks a limit although it was pulled inside, as on a lattice, comes last.
-    last = torch.where(through.broken(request.allowed, designs), WORST, 0.0)
+    last = WORST * through.broken(request.allowed, designs).to(mean)
     near = (mean + deviation + last).topk(min(SHORTLIST, points.shape[1]), -1).indices
     far = (deviation + last).topk(min(UNKNOWN, points.shape[1]), -1).indices
     short = torch.cat([near, far], -1)

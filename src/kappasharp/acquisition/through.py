@@ -87,7 +87,8 @@ class Through:
         """Every design, then the same moved along each free coordinate (rows, q, 1 + free, d); and by how much."""
         at = self._free(points)
         here = points[..., at]
-        steps = torch.where(here > 0.5, -STEP, STEP)  # noqa: PLR2004 (the cube's middle: a step stays inside)
+        # Towards the cube's middle: a step stays inside.
+        steps = STEP * torch.where(here > 0.5, -torch.ones_like(here), 1.0)  # noqa: PLR2004
         moves = torch.zeros(*here.shape, self.dimensions, dtype=points.dtype, device=points.device)
         moves[..., torch.arange(len(at), device=at.device), at] = steps
         return torch.cat([points.unsqueeze(-2), points.unsqueeze(-2) + moves], -2), steps
