@@ -307,7 +307,7 @@ class JointPriors(NamedTuple):
     parts: tuple[Priors, ...]
     sizes: tuple[int, ...]
 
-    def _own(self, theta: Parameters) -> list[Parameters]:
+    def _own(self, theta: Parameters) -> list[AnyFloat]:
         """The hyperparameters of each part, as its own priors have them."""
         ends = list(accumulate(self.sizes, initial=0))
         scales = theta[..., ends[-1] :].unbind(-1)
@@ -317,7 +317,7 @@ class JointPriors(NamedTuple):
         ]
 
     @staticmethod
-    def _joined(found: Sequence[Parameters]) -> Parameters:
+    def _joined(found: Sequence[AnyFloat]) -> AnyFloat:
         return torch.cat([*(one[..., :-1] for one in found), *(one[..., -1:] for one in found)], -1)
 
     def in_units_of(self, noise: float) -> "JointPriors":

@@ -39,7 +39,7 @@ def sample(name: str) -> KnownOutcomes:
     return KnownOutcomes(designs, problem.unit_outcomes(designs))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ProblemLift:
     """From designs to a problem's outcomes, scaled after the sample."""
 
@@ -57,6 +57,7 @@ class ProblemLift:
         return self.scaling(self.problem.unit_outcomes(X.double()))
 
 
+@cache
 def lift(name: str) -> ProblemLift:
     """How a method that learns on outcomes sees the designs of a problem."""
     return ProblemLift(find_problem(name), scaling(sample(name).outcomes), BUDGETS.get(name, 0))
