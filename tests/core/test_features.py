@@ -92,10 +92,8 @@ def test_predictions_at_designs_are_those_at_their_features():
         assert torch.allclose(function(found, new), function(plain, there))
     for function in (posterior.marginal, posterior.joint):
         assert all(torch.allclose(*both) for both in zip(function(found, new), function(plain, there), strict=True))
-    pairs_of = zip(
-        posterior.contrast(found, new[:, :2], new[:, 2:4]), posterior.contrast(plain, there[:, :2], there[:, 2:4])
-    )
-    assert all(torch.allclose(*both) for both in pairs_of)
+    differences = [posterior.contrast(one, X[:, :2], X[:, 2:4]) for one, X in ((found, new), (plain, there))]
+    assert all(torch.allclose(*both) for both in zip(*differences, strict=True))
     assert torch.allclose(posterior.own_mean(found), posterior.mean(found, X))
     joint = posterior.joint(found, new)[1]
     assert torch.allclose(posterior.between(found, new, new), joint, atol=1e-9)
