@@ -313,25 +313,10 @@ class JointPriors(NamedTuple):
     that of the other alone.
     """
 
-<<<<<<< HEAD
-    def _own(self, theta: AnyFloat) -> list[AnyFloat]:
-        """The hyperparameters of each part, as its own priors have them."""
-        ends = list(accumulate(self.sizes, initial=0))
-        scales = theta[..., ends[-1] :].unbind(-1)
-        return [
-            torch.cat([theta[..., low:high], scale.unsqueeze(-1)], -1)
-            for (low, high), scale in zip(pairwise(ends), scales, strict=True)
-        ]
-
-    @staticmethod
-    def _joined(found: Sequence[AnyFloat]) -> AnyFloat:
-        return torch.cat([*(one[..., :-1] for one in found), *(one[..., -1:] for one in found)], -1)
-=======
     whole: Priors
     sizes: tuple[int, int]
     # Mean and deviation of log s₂ − log s₁.
     ratio: tuple[float, float]
->>>>>>> main
 
     def in_units_of(self, noise: float) -> "JointPriors":
         """The same in other units of utility."""
