@@ -181,6 +181,31 @@ class TestQuestions:
         assert len(study.history.known) >= 11 and study.model().state.lift is not None
 
 
+class TestHints:
+    """Soft knowledge: it speaks first, and answers have the last word."""
+
+    def slope(self, study, name):
+        found = next(one for one in study.taste() if one.name == name)
+        return found.mean[-1] - found.mean[0]
+
+    def test_before_answers_say_anything_the_hint_does(self):
+        for given, sign in (((), 0.0), ((ks.Less("overshoot"),), -1.0), ((ks.More("overshoot"),), 1.0)):
+            study = computed("sqlite://", hints=given)
+            study.tell(study.ask(), "tie")
+            slope = self.slope(study, "overshoot")
+            assert abs(slope) < 0.2 if sign == 0.0 else sign * slope > 0.2
+
+    def test_answers_overrule_it(self):
+        study = computed("sqlite://", hints=[ks.More("overshoot")])
+        answered(study, 12)
+        assert self.slope(study, "overshoot") < 0.0
+
+    def test_measured_outcomes_have_them_too(self):
+        study = measured("sqlite://", 5, hints=[ks.Less("overshoot")])
+        assert study.model().state.lift.leaning == (-1, 0)
+        assert study.directions()["overshoot"] == "less" and study.ask().origin == "model"
+
+
 class TestMemo:
     """Where the next fit starts."""
 

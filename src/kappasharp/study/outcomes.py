@@ -132,6 +132,11 @@ class Outcomes:
         """Those with limits."""
         return tuple(one for one in self.table if one.is_limited)
 
+    @property
+    def leaning(self) -> tuple[int, ...]:
+        """What hints say of each: 1 where more is better, −1 where less is, 0 where they say nothing."""
+        return tuple({None: 0, "less": -1, "more": 1}[one.better] for one in self.table)
+
     def plain(self) -> dict[str, Any]:
         """The same as plain data; code is never part of it."""
         rest = asdict(replace(self, table=self.table))
