@@ -11,8 +11,8 @@ import tests.shape_checks  # noqa: F401 - named in pyproject.toml, it must be th
 
 torch.set_num_threads(1)
 
-# A file's tests stay in one process (see the Makefile). Those that take ten seconds or more go first, in about the order
-# of their length, so that no process is left alone with one of them at the end.
+# A file's tests stay in one process (see the Makefile). Those that take ten seconds or more go first, the longest at
+# their head, so that no process is left alone with one of them at the end.
 LONGEST = (
     "page/test_browser.py",
     "app/test_run.py",
