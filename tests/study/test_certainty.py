@@ -9,12 +9,8 @@ import kappasharp as ks
 from kappasharp.study import certainty
 from kappasharp.study.certainty import Figures, advise
 from kappasharp.study.learning import leading
-<<<<<<< HEAD
 from kappasharp.study.starting import sobol
-=======
-from kappasharp.study.questions import sobol
 from tests.study import answered
->>>>>>> main
 
 BOX = {f"x{i}": (0.0, 1.0) for i in range(3)}
 MIXED = {"x": (0.0, 1.0), "n": ks.Int(1, 6), "mode": ["p", "q", "r"]}
