@@ -314,7 +314,7 @@ class Simulator:
 
     def _open_pool(self) -> Pool:
         if self._pool is None:
-            self._pool = Pool(self.workers)
+            self._pool = Pool(self.workers, with_main=False)
         return self._pool
 
 
