@@ -1,0 +1,230 @@
+"""Limits between parameters: which designs keep them, how far others break them, and whether any design can.
+
+A limit is a text such as "a + b <= 1", "0.1 <= kp / ki <= 10" or "not (material == 'oak' and glazing > 3)"; what may
+stand in it, and how odd names are written, says `limit_text`. A number may miss a limit by 1e-9 of what the two sides'
+difference varies by over the space: that is what rounding leaves. Where a side cannot be computed (a division by zero,
+a root of −1, an overflow) the limit is broken.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.streams import stream, uniform
+from kappasharp.study import expressions, limit_text
+from kappasharp.study.expressions import Columns, Condition
+from kappasharp.study.parameters import SLACK, Categorical, Tuned, Value, finite
+from kappasharp.study.space import Design, Space
+
+# Designs that say how much an expression varies, and designs among which one that keeps all limits is looked for.
+FEW, MANY = 256, 4096
+# The search for a design that keeps all limits: how many are kept, how many children each has, for how many rounds.
+KEPT, CHILDREN, ROUNDS = 32, 16, 80
+# The share of a parameter's range that a child moves by, and what of that is left when a round found nothing better.
+FIRST_MOVE, SHRINK = 0.25, 0.7
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One limit of a space; `parse` makes it."""
+
+    text: str
+    space: Space = field(repr=False, compare=False)
+    condition: Condition = field(repr=False, compare=False)
+
+    def holds(self, design: Mapping[str, Value]) -> bool:
+        """Whether a design keeps it."""
+        return bool(self.violation([design])[0] == 0.0)
+
+    def violation(self, designs: Sequence[Mapping[str, Value]]) -> Tensor:
+        """How far each design breaks it, 0 where it holds.
+
+        For numbers it is the gap, in units of what the two sides' difference varies by over the space; for choices
+        it is 1. What `and` joins adds up, and of what `or` joins the least counts.
+        """
+        names = sorted(set(expressions.columns(self.condition)))
+        return self.breach({name: self._column(name, designs) for name in names}, len(designs))
+
+    def breach(self, columns: Columns, count: int) -> Tensor:
+        """The same for `count` designs in columns: numbers as they are, choices by their place in the list."""
+        return expressions.breach(self.condition, columns).expand(count)
+
+    def _column(self, name: str, designs: Sequence[Mapping[str, Value]]) -> Tensor:
+        part = self.space.tuned[name]
+        if any(name not in design for design in designs):
+            raise InvalidValueError(f"A design must name every parameter, but {name} is missing.")
+        values = [design[name] for design in designs]
+        if isinstance(part, Categorical):
+            values = [part.check(name, value) for value in values]
+            if not expressions.numeric(part):
+                return torch.tensor([_place(part, value) for value in values], dtype=torch.int64)
+        return torch.tensor([finite(value, f"`{name}`") for value in values], dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class AllowedDesigns:
+    """All limits of a space as a search wants them: from points of the cube to how far each breaks them, in sum."""
+
+    space: Space
+    constraints: tuple[Constraint, ...]
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Points (…, d) to violations (…), 0 where the nearest design keeps all limits."""
+        flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)
+        return (
+            _total(self.constraints, _decoded(self.space, flat, _names(self.constraints)), len(flat))
+            .to(X)
+            .reshape(X.shape[:-1])
+        )
+
+
+def parse(text: str, space: Space) -> Constraint:
+    """The limit that a text states, or a sentence that says what in it is not understood."""
+    condition = limit_text.read(text, space)
+    names = sorted(set(expressions.columns(condition)))
+    columns = _drawn(space, _sobol(space, FEW), names)
+    return Constraint(text, space, expressions.with_spreads(condition, columns))
+
+
+def parse_all(texts: Any, space: Space) -> tuple[Constraint, ...]:
+    """The limits of a list of texts, or of one text; a sentence where no design can meet them."""
+    if isinstance(texts, str):
+        texts = [texts]
+    if not isinstance(texts, Sequence):
+        raise InvalidTypeError(f"`constraints` must be a list of texts such as 'a + b <= 1', but got {texts!r}.")
+    found = tuple(parse(text, space) for text in texts)
+    check(found, space)
+    return found
+
+
+def feasible_share(constraints: Sequence[Constraint], space: Space) -> float:
+    """The share of the space's designs that keep all limits, from 4,096 spread over it."""
+    columns = _drawn(space, _sobol(space, MANY), _names(constraints))
+    return float((_total(constraints, columns, MANY) == 0.0).double().mean())
+
+
+def check(constraints: Sequence[Constraint], space: Space) -> None:
+    """A sentence where no design is found that keeps all limits."""
+    design, miss = nearest(constraints, space)
+    if miss == 0.0:
+        return
+    broken = [c.text for c in constraints if not c.holds(design)]
+    alone = [text for text in broken if nearest([c for c in constraints if c.text == text], space)[1] > 0.0]
+    which = repr(alone[0]) if alone else f"all of {', '.join(repr(c.text) for c in constraints)} together"
+    named = sorted(set(_names(constraints)))
+    near = ", ".join(f"{name}={_shown(design[name])}" for name in named)
+    raise InvalidValueError(
+        f"A limit must leave a design to propose, but none was found that meets {which}: not among {MANY:,} designs "
+        f"spread over the space, nor by a search from the best of them. The nearest was {near}."
+    )
+
+
+def nearest(constraints: Sequence[Constraint], space: Space) -> tuple[Design, float]:
+    """The design that breaks the limits least, as far as 4,096 designs and a search from the best find one; how far."""
+    names = _names(constraints)
+    shares = _sobol(space, MANY)
+    miss = _total(constraints, _drawn(space, shares, names), MANY)
+    miss, best = miss.sort(stable=True)
+    shares, miss = shares[best[:KEPT]], miss[:KEPT]
+    generator, move = stream(0, "constraints"), FIRST_MOVE
+    for _ in range(ROUNDS):
+        if bool(miss[0] == 0.0):
+            break
+        tried = torch.cat([shares, _children(shares, move, generator)])
+        before = miss[0]
+        miss, best = _total(constraints, _drawn(space, tried, names), len(tried)).sort(stable=True)
+        shares, miss = tried[best[:KEPT]], miss[:KEPT]
+        move = move if bool(miss[0] < before) else max(move * SHRINK, SLACK)
+    return space.draw(shares[0].tolist()), float(miss[0])
+
+
+def _children(shares: Tensor, move: float, generator: torch.Generator) -> Tensor:
+    """Neighbours of every row: some of its coordinates moved a little, seldom one anywhere."""
+    many = shares.repeat(CHILDREN, 1)
+    p = many.shape[-1]
+    chosen = uniform(many.shape, generator, many) < max(1.5 / p, uniform((1,), generator, many).item())
+    step = (uniform(many.shape, generator, many) * 2.0 - 1.0) * move
+    near = (many + torch.where(chosen, step, 0.0)).clamp(0.0, 1.0)
+    anywhere = uniform(many.shape, generator, many) < 0.5 / p
+    return torch.where(anywhere, uniform(many.shape, generator, many), near)
+
+
+def _names(constraints: Sequence[Constraint]) -> list[str]:
+    return sorted({name for each in constraints for name in expressions.columns(each.condition)})
+
+
+def _total(constraints: Sequence[Constraint], columns: Columns, count: int) -> Tensor:
+    """The violations of all limits, added."""
+    none = torch.zeros(count, dtype=torch.float64)
+    return torch.stack([none, *(each.breach(columns, count) for each in constraints)]).sum(0)
+
+
+def _sobol(space: Space, count: int) -> Tensor:
+    """Shares of every tuned parameter for so many designs."""
+    return SobolEngine(len(space.tuned), scramble=True, seed=0).draw(count, dtype=torch.float64)
+
+
+def _drawn(space: Space, shares: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
+    """The columns of designs drawn by shares (count, parameters): `Space.draw` for many at once."""
+    places = {name: i for i, name in enumerate(space.tuned)}
+    found = {}
+    for name in names:
+        part, u = space.tuned[name], shares[:, places[name]]
+        if part.values is None:
+            found[name] = _on_range(part, u)
+        else:
+            at = (u * len(part.values)).long().clamp(max=len(part.values) - 1)
+            found[name] = _of_levels(part, at)
+    return found
+
+
+def _decoded(space: Space, X: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
+    """The columns of the designs at points (count, d) of the cube: `Space.decode` for many at once."""
+    found, at = {}, 0
+    for name, part in space.tuned.items():
+        if name in names:
+            place = X[:, at : at + part.width]
+            found[name] = _on_range(part, place[:, 0]) if part.values is None else _of_levels(part, _level(part, place))
+        at += part.width
+    return found
+
+
+def _on_range(part: Tuned, u: Tensor) -> Tensor:
+    """The numbers at places of a range without steps."""
+    assert not isinstance(part, Categorical)
+    low, high = torch.tensor([part.low, part.high], dtype=torch.float64)
+    if not part.log:
+        return (low + (high - low) * u).clamp(low, high)
+    inner = (low.log() + (high.log() - low.log()) * u).exp()
+    return inner.clamp(low, high)
+
+
+def _level(part: Tuned, place: Tensor) -> Tensor:
+    """Which value of a list is nearest to each place (count, width)."""
+    levels = part.levels
+    assert levels is not None
+    if part.width > 1:
+        return torch.cdist(place, levels).argmin(-1)
+    line = levels[:, 0].contiguous()
+    above = torch.searchsorted(line, place[:, 0].contiguous()).clamp(1, len(line) - 1)
+    below = above - 1
+    return torch.where(place[:, 0] - line[below] <= line[above] - place[:, 0], below, above)
+
+
+def _of_levels(part: Tuned, at: Tensor) -> Tensor:
+    """The values at these places in the list; of choices that are no numbers the places themselves."""
+    assert part.values is not None
+    return torch.tensor(part.values, dtype=torch.float64)[at] if expressions.numeric(part) else at
+
+
+def _place(part: Categorical, value: Value) -> int:
+    return next(i for i, choice in enumerate(part.choices) if expressions.same(choice, value))
+
+
+def _shown(value: Value) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
