@@ -1,6 +1,6 @@
 """Taste learnt on outcomes against taste learnt on parameters, and against BoTorch's BOPE. (docs/results/outcomes.md)
 
-python -m benchmarks.outcomes run FOLDER [--only eight,plain,noise,bope,bope_plasma] [--seeds 60] [--workers 2] [--seconds 3600]
+python -m benchmarks.outcomes run FOLDER [--only eight,plain,noise] [--seeds 60] [--workers 2] [--seconds 3600]
 python -m benchmarks.outcomes pack FOLDER … --out docs/results/outcomes/runs.parquet
 python -m benchmarks.outcomes table FILE …          every problem: levels, gains, what is sure
 python -m benchmarks.outcomes turn                  seconds of a turn with and without outcomes; into the summary
