@@ -144,6 +144,15 @@ def settle(page):
     page.locator(".drawing").first.wait_for(state="detached")
 
 
+def visit(page, view):
+    """Go to another view and wait until all of it is there, and nothing of the one before."""
+    page.goto(f"{page.url.split('#')[0]}#{view}")
+    page.locator(f".view.{view} h1").first.wait_for()
+    page.locator("main .quiet:not([hidden])", has_text="…").first.wait_for(state="detached")
+    if view == "compare":
+        settle(page)
+
+
 def complaints(page, scheme):
     """What axe finds on the page as it stands, in light or dark."""
     page.emulate_media(color_scheme=scheme)
