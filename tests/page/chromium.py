@@ -156,7 +156,7 @@ def settle(page):
 def visit(page, view):
     """Go to another view and wait until all of it is there, and nothing of the one before."""
     page.goto(f"{page.url.split('#')[0]}#{view}")
-    page.locator(f".view.{view} {LAST[view]}").first.wait_for(state="attached")
+    page.locator(f".view.{view} {LAST[view]}").first.wait_for()
     page.locator("main .quiet:not([hidden])", has_text="…").first.wait_for(state="detached")
     if view == "compare":
         settle(page)
