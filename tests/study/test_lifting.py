@@ -196,10 +196,13 @@ class TestHints:
             assert abs(slope) < 0.2 if sign == 0.0 else sign * slope > 0.2
 
     def test_answers_overrule_it(self):
-        study = computed("sqlite://", hints=[ks.More("overshoot")])
+        def apart(design):
+            return {"overshoot": design["kp"], "settling": design["ki"]}
+
+        study = computed("sqlite://", apart, hints=[ks.More("overshoot")])
         for _ in range(12):
             pair = study.ask()
-            study.tell(pair, "a" if simulate(pair.a)["overshoot"] < simulate(pair.b)["overshoot"] else "b")
+            study.tell(pair, "a" if pair.a["kp"] < pair.b["kp"] else "b")
         assert self.slope(study, "overshoot") < 0.0
 
     def test_measured_outcomes_have_them_too(self):
