@@ -196,14 +196,12 @@ class TestHints:
             assert abs(slope) < 0.2 if sign == 0.0 else sign * slope > 0.2
 
     def test_answers_overrule_it(self):
-        def apart(design):
-            return {"overshoot": design["kp"], "settling": design["ki"]}
-
-        study = computed("sqlite://", apart, hints=[ks.More("overshoot")])
+        study = computed("sqlite://", hints=[ks.More("overshoot")])
         for _ in range(12):
             pair = study.ask()
-            study.tell(pair, "a" if pair.a["kp"] < pair.b["kp"] else "b")
-        assert self.slope(study, "overshoot") < 0.0
+            study.tell(pair, "a" if simulate(pair.a)["overshoot"] < simulate(pair.b)["overshoot"] else "b")
+        assert study.predict({"kp": 0.5, "ki": 0.1}, {"kp": 2.5, "ki": 1.5}) > 0.9
+        assert simulate(study.best_params)["overshoot"] < 0.1
 
     def test_measured_outcomes_have_them_too(self):
         study = measured("sqlite://", 5, hints=[ks.Less("overshoot")])
