@@ -114,7 +114,7 @@ def test_preferred_to_agrees_with_joint_draws():
     study = after(10)
     model = study.model()
     place = int(model.surrogate.utility.argmax())
-    pool = certainty._pool(study.definition)[: certainty.RANDOM]
+    pool = certainty._pool(study.definition, model)[: certainty.RANDOM]
     mean, cov = model.surrogate.posterior(torch.cat([model.state.points[0, place : place + 1], pool]))
     root = torch.linalg.cholesky(cov + 1e-8 * torch.eye(len(cov)))
     draws = mean + torch.randn(4000, len(cov), generator=torch.Generator().manual_seed(0)) @ root.mT

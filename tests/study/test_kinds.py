@@ -15,7 +15,7 @@ import kappasharp as ks
 from kappasharp.core import rankings
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, StalePairError
 from kappasharp.methods.method import Kind
-from kappasharp.study import certainty, diagnosis, events, exchange, kinds, learning, questions, toml_file
+from kappasharp.study import certainty, diagnosis, events, exchange, kinds, learning, questions, starting, toml_file
 from kappasharp.study.history import History, Pair, StudyQuestion
 from kappasharp.study.kinds import Form
 from kappasharp.study.storage import Storage
