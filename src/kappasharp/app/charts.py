@@ -187,11 +187,12 @@ def curves(
     return Chart(box.width, box.height, label, marks, [Words(one.label, f"key {one.kind}") for one in given])
 
 
-def slices(found: Sequence[Slice], space: Space) -> list[Chart]:
-    """Better or worse along each parameter, on one scale for all, so that they compare."""
+def slices(found: Sequence[Slice], space: Space | None = None) -> list[Chart]:
+    """Better or worse along each parameter of a space, or along each outcome; on one scale, so that they compare."""
     low = min(0.0, *(value for one in found for value in one.low))
     high = max(0.0, *(value for one in found for value in one.high))
-    return [_slice(one, (low, high), log=getattr(space.tuned[one.name], "log", False)) for one in found]
+    tuned = {} if space is None else space.tuned
+    return [_slice(one, (low, high), log=getattr(tuned.get(one.name), "log", False)) for one in found]
 
 
 def _slice(found: Slice, up: tuple[float, float], *, log: bool) -> Chart:
@@ -250,6 +251,67 @@ def _short(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()  # as the page and TOML write it
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+class Dot(NamedTuple):
+    """A design over two outcomes: its place, its CSS class, the words beside it, and a title."""
+
+    x: Number
+    y: Number
+    kind: Literal["seen", "front", "best"]
+    words: str
+    title: str
+
+
+class Axis(NamedTuple):
+    """An outcome as an axis: its name, what is better, and where limits are."""
+
+    name: str
+    way: str
+    limits: Sequence[Number]
+
+
+def scatter(dots: Sequence[Dot], across: Axis, up: Axis, *, label: str, joined: bool) -> Chart:
+    """Designs over two outcomes; those on the front are joined by a line where these two are all that counts."""
+    box = Box(340, 250, *_padded([dot.x for dot in dots]), *_padded([dot.y for dot in dots]), left=54, bottom=40)
+    floor, right = box.height - box.bottom, box.width - box.right
+    marks = []
+    for value in ticks(box.y_low, box.y_high, 4):
+        marks += [_line(box.left, box.y(value), right, box.y(value), "grid")]
+        marks += [_text(box.left - 6, box.y(value) + 4, f"{value:.6g}", "end")]
+    for value in ticks(box.x_low, box.x_high, 4):
+        marks += [_line(box.x(value), box.top, box.x(value), floor, "grid")]
+        marks += [_text(box.x(value), floor + 15, f"{value:.6g}")]
+    marks += [_line(box.x(v), box.top, box.x(v), floor, "limit") for v in across.limits if box.x_low <= v <= box.x_high]
+    marks += [_line(box.left, box.y(v), right, box.y(v), "limit") for v in up.limits if box.y_low <= v <= box.y_high]
+    marks += [_text(right, box.height - 6, _axis_words(across, "→", box.width - box.left), "end", across.name)]
+    places = {dot: (box.x(dot.x), box.y(dot.y)) for dot in sorted(dots, key=lambda dot: (_ORDER[dot.kind], dot.x))}
+    on_front = sorted(place for dot, place in places.items() if dot.kind != "seen")
+    marks += [_path(on_front, "front-line")] if joined and len(on_front) > 1 else []
+    marks += [_circle(*at, _RADIUS[dot.kind], f"dot {dot.kind}", dot.title) for dot, at in places.items()]
+    marks += [_beside(box, dot, *at) for dot, at in places.items() if dot.words]
+    caption = [Words("↑ " + up.name, "name"), *([Words(up.way, "")] if up.way else [])]
+    return Chart(box.width, box.height, label, marks, caption)
+
+
+_ORDER, _RADIUS = {"seen": 0, "front": 1, "best": 2}, {"seen": 3.2, "front": 4.6, "best": 7.5}
+
+
+def _padded(values: Sequence[Number]) -> tuple[float, float]:
+    pad = 0.08 * (max(values) - min(values)) or 0.1 * abs(values[0]) or 1.0
+    return min(values) - pad, max(values) + pad
+
+
+def _axis_words(axis: Axis, arrow: str, room: Number) -> str:
+    way = f", {axis.way}" if axis.way else ""
+    return f"{cut(axis.name, room - LETTER * (len(way) + 2))}{way} {arrow}"
+
+
+def _beside(box: Box, dot: Dot, x: Number, y: Number) -> Mark:
+    """The words of a dot, on the side where there is room."""
+    gap, left = _RADIUS[dot.kind] + 3, x > box.width / 2
+    found = _text(x - gap if left else x + gap, y - gap, dot.words, "end" if left else "start", dot.title)
+    return found._replace(kind=f"axis {dot.kind}")
 
 
 class Node(NamedTuple):
