@@ -4,6 +4,7 @@
 import { figure } from "./charts.js";
 import { button, el, shown } from "./elements.js";
 import { at, get } from "./talk.js";
+import { panels } from "./tradeoffs.js";
 
 /**
  * @param {Page} page
@@ -19,7 +20,7 @@ export async function open(page, root) {
   const found = await get(at(study.id, "model"));
   waiting.remove();
   if (!found.nodes.length) {
-    root.append(el("p", { class: "empty" }, "No answers yet: there is no model to look at."));
+    root.append(el("p", { class: "empty" }, "No answers yet: there is no model to look at."), ...(await panels(study)));
     return {};
   }
   let corrected = found.diagnosis.gate_open === true;
@@ -50,6 +51,9 @@ export async function open(page, root) {
         asTable(found)),
       el("div", {}, information(found), conditions(found), activity(found))),
   );
+  // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
+  const seen = await panels(study);
+  root.children[0].after(...seen);
   return {};
 }
 
