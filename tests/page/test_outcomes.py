@@ -86,7 +86,9 @@ def test_a_function_that_fails_is_a_sentence_and_the_vote_goes_on(opened):
     browser = opened(with_another("tests.study.simulators:raising"))
     pair = browser.pair()
     found = browser.get(browser.at(f"outcomes/{pair['number']}")).json()["outcomes"]
-    assert {one["state"] for one in found} == {"failed"} and "ZeroDivisionError: the pole is at zero" in found[0]["sentence"]
+    assert {one["state"] for one in found} == {"failed"} and "ZeroDivisionError: the pole is at zero" in found[0][
+        "sentence"
+    ]
     assert browser.answer(pair, "b").status_code == 200
 
 
@@ -144,7 +146,11 @@ def test_a_slider_has_the_outcomes_of_its_place(opened):
 def test_the_view_of_outcomes(opened):
     browser = opened(with_outcomes(simulators.simulate, hints=HINTS, first_pairs=3))
     empty = browser.get(browser.at("outcomes")).json()
-    assert empty["taste"] == [] and empty["trades"] == [] and empty["better"] == dict.fromkeys(("overshoot", "settling"), "less")
+    assert (
+        empty["taste"] == []
+        and empty["trades"] == []
+        and empty["better"] == dict.fromkeys(("overshoot", "settling"), "less")
+    )
     answered(browser, 5)
     found = browser.get(browser.at("outcomes")).json()
     assert [one["caption"][0]["words"] for one in found["taste"]] == ["overshoot", "settling"]
