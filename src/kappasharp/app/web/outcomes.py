@@ -1,4 +1,4 @@
-"""What the page says of a design's outcomes: those that are stored, that they are computed now, or why there are none."""
+"""What the page says of a design's outcomes: those that are stored, that they are computed now, or why not."""
 
 import asyncio
 import logging

@@ -48,7 +48,7 @@ export function outcomeLines(outcomes, ranges, own, others, brief = false) {
   const value = (/** @type {Told} */ told, /** @type {string} */ name) => told.values.find((one) => one.name === name);
   const lines = outcomes.table.map((row) => {
     const here = value(own, row.name);
-    if (here === undefined) return [el("dt", { title: row.name }, row.name), el("dd", {}, brief ? "–" : el("span", { class: "number" }, "–"))];
+    if (here === undefined) return [el("dt", { title: row.name }, row.name), el("dd", {}, brief ? "–" : el("span", { class: "number" }, "–", el("span", { class: "standing" })))];
     const there = others.flatMap((one) => value(one, row.name)?.value ?? []);
     const mark = standing(row, here.value, there);
     if (brief) return [el("dt", {}, row.name), el("dd", {}, here.words, mark)];
@@ -56,7 +56,7 @@ export function outcomeLines(outcomes, ranges, own, others, brief = false) {
     const place = (/** @type {number} */ one) => (high > low ? Math.min(Math.max((one - low) / (high - low), 0), 1) : 0.5);
     return [
       el("dt", { title: row.name }, row.name),
-      el("dd", { class: mark === null ? null : "differs" }, rail(place(here.value), place(there.length === 1 ? there[0] : here.value)), el("span", { class: "number" }, here.words, mark)),
+      el("dd", { class: mark === null ? null : "differs" }, rail(place(here.value), place(there.length === 1 ? there[0] : here.value)), el("span", { class: "number" }, here.words, mark ?? el("span", { class: "standing" }))),
     ];
   });
   return brief
