@@ -79,7 +79,7 @@ def write_study(url, count):
     study = ks.create_study(space, storage=url, study_name="long", first_pairs=2)
     X, pairs = answered(count, ANSWERS, DIMENSIONS)
     designs = [study.space.decode(row) for row in X.tolist()]
-    with study.storage.transaction(study.record) as transaction:
+    with study.storage.transaction(study.stored) as transaction:
         for i, (winner, loser) in enumerate(pairs.tolist()):
             transaction.append("me", Asked(designs[winner], designs[loser], "start", 2 * i))
             transaction.append("me", Answered(2 * i + 1, "a"))

@@ -16,7 +16,7 @@ from benchmarks.certainty import cases
 from kappasharp.methods import loop
 from kappasharp.streams import stream
 from kappasharp.study.events import Answered, Asked
-from kappasharp.study.questions import sobol
+from kappasharp.study.starting import sobol
 
 DIMENSIONS, ANSWERS, TURNS, LONG = 6, 50, 16, 500
 NOISE = 0.1
@@ -68,7 +68,7 @@ def long_study(folder):
     url = f"sqlite:///{folder / 'long.db'}"
     study = ks.create_study(SPACES["float"], storage=url, study_name="long", first_pairs=2)
     designs = sobol(study.definition, 0, 2 * LONG)
-    with study.storage.transaction(study.record) as transaction:
+    with study.storage.transaction(study.stored) as transaction:
         for i in range(LONG):
             a, b = designs[2 * i : 2 * i + 2]
             transaction.append("me", Asked(a, b, "start", 2 * i))

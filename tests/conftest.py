@@ -11,23 +11,44 @@ import tests.shape_checks  # noqa: F401 - named in pyproject.toml, it must be th
 
 torch.set_num_threads(1)
 
-# A file's tests stay in one process (see the Makefile). Those that take longest go first, so that no process is left
-# alone with one of them at the end.
+# A file's tests stay in one process (see the Makefile). Those that take ten seconds or more go first, the longest at
+# their head, so that no process is left alone with one of them at the end.
 LONGEST = (
-    "app/test_run.py",
-    "problems/test_contract.py",
-    "study/test_durability.py",
-    "methods/test_loop.py",
-    "lab/test_engines.py",
     "page/test_browser.py",
+    "app/test_run.py",
+    "page/test_boards.py",
+    "lab/test_engines.py",
+    "problems/test_contract.py",
+    "study/test_kinds.py",
+    "methods/test_loop.py",
+    "core/test_kernels.py",
+    "study/test_durability.py",
+    "page/test_guard.py",
     "drop_in/test_model.py",
-    "study/test_questions.py",
+    "app/test_studies.py",
     "lab/test_figures.py",
-    "methods/test_inference.py",
+    "page/test_kinds.py",
+    "study/test_study.py",
+    "study/test_questions.py",
     "study/test_certainty.py",
+    "lab/test_run.py",
     "lab/test_execution.py",
-    "lab/test_lost_scheduler.py",
+    "lab/test_report.py",
     "page/test_server.py",
+    "page/test_loop.py",
+    "integrations/test_ax.py",
+    "integrations/test_optuna.py",
+    "docs/test_code_blocks.py",
+    "methods/test_inference.py",
+    "core/test_gibbs.py",
+    "problems/test_plasma.py",
+    "core/test_fit_invariances.py",
+    "core/test_evidence.py",
+    "app/test_tune.py",
+    "study/test_settling.py",
+    "lab/test_lost_scheduler.py",
+    "page/test_serve.py",
+    "page/test_scripts.py",
 )
 
 settings.register_profile(

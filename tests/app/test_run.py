@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,9 +145,17 @@ def test_a_block_that_fails_is_said_and_run_again(toml, tmp_path, monkeypatch):
     assert {json.loads(row)["status"] for row in results(out).values()} == {"ok"} and len(results(out)) == 8
 
 
-def test_a_broken_file_is_said_and_run_again(toml, tmp_path):
-    out = tmp_path / "results"
-    run(toml, out)
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    torch.set_default_dtype(torch.float64)
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "tiny.toml").write_text(tiny.TOML)
+    assert run(folder / "tiny.toml", folder / "results").exit_code == 0
+    return folder / "results"
+
+
+def test_a_broken_file_is_said_and_run_again(toml, tmp_path, finished):
+    out = shutil.copytree(finished, tmp_path / "results")
     whole, path = results(out), next((out / "blocks").iterdir())
     path.write_bytes(path.read_bytes()[:-20])
     again = run(toml, out)
@@ -184,9 +193,8 @@ def test_a_folder_that_is_not_its_own_is_a_sentence(toml, tmp_path):
     refused(run(toml, out.folder), "has results of schema 99", code=1)
 
 
-def test_a_report_names_what_could_not_be_read(toml, tmp_path):
-    out = tmp_path / "results"
-    run(toml, out)
+def test_a_report_names_what_could_not_be_read(tmp_path, finished):
+    out = shutil.copytree(finished, tmp_path / "results")
     path = next((out / "blocks").iterdir())
     path.write_bytes(path.read_bytes()[:-20])
     reported = CliRunner().invoke(main, ["report", str(out)])

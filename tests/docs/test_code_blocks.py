@@ -51,9 +51,17 @@ def as_a_reader(tmp_path, monkeypatch):
     torch.set_default_dtype(before)
 
 
+@pytest.fixture
+def quick_search(page, monkeypatch):
+    """Ax searches from 20 of 1024 points where a page has two parameters: from a few, the same code runs."""
+    if page.name in ("ax.md", "bope.md"):
+        for name, value in (("NUM_RESTARTS", 4), ("RAW_SAMPLES", 64)):
+            monkeypatch.setattr(f"ax.generators.torch.botorch_modular.optimizer_argparse.{name}", value)
+
+
 # BoTorch's own acquisition, where two designs of one question nearly coincide.
 @pytest.mark.filterwarnings("ignore:A not p.d., added jitter")
-@pytest.mark.usefixtures("as_a_reader")
+@pytest.mark.usefixtures("as_a_reader", "quick_search")
 @pytest.mark.parametrize("page", RUN, ids=name)
 def test_python_blocks_run(page):
     namespace = {"__name__": "__main__"}

@@ -185,9 +185,9 @@ def test_preferences_among_outcomes_lead_to_what_is_liked(bope):
     """Outcomes in the hundreds, which no transform of Ax standardises here, are learnt all the same."""
     torch.manual_seed(0)
     options = {"surrogate_spec": bope_surrogate_spec(method="static"), "transforms": [UnitX]}
-    node = GenerationNode(
-        name="liked", generator_specs=[GeneratorSpec(Generators.BOTORCH_MODULAR, generator_kwargs=options)]
-    )
+    search = {"model_gen_options": {"optimizer_kwargs": {"num_restarts": 4, "raw_samples": 64}}}  # two parameters
+    specification = GeneratorSpec(Generators.BOTORCH_MODULAR, generator_kwargs=options, generator_gen_kwargs=search)
+    node = GenerationNode(name="liked", generator_specs=[specification])
     strategy = GenerationStrategy(name="bope", nodes=[node])
     before = min(cost(outcomes(arm.parameters)) for arm in bope.arms_by_name.values())
     least = cost(outcomes({"x": 0.5, "y": 2.0 - 0.5 / 1.6}))

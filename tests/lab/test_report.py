@@ -19,9 +19,12 @@ def steady(cell):
     return 1.0 + 0.01 * cell.seed + (0.2 if cell.method == "adaptive" else 0.0)
 
 
-def test_everything_is_written_and_stands_alone(tmp_path):
+def test_everything_is_written_once_and_stands_alone(tmp_path, monkeypatch):
     synthetic.folder(tmp_path / "r", steady)
+    drawn, draw = [], report.figures.forest
+    monkeypatch.setattr(report.figures, "forest", lambda *given: drawn.append(given) or draw(*given))
     written = report.write(tmp_path / "r")
+    assert len(drawn) == 1  # for the page and for its files
     names = {path.name for path in written}
     assert {
         "index.html",
@@ -29,6 +32,7 @@ def test_everything_is_written_and_stands_alone(tmp_path):
         "tables.tex",
         "runs.parquet",
         "made_up_forest.svg",
+        "made_up_forest.png",
         "made_up_convergence.png",
     } <= names
     assert all(path.stat().st_size > 200 for path in written)
@@ -36,20 +40,6 @@ def test_everything_is_written_and_stands_alone(tmp_path):
     assert re.findall(r"""(?:src|href)=(?!"data:image/png)""", page) == []
     assert page.count("data:image/png;base64,") >= 4
     assert "48 of 48 runs" in page and "none (48)" in page
-
-
-def test_a_figure_is_drawn_once_for_the_page_and_its_files(tmp_path, monkeypatch):
-    synthetic.folder(tmp_path, steady)
-    drawn, draw = [], report.figures.forest
-    monkeypatch.setattr(report.figures, "forest", lambda *given: drawn.append(given) or draw(*given))
-    names = [path.name for path in report.write(tmp_path)]
-    assert len(drawn) == 1 and {"made_up_forest.svg", "made_up_forest.png"} <= set(names)
-
-
-def test_the_name_of_an_experiment_may_have_a_space(tmp_path):
-    synthetic.folder(tmp_path, steady, name="made up")
-    page = report.write(tmp_path)[0].read_text("utf-8")
-    assert '<section id="made up">' in page
 
 
 def test_an_unfinished_grid_says_what_is_missing_and_reports_the_rest(tmp_path):
@@ -85,9 +75,10 @@ def test_a_label_comes_from_the_experiment_and_the_run_from_its_values(tmp_path)
 
 
 def test_the_command_and_its_refusals(tmp_path):
-    synthetic.folder(tmp_path / "good", steady)
+    synthetic.folder(tmp_path / "good", steady, name="made up")  # a name may have a space
     done = CliRunner().invoke(main, ["report", str(tmp_path / "good"), "--out", str(tmp_path / "elsewhere")])
-    assert done.exit_code == 0 and (tmp_path / "elsewhere" / "index.html").exists()
+    assert done.exit_code == 0
+    assert '<section id="made up">' in (tmp_path / "elsewhere" / "index.html").read_text("utf-8")
     nothing = CliRunner().invoke(main, ["report", str(tmp_path / "nowhere")])
     assert nothing.exit_code == 1 and "holds no kappasharp results" in nothing.output
     Store(tmp_path / "fresh").open()

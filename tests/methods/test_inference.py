@@ -27,17 +27,17 @@ def inferred(state):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_block_is_its_runs_one_by_one(method):
-    """Five questions in a block and in blocks of one, with the same streams.
+    """Three questions in a block and in blocks of one, with the same streams.
 
     A chain amplifies the last digits in which the hyperparameters differ, so Gibbs' later values agree to their noise.
     """
     first, later, apart = (2e-2, 2e-2, 0.02) if method == "ep_ei" else (2e-2, 0.15, 0.05)
     runs = 3 if method == "ep_ei" else 2
     state = start(runs, method, "paper")
-    together, infos = drive(state, 5)
-    assert together.points.shape[1] == 6 + 5
+    together, infos = drive(state, 3)
+    assert together.points.shape[1] == 6 + 3
     for run in range(runs):
-        alone, alone_infos = drive(one(state, run), 5)
+        alone, alone_infos = drive(one(state, run), 3)
         assert alone.comparisons.tolist() == together.comparisons[run : run + 1].tolist()
         assert torch.allclose(alone.points, together.points[run : run + 1], atol=apart)
         for count, (mine, other) in enumerate(zip(alone_infos, infos, strict=True)):

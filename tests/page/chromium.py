@@ -144,6 +144,14 @@ def settle(page):
     page.locator(".drawing").first.wait_for(state="detached")
 
 
+def complaints(page, scheme):
+    """What axe finds on the page as it stands, in light or dark."""
+    page.emulate_media(color_scheme=scheme)
+    page.add_script_tag(path=AXE)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    return [(one["id"], [node["html"][:160] for node in one["nodes"]]) for one in found]
+
+
 def number(page):
     return int(page.locator(".board").get_attribute("data-pair"))
 

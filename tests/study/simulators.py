@@ -56,7 +56,7 @@ def stubborn(design):
     while design["kp"] > 1.5:
         try:
             time.sleep(60.0)
-        except BaseException:  # noqa: S110
+        except BaseException:
             pass
     return simulate(design)
 

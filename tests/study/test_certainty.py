@@ -10,6 +10,7 @@ from kappasharp.study import certainty
 from kappasharp.study.certainty import Figures, advise
 from kappasharp.study.learning import leading
 from kappasharp.study.starting import sobol
+from tests.study import answered
 
 BOX = {f"x{i}": (0.0, 1.0) for i in range(3)}
 MIXED = {"x": (0.0, 1.0), "n": ks.Int(1, 6), "mode": ["p", "q", "r"]}
@@ -35,6 +36,11 @@ def mixed(design):
 
 
 PEOPLE = {"bowl": (BOX, bowl), "ridge": (BOX, ridge), "two peaks": (BOX, two_peaks), "mixed": (MIXED, mixed)}
+
+
+def after(count):
+    """A study that someone with the taste of a bowl has answered so often."""
+    return answered.optimize(BOX, lambda a, b: bowl(a) > bowl(b), count)
 
 
 def rows(name, seed, moments):
@@ -99,16 +105,16 @@ def test_random_answers_are_not_taken_for_knowledge():
 
 def test_both_figures_are_shares():
     for count in (1, 2, 6):
-        best = ks.optimize(BOX, lambda a, b: bowl(a) > bowl(b), count).best
+        best = after(count).best
         assert 0.0 <= best.beats_random <= 1.0 and 0.0 <= best.room_left <= 1.0 and best.status == "ok"
 
 
 def test_preferred_to_agrees_with_joint_draws():
     """The closed form against sampling best and others together from the model's posterior."""
-    study = ks.optimize(BOX, lambda a, b: bowl(a) > bowl(b), 10)
+    study = after(10)
     model = study.model()
     place = int(model.surrogate.utility.argmax())
-    pool = certainty._pool(study.definition)[: certainty.RANDOM]
+    pool = certainty._pool(study.definition, model)[: certainty.RANDOM]
     mean, cov = model.surrogate.posterior(torch.cat([model.state.points[0, place : place + 1], pool]))
     root = torch.linalg.cholesky(cov + 1e-8 * torch.eye(len(cov)))
     draws = mean + torch.randn(4000, len(cov), generator=torch.Generator().manual_seed(0)) @ root.mT
@@ -120,7 +126,7 @@ def test_preferred_to_agrees_with_joint_draws():
 def test_the_chance_that_there_is_no_taste_is_bayes_rule():
     """Three to one for a taste, times the model's evidence over that of coins, one half for every answer."""
     for count in (4, 12):
-        model = ks.optimize(BOX, lambda a, b: bowl(a) > bowl(b), count).model()
+        model = after(count).model()
         fit, chosen = model.learnt.fit, model.state.preset.model
         evidence = math.exp(float(fit.hyper.value - chosen.priors.log_density(fit.hyper.theta)))
         expected = 0.5**count / (0.5**count + 3.0 * evidence)
@@ -131,7 +137,7 @@ class TestAdvice:
     """Go on, stop, or what stands in the way."""
 
     def study(self):
-        return ks.optimize(BOX, lambda a, b: bowl(a) > bowl(b), 12)
+        return after(12)
 
     def said(self, study, **figures):
         model = study.model()

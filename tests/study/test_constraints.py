@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import warnings
 
 import pytest
 import torch
@@ -148,6 +149,11 @@ def test_what_cannot_be_computed_is_broken(text):
     one = space({"a": Int(0, 3), "n": Int(1, 2)})
     limit = parse(text, one)
     assert limit.violation([{"a": 0, "n": 1}]).item() == BROKEN and not limit.holds({"a": 0, "n": 1})
+
+
+def test_what_is_broken_twice_is_broken_as_much():
+    limit = parse("1 / a > 3 and log(a) < 1", space({"a": Int(0, 3)}))
+    assert limit.violation([{"a": 0}]).item() == BROKEN
 
 
 def test_or_may_guard_what_cannot_be_computed():
@@ -361,6 +367,14 @@ def test_a_limit_travels():
     X = torch.rand(50, SPACE.dimensions, generator=torch.Generator().manual_seed(1))
     assert there(X).tolist() == AllowedDesigns(SPACE, (limit,))(X).tolist()
     assert there.constraints == (limit,) and repr(limit) == 'Constraint(text="' + limit.text + '")'
+
+
+def test_python_s_own_warnings_do_not_reach_the_user():
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with pytest.raises(InvalidValueError, match="is none: invalid escape sequence"):
+            parse("material == '\\d'", SPACE)
+    assert heard == []
 
 
 def test_a_long_sum_is_not_deep():

@@ -1,4 +1,4 @@
-"""What was acknowledged is there: after a hundred kills without warning, and with sixteen voters at once."""
+"""What was acknowledged is there: after kills without warning, and with sixteen voters at once."""
 
 import json
 
@@ -9,7 +9,7 @@ import kappasharp as ks
 from kappasharp.study.storage import EVENTS, Storage
 from tests.study.voters import NAME, books, run
 
-KILLS, VOTERS, ANSWERS = 100, 16, 6
+KILLS, VOTERS, ANSWERS = 40, 16, 6  # `make faults` kills 150
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def shared(url):
     return ks.create_study({"x": (0.0, 1.0), "y": (0.0, 1.0)}, storage=url, study_name=NAME, first_pairs=10_000)
 
 
-def test_a_hundred_kills_lose_no_acknowledged_answer(shared, url, tmp_path):
+def test_kills_lose_no_acknowledged_answer(shared, url, tmp_path):
     run("kill", url, tmp_path, KILLS)
     acknowledged = books(tmp_path)
     study = ks.load_study(NAME, storage=url)

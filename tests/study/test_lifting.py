@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import kappasharp as ks
+from kappasharp.core import posterior
 from kappasharp.study import learning, lifting, questions, tradeoffs
 from kappasharp.study.exchange import sealed
 from kappasharp.study.history import Known
@@ -78,8 +79,7 @@ class TestLift:
         study = measured(url, count)
         assert lifting.given(study.definition, study.history).lift is None
         answered(study, 6 - count)
-        many = 2 * count
-        assert f"only {many} designs have outcomes, and 3 are needed" in str(study.diagnostics())
+        assert f"{2 * count} designs have outcomes, and 3 are needed" in str(study.diagnostics())
         assert len(study.model().learnt.fit.hyper.theta[0]) == 3
 
     def test_outcomes_that_never_vary(self, url):
@@ -181,6 +181,34 @@ class TestQuestions:
         assert len(study.history.known) >= 11 and study.model().state.lift is not None
 
 
+class TestHints:
+    """Soft knowledge: it speaks first, and answers have the last word."""
+
+    def slope(self, study, name):
+        found = next(one for one in study.taste() if one.name == name)
+        return found.mean[-1] - found.mean[0]
+
+    def test_before_answers_say_anything_the_hint_does(self):
+        for given, sign in (((), 0.0), ((ks.Less("overshoot"),), -1.0), ((ks.More("overshoot"),), 1.0)):
+            study = computed("sqlite://", hints=given)
+            study.tell(study.ask(), "tie")
+            slope = self.slope(study, "overshoot")
+            assert abs(slope) < 0.2 if sign == 0.0 else sign * slope > 0.2
+
+    def test_answers_overrule_it(self):
+        study = computed("sqlite://", hints=[ks.More("overshoot")])
+        for _ in range(12):
+            pair = study.ask()
+            study.tell(pair, "a" if simulate(pair.a)["overshoot"] < simulate(pair.b)["overshoot"] else "b")
+        assert study.predict({"kp": 0.5, "ki": 0.1}, {"kp": 2.5, "ki": 1.5}) > 0.9
+        assert simulate(study.best_params)["overshoot"] < 0.1
+
+    def test_measured_outcomes_have_them_too(self):
+        study = measured("sqlite://", 5, hints=[ks.Less("overshoot")])
+        assert study.model().state.lift.leaning == (-1, 0)
+        assert study.directions()["overshoot"] == "less" and study.ask().origin == "model"
+
+
 class TestMemo:
     """Where the next fit starts."""
 
@@ -198,7 +226,7 @@ class TestMemo:
             if fits:
                 ks.import_json(path, storage="sqlite://")
             else:
-                with pytest.raises(ks.KappaSharpError, match="`memo.theta` must have 3 numbers"):
+                with pytest.raises(ks.KappaSharpError, match="must have 3 numbers"):
                     ks.import_json(path, storage="sqlite://")
 
     def test_one_on_parameters_does_not_start_one_on_outcomes(self, url):
@@ -263,8 +291,6 @@ class TestTradeOffs:
         along = tradeoffs._Along(given.scaling(rows))
         fitted = model.learnt.corrected.posterior
         X = here.expand(1, 3, -1)
-        from kappasharp.core import posterior  # noqa: PLC0415
-
         by_design = posterior.joint(fitted, X)
         by_outcome = posterior.joint(fitted._replace(lift=along), X)
         for one, other in zip(by_design, by_outcome, strict=True):

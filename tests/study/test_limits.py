@@ -34,7 +34,7 @@ class TestNeverBroken:
     @pytest.mark.parametrize("question", ["pair", "choice:4", "slider", "auto"])
     def test_between_parameters(self, question):
         study = ks.create_study(MIXED, storage="sqlite://", limits=BETWEEN, question=question, first_pairs=20)
-        for _ in range(30):
+        for _ in range(26):
             asked = study.ask()
             assert all(keeps(design) for design in shown(asked)), asked
             study.tell(asked, answer(study, asked))
@@ -42,7 +42,7 @@ class TestNeverBroken:
     def test_of_outcomes_in_three_hundred_asks(self):
         study = ks.create_study(
             SPACE, storage="sqlite://", outcomes=closure(), limits=[ks.AtMost("overshoot", 0.3), "kp + ki <= 2.8"],
-            first_pairs=240, preset=ks.Preset(maximizer="quick"),
+            first_pairs=290, preset=ks.Preset(maximizer="quick"),
         )  # fmt: skip
         origins = set()
         for _ in range(300):
@@ -116,13 +116,13 @@ class TestFinding:
             SPACE, storage="sqlite://", outcomes=["overshoot", "settling"], limits=[ks.AtMost("overshoot", 0.3)]
         )
         broken = []
-        for i in range(14):
+        for i in range(10):
             asked = study.ask()
             for design in asked.designs:
                 study.record(design, simulate(design))
-            broken.append(sum(simulate(design)["overshoot"] > 0.3 for design in asked.designs) if i >= 8 else 0)
+            broken.append(sum(simulate(design)["overshoot"] > 0.3 for design in asked.designs) if i >= 7 else 0)
             study.tell(asked, answer(study, asked))
-        assert sum(broken) <= 2, "at most a slip beside the edge"
+        assert sum(broken) <= 1, "at most a slip beside the edge"
 
     def test_a_line_is_cut_to_its_longest_stretch_within(self):
         space = define(SPACE).space

@@ -4,14 +4,15 @@ import json
 import math
 import subprocess
 import sys
+from functools import partial
+from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 
 import kappasharp as ks
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, UnknownNameError
-from kappasharp.study import exchange, lifting, simulation, toml_file
+from kappasharp.study import exchange, toml_file
 from kappasharp.study.definition import define
 from kappasharp.study.events import Asked, Recorded
 from kappasharp.study.exchange import sealed
@@ -30,7 +31,11 @@ def url(tmp_path):
 
 def closure(function=simulators.simulate):
     """A function without a name: it runs in this process, and no worker has to start."""
-    return lambda design: function(design)
+    return partial(_call, function)
+
+
+def _call(function, design):
+    return function(design)
 
 
 def computed(url, function=simulators.simulate, **more):
@@ -310,7 +315,6 @@ class TestFiles:
         with pytest.raises((StorageError, CorruptedError), match="which this version does not know"):
             data = computed("sqlite://").plain()
             data["definition"]["outcomes"]["units"] = {}
-            path = url.removeprefix("sqlite:///").replace("studies.db", "study.json")
-            with open(path, "w") as file:
-                json.dump(sealed(data), file)
+            path = Path(url.removeprefix("sqlite:///")).with_name("study.json")
+            path.write_text(json.dumps(sealed(data)))
             ks.import_json(path, storage=url)

@@ -8,10 +8,11 @@ import torch
 
 import kappasharp as ks
 from kappasharp.methods import loop
-from kappasharp.study import learning, questions, starting
+from kappasharp.study import learning, starting
 from kappasharp.study.definition import define
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
+from tests.study import answered
 
 TWO = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 
@@ -21,7 +22,7 @@ def worth(design):
 
 
 def run(space, count, worth=worth, **options):
-    return ks.optimize(space, lambda a, b: worth(a) > worth(b), count, **options)
+    return answered.optimize(space, lambda a, b: worth(a) > worth(b), count, **options)
 
 
 def pairs(study):

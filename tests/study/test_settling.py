@@ -8,6 +8,7 @@ import pytest
 import kappasharp as ks
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.study import learning
+from tests.study import answered
 
 SPACES = (
     {"kp": (0.2, 3.0), "ki": ks.Float(1e-3, 2.0, log=True), "mode": ["soft", "hard"]},
@@ -73,7 +74,7 @@ def settled(count=8, **options):
     study = ks.create_study(SPACES[1], storage="sqlite://", **options)
     worth = person(study.space, 3)
     for _ in range(count):
-        answer(study, worth)
+        answered.answer(study, lambda pair: "a" if worth(pair.a) > worth(pair.b) else "b")
     return study, worth
 
 

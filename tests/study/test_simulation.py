@@ -1,4 +1,4 @@
-"""The user's function, in workers and in this process: whatever it does becomes numbers or a sentence about one design."""
+"""The user's function, in workers and in this process: all it does becomes numbers, or a sentence about one design."""
 
 import pickle
 import threading
@@ -32,7 +32,7 @@ def made():
 
 def here(function, limit=20.0):
     """The same in this process: a closure has no name."""
-    return Simulator(lambda design: function(design), None, limit)
+    return Simulator(function, None, limit)
 
 
 class TestComputing:

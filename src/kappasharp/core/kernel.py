@@ -14,7 +14,7 @@ stands on the diagonal of the training covariance only, and is recorded with eve
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 import torch
@@ -274,6 +274,10 @@ class Priors:
         values = [self.lengthscale.mode(dimension)] * dimension + [min(max(self.outputscale_median, low), high)]
         return torch.tensor(values, dtype=torch.float64).log()
 
+    def starts(self, dimension: int) -> list[torch.Tensor]:
+        """Where cold fits start."""
+        return [self.start(dimension)]
+
     def log_density(self, theta: Parameters) -> PerRun:
         """Log prior density at theta, constants left out."""
         log_density = self.lengthscale.log_density(theta[..., :-1], theta.shape[-1] - 1).sum(-1)
@@ -302,47 +306,75 @@ class Priors:
 
 
 class JointPriors(NamedTuple):
-    """What is believed of the hyperparameters of a sum: of each part on its own."""
+    """What is believed of the hyperparameters of a sum of two kernels.
 
-    parts: tuple[Priors, ...]
-    sizes: tuple[int, ...]
+    The length scales of each, and the two output scales together, are what `whole` believes of one kernel's; how much
+    larger the second scale is than the first, as a logarithm, is normal. So where one of them is nothing the prior is
+    that of the other alone.
+    """
 
-    def _own(self, theta: AnyFloat) -> list[AnyFloat]:
-        """The hyperparameters of each part, as its own priors have them."""
-        ends = list(accumulate(self.sizes, initial=0))
-        scales = theta[..., ends[-1] :].unbind(-1)
-        return [
-            torch.cat([theta[..., low:high], scale.unsqueeze(-1)], -1)
-            for (low, high), scale in zip(pairwise(ends), scales, strict=True)
-        ]
-
-    @staticmethod
-    def _joined(found: Sequence[AnyFloat]) -> AnyFloat:
-        return torch.cat([*(one[..., :-1] for one in found), *(one[..., -1:] for one in found)], -1)
+    whole: Priors
+    sizes: tuple[int, int]
+    # Mean and deviation of log s₂ − log s₁.
+    ratio: tuple[float, float]
 
     def in_units_of(self, noise: float) -> "JointPriors":
         """The same in other units of utility."""
-        return self._replace(parts=tuple(part.in_units_of(noise) for part in self.parts))
+        return self._replace(whole=self.whole.in_units_of(noise))
+
+    def _lengths(self, theta: Parameters) -> list[tuple[AnyFloat, int]]:
+        """The length scales of each kernel, and how many they are."""
+        return list(zip(theta[..., :-2].split(self.sizes, -1), self.sizes, strict=True))
 
     def bounds(self, like: Parameters) -> tuple[Parameters, Parameters]:
         """Lower and upper ends of theta."""
-        ends = [part.bounds(own) for part, own in zip(self.parts, self._own(like), strict=True)]
-        low, high = (self._joined(end) for end in zip(*ends, strict=True))
+        ends = zip(self.whole.lengthscale_bounds, self.whole.outputscale, strict=True)
+        low, high = (
+            like.new_tensor([length] * sum(self.sizes) + [scale] * 2).log().expand_as(like) for length, scale in ends
+        )
         return low, high
 
     def start(self, dimension: int) -> torch.Tensor:
-        """Where a cold fit starts."""
+        """Where a cold fit starts: at the ratio that is believed."""
+        return self._at(dimension, self.ratio[0])
+
+    def starts(self, dimension: int) -> list[torch.Tensor]:
+        """Where cold fits start: there, and where the first kernel has nearly all."""
+        return [self.start(dimension), self._at(dimension, self.ratio[0] - 2.0 * self.ratio[1])]
+
+    def _at(self, dimension: int, ratio: float) -> torch.Tensor:
         assert dimension == sum(self.sizes)
-        return self._joined([part.start(size) for part, size in zip(self.parts, self.sizes, strict=True)])
+        whole = self.whole.start(1)[-1]
+        lengths = [math.log(self.whole.lengthscale.mode(size)) for size in self.sizes for _ in range(size)]
+        first = -math.log1p(math.exp(ratio))
+        return torch.cat([whole.new_tensor(lengths), torch.stack([whole + first, whole + first + ratio])])
 
     def log_density(self, theta: Parameters) -> PerRun:
         """Log prior density at theta, constants left out."""
-        own = self._own(theta)
-        return torch.stack([part.log_density(one) for part, one in zip(self.parts, own, strict=True)]).sum(0)
+        lengths = [self.whole.lengthscale.log_density(own, size).sum(-1) for own, size in self._lengths(theta)]
+        total, ratio = self._scales(theta)
+        found = added(lengths) - 0.5 * ((ratio - self.ratio[0]) / self.ratio[1]).square()
+        if math.isinf(self.whole.outputscale_spread):
+            return found
+        return found - total - 0.5 * self._standard(total).square()
 
     def slope(self, theta: Parameters) -> Parameters:
         """Gradient of the log prior density in theta."""
-        return self._joined([part.slope(own) for part, own in zip(self.parts, self._own(theta), strict=True)])
+        lengths = [self.whole.lengthscale.slope(own, size) for own, size in self._lengths(theta)]
+        total, ratio = self._scales(theta)
+        pull = -(ratio - self.ratio[0]) / self.ratio[1] ** 2
+        scales = torch.stack([-pull, pull], -1)
+        if not math.isinf(self.whole.outputscale_spread):
+            push = -1.0 - self._standard(total) / self.whole.outputscale_spread
+            scales = scales + theta[..., -2:].softmax(-1) * push.unsqueeze(-1)
+        return torch.cat([*lengths, scales], -1)
+
+    def _scales(self, theta: Parameters) -> tuple[PerRun, PerRun]:
+        """The logarithms of both output scales together, and of their ratio."""
+        return theta[..., -2:].logsumexp(-1), theta[..., -1] - theta[..., -2]
+
+    def _standard(self, total: PerRun) -> PerRun:
+        return (total - math.log(self.whole.outputscale_median)) / self.whole.outputscale_spread
 
 
 def _log_normal(lengthscale: LengthscalePrior, median: float, spread: float = 1.0) -> Priors:
@@ -384,7 +416,5 @@ PRIORS = {
     "shared_0_8": _log_normal(SharedLogNormal(0.8, 1.0, 0.5), 10.0),
     "shared_0_5_firm": _log_normal(SharedLogNormal(0.5, 0.5, 0.5), 10.0),
     "shared_0_5_alike": _log_normal(SharedLogNormal(0.5, 1.0, 0.25), 10.0),
-    # Beside outcomes: what they do not say of a taste. (docs/results/outcomes.md)
-    "beside_outcomes": _log_normal(Gamma(2.4, 2.7), 3.0, 1.5),
     "shared_0_5_apart": _log_normal(SharedLogNormal(0.5, 1.0, 0.8), 10.0),
 }

@@ -43,9 +43,9 @@ ELEMENTS = 8_000_000
 # The middle half of a normal distribution is this many deviations wide.
 MIDDLE_HALF = 1.349
 # A value is left out as a slip of the measurement where it lies further from the median than FAR spreads, the others
-# leave less than VAGUE of the prior variance there, and foresee less than FORESEEN of it. It takes a few others to say
-# so, and where more than a few are far out it is how the outcome behaves.
-FAR, VAGUE, FORESEEN, FEWEST, MOST_LEFT_OUT = 5.0, 0.1, 0.15, 10, 0.1
+# leave less than VAGUE of the prior variance there, and foresee less than FORESEEN of it. At most a tenth of them may
+# be slips: where more are far out, or all are few, it is how the outcome behaves.
+FAR, VAGUE, FORESEEN, MOST_LEFT_OUT = 5.0, 0.1, 0.15, 0.1
 ENOUGH = 2
 
 
@@ -291,7 +291,7 @@ def slips(whole: Measured, *, learnt: bool) -> Tensor:
     """Values (k, n) that are far from all others and from what their neighbours foresee."""
     far = whole.present & (whole.y.abs() > FAR)
     count = whole.present.sum(-1)
-    asked = (far.any(-1) & (count >= FEWEST)).nonzero().squeeze(-1)
+    asked = (far.any(-1) & (count * MOST_LEFT_OUT >= 1)).nonzero().squeeze(-1)
     found = torch.zeros_like(far)
     if not len(asked):
         return found

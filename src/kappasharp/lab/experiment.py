@@ -169,7 +169,7 @@ def _check_outcomes(experiment: Experiment) -> None:
 
 
 def _needs_outcomes(method: "Method | peers.Peer") -> bool:
-    return isinstance(method, peers.Peer) and method.sees_outcomes
+    return method.sees_outcomes if isinstance(method, peers.Peer) else method.use_outcomes
 
 
 def _methods(table: Mapping[str, Any]) -> dict[str, "Method | peers.Peer"]:

@@ -151,11 +151,11 @@ def _shape(block: Block) -> str:
     alike = replace(method, correction=correction, gate=gate)
     plan = block.start
     problem = find_problem(block.problem)
-    # A simulation runs on the CPU: it must not keep a batch of others waiting.
-    simulated = block.problem if problem.is_simulated else ""
+    # A simulation runs on the CPU: it must not keep a batch of others waiting. A batch has the outcomes of one problem.
+    alone = block.problem if problem.is_simulated or method.use_outcomes else ""
     sizes = (problem.dimensions, plan.n_points, plan.n_comparisons, block.asked, block.settling)
     values = (problem.steps, problem.choices)
-    return digest([sizes, simulated, values, plain(alike), plain(block.preset_values), plain(block.person)])
+    return digest([sizes, alone, values, plain(alike), plain(block.preset_values), plain(block.person)])
 
 
 def cells(experiment: Experiment) -> list[Cell]:

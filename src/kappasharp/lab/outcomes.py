@@ -1,5 +1,6 @@
-"""Outcomes of designs in the lab: a sample that shows their range, the same for every method and seed."""
+"""Outcomes of designs in the lab: a sample that shows their range, the same for every method and seed, and the lift."""
 
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -7,10 +8,14 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from kappasharp.core.features import Scaling, scaling
+from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import find_problem
 from kappasharp.streams import stream
 
 SAMPLE = 256
+# How many designs a question may simulate where each takes some milliseconds; others may have as many as they like.
+BUDGETS = {"plasma-16d": 256}
 
 
 class KnownOutcomes(NamedTuple):
@@ -32,3 +37,27 @@ def sample(name: str) -> KnownOutcomes:
     engine = SobolEngine(problem.dimensions, scramble=True, seed=stream(0, name, "outcomes").initial_seed() % 2**31)
     designs = problem.draw(engine.draw(SAMPLE, dtype=torch.float64))
     return KnownOutcomes(designs, problem.unit_outcomes(designs))
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemLift:
+    """From designs to a problem's outcomes, scaled after the sample."""
+
+    problem: Problem
+    scaling: Scaling
+    budget: int
+
+    @property
+    def size(self) -> int:
+        """How many outcomes there are."""
+        return len(self.problem.outcome_names)
+
+    def __call__(self, X: Tensor, /) -> Tensor:
+        """Scaled outcomes (…, k) of designs (…, d)."""
+        return self.scaling(self.problem.unit_outcomes(X.double()))
+
+
+@cache
+def lift(name: str) -> ProblemLift:
+    """How a method that learns on outcomes sees the designs of a problem."""
+    return ProblemLift(find_problem(name), scaling(sample(name).outcomes), BUDGETS.get(name, 0))

@@ -18,7 +18,7 @@ from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.core import activation
 from kappasharp.core.activation import Rule
 from kappasharp.core.correction import Weights
-from kappasharp.lab import peers, provenance
+from kappasharp.lab import outcomes, peers, provenance
 from kappasharp.lab.grid import Block, plain
 from kappasharp.lab.peers import Peer
 from kappasharp.methods.asking import NEW
@@ -160,7 +160,7 @@ def _nothing(blocks: Sequence[Block], device: str) -> tuple[State, Tensor]:
     state = begin(
         len(seeds), problem.dimensions, method=method, preset=blocks[0].preset_values, seeds=seeds, device=device
     )
-    state = replace(state, lattice=_lattice(problem, state.points))
+    state = _seeing(replace(state, lattice=_lattice(problem, state.points)), problem)
     return state, torch.empty(len(seeds), 0, dtype=torch.float64)
 
 
@@ -269,7 +269,12 @@ def _begin(blocks: Sequence[Block], start: initial.Start, device: str) -> State:
         gates = [row.gate for row, block in zip(methods, blocks, strict=True) for _ in block.seeds]
         method = replace(method, gate=activation.side_by_side(gates, state.points))
     problem = find_problem(blocks[0].problem)
-    return replace(state, method=method, lattice=_lattice(problem, state.points))
+    return _seeing(replace(state, method=method, lattice=_lattice(problem, state.points)), problem)
+
+
+def _seeing(state: State, problem: Problem) -> State:
+    """The state of runs of one problem that see its outcomes, where the method learns on them."""
+    return replace(state, lift=outcomes.lift(problem.name)) if state.method.use_outcomes else state
 
 
 def _lattice(problem: Problem, like: Tensor) -> Lattice | None:

@@ -30,6 +30,7 @@ from kappasharp.core.kernel import PRIORS, JointPriors, Sum
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.likelihood import Grades, Ties
 from kappasharp.core.posterior import Posterior
+from kappasharp.methods import leaning
 from kappasharp.methods.method import Inference, Preset
 from kappasharp.streams import stream
 
@@ -38,8 +39,9 @@ from kappasharp.streams import stream
 THRESHOLDS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5)
 # Where designs were rated, a step may be wider than the noise.
 WIDER = (2.0, 3.0, 4.5)
-# What is believed of the part over the parameters where taste is learnt on outcomes. (docs/results/outcomes.md)
-OF_PARAMETERS = "beside_outcomes"
+# How much more of a taste is believed to be about outcomes than about parameters beside them: mean and deviation of the
+# logarithm of their output scales' ratio. (docs/results/outcomes.md)
+OUTCOMES_TO_PARAMETERS = (2.3, 2.5)
 
 
 class Fit(NamedTuple):
@@ -68,7 +70,7 @@ def model_of(preset: Preset, dimensions: int, lift: Lift | None = None) -> Model
     if lift is None:
         return model
     sizes = (dimensions, lift.size)
-    priors = JointPriors((PRIORS[OF_PARAMETERS], PRIORS[preset.priors]), sizes).in_units_of(preset.noise)
+    priors = JointPriors(PRIORS[preset.priors], sizes, OUTCOMES_TO_PARAMETERS).in_units_of(preset.noise)
     return model._replace(family=Sum(preset.kernel, sizes), priors=priors)
 
 
@@ -85,23 +87,58 @@ def fit(
 
     `cold` starts from the prior's mode as well; the better end wins. With a lift the model is `model_of` it.
     """
-    X, pairs, *_ = answers
-    runs = len(X)
-    F = features.lifted(lift, X)
-    answers = answers._replace(X=F)
+    X, whole = answers.X, leaning.lifted(answers, lift)
     starts = [] if theta is None else [theta]
     if cold or theta is None:
-        starts.append(model.priors.start(F.shape[-1]).to(X).expand(runs, -1))
-    z = X.new_zeros(pairs.shape[:-1]) if z is None else z
-    space = spaces.choose(model, answers)
-    hyper, z = hyperparameters.search(model, space, starts, z, warm=theta is not None)
-    K = kernel.covariance(model.family, F, hyper.theta, model.nugget)
-    known = space.condition(model, K, z)
+        starts += [start.to(X).expand(len(X), -1) for start in model.priors.starts(whole.X.shape[-1])]
+    space = spaces.choose(model, whole)
+    hyper, z = hyperparameters.search(model, space, starts, _started(z, whole), warm=theta is not None)
+    found, value = _conditioned(model, X, space, whole, lift, hyper=hyper, z=z)
     # A search in stages ends in single precision: the evidence that is reported does not.
-    exact = known.value + model.priors.log_density(hyper.theta)
-    hyper = hyper._replace(value=torch.where(hyper.searched_on < pairs.shape[-2], exact, hyper.value))
-    fitted = Posterior(model.family, X, hyper.theta, known.map.beta, known.root, lift, None if lift is None else F)
-    return Fit(X, known.C, known.ties, hyper, K, known.map, fitted)
+    exact = value + model.priors.log_density(hyper.theta)
+    return found._replace(
+        hyper=hyper._replace(value=torch.where(hyper.searched_on < whole.pairs.shape[-2], exact, hyper.value))
+    )
+
+
+def refit(model: Model, answers: Answers, hyper: Hyperfit, z: Tensor, lift: Lift | None = None) -> Fit:
+    """The same at hyperparameters that are known, from differences z of as many answers as there are of them."""
+    whole = leaning.lifted(answers, lift)
+    space = spaces.choose(model, whole)
+    return _conditioned(model, answers.X, space, whole, lift, hyper=hyper, z=_started(z, whole))[0]
+
+
+def _started(z: Tensor | None, whole: Answers) -> Tensor:
+    """Differences to start from, zero where none are known."""
+    count = whole.pairs.shape[1]
+    return whole.X.new_zeros(len(whole.X), count) if z is None else torch.nn.functional.pad(z, (0, count - z.shape[1]))
+
+
+def _conditioned(
+    model: Model, X: Tensor, space: spaces.FitSpace, whole: Answers, lift: Lift | None, *, hyper: Hyperfit, z: Tensor
+) -> tuple[Fit, Tensor]:
+    """The fit of designs X at hyperparameters, and log Z; beliefs about outcomes stay in the posterior alone."""
+    K = kernel.covariance(model.family, whole.X, hyper.theta, model.nugget)
+    known = space.condition(model, K, z)
+    lifted = None if lift is None else whole.X
+    fitted = Posterior(model.family, X, hyper.theta, known.map.beta, known.root, lift, lifted)
+    found = Fit(X, known.C, known.ties, hyper, K, known.map, fitted)
+    n, more = X.shape[1], whole.X.shape[1] - X.shape[1]
+    return (_own(found, n, whole.pairs.shape[1] - more // 2) if more else found), known.value
+
+
+def _own(found: Fit, n: int, m: int) -> Fit:
+    """The fit of the designs and the answers alone, without what was believed before."""
+    C = found.C
+    kept = comparisons.some(Answers(found.X, C.pairs, found.ties, C.detail), torch.arange(m, device=C.pairs.device))
+    dual = found.map.dual
+    dual = dual._replace(alpha=dual.alpha[:, :m], z=dual.z[:, :m])
+    return found._replace(
+        C=comparisons.incidence(kept.pairs, n, kept.detail),
+        ties=kept.ties,
+        K=found.K[:, :n, :n],
+        map=found.map._replace(f=found.map.f[:, :n], beta=found.map.beta[:, :n], dual=dual),
+    )
 
 
 def weights(model: Model, found: MapFit, ties: Ties) -> Tensor:

@@ -250,7 +250,8 @@ def tell(state: State, question: Question, answer: Any, seconds: Any = None) -> 
 
 def leader(state: State, learnt: Learnt) -> Tensor:
     """The index of the design told to be best in every run: the highest mean among those that won a comparison."""
-    mean = apply(learnt.fit.K, learnt.corrected.posterior.beta)
+    fitted = learnt.corrected.posterior
+    mean = apply(learnt.fit.K, fitted.beta) if fitted.lift is None else posterior.own_mean(fitted)
     has_won = won(state)
     # Where nothing has won yet, as after ties alone, all may lead.
     has_won = has_won | ~has_won.any(-1, keepdim=True)

@@ -61,7 +61,9 @@ class Surrogate:
     @property
     def utility(self) -> Tensor:
         """The posterior mean utility of every point, for Laplace the MAP, (…, n)."""
-        return self._shaped(apply(self._fit.K, self._corrected.posterior.beta))
+        fitted = self._corrected.posterior
+        # Where something is believed of outcomes the posterior rests on more than the designs.
+        return self._shaped(apply(self._fit.K, fitted.beta) if fitted.lift is None else posterior.own_mean(fitted))
 
     @property
     def lengthscale(self) -> Tensor:

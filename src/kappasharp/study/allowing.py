@@ -1,7 +1,7 @@
 """Which designs a study may propose: those that keep the limits between parameters and those of the outcomes."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from kappasharp.study.constraints import AllowedDesigns
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
 from kappasharp.study.lifting import Given
-from kappasharp.study.outcomes import Outcome
+from kappasharp.study.outcomes import StudyOutcome
 from kappasharp.study.space import Design, Space
 
 Allowed = Callable[[Tensor], Tensor]
@@ -55,7 +55,7 @@ class WithinLimits:
         found = self.given.computed(X)
         return torch.stack([self._breach(one, found) for one in self.given.outcomes.limited]).sum(0)
 
-    def _breach(self, one: Outcome, found: Tensor) -> Tensor:
+    def _breach(self, one: StudyOutcome, found: Tensor) -> Tensor:
         """How far one outcome breaks its limits; 1 where nobody knows it."""
         column = found[:, self._place(one)]
         spread = float(self._spread[self._place(one)])
@@ -75,7 +75,7 @@ class WithinLimits:
         ]
         return composite.feasibility(self.given.regression, torch.tensor(rows, dtype=torch.float64), X)
 
-    def _place(self, one: Outcome) -> int:
+    def _place(self, one: StudyOutcome) -> int:
         assert self.given is not None
         return self.given.outcomes.names.index(one.name)
 
@@ -101,7 +101,7 @@ class AllowedSequence:
         while len(self.found) < skip + count and self._drawn < self._most:
             block = sampling.designs(self.definition.space, self.definition.seed, self._drawn, BLOCK)
             self._drawn += BLOCK
-            self._sift(self.definition.space.points(block))
+            self._sift(block)
         if search and len(self.found) < skip + count:
             self._search(skip + count)
         return self.found[skip : skip + count]
@@ -119,11 +119,12 @@ class AllowedSequence:
         budget = within.given.lift.budget
         return max(BLOCK, min(MOST_DRAWN, TIMES_BUDGET * budget)) if budget else MOST_DRAWN
 
-    def _sift(self, X: Tensor) -> None:
+    def _sift(self, designs: Sequence[Design]) -> None:
+        X = self.definition.space.points(designs)
         broken = self.allowed(X)
         self._points.append(X)
         self._broken.append(broken)
-        self.found += [self.definition.space.decode(row) for row in X[broken == 0.0].tolist()]
+        self.found += [design for design, far in zip(designs, broken.tolist(), strict=True) if far == 0.0]
 
     def _search(self, wanted: int) -> None:
         """Look around the designs that break the limits least, as far away as helps."""
@@ -131,7 +132,7 @@ class AllowedSequence:
         chance = stream(self.definition.seed, "designs within limits")
         if self.definition.limits and not self.found:
             near, _ = constraints.nearest(self.definition.constraints, space)
-            self._sift(space.points([near]))
+            self._sift([near])
         for _ in range(ROUNDS):
             if len(self.found) >= wanted:
                 return
@@ -140,7 +141,7 @@ class AllowedSequence:
             tried = _children(space, X[best], move, chance)
             fresh = (torch.cdist(tried, X) > 0.0).all(-1)
             before = float(broken.min())
-            self._sift(tried[fresh])
+            self._sift([space.decode(row) for row in tried[fresh].tolist()])
             better = float(torch.cat(self._broken).min()) < before or before == 0.0
             move = move if better else move * SHRINK
 
@@ -188,7 +189,7 @@ def notes(definition: Definition, history: History) -> list[str]:
     ]
 
 
-def _words(one: Outcome) -> str:
+def _words(one: StudyOutcome) -> str:
     low = "" if one.at_least is None else f"{one.at_least:g} <= "
     high = "" if one.at_most is None else f" <= {one.at_most:g}"
     return f"{low}{one.name}{high}"

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from kappasharp.acquisition.eubo import closed_form, sobol_normals
 from kappasharp.core import comparisons, evidence, laplace, likelihood
+from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
@@ -159,7 +160,8 @@ def predicted(definition: Definition, model: StudyModel, a: Design, b: Design) -
 
 def without_taste(model: StudyModel) -> float:
     """The chance that every answer was a coin that was tossed: the evidence of that against the model's."""
-    fit, chosen = model.learnt.fit, model.state.preset.model
+    fit, state = model.learnt.fit, model.state
+    chosen = model_of(state.preset, state.points.shape[-1], state.lift)
     with_taste = fit.hyper.value - chosen.priors.log_density(fit.hyper.theta)
     probit, nothing = chosen.likelihood, torch.zeros_like(fit.map.dual.z)
     if fit.C.detail is None:

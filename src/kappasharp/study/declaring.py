@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.study import constraints, outcomes, sampling, simulation
-from kappasharp.study.outcomes import AtLeast, AtMost, Less, More, Outcome, Outcomes
+from kappasharp.study.outcomes import AtLeast, AtMost, Less, More, Outcomes, StudyOutcome
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.space import Space
 
@@ -68,20 +68,20 @@ def _each(what: str, given: Any, kinds: tuple[type, ...], words: str) -> list[An
     return list(given)
 
 
-def read(given: Any) -> tuple[Any, tuple[Outcome, ...]]:
+def read(given: Any) -> tuple[Any, tuple[StudyOutcome, ...]]:
     """The function or its name, None where outcomes are measured; and what is said of single outcomes."""
     if isinstance(given, str) or callable(given):
         return given, ()
     if isinstance(given, Mapping):
         return outcomes.from_table(given)
     if isinstance(given, Sequence):
-        return None, tuple(Outcome(name) for name in given)
+        return None, tuple(StudyOutcome(name) for name in given)
     raise InvalidTypeError(
         f"`outcomes` must be a function, module:function, names, or a table of a study file, but got {given!r}."
     )
 
 
-def _complete(table: Sequence[Outcome], names: Sequence[str]) -> tuple[Outcome, ...]:
+def _complete(table: Sequence[StudyOutcome], names: Sequence[str]) -> tuple[StudyOutcome, ...]:
     """One row for each name that the function returned, with what the table says of it."""
     said = {one.name: one for one in table}
     unknown = [name for name in said if name not in names]
@@ -90,4 +90,4 @@ def _complete(table: Sequence[Outcome], names: Sequence[str]) -> tuple[Outcome, 
             f"`outcomes` must speak of what its function returns, {', '.join(names)}, but it names "
             f"{', '.join(unknown)}."
         )
-    return tuple(said.get(name, Outcome(name)) for name in names)
+    return tuple(said.get(name, StudyOutcome(name)) for name in names)

@@ -41,8 +41,8 @@ def options(history: History, model: StudyModel | None, outcomes: Sequence[str] 
         wins = sum(one == (number,) for one in first)
         ties = sum(len(one) > 1 and number in one for one in first)
         tally = {"comparisons": len(met), "wins": wins, "ties": ties, "utility": utility.get(number)}
-        known = history.outcomes(design)
-        values = {} if known is None else known.values
+        recorded = history.outcomes(design)
+        values = {} if recorded is None else recorded.values
         found = {f"outcomes_{name}": values.get(name) for name in outcomes}
         rows.append({"option": number} | tally | _prefixed("", design) | found)
     return rows

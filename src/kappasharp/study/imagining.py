@@ -21,12 +21,10 @@ from kappasharp.core.posterior import Posterior
 
 def answered(model: Model, fitted: Posterior, X: Tensor, pairs: Tensor) -> Posterior:
     """The posterior with these wins (1, k, 2) in it, indices into X, which begins with the posterior's own points."""
-    more = X.shape[1] - fitted.X.shape[1]
-    beta, root = torch.nn.functional.pad(fitted.beta, (0, more)), torch.nn.functional.pad(fitted.root, (0, 0, 0, more))
-    F = None if fitted.lift is None else features.lifted(fitted.lift, X)
-    wider = fitted._replace(X=X, beta=beta, root=root, lifted=F)
+    wider = _with_points(fitted, X)
+    beta, root = wider.beta, wider.root
     scale, margin = model.likelihood.scale, model.likelihood.margin
-    C = comparisons.incidence(pairs, X.shape[1])
+    C = comparisons.incidence(pairs, beta.shape[1])
     ends, at = pairs.flatten().unique(return_inverse=True)
     near = posterior.cross(wider, X[:, ends])
     sides = at.reshape(-1, 2)
@@ -44,6 +42,20 @@ def answered(model: Model, fitted: Posterior, X: Tensor, pairs: Tensor) -> Poste
     L = laplace.factor(gram, weight)
     half = torch.linalg.solve_triangular(L, weight.unsqueeze(-1) * G.mT, upper=False)
     return wider._replace(beta=beta + apply(G, alpha) / scale, root=torch.cat([root, half.mT], -1))
+
+
+def _with_points(fitted: Posterior, X: Tensor) -> Posterior:
+    """The same posterior with points that say nothing behind its own designs."""
+    n, fresh = fitted.X.shape[1], X[:, fitted.X.shape[1] :]
+    nothing = fitted.root.new_zeros(1, fresh.shape[1], fitted.root.shape[-1])
+    return fitted._replace(
+        X=X,
+        beta=torch.cat([fitted.beta[:, :n], fitted.beta.new_zeros(1, fresh.shape[1]), fitted.beta[:, n:]], 1),
+        root=torch.cat([fitted.root[:, :n], nothing, fitted.root[:, n:]], 1),
+        lifted=None
+        if fitted.lift is None
+        else torch.cat([fitted.features[:, :n], features.lifted(fitted.lift, fresh), fitted.features[:, n:]], 1),
+    )
 
 
 def _solve(A: Tensor, before: Tensor, margin: float) -> tuple[Tensor, Tensor]:

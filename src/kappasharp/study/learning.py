@@ -16,13 +16,12 @@ from torch import Tensor
 
 from kappasharp.acquisition import line
 from kappasharp.batches import released
-from kappasharp.core import comparisons, features, kernel, posterior, rankings, spaces
+from kappasharp.core import comparisons, kernel, posterior, rankings
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.features import Lift
-from kappasharp.core.posterior import Posterior
 from kappasharp.core.rankings import Said
 from kappasharp.methods import correcting, loop
-from kappasharp.methods.fitting import Fit, infer, model_of, with_threshold
+from kappasharp.methods.fitting import infer, model_of, refit, with_threshold
 from kappasharp.methods.loop import Learnt
 from kappasharp.methods.method import Kind
 from kappasharp.methods.state import State
@@ -265,7 +264,7 @@ def _imagined_pairs(state: State, real: Learnt, believed: Tensor) -> Learnt:
     model, X = model_of(state.preset, state.points.shape[-1], state.lift), state.points
     found = imagining.answered(model, real.corrected.posterior, X, believed)
     C = comparisons.incidence(state.comparisons, X.shape[1])
-    K = kernel.covariance(model.family, found.features, found.theta, model.nugget)
+    K = kernel.covariance(model.family, found.features[:, : X.shape[1]], found.theta, model.nugget)
     fit = real.fit._replace(X=X, C=C, ties=state.ties, K=K, posterior=found)
     return real._replace(fit=fit, corrected=real.corrected._replace(posterior=found))
 
@@ -292,17 +291,9 @@ def _imagined(state: State, real: Learnt) -> Learnt:
     They are the model's own expectations, so they say nothing of its hyperparameters nor of whether the correction
     should act: both stay as the real answers have them, and no search is made.
     """
-    method, theta, lift = state.method, real.fit.hyper.theta, state.lift
-    model = model_of(state.preset, state.points.shape[-1], lift)
-    F = features.lifted(lift, state.points)
-    answers = Answers(F, state.comparisons, state.ties, state.detail)
-    K = kernel.covariance(model.family, answers.X, theta, model.nugget)
-    z = real.fit.map.dual.z
-    start = torch.nn.functional.pad(z, (0, answers.pairs.shape[1] - z.shape[1]))
-    known = spaces.choose(model, answers).condition(model, K, start)
-    lifted = None if lift is None else F
-    plain = Posterior(model.family, state.points, theta, known.map.beta, known.root, lift, lifted)
-    fit = Fit(state.points, known.C, known.ties, real.fit.hyper, K, known.map, plain)
+    method, model = state.method, model_of(state.preset, state.points.shape[-1], state.lift)
+    answers = Answers(state.points, state.comparisons, state.ties, state.detail)
+    fit = refit(model, answers, real.fit.hyper, real.fit.map.dual.z, state.lift)
     inferred = infer(method.inference, model, fit, state.seeds, state.step + 1)
     fit = fit._replace(posterior=inferred.posterior)
     corrected = correcting.correct(model, fit, method.correction, real.active)

@@ -103,7 +103,9 @@ class Given:
         """From points to scaled outcomes; None where taste is learnt on parameters alone."""
         if self.way == "none":
             return None
-        return ComputedLift(self) if self.is_cheap else UncertainLift(self.regression, self.scaling)
+        if self.is_cheap:
+            return ComputedLift(self)
+        return PredictedLift(self.regression, self.scaling.__call__, leaning=self.outcomes.leaning)
 
     def computed(self, X: Tensor) -> Tensor:
         """Outcomes (n, k) of points (n, d), recorded or computed; NaN where there are none."""
@@ -139,12 +141,19 @@ class Given:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class PredictedLift(UncertainLift):
+    """Outcomes that a regression predicts, and which way they are believed to be better."""
+
+    leaning: tuple[int, ...] = ()
+
+
 class ComputedLift:
     """`features.Lift` of cheap outcomes; points that it has seen are not looked up again."""
 
     def __init__(self, given: Given) -> None:
         assert given.simulator is not None
-        self.given, self.size = given, given.size
+        self.given, self.size, self.leaning = given, given.size, given.outcomes.leaning
         self.budget = given.simulator.budget(given.outcomes.seconds or 0.0)
         self._seen: dict[tuple[float, ...], list[float]] = {}
 
@@ -231,7 +240,7 @@ def _about_way(found: Given, missing: int) -> list[str]:
     if found.way == "none":
         many = int((~found.values.isnan()).all(-1).sum()) if len(found.values) else 0
         why = (
-            f"only {many} designs have outcomes, and {LEAST_DESIGNS} are needed"
+            f"{'one design has' if many == 1 else f'{many} designs have'} outcomes, and {LEAST_DESIGNS} are needed"
             if many < LEAST_DESIGNS
             else "none of the outcomes varies"
         )

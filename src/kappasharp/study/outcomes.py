@@ -58,7 +58,7 @@ GivenOutcomes = Callable[[dict[str, Any]], Mapping[str, float]] | str | Sequence
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StudyOutcome:
     """One outcome."""
 
     name: str
@@ -109,7 +109,7 @@ class Outcomes:
     the study was made.
     """
 
-    table: tuple[Outcome, ...]
+    table: tuple[StudyOutcome, ...]
     function: str | None = None
     is_computed: bool = False
     seconds: float | None = None
@@ -128,9 +128,14 @@ class Outcomes:
         return tuple(one.name for one in self.table)
 
     @property
-    def limited(self) -> tuple[Outcome, ...]:
+    def limited(self) -> tuple[StudyOutcome, ...]:
         """Those with limits."""
         return tuple(one for one in self.table if one.is_limited)
+
+    @property
+    def leaning(self) -> tuple[int, ...]:
+        """What hints say of each: 1 where more is better, −1 where less is, 0 where they say nothing."""
+        return tuple({None: 0, "less": -1, "more": 1}[one.better] for one in self.table)
 
     def plain(self) -> dict[str, Any]:
         """The same as plain data; code is never part of it."""
@@ -176,7 +181,7 @@ def from_plain(data: Any) -> Outcomes:
     return Outcomes(rows, **table)
 
 
-def from_table(given: Mapping[str, Any]) -> tuple[str | None, tuple[Outcome, ...]]:
+def from_table(given: Mapping[str, Any]) -> tuple[str | None, tuple[StudyOutcome, ...]]:
     """The function's name and what is said of each outcome, from a study file's table [outcomes]."""
     function = given.get(FUNCTION)
     if function is not None:
@@ -184,17 +189,19 @@ def from_table(given: Mapping[str, Any]) -> tuple[str | None, tuple[Outcome, ...
     return function, tuple(_outcome(name, entry) for name, entry in given.items() if name != FUNCTION)
 
 
-def _outcome(name: Any, entry: Any) -> Outcome:
+def _outcome(name: Any, entry: Any) -> StudyOutcome:
     if not isinstance(entry, Mapping):
         raise InvalidTypeError(
             f'The outcome {name!r} must be a table such as {{better = "less", at_most = 0.2}}, but got {entry!r}.'
         )
     for key in entry:
         named(f"entry of the outcome {name!r}", key, dict.fromkeys(ENTRIES))
-    return Outcome(name, **entry)
+    return StudyOutcome(name, **entry)
 
 
-def with_knowledge(table: Iterable[Outcome], hints: Iterable[Hint], limits: Iterable[Limit]) -> tuple[Outcome, ...]:
+def with_knowledge(
+    table: Iterable[StudyOutcome], hints: Iterable[Hint], limits: Iterable[Limit]
+) -> tuple[StudyOutcome, ...]:
     """The outcomes with what hints and limits say of them."""
     found = {one.name: one for one in table}
     for each in (*hints, *limits):
@@ -206,7 +213,7 @@ def with_knowledge(table: Iterable[Outcome], hints: Iterable[Hint], limits: Iter
     return tuple(found.values())
 
 
-def _with(one: Outcome, each: Hint | Limit) -> Outcome:
+def _with(one: StudyOutcome, each: Hint | Limit) -> StudyOutcome:
     if isinstance(each, Less | More):
         better: Better = "less" if isinstance(each, Less) else "more"
         if one.better not in (None, better):

@@ -74,7 +74,7 @@ def load(name: str) -> Function:
         ) from error
     if not callable(found):
         raise InvalidTypeError(f"`outcomes` must name a function, but {name} is {found!r}.")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def name_of(function: Any) -> str | None:

@@ -1,0 +1,100 @@
+"""Outcomes through the commands: from a file or an option, shown everywhere, recorded by hand; code if allowed."""
+
+import json
+
+import pytest
+
+import kappasharp as ks
+from tests.app.shell import Shell
+from tests.study.simulators import simulate
+
+FUNCTION = "tests.study.simulators:simulate"
+PARAMETERS = ("-p", "kp=0.2:3", "-p", "ki=0:2")
+FILE = f"""
+limits = ["kp + ki <= 4"]
+outcomes = "{FUNCTION}"
+[parameters]
+kp = {{low = 0.2, high = 3.0}}
+ki = {{low = 0.0, high = 2.0}}
+"""
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Shell(tmp_path)
+
+
+def test_a_study_from_a_file(shell, tmp_path):
+    (tmp_path / "pid.toml").write_text(FILE)
+    made = shell.json("new", "pid.toml")
+    assert made["outcomes"]["function"] == FUNCTION and made["limits"] == ["kp + ki <= 4"]
+    asked = shell.json("ask", "pid.toml")
+    assert asked["outcomes"] == [simulate(design) for design in asked["designs"]]
+    table = shell("ask", "pid.toml").stdout
+    assert "→ overshoot" in table and "→ settling" in table
+    shell("tell", "pid.toml", "a")
+    best = shell.json("best", "pid.toml")
+    assert best["outcomes"] == simulate(best["params"]) and "→ overshoot" in shell("best", "pid.toml").stdout
+    (row,) = shell.json("log", "pid")
+    assert row["a_outcomes_overshoot"] == asked["outcomes"][0]["overshoot"]
+    assert "a overshoot" in shell("log", "pid").stdout
+
+
+def test_a_database_alone_runs_nothing(shell, monkeypatch):
+    shell("new", "pid", *PARAMETERS, "--outcomes", FUNCTION)
+    monkeypatch.setattr("kappasharp.study.simulation.Simulator.compute", lambda *_: pytest.fail("it was run"))
+    said = shell("ask", "pid")
+    assert f"The function of the outcomes is not here; `load_study(..., outcomes='{FUNCTION}')` or" in said.stderr
+    assert f"`--outcomes {FUNCTION}` gives it" in said.stderr and "–" in said.stdout
+    shell("tell", "pid", "a")
+    monkeypatch.undo()
+    assert shell.json("best", "pid", "--outcomes", FUNCTION)["outcomes"] is not None
+
+
+def test_limits_and_mistakes(shell):
+    shell("new", "pid", *PARAMETERS, "--limit", "kp + ki <= 1")
+    asked = shell.json("ask", "pid")
+    assert all(design["kp"] + design["ki"] <= 1.0 for design in asked["designs"]) and "outcomes" not in asked
+    shell.refused("new", "q", *PARAMETERS, "--limit", "kp <= 0", code=2, says="must leave a design to propose")
+    shell.refused("new", "q", *PARAMETERS, "--outcomes", "nothing_like_it:f", code=2, says="cannot be loaded")
+    shell.refused("ask", "pid", "--outcomes", FUNCTION, code=2, says="was made without")
+    shell.refused("record", "pid", "kp=1", "ki=1", "mass=2", code=2, says="this one has none")
+
+
+def test_record(shell):
+    study = ks.create_study(
+        {"width": (10.0, 60.0)}, storage=shell.url, study_name="chair", outcomes=["mass", "comfort"]
+    )
+    found = shell.json("record", "chair", "width=40", "mass=3.1", "comfort=-7")
+    assert found["outcomes"] == {"mass": 3.1, "comfort": -7.0} and found["runs"] == 1
+    found = shell.json("record", "chair", "width=40", "mass=3.3", "--repeat")
+    assert found["outcomes"]["mass"] == pytest.approx(3.2) and found["runs"] == 2 and found["spread"]["mass"] > 0.0
+    asked = shell.json("ask", "chair")
+    assert asked["outcomes"] == [None, None]
+    assert shell("record", "chair", "--option", "0", "mass=1").stdout.split() == ["mass", "1"]
+    assert study.outcomes(asked["a"]) == {"mass": 1.0} and "→ mass" in shell("ask", "chair").stdout
+    shell("record", "chair", "width=40", "--forget")
+    assert study.outcomes({"width": 40.0}) is None
+    for words, says in (
+        (("width=40",), "takes outcomes as NAME=VALUE, or `--forget`"),
+        (("width=40", "mass"), "takes NAME=VALUE, each name once"),
+        (("width=40", "mass=1", "mass=2"), "each name once"),
+        (("mass=1",), "must name every parameter"),
+        (("width=40", "mas=1"), "Did you mean 'mass'?"),
+        (("width=40", "mass=much"), "must be a number"),
+        (("--option", "7", "mass=1"), "must be one of the 2 designs seen"),
+    ):
+        shell.refused("record", "chair", *words, code=2, says=says)
+
+
+def test_export_and_import(shell, tmp_path):
+    ks.create_study({"width": (10.0, 60.0)}, storage=shell.url, study_name="chair", outcomes=["mass"])
+    shell("record", "chair", "width=40", "mass=3.1")
+    shell("export", "chair", "chair.json")
+    assert json.loads((tmp_path / "chair.json").read_text())["version"] == 4
+    shell("import", "chair.json", "--name", "copy")
+    assert ks.load_study("copy", storage=shell.url).outcomes({"width": 40.0}) == {"mass": 3.1}
+    assert "learns on the parameters alone: one design has outcomes" in " ".join(
+        ks.load_study("copy", storage=shell.url).notes()
+    )
