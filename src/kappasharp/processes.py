@@ -7,24 +7,39 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager, nullcontext
 from multiprocessing import connection
 from multiprocessing.context import BaseContext
+from types import ModuleType
 from typing import Any
 
 import torch
 
 
 class Pool(ProcessPoolExecutor):
-    """A pool of such workers; `alone` starts each from nothing, as those that use a GPU must."""
+    """A pool of such workers.
 
-    def __init__(self, size: int, *, niceness: int = 0, alone: bool = False) -> None:
+    Args:
+        size: how many there are.
+        niceness: how far they stand behind other processes.
+        alone: starts each from nothing, as those that use a GPU must.
+        with_main: whether workers import the program that was started, as jobs that name its functions need. A script
+            that is no module, with all its work at its top, would start it again.
+    """
+
+    def __init__(self, size: int, *, niceness: int = 0, alone: bool = False, with_main: bool = True) -> None:
+        self._with_main = with_main
         context = multiprocessing.get_context("spawn") if alone else _context()
         super().__init__(size, context, initializer=begin, initargs=(niceness,))
 
     def submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         """Have a job done."""
+        with nullcontext() if self._with_main else _no_main():
+            return self._submit(job, *given, **named)
+
+    def _submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         if not hasattr(signal, "pthread_sigmask"):
             return super().submit(job, *given, **named)
         # The pool starts its workers here, and they inherit the mask: Ctrl-C is the parent's business, which ends them.
@@ -42,6 +57,21 @@ class Pool(ProcessPoolExecutor):
             # The number of one that has ended may be another process's by now.
             if worker.is_alive():
                 worker.kill()
+
+
+_hiding = threading.Lock()
+
+
+@contextmanager
+def _no_main() -> Iterator[None]:
+    """The program that was started is out of sight of workers that start now."""
+    with _hiding:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
 
 
 def _context() -> BaseContext:

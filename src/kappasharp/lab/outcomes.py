@@ -14,8 +14,8 @@ from kappasharp.problems.registry import find_problem
 from kappasharp.streams import stream
 
 SAMPLE = 256
-# How many designs a question may simulate where each takes some milliseconds; others may have as many as they like.
-BUDGETS = {"plasma-16d": 256}
+# How many designs a question may simulate, as in a study with a cheap simulator; formulas have no limit.
+BUDGETS = {"plasma-16d": 256, "pid-3d": 1024}
 
 
 class KnownOutcomes(NamedTuple):

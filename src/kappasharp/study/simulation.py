@@ -325,7 +325,7 @@ class Simulator:
         if self._stopped:
             raise RuntimeError("The function of the outcomes was stopped.")
         if self._pool is None:
-            self._pool = Pool(self.workers)
+            self._pool = Pool(self.workers, with_main=False)
         return self._pool
 
 
