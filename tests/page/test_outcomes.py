@@ -8,7 +8,7 @@ import pytest
 from kappasharp.app import outcome_views
 from kappasharp.app.outcome_views import Range
 from kappasharp.study import studies
-from kappasharp.study.outcomes import Less
+from kappasharp.study.outcomes import Less, StudyOutcome
 from kappasharp.study.tradeoffs import TradeOff
 from tests.page.doubles import service
 from tests.study import simulators
@@ -203,3 +203,27 @@ def test_what_was_traded_for_what():
         "No design has less mass than the best one: 10.0."
     ]
     assert outcome_views.trades(rows[1:], better) == []
+
+
+def test_a_few_designs_far_out_do_not_squeeze_the_rest():
+    assert outcome_views.usual([1.0, 2.0, 3.0, 4.0, 5.0, 1046.0]) == (1.0, 5.0)
+    assert outcome_views.usual([1.0, 1.0, 1.0, 1.0, 9.0]) == (1.0, 9.0)
+    assert outcome_views.usual([7.0]) == (7.0, 7.0)
+    rows = [row(i, float(i), 10.0 - i, front=True, best=i == 2) for i in range(6)] + [row(6, 900.0, 9.0)]
+    table = [StudyOutcome("mass", at_most=4.0), StudyOutcome("cost")]
+    chart = outcome_views.fronts(rows, table, {"mass": "less", "cost": "less"})[0]
+    assert (
+        "1 far out, drawn at the edge" in chart.label and "the best, design 2, has mass 2.00, cost 8.0" in chart.label
+    )
+    dots = {mark.title.partition(":")[0]: mark.at["cx"] for mark in chart.marks if mark.tag == "circle"}
+    assert dots["design 6"] == dots["design 5"] == max(dots.values()) and len(set(dots.values())) == 6
+    assert [mark.kind for mark in chart.marks if mark.kind in ("limit", "front-line")] == ["limit", "front-line"]
+
+
+def test_words_of_dots_do_not_cover_each_other():
+    rows = [row(i, 1.0 + 1e-9 * i, 2.0, front=True, best=i == 3) for i in range(5)] + [row(9, 5.0, 1.0, front=True)]
+    chart = outcome_views.fronts(rows, [StudyOutcome("mass"), StudyOutcome("cost")], {"mass": "less", "cost": "less"})[
+        0
+    ]
+    words = [mark.words for mark in chart.marks if mark.tag == "text" and mark.kind in ("axis front", "axis best")]
+    assert words == ["best: 3", "9"]

@@ -17,6 +17,8 @@ Number = float | int
 # The width of a letter of an axis, in a picture's own units.
 LETTER = 6.2
 LEAST_LETTERS = 3
+# The height of a line of words.
+LINE = 12.0
 # As many as the style sheet has for groups; where there are more, they come again.
 COLOURS = 8
 # Up to this many designs carry their number in the graph; of more, the best alone.
@@ -289,7 +291,7 @@ def scatter(dots: Sequence[Dot], across: Axis, up: Axis, *, label: str, joined: 
     on_front = sorted(place for dot, place in places.items() if dot.kind != "seen")
     marks += [_path(on_front, "front-line")] if joined and len(on_front) > 1 else []
     marks += [_circle(*at, _RADIUS[dot.kind], f"dot {dot.kind}", dot.title) for dot, at in places.items()]
-    marks += [_beside(box, dot, *at) for dot, at in places.items() if dot.words]
+    marks += _labels(box, places)
     caption = [Words("↑ " + up.name, "name"), *([Words(up.way, "")] if up.way else [])]
     return Chart(box.width, box.height, label, marks, caption)
 
@@ -307,11 +309,21 @@ def _axis_words(axis: Axis, arrow: str, room: Number) -> str:
     return f"{cut(axis.name, room - LETTER * (len(way) + 2))}{way} {arrow}"
 
 
-def _beside(box: Box, dot: Dot, x: Number, y: Number) -> Mark:
-    """The words of a dot, on the side where there is room."""
-    gap, left = _RADIUS[dot.kind] + 3, x > box.width / 2
-    found = _text(x - gap if left else x + gap, y - gap, dot.words, "end" if left else "start", dot.title)
-    return found._replace(kind=f"axis {dot.kind}")
+def _labels(box: Box, places: Mapping[Dot, tuple[float, float]]) -> list[Mark]:
+    """The words of the dots, the best one's first; where they would cover others they are left to the title."""
+    marks: list[Mark] = []
+    taken: list[tuple[float, float, float]] = []
+    for dot, (x, y) in reversed(places.items()):
+        gap, left = _RADIUS[dot.kind] + 3, x > box.width / 2
+        wide = LETTER * len(dot.words) * (-1 if left else 1)
+        begin, high = (x - gap if left else x + gap), y - gap
+        low, far = sorted((begin, begin + wide))
+        if not dot.words or any(low < end and far > start and abs(high - at) < LINE for start, end, at in taken):
+            continue
+        taken.append((low, far, high))
+        found = _text(begin, high, dot.words, "end" if left else "start", dot.title)
+        marks.append(found._replace(kind=f"axis {dot.kind}"))
+    return marks
 
 
 class Node(NamedTuple):

@@ -8,18 +8,20 @@ from typing import Any, NamedTuple
 from kappasharp.app import charts
 from kappasharp.app.charts import Axis, Chart, Dot
 from kappasharp.study.history import History
-from kappasharp.study.outcomes import Better, Outcome, Values
+from kappasharp.study.outcomes import Better, StudyOutcome, Values
 from kappasharp.study.tradeoffs import TradeOff
 
 # An outcome is written so that three digits of how far it varies can be read.
 DIGITS, MOST_DECIMALS, LARGE = 3, 6, 1e6
 # Pairs of so many outcomes are drawn at most, the first ones.
 MOST_DRAWN = 10
+# How many times the width of the middle half of all values lie beside it before one is far out.
+FAR = 3.0
 WAYS: dict[Better, str] = {"less": "less is better", "more": "more is better"}
 
 
 class Range(NamedTuple):
-    """How far an outcome goes among the designs whose outcomes are known."""
+    """How far an outcome goes among the designs whose outcomes are known; a few that lie far out are left out."""
 
     low: float
     high: float
@@ -28,7 +30,16 @@ class Range(NamedTuple):
 def ranges(history: History, names: Sequence[str]) -> dict[str, Range]:
     """The range of each outcome that is known of a design."""
     columns = {name: [one.values[name] for one in history.known.values() if name in one.values] for name in names}
-    return {name: Range(min(column), max(column)) for name, column in columns.items() if column}
+    return {name: usual(column) for name, column in columns.items() if column}
+
+
+def usual(column: Sequence[float]) -> Range:
+    """From the least to the largest, as far as they lie within three times the middle half's width beside it."""
+    ordered = sorted(column)
+    quarter, three = ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4]
+    beside = FAR * (three - quarter) or math.inf
+    kept = [value for value in ordered if quarter - beside <= value <= three + beside]
+    return Range(kept[0], kept[-1])
 
 
 def rounded(value: float, within: Range | None) -> str:
@@ -48,21 +59,21 @@ def plain(state: str, values: Values, sentence: str, within: Mapping[str, Range]
     return {"state": state, "values": rows, "sentence": sentence}
 
 
-def fronts(rows: Sequence[TradeOff], table: Sequence[Outcome], better: Mapping[str, Better | None]) -> list[Chart]:
+def fronts(rows: Sequence[TradeOff], table: Sequence[StudyOutcome], better: Mapping[str, Better | None]) -> list[Chart]:
     """The designs over every two outcomes, those on the front and the best one marked."""
     within = _within(rows, table)
     drawn = [one for one in table if one.name in within][:MOST_DRAWN]
     return [_front(rows, pair, better, within) for pair in combinations(drawn, 2)]
 
 
-def _within(rows: Sequence[TradeOff], table: Sequence[Outcome]) -> dict[str, Range]:
+def _within(rows: Sequence[TradeOff], table: Sequence[StudyOutcome]) -> dict[str, Range]:
     columns = {one.name: [row.outcomes[one.name] for row in rows if one.name in row.outcomes] for one in table}
-    return {name: Range(min(column), max(column)) for name, column in columns.items() if column}
+    return {name: usual(column) for name, column in columns.items() if column}
 
 
 def _front(
     rows: Sequence[TradeOff],
-    pair: tuple[Outcome, Outcome],
+    pair: tuple[StudyOutcome, StudyOutcome],
     better: Mapping[str, Better | None],
     within: Mapping[str, Range],
 ) -> Chart:
@@ -70,8 +81,8 @@ def _front(
     shown = [row for row in rows if across.name in row.outcomes and up.name in row.outcomes]
     dots = [
         Dot(
-            row.outcomes[across.name],
-            row.outcomes[up.name],
+            _inside(row.outcomes[across.name], within[across.name]),
+            _inside(row.outcomes[up.name], within[up.name]),
             "best" if row.best else "front" if row.front else "seen",
             f"best: {row.option}" if row.best else str(row.option) if row.front and row.option is not None else "",
             f"{called(row)}: {_both(row, pair, within)}{_standing(row)}",
@@ -86,8 +97,14 @@ def _front(
         f"{len(shown)} designs over {across.name} and {up.name}; {sum(row.front for row in shown)} on the front, marked"
     )
     best = next((row for row in shown if row.best), None)
+    far = sum(any(_inside(row.outcomes[o.name], within[o.name]) != row.outcomes[o.name] for o in pair) for row in shown)
+    label += f"; {far} far out, drawn at the edge" if far else ""
     label += "" if best is None else f"; the best, {called(best)}, has {_both(best, pair, within)}"
     return charts.scatter(dots, axes[0], axes[1], label=label, joined=is_whole)
+
+
+def _inside(value: float, within: Range) -> float:
+    return min(max(value, within.low), within.high)
 
 
 def _way(better: Better | None) -> str:
@@ -99,7 +116,7 @@ def _standing(row: TradeOff) -> str:
     return f"; {', '.join(words)}" if words else ""
 
 
-def _both(row: TradeOff, pair: tuple[Outcome, Outcome], within: Mapping[str, Range]) -> str:
+def _both(row: TradeOff, pair: tuple[StudyOutcome, StudyOutcome], within: Mapping[str, Range]) -> str:
     return ", ".join(f"{one.name} {rounded(row.outcomes[one.name], within.get(one.name))}" for one in pair)
 
 
@@ -116,7 +133,7 @@ def trades(rows: Sequence[TradeOff], better: Mapping[str, Better | None]) -> lis
         return []
     whole = [row for row in rows if ways.keys() <= row.outcomes.keys()]
     columns = {name: [row.outcomes[name] for row in whole] for name in ways}
-    within = {name: Range(min(column), max(column)) for name, column in columns.items()}
+    within = {name: usual(column) for name, column in columns.items()}
     return [_trade(name, best, whole, ways, within) for name in ways]
 
 

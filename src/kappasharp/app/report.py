@@ -30,7 +30,8 @@ TASTE = (
 NO_TASTE = "There is none to show: the model learns on the parameters alone."
 FRONT = (
     "Each dot is a design whose outcomes are known. On the front, coloured and numbered: no other is as good in every "
-    "outcome that has a direction and better in one. The large dot is the best design by the answers."
+    "outcome that has a direction and better in one. The large dot is the best design by the answers. What "
+    "lies far out is drawn at the edge."
 )
 GRAPH = (
     "Higher: the model thinks it is liked more. Each line is an answer and points to the loser; a dashed one is a tie."

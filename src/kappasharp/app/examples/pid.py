@@ -39,7 +39,13 @@ def outcomes(params: dict[str, Any]) -> dict[str, float]:
     """What an engineer reads off a response; each may be bought with another."""
     gains = [[params["proportional"], params["integral"], params["derivative"]]]
     over, rise, settled, force = step_response.measures(gains)[0].tolist()
-    return {"overshoot [%]": 100.0 * over, "rise time [s]": rise, "settling time [s]": settled, "largest force": force}
+    # Beyond twice the step nobody counts.
+    return {
+        "overshoot [%]": 100.0 * min(over, 1.0),
+        "rise time [s]": rise,
+        "settling time [s]": settled,
+        "largest force": force,
+    }
 
 
 def render(params: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ NO_FUNCTION = "Not known: the function that computes them is not here."
 TOO_SLOW = "They take too long to follow the line: those of the place that you send are computed then."
 
 
-class Told(NamedTuple):
+class ToldOutcomes(NamedTuple):
     """How the outcomes of one design stand: some or all of them, or a sentence where there are none."""
 
     state: State
@@ -32,10 +32,10 @@ class Told(NamedTuple):
     sentence: str = ""
 
 
-COMPUTING = Told("computing", {}, "Computing …")
+COMPUTING = ToldOutcomes("computing", {}, "Computing …")
 
 
-class Results:
+class StudyResults:
     """The outcomes of one study's designs.
 
     They are computed by the workers of the user's function. One thread waits for those; neither the loop nor a vote
@@ -77,7 +77,7 @@ class Results:
         if found is not None:
             await asyncio.wait({found}, timeout=seconds)
 
-    def told(self, history: History, number: int, design: Design) -> Told:
+    def told(self, history: History, number: int, design: Design) -> ToldOutcomes:
         """How the outcomes of a question's design stand."""
         stored = _stored(history, design)
         if stored.state == "known":
@@ -85,22 +85,24 @@ class Results:
         under_way = self._under_way.get(number)
         if under_way is not None and not under_way.done():
             return COMPUTING
-        return stored if stored.state == "failed" else Told("none", {}, self._why_none())
+        return stored if stored.state == "failed" else ToldOutcomes("none", {}, self._why_none())
 
     def _why_none(self) -> str:
         outcomes = self.study.definition.outcomes
         return NO_FUNCTION if outcomes is not None and outcomes.is_computed else NOT_MEASURED
 
-    async def at(self, design: Design) -> Told:
+    async def at(self, design: Design) -> ToldOutcomes:
         """The outcomes of any design, computed where they are cheap; nothing is stored."""
         stored = await asyncio.to_thread(self.study.read, lambda history: _stored(history, design))
         definition = self.study.definition
         if stored.state != "none" or definition.simulator is None or definition.outcomes is None:
-            return stored if stored.state != "none" else Told("none", {}, self._why_none())
+            return stored if stored.state != "none" else ToldOutcomes("none", {}, self._why_none())
         if (definition.outcomes.seconds or 0.0) > CHEAP:
-            return Told("none", {}, TOO_SLOW)
+            return ToldOutcomes("none", {}, TOO_SLOW)
         ran = (await self._off_loop(definition.simulator.compute, [design], definition.outcomes.names))[0]
-        return Told("failed", {}, ran.failure or "") if ran.values is None else Told("known", ran.values)
+        return (
+            ToldOutcomes("failed", {}, ran.failure or "") if ran.values is None else ToldOutcomes("known", ran.values)
+        )
 
     def close(self) -> None:
         """Give up what is under way, and end the workers of the function."""
@@ -109,10 +111,10 @@ class Results:
             self.study.definition.simulator.stop()
 
 
-def _stored(history: History, design: Design) -> Told:
+def _stored(history: History, design: Design) -> ToldOutcomes:
     known = history.outcomes(design)
     if known is not None and known.runs:
-        return Told("known", known.values)
+        return ToldOutcomes("known", known.values)
     if known is not None and known.failure is not None:
-        return Told("failed", {}, known.failure)
-    return Told("none", {})
+        return ToldOutcomes("failed", {}, known.failure)
+    return ToldOutcomes("none", {})

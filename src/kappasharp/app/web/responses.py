@@ -15,7 +15,7 @@ from kappasharp.app import outcome_views, report
 from kappasharp.app.web import guard
 from kappasharp.app.web.cards import Card
 from kappasharp.app.web.jobs import Plain, Snapshot, snapshot
-from kappasharp.app.web.outcomes import SOON, Told
+from kappasharp.app.web.outcomes import SOON, ToldOutcomes
 from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
@@ -126,7 +126,7 @@ async def place_outcomes(session: Session, design: Design) -> Plain:
     return {"outcomes": told_data(told, within)}
 
 
-def told_data(told: Told, within: dict[str, outcome_views.Range]) -> Plain:
+def told_data(told: ToldOutcomes, within: dict[str, outcome_views.Range]) -> Plain:
     """The outcomes of one design."""
     return outcome_views.plain(told.state, told.values, told.sentence, within)
 

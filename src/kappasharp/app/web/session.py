@@ -8,7 +8,7 @@ from typing import TypeVar
 from kappasharp.app.web import jobs
 from kappasharp.app.web.cards import Card, Cards
 from kappasharp.app.web.jobs import LIMIT, Plain, Snapshot
-from kappasharp.app.web.outcomes import Results
+from kappasharp.app.web.outcomes import StudyResults
 from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.errors import InvalidValueError, StalePairError, StorageError
@@ -47,7 +47,7 @@ class Session:
 
     def __init__(self, study: Study, renderer: str | None, workers: Workers, cards: Cards) -> None:
         self.study, self.renderer, self.workers, self.cards = study, renderer, workers, cards
-        self.results = Results(study)
+        self.results = StudyResults(study)
         self.speculation = Speculation(workers, lambda asked: cards.prepare(self.renderer, *asked.designs))
         self.looking: asyncio.Task[None] | None = None
         self._views: dict[str, tuple[int, asyncio.Task[Plain]]] = {}

@@ -51,7 +51,7 @@ export function outcomeLines(outcomes, ranges, own, others, brief = false) {
     if (here === undefined) return [el("dt", { title: row.name }, row.name), el("dd", {}, brief ? "–" : el("span", { class: "number" }, "–", el("span", { class: "standing" })))];
     const there = others.flatMap((one) => value(one, row.name)?.value ?? []);
     const mark = standing(row, here.value, there);
-    if (brief) return [el("dt", {}, row.name), el("dd", {}, here.words, mark)];
+    if (brief) return [el("dt", {}, row.name), el("dd", {}, here.words, mark ?? el("span", { class: "standing" }))];
     const [low, high] = ranges[row.name] ?? [here.value, here.value];
     const place = (/** @type {number} */ one) => (high > low ? Math.min(Math.max((one - low) / (high - low), 0), 1) : 0.5);
     return [

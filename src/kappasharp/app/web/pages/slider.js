@@ -158,7 +158,7 @@ class Slider {
     const lines = parameterLines(moving, this.params());
     for (const [index, dd] of [...lines.querySelectorAll("dd")].entries()) dd.classList.toggle("differs", index < this.moving.length && ends[0] !== ends[1]);
     const told = this.outcomes === null ? null : outcomeLines(this.outcomes, this.pair.ranges ?? {}, this.told.get(this.place) ?? COMPUTING, []);
-    this.values.replaceChildren(...(told === null ? [] : [told]), lines);
+    this.values.replaceChildren(...(told === null ? [] : [el("div", { class: "outcomes" }, told)]), lines);
   }
 
   /** @param {number} place */

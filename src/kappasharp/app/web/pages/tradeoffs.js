@@ -5,8 +5,8 @@ import { figure } from "./charts.js";
 import { el } from "./elements.js";
 import { at, get } from "./talk.js";
 
-/** Of up to so many outcomes every two are drawn at once. */
-const ALL_AT_ONCE = 3;
+/** Up to so many charts, every two of four outcomes, are shown at once. */
+const ALL_AT_ONCE = 6;
 
 /**
  * The panels of a study with outcomes.
@@ -49,7 +49,7 @@ function explained(found) {
   const open = found.names.filter((name) => !found.better[name]);
   const undrawn = found.names.length - found.drawn.length;
   return [
-    "Each dot is a design whose outcomes are known. On the front, coloured and numbered: no other design is as good in every outcome and better in one. The large dot is the best design by your answers.",
+    "Each dot is a design whose outcomes are known. On the front, coloured and numbered: no other design is as good in every outcome and better in one. The large dot is the best design by your answers. What lies far out is drawn at the edge.",
     open.length ? `Which way ${open.join(", ")} ${open.length > 1 ? "are" : "is"} better is not known yet, so ${open.length > 1 ? "they do" : "it does"} not count for the front.` : "",
     undrawn ? `${undrawn} outcomes are not drawn; the table has them.` : "",
   ].filter(Boolean).join(" ");
@@ -61,7 +61,7 @@ function explained(found) {
  */
 function chosen(found) {
   const pairs = found.drawn.flatMap((one, i) => found.drawn.slice(i + 1).map((other) => [one, other]));
-  const place = el("div", { class: "fronts" });
+  const place = el("div", { class: "fronts one" });
   const select = el("select", { id: "axes", onchange: () => show(Number(select.value)) }, ...pairs.map(([one, other], index) => el("option", { value: index }, `${one} and ${other}`)));
   const show = (/** @type {number} */ index) => place.replaceChildren(figure(found.fronts[index]));
   show(0);
