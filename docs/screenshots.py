@@ -111,6 +111,8 @@ def main():
             browser, "pid", 16,
             [
                 ("compare", "compare", WIDE, False),
+                ("compare", "outcomes", WIDE, False),
+                ("model", "outcomes-model", WIDE, False),
                 ("best", "best", WIDE, True),
                 ("model", "model", WIDE, True),
                 ("export", "export", WIDE, False),
