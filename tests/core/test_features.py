@@ -6,7 +6,8 @@ import torch
 
 from kappasharp.core import comparison_space, comparisons, features, kernel, point_space, posterior
 from kappasharp.core.comparisons import Answers
-from kappasharp.core.kernel import PRIORS, JointPriors, Sum
+from kappasharp.core.joint_priors import JointPriors
+from kappasharp.core.kernel import PRIORS, Sum
 from kappasharp.methods import fitting
 from kappasharp.methods.registry import find_preset
 from tests.reference import dense

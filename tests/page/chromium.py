@@ -23,6 +23,15 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDE = {"viewport": {"width": 1280, "height": 820}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
 ON_ITS_SIDE = PHONE | {"viewport": {"width": 844, "height": 390}}
+# What of each view of an answered study comes last.
+LAST = {
+    "compare": ".board",
+    "best": ".slices .chart",
+    "history": "table img",
+    "model": ".node",
+    "export": "pre:not(:empty)",
+    "start": "form",
+}
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -142,6 +151,15 @@ def settle(page):
     """Wait until all cards of a question are there."""
     page.locator(".board[data-pair]").wait_for()
     page.locator(".drawing").first.wait_for(state="detached")
+
+
+def visit(page, view):
+    """Go to another view and wait until all of it is there, and nothing of the one before."""
+    page.goto(f"{page.url.split('#')[0]}#{view}")
+    page.locator(f".view.{view} {LAST[view]}").first.wait_for()
+    page.locator("main .quiet:not([hidden])", has_text="…").first.wait_for(state="detached")
+    if view == "compare":
+        settle(page)
 
 
 def complaints(page, scheme):

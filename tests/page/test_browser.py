@@ -17,6 +17,7 @@ from tests.page.chromium import (
     serving,
     settle,
     turn,
+    visit,
     wait_until,
 )
 
@@ -92,9 +93,7 @@ def test_on_a_phone(context, server):
         turn(page, button.tap)
     assert answers(server, "phone") == expected
     for view in VIEWS[1:]:
-        page.goto(f"{page.url.split('#')[0]}#{view}")
-        page.locator("h1").wait_for()
-        page.locator("main .quiet:not([hidden])", has_text="…").first.wait_for(state="detached")
+        visit(page, view)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
 
 
@@ -345,11 +344,7 @@ def test_axe_finds_nothing(context, server, device, schemes):
     while number(page) < 40 and page.locator(".progress", has_text="more before").count():
         turn(page, lambda: page.keyboard.press("ArrowLeft"))
     for view in VIEWS:
-        page.goto(f"{page.url.split('#')[0]}#{view}")
-        page.locator("h1").first.wait_for()
-        page.locator("main .quiet:not([hidden])", has_text="…").first.wait_for(state="detached")
-        if view == "compare":
-            settle(page)
+        visit(page, view)
         for scheme in schemes:
             assert complaints(page, scheme) == [], (view, scheme)
 

@@ -116,11 +116,11 @@ class TestFinding:
             SPACE, storage="sqlite://", outcomes=["overshoot", "settling"], limits=[ks.AtMost("overshoot", 0.3)]
         )
         broken = []
-        for i in range(10):
+        for i in range(8):
             asked = study.ask()
             for design in asked.designs:
                 study.record(design, simulate(design))
-            broken.append(sum(simulate(design)["overshoot"] > 0.3 for design in asked.designs) if i >= 7 else 0)
+            broken.append(sum(simulate(design)["overshoot"] > 0.3 for design in asked.designs) if i >= 6 else 0)
             study.tell(asked, answer(study, asked))
         assert sum(broken) <= 1, "at most a slip beside the edge"
 

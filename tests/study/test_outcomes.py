@@ -12,7 +12,7 @@ import pytest
 
 import kappasharp as ks
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, UnknownNameError
-from kappasharp.study import exchange, toml_file
+from kappasharp.study import exchange, toml_file, validation
 from kappasharp.study.definition import define
 from kappasharp.study.events import Asked, Recorded
 from kappasharp.study.exchange import sealed
@@ -180,14 +180,21 @@ class TestEvents:
         ]
 
     def test_a_study_without_outcomes_stores_what_it_ever_stored(self, tmp_path):
-        """Every byte of the definition and of the events, against those of a database that an older version made."""
+        """The entries of its definition and of its events, in their order, are those of version 0.2."""
         study = ks.create_study(SPACE, storage="sqlite://", study_name="plain", seed=3)
         for _ in range(7):
             pair = study.ask()
             study.tell(pair, answer(study, pair))
         kinds = {type(event).__name__ for event in events_of(study)}
         assert kinds == {"Asked", "Answered"} and study.plain()["version"] == 2
-        assert set(json.loads(study.stored.text)) == {"space", "seed", "method", "preset", "first_pairs"}
+        assert list(json.loads(study.stored.text)) == ["space", "seed", "method", "preset", "first_pairs"]
+        bodies = [row["body"] for row in study.plain()["events"]]
+        assert {tuple(body) for body in bodies} == {
+            ("a", "b", "origin", "after", "memo"),
+            ("pair", "answer", "seconds"),
+        }
+        memo = bodies[-2]["memo"]
+        assert len(memo["theta"]) == 3 and memo.keys() == validation.MEMO | validation.LATER_MEMO
 
     def test_measured_ones(self, url):
         study = ks.create_study(SPACE, storage=url, study_name="pid", outcomes=["mass", "comfort"])

@@ -22,7 +22,7 @@ from kappasharp.batches import apply
 from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood, rankings
 from kappasharp.core.comparisons import Answers, Detail, Incidence
 from kappasharp.core.evidence import Evidence, Model
-from kappasharp.core.kernel import Part
+from kappasharp.core.kernel import KernelPart
 from kappasharp.core.laplace import Conditioned, DualFit, MapFit
 from kappasharp.core.likelihood import Grades, Probit, Ties
 from kappasharp.shapes import (
@@ -90,7 +90,7 @@ class EndPoints(NamedTuple):
         by_outputscale = [(G * term.A).sum((-2, -1)).unsqueeze(-1) for term in terms]
         return Evidence(value, torch.cat([*by_lengthscale, *by_outputscale], -1), dual.z, dual.converged)
 
-    def _term(self, model: Model, part: Part) -> "_Term":
+    def _term(self, model: Model, part: KernelPart) -> "_Term":
         """What one kernel of the prior adds to A."""
         E = self.E[..., part.at] / part.lengthscale.unsqueeze(-2)
         k, slope = kernel.profile(part.family, kernel.half_distances(E, E))
@@ -102,7 +102,7 @@ class EndPoints(NamedTuple):
 class _Term(NamedTuple):
     """One kernel's part of A, its slope over the end points, and s/(2σ²)."""
 
-    part: Part
+    part: KernelPart
     A: ComparisonMatrix
     slope: Tensor
     scale: Tensor

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from kappasharp.core import laplace, likelihood
-from kappasharp.core.kernel import Covariance, JointPriors, Priors
+from kappasharp.core.joint_priors import JointPriors
+from kappasharp.core.kernel import Covariance, Priors
 from kappasharp.core.likelihood import Probit, Ties
 from kappasharp.shapes import ComparisonMatrix, Parameters, PerComparison, PerRun, PerRunMask
 

@@ -22,7 +22,7 @@ from kappasharp.core import comparison_space, comparisons, descent, laplace, lik
 from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
-from kappasharp.core.kernel import JointPriors
+from kappasharp.core.joint_priors import JointPriors
 from kappasharp.core.posterior import Posterior
 from kappasharp.core.spaces import FitSpace, Gathered
 from kappasharp.kernels import evidence as kernels

@@ -14,7 +14,7 @@ stands on the diagonal of the training covariance only, and is recorded with eve
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise, starmap
 from typing import Literal, NamedTuple
 
 import torch
@@ -67,7 +67,7 @@ def split(theta: Parameters) -> tuple[Lengthscales, PerRun]:
     return values[..., :-1], values[..., -1]
 
 
-class Part(NamedTuple):
+class KernelPart(NamedTuple):
     """One kernel of a sum, or the only one: over which coordinates, its length scales (…, size), its output scale."""
 
     family: Family
@@ -76,14 +76,16 @@ class Part(NamedTuple):
     outputscale: PerRun
 
 
-def parts(family: Covariance, theta: Parameters) -> list[Part]:
+def parts(family: Covariance, theta: Parameters) -> list[KernelPart]:
     """The kernels whose sum this is: one, unless the family is a sum."""
     if not isinstance(family, Sum):
-        return [Part(family, slice(None), *split(theta))]
+        return [KernelPart(family, slice(None), *split(theta))]
     values, ends = theta.exp(), list(accumulate(family.sizes, initial=0))
     return [
-        Part(family.family, slice(*ends[i : i + 2]), values[..., slice(*ends[i : i + 2])], values[..., ends[-1] + i])
-        for i in range(len(family.sizes))
+        KernelPart(
+            family.family, slice(*ends[i : i + 2]), values[..., slice(*ends[i : i + 2])], values[..., ends[-1] + i]
+        )
+        for i, at in enumerate(starmap(slice, pairwise(ends)))
     ]
 
 
@@ -303,78 +305,6 @@ class Priors:
 
     def _standard(self, theta: Parameters) -> PerRun:
         return (theta[..., -1] - math.log(self.outputscale_median)) / self.outputscale_spread
-
-
-class JointPriors(NamedTuple):
-    """What is believed of the hyperparameters of a sum of two kernels.
-
-    The length scales of each, and the two output scales together, are what `whole` believes of one kernel's; how much
-    larger the second scale is than the first, as a logarithm, is normal. So where one of them is nothing the prior is
-    that of the other alone.
-    """
-
-    whole: Priors
-    sizes: tuple[int, int]
-    # Mean and deviation of log s₂ − log s₁.
-    ratio: tuple[float, float]
-
-    def in_units_of(self, noise: float) -> "JointPriors":
-        """The same in other units of utility."""
-        return self._replace(whole=self.whole.in_units_of(noise))
-
-    def _lengths(self, theta: Parameters) -> list[tuple[AnyFloat, int]]:
-        """The length scales of each kernel, and how many they are."""
-        return list(zip(theta[..., :-2].split(self.sizes, -1), self.sizes, strict=True))
-
-    def bounds(self, like: Parameters) -> tuple[Parameters, Parameters]:
-        """Lower and upper ends of theta."""
-        ends = zip(self.whole.lengthscale_bounds, self.whole.outputscale, strict=True)
-        low, high = (
-            like.new_tensor([length] * sum(self.sizes) + [scale] * 2).log().expand_as(like) for length, scale in ends
-        )
-        return low, high
-
-    def start(self, dimension: int) -> torch.Tensor:
-        """Where a cold fit starts: at the ratio that is believed."""
-        return self._at(dimension, self.ratio[0])
-
-    def starts(self, dimension: int) -> list[torch.Tensor]:
-        """Where cold fits start: there, and where the first kernel has nearly all."""
-        return [self.start(dimension), self._at(dimension, self.ratio[0] - 2.0 * self.ratio[1])]
-
-    def _at(self, dimension: int, ratio: float) -> torch.Tensor:
-        assert dimension == sum(self.sizes)
-        whole = self.whole.start(1)[-1]
-        lengths = [math.log(self.whole.lengthscale.mode(size)) for size in self.sizes for _ in range(size)]
-        first = -math.log1p(math.exp(ratio))
-        return torch.cat([whole.new_tensor(lengths), torch.stack([whole + first, whole + first + ratio])])
-
-    def log_density(self, theta: Parameters) -> PerRun:
-        """Log prior density at theta, constants left out."""
-        lengths = [self.whole.lengthscale.log_density(own, size).sum(-1) for own, size in self._lengths(theta)]
-        total, ratio = self._scales(theta)
-        found = added(lengths) - 0.5 * ((ratio - self.ratio[0]) / self.ratio[1]).square()
-        if math.isinf(self.whole.outputscale_spread):
-            return found
-        return found - total - 0.5 * self._standard(total).square()
-
-    def slope(self, theta: Parameters) -> Parameters:
-        """Gradient of the log prior density in theta."""
-        lengths = [self.whole.lengthscale.slope(own, size) for own, size in self._lengths(theta)]
-        total, ratio = self._scales(theta)
-        pull = -(ratio - self.ratio[0]) / self.ratio[1] ** 2
-        scales = torch.stack([-pull, pull], -1)
-        if not math.isinf(self.whole.outputscale_spread):
-            push = -1.0 - self._standard(total) / self.whole.outputscale_spread
-            scales = scales + theta[..., -2:].softmax(-1) * push.unsqueeze(-1)
-        return torch.cat([*lengths, scales], -1)
-
-    def _scales(self, theta: Parameters) -> tuple[PerRun, PerRun]:
-        """The logarithms of both output scales together, and of their ratio."""
-        return theta[..., -2:].logsumexp(-1), theta[..., -1] - theta[..., -2]
-
-    def _standard(self, total: PerRun) -> PerRun:
-        return (total - math.log(self.whole.outputscale_median)) / self.whole.outputscale_spread
 
 
 def _log_normal(lengthscale: LengthscalePrior, median: float, spread: float = 1.0) -> Priors:

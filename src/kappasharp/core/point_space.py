@@ -18,7 +18,7 @@ from kappasharp.batches import apply
 from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood
 from kappasharp.core.comparisons import Answers, Incidence
 from kappasharp.core.evidence import Evidence, Model
-from kappasharp.core.kernel import Part
+from kappasharp.core.kernel import KernelPart
 from kappasharp.core.laplace import Conditioned, DualFit, MapFit
 from kappasharp.core.likelihood import Probit, Ties
 from kappasharp.shapes import Parameters, PerComparison, PerRun, PointMatrix, Points
@@ -64,7 +64,7 @@ class PointSpace(NamedTuple):
         gradient = torch.cat([*by_lengthscale, *by_outputscale], -1)
         return Evidence(value, gradient, dual.z, dual.converged & (failed == 0))
 
-    def _slopes(self, model: Model, part: Part, G: PointMatrix) -> tuple[Tensor, Tensor]:
+    def _slopes(self, model: Model, part: KernelPart, G: PointMatrix) -> tuple[Tensor, Tensor]:
         """log Z's derivatives in one kernel's log length scales and log output scale, from that in K."""
         X = self.X[..., part.at] - 0.5
         scaled = X / part.lengthscale.unsqueeze(-2)

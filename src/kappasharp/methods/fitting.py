@@ -26,7 +26,8 @@ from kappasharp.core.comparisons import Answers, Incidence
 from kappasharp.core.evidence import Model
 from kappasharp.core.features import Lift
 from kappasharp.core.hyperparameters import Hyperfit
-from kappasharp.core.kernel import PRIORS, JointPriors, Sum
+from kappasharp.core.joint_priors import JointPriors
+from kappasharp.core.kernel import PRIORS, Sum
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.likelihood import Grades, Ties
 from kappasharp.core.posterior import Posterior
@@ -41,7 +42,7 @@ THRESHOLDS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5)
 WIDER = (2.0, 3.0, 4.5)
 # How much more of a taste is believed to be about outcomes than about parameters beside them: mean and deviation of the
 # logarithm of their output scales' ratio. (docs/results/outcomes.md)
-OUTCOMES_TO_PARAMETERS = (2.3, 2.5)
+OUTCOMES_TO_PARAMETERS = (0.0, 2.5)
 
 
 class Fit(NamedTuple):

@@ -17,7 +17,7 @@ from kappasharp.core import features, regression
 from kappasharp.core.composite import UncertainLift
 from kappasharp.core.features import Lift, Scaling
 from kappasharp.core.regression import Regression
-from kappasharp.study import sampling
+from kappasharp.study import sampling, simulation
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, Known, design_key
 from kappasharp.study.outcomes import Outcomes, Values
@@ -152,9 +152,8 @@ class ComputedLift:
     """`features.Lift` of cheap outcomes; points that it has seen are not looked up again."""
 
     def __init__(self, given: Given) -> None:
-        assert given.simulator is not None
         self.given, self.size, self.leaning = given, given.size, given.outcomes.leaning
-        self.budget = given.simulator.budget(given.outcomes.seconds or 0.0)
+        self.budget = simulation.budget(given.outcomes.seconds or 0.0)
         self._seen: dict[tuple[float, ...], list[float]] = {}
 
     def __call__(self, X: Tensor) -> Tensor:

@@ -55,6 +55,16 @@ class Ran(NamedTuple):
     hung: bool = False
 
 
+def budget(seconds: float) -> int:
+    """Designs that fit into one question where one takes so many seconds: a power of two.
+
+    By one worker's pace, whoever computes: the same events give the same question on the page, here and elsewhere.
+    """
+    many = QUESTION_SECONDS / (seconds + OVERHEAD)
+    least = LEAST_BUDGET if seconds <= CHEAP else 1
+    return max(min(2 ** int(math.log2(max(many, 1.0))), MOST_BUDGET), least)
+
+
 class _TooLong(BaseException):
     """The time limit; no `except Exception` of the user's function catches it."""
 
@@ -180,12 +190,6 @@ class Simulator:
     def computed(self) -> int:
         """How many designs were computed so far, failures among them."""
         return len(self._kept)
-
-    def budget(self, seconds: float) -> int:
-        """Designs that fit into one question where one takes so many seconds: a power of two."""
-        many = QUESTION_SECONDS / (seconds / self.workers + OVERHEAD)
-        least = LEAST_BUDGET if seconds <= CHEAP else 1
-        return max(min(2 ** int(math.log2(max(many, 1.0))), MOST_BUDGET), least)
 
     def compute(self, designs: Sequence[Design], names: Sequence[str] | None = None) -> list[Ran]:
         """What the function makes of each design, in order.

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +90,20 @@ def create_study(
         limits: what no design may break: `ks.AtMost("overshoot", 0.2)`, `ks.AtLeast(…)`, or a text about parameters,
             such as "a + b <= 1".
     """
-    place = storage_of(storage)
-    if load_if_exists and study_name is not None and (stored := _stored(place, study_name)) is not None:
-        # What it was made with stands: a function of its outcomes is not tried again.
-        return _reopened(place, _matching(stored, define(space)), outcomes)
-    definition = define(
-        space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
-        use_seconds=use_seconds, outcomes=outcomes, hints=hints, limits=limits,
+    defined = partial(
+        define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
+        use_seconds=use_seconds,
     )  # fmt: skip
-    return store(definition, storage=place, study_name=study_name, load_if_exists=load_if_exists)
+    # Checked before a database is made, and before anything is run.
+    plain = defined()
+    if load_if_exists and study_name is not None:
+        storage = storage_of(storage)
+        stored = _stored(storage, study_name)
+        if stored is not None:
+            # What it was made with stands: a function of its outcomes is not tried again.
+            return _reopened(storage, _matching(stored, plain), outcomes)
+    definition = defined(outcomes=outcomes, hints=hints, limits=limits)
+    return store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
 
 
 def _stored(place: Storage, study_name: str) -> Record | None:

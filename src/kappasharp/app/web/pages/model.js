@@ -89,7 +89,7 @@ function conditions(found) {
   return el("section", { class: "panel", "aria-label": "Condition number over time" },
     el("h2", {}, "Condition number κ over time"),
     found.conditions === null ? null : figure(found.conditions),
-    el("p", { class: "quiet" }, `Now κ = ${shown(now.condition)} without and ${shown(now.corrected)} with the correction, of strength ${shown(now.strength)}. A large κ means that a small change of the answers can move the utilities a lot.`));
+    el("p", { class: "quiet" }, now.condition === null ? "No κ is computed of this model: it holds more than answers to pairs." : `Now κ = ${shown(now.condition)} without and ${shown(now.corrected)} with the correction, of strength ${shown(now.strength)}. A large κ means that a small change of the answers can move the utilities a lot.`));
 }
 
 /** @param {ModelView} found */
