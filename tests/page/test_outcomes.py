@@ -208,6 +208,9 @@ def test_what_was_traded_for_what():
 def test_a_few_designs_far_out_do_not_squeeze_the_rest():
     assert outcome_views.usual([1.0, 2.0, 3.0, 4.0, 5.0, 1046.0]) == (1.0, 5.0)
     assert outcome_views.usual([1.0, 1.0, 1.0, 1.0, 9.0]) == (1.0, 9.0)
+    near = [1.0 + 0.1 * i for i in range(10)]
+    assert outcome_views.usual([*near, 70.0, 80.0]) == (1.0, near[-1])
+    assert outcome_views.usual([*near, 70.0, 80.0, 90.0]) == (1.0, 90.0)  # so many are no exception
     assert outcome_views.usual([7.0]) == (7.0, 7.0)
     rows = [row(i, float(i), 10.0 - i, front=True, best=i == 2) for i in range(6)] + [row(6, 900.0, 9.0)]
     table = [StudyOutcome("mass", at_most=4.0), StudyOutcome("cost")]
@@ -221,9 +224,10 @@ def test_a_few_designs_far_out_do_not_squeeze_the_rest():
 
 
 def test_words_of_dots_do_not_cover_each_other():
-    rows = [row(i, 1.0 + 1e-9 * i, 2.0, front=True, best=i == 3) for i in range(5)] + [row(9, 5.0, 1.0, front=True)]
+    rows = [row(i, 1.0 + 0.001 * i, 2.0, front=True, best=i == 3) for i in range(5)]
+    rows += [row(i, i / 3.0, 1.0, front=True) for i in (6, 9)]
     chart = outcome_views.fronts(rows, [StudyOutcome("mass"), StudyOutcome("cost")], {"mass": "less", "cost": "less"})[
         0
     ]
     words = [mark.words for mark in chart.marks if mark.tag == "text" and mark.kind in ("axis front", "axis best")]
-    assert words == ["best: 3", "9"]
+    assert words == ["best: 3", "9", "6"]

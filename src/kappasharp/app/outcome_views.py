@@ -15,8 +15,9 @@ from kappasharp.study.tradeoffs import TradeOff
 DIGITS, MOST_DECIMALS, LARGE = 3, 6, 1e6
 # Pairs of so many outcomes are drawn at most, the first ones.
 MOST_DRAWN = 10
-# How many times the width of the middle half of all values lie beside it before one is far out.
-FAR = 3.0
+# How many times the width of the middle half of all values lie beside it before one is far out; and which share of all
+# may be: more are no exception.
+FAR, FEW = 3.0, 0.2
 WAYS: dict[Better, str] = {"less": "less is better", "more": "more is better"}
 
 
@@ -34,11 +35,13 @@ def ranges(history: History, names: Sequence[str]) -> dict[str, Range]:
 
 
 def usual(column: Sequence[float]) -> Range:
-    """From the least to the largest, as far as they lie within three times the middle half's width beside it."""
+    """From the least to the largest, without a few that lie far out."""
     ordered = sorted(column)
     quarter, three = ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4]
     beside = FAR * (three - quarter) or math.inf
     kept = [value for value in ordered if quarter - beside <= value <= three + beside]
+    if len(ordered) - len(kept) > FEW * len(ordered):
+        kept = ordered
     return Range(kept[0], kept[-1])
 
 

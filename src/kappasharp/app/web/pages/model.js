@@ -16,11 +16,13 @@ export async function open(page, root) {
   root.append(el("h1", {}, "The model"));
   const waiting = el("p", { class: "quiet" }, "Fitting the past again, step by step …");
   root.append(waiting);
-  /** @type {ModelView} */
-  const found = await get(at(study.id, "model"));
+  /** @type {[ModelView, HTMLElement[]]} */
+  const [found, seen] = await Promise.all([get(at(study.id, "model")), panels(study)]);
   waiting.remove();
+  // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
+  root.append(...seen);
   if (!found.nodes.length) {
-    root.append(el("p", { class: "empty" }, "No answers yet: there is no model to look at."), ...(await panels(study)));
+    root.append(el("p", { class: "empty" }, "No answers yet: there is no model to look at."));
     return {};
   }
   let corrected = found.diagnosis.gate_open === true;
@@ -51,9 +53,6 @@ export async function open(page, root) {
         asTable(found)),
       el("div", {}, information(found), conditions(found), activity(found))),
   );
-  // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
-  const seen = await panels(study);
-  root.children[0].after(...seen);
   return {};
 }
 
