@@ -64,8 +64,9 @@ def prepare(folder, name, answers, kinds, **options):
     storage = storage_of(f"sqlite:///{Path(folder) / 'page.db'}")
     example, like = EXAMPLES[name], PEOPLE[name]
     study = create_study(
-        example.space, storage=storage, study_name=example.study_name, question=example.question, **options
-    )
+        example.space, storage=storage, study_name=example.study_name, question=example.question,
+        outcomes=example.outcomes, **options,
+    )  # fmt: skip
     for count in range(answers):
         question = study.ask("ada" if count % 4 == 3 else "me", kind=kinds[count % len(kinds)])
         study.tell(question, answer(question, like), seconds=2.0 + count % 5 * 0.7)
@@ -110,6 +111,8 @@ def main():
             browser, "pid", 16,
             [
                 ("compare", "compare", WIDE, False),
+                ("compare", "outcomes", WIDE, False),
+                ("model", "outcomes-model", WIDE, False),
                 ("best", "best", WIDE, True),
                 ("model", "model", WIDE, True),
                 ("export", "export", WIDE, False),

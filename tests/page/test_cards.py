@@ -165,7 +165,9 @@ def test_the_png_is_one():
 
 def test_the_pid_example_measures_what_it_draws():
     positions, _ = pid.simulate(2.0, 1.0, 1.0)
-    assert pid.measures([1.0] * pid.STEPS) == {"overshoot": "0%", "90 % after": "0.0 s", "settled": "0.0 s"}
+    found = pid.outcomes({"proportional": 2.0, "integral": 1.0, "derivative": 1.0})
+    assert found["overshoot [%]"] == pytest.approx(100.0 * max(max(positions) - 1.0, 0.0))
+    assert list(found) == list(pid.HINTS) and 0.0 < found["rise time [s]"] < found["settling time [s]"] < pid.SECONDS
     assert abs(positions[-1] - 1.0) < 0.3 and len(positions) == pid.STEPS
     assert "5.5 m" in cabin.render(cabin_design())
 

@@ -177,6 +177,8 @@ def test_a_response_is_that_of_a_plain_loop():
     found = step_response.simulate(gains.numpy())
     for row, position, force in zip(gains.tolist(), found.positions, found.forces, strict=True):
         assert (position.tolist(), force.tolist()) == plainly(*row)
+        alone = step_response.simulate(row)
+        assert (alone.positions[0].tolist(), alone.forces[0].tolist()) == plainly(*row)
 
 
 def test_what_is_read_off_a_response():

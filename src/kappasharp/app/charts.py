@@ -17,6 +17,8 @@ Number = float | int
 # The width of a letter of an axis, in a picture's own units.
 LETTER = 6.2
 LEAST_LETTERS = 3
+# The height of a line of words.
+LINE = 12.0
 # As many as the style sheet has for groups; where there are more, they come again.
 COLOURS = 8
 # Up to this many designs carry their number in the graph; of more, the best alone.
@@ -187,11 +189,12 @@ def curves(
     return Chart(box.width, box.height, label, marks, [Words(one.label, f"key {one.kind}") for one in given])
 
 
-def slices(found: Sequence[Slice], space: Space) -> list[Chart]:
-    """Better or worse along each parameter, on one scale for all, so that they compare."""
+def slices(found: Sequence[Slice], space: Space | None = None) -> list[Chart]:
+    """Better or worse along each parameter of a space, or along each outcome; on one scale, so that they compare."""
     low = min(0.0, *(value for one in found for value in one.low))
     high = max(0.0, *(value for one in found for value in one.high))
-    return [_slice(one, (low, high), log=getattr(space.tuned[one.name], "log", False)) for one in found]
+    tuned = {} if space is None else space.tuned
+    return [_slice(one, (low, high), log=getattr(tuned.get(one.name), "log", False)) for one in found]
 
 
 def _slice(found: Slice, up: tuple[float, float], *, log: bool) -> Chart:
@@ -250,6 +253,77 @@ def _short(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()  # as the page and TOML write it
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+class Dot(NamedTuple):
+    """A design over two outcomes: its place, its CSS class, the words beside it, and a title."""
+
+    x: Number
+    y: Number
+    kind: Literal["seen", "front", "best"]
+    words: str
+    title: str
+
+
+class Axis(NamedTuple):
+    """An outcome as an axis: its name, what is better, and where limits are."""
+
+    name: str
+    way: str
+    limits: Sequence[Number]
+
+
+def scatter(dots: Sequence[Dot], across: Axis, up: Axis, *, label: str, joined: bool) -> Chart:
+    """Designs over two outcomes; those on the front are joined by a line where these two are all that counts."""
+    box = Box(340, 250, *_padded([dot.x for dot in dots]), *_padded([dot.y for dot in dots]), left=54, bottom=40)
+    floor, right = box.height - box.bottom, box.width - box.right
+    marks = []
+    for value in ticks(box.y_low, box.y_high, 4):
+        marks += [_line(box.left, box.y(value), right, box.y(value), "grid")]
+        marks += [_text(box.left - 6, box.y(value) + 4, f"{value:.6g}", "end")]
+    for value in ticks(box.x_low, box.x_high, 4):
+        marks += [_line(box.x(value), box.top, box.x(value), floor, "grid")]
+        marks += [_text(box.x(value), floor + 15, f"{value:.6g}")]
+    marks += [_line(box.x(v), box.top, box.x(v), floor, "limit") for v in across.limits if box.x_low <= v <= box.x_high]
+    marks += [_line(box.left, box.y(v), right, box.y(v), "limit") for v in up.limits if box.y_low <= v <= box.y_high]
+    marks += [_text(right, box.height - 6, _axis_words(across, "→", box.width - box.left), "end", across.name)]
+    places = {dot: (box.x(dot.x), box.y(dot.y)) for dot in sorted(dots, key=lambda dot: (_ORDER[dot.kind], dot.x))}
+    on_front = sorted(place for dot, place in places.items() if dot.kind != "seen")
+    marks += [_path(on_front, "front-line")] if joined and len(on_front) > 1 else []
+    marks += [_circle(*at, _RADIUS[dot.kind], f"dot {dot.kind}", dot.title) for dot, at in places.items()]
+    marks += _labels(box, places)
+    caption = [Words("↑ " + up.name, "name"), *([Words(up.way, "")] if up.way else [])]
+    return Chart(box.width, box.height, label, marks, caption)
+
+
+_ORDER, _RADIUS = {"seen": 0, "front": 1, "best": 2}, {"seen": 3.2, "front": 4.6, "best": 7.5}
+
+
+def _padded(values: Sequence[Number]) -> tuple[float, float]:
+    pad = 0.08 * (max(values) - min(values)) or 0.1 * abs(values[0]) or 1.0
+    return min(values) - pad, max(values) + pad
+
+
+def _axis_words(axis: Axis, arrow: str, room: Number) -> str:
+    way = f", {axis.way}" if axis.way else ""
+    return f"{cut(axis.name, room - LETTER * (len(way) + 2))}{way} {arrow}"
+
+
+def _labels(box: Box, places: Mapping[Dot, tuple[float, float]]) -> list[Mark]:
+    """The words of the dots, the best one's first; where they would cover others they are left to the title."""
+    marks: list[Mark] = []
+    taken: list[tuple[float, float, float]] = []
+    for dot, (x, y) in reversed(places.items()):
+        gap, left = _RADIUS[dot.kind] + 3, x > box.width / 2
+        wide = LETTER * len(dot.words) * (-1 if left else 1)
+        begin, high = (x - gap if left else x + gap), y - gap
+        low, far = sorted((begin, begin + wide))
+        if not dot.words or any(low < end and far > start and abs(high - at) < LINE for start, end, at in taken):
+            continue
+        taken.append((low, far, high))
+        found = _text(begin, high, dot.words, "end" if left else "start", dot.title)
+        marks.append(found._replace(kind=f"axis {dot.kind}"))
+    return marks
 
 
 class Node(NamedTuple):

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kappasharp.app import charts
+from kappasharp.app import charts, outcome_views
 from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.errors import StorageError
 from kappasharp.files import write_text
@@ -21,6 +21,18 @@ from kappasharp.study.study import Study
 # The model is fitted again at this many points of the past, no more: certainty over time costs a fit each.
 CHECKPOINTS = 16
 ROWS = 500
+# Pairs of outcomes that a report draws: all of four outcomes.
+FRONTS = 6
+TASTE = (
+    "Utility above (up) or below the best design's if one outcome changed and everything else stayed; the band is one "
+    "standard deviation, the ring is the best design."
+)
+NO_TASTE = "There is none to show: the model learns on the parameters alone."
+FRONT = (
+    "Each dot is a design whose outcomes are known. On the front, coloured and numbered: no other is as good in every "
+    "outcome that has a direction and better in one. The large dot is the best design by the answers. What "
+    "lies far out is drawn at the edge."
+)
 GRAPH = (
     "Higher: the model thinks it is liked more. Each line is an answer and points to the loser; a dashed one is a tie."
 )
@@ -54,8 +66,9 @@ def html(study: Study, pictures: Sequence[Section] = ()) -> str:
     """The report as text."""
     best = study.best
     sections = [
-        Section("Best design so far", _best(best)),
+        Section("Best design so far", _best(best, _outcome_rows(study, best))),
         *pictures,
+        *_outcomes(study),
         Section("How sure, answer by answer", _certainty(past(study))),
         Section("Along one parameter at a time", _slices(study, best)),
         Section("Which answers link what", _graph(study, best)),
@@ -85,7 +98,7 @@ def _origin(study: Study) -> str:
     )
 
 
-def _best(best: Best) -> str:
+def _best(best: Best, outcomes: str) -> str:
     rows = "".join(
         f"<tr><th scope='row'>{escape(name)}</th><td>{escape(text(value))}</td></tr>"
         for name, value in best.params.items()
@@ -98,9 +111,47 @@ def _best(best: Best) -> str:
         "" if best.status == "ok" else f"<p class='warn'>A solve lacks its certificate: {escape(best.status)}.</p>"
     )
     return (
-        f"<div class='design'><table>{rows}</table><div class='figures'>{figures}</div></div>"
+        f"<div class='design'><table>{rows}</table>{outcomes}<div class='figures'>{figures}</div></div>"
         f"<p class='advice'>{escape(str(best.advice))}</p>{certificate}"
     )
+
+
+def _outcome_rows(study: Study, best: Best) -> str:
+    """The table of the best design's outcomes, or why there is none."""
+    outcomes = study.definition.outcomes
+    if outcomes is None:
+        return ""
+    if best.outcomes is None:
+        known = study.history.outcomes(best.params)
+        why = known.failure if known is not None and known.failure is not None else "they are not known."
+        return f"<p class='warn'>Its outcomes: {escape(why)}</p>"
+    within = outcome_views.ranges(study.history, outcomes.names)
+    better = {one.name: f" ({outcome_views.WAYS[one.better]})" for one in outcomes.table if one.better is not None}
+    rows = "".join(
+        f"<tr><th scope='row'>{escape(name)}{better.get(name, '')}</th>"
+        f"<td>{outcome_views.rounded(value, within.get(name))}</td></tr>"
+        for name, value in best.outcomes.items()
+    )
+    return f"<table class='outcomes'>{rows}</table>"
+
+
+def _outcomes(study: Study) -> list[Section]:
+    """The taste along each outcome, and the front, of a study with outcomes."""
+    if study.definition.outcomes is None:
+        return []
+    taste, rows, better = study.taste(), study.tradeoffs(), study.directions()
+    pictures = "".join(charts.html(one) for one in charts.slices(taste)) if taste else ""
+    along = f"<div class='slices'>{pictures}</div><p class='small'>{TASTE if taste else NO_TASTE}</p>"
+    drawn = outcome_views.fronts(rows, study.definition.outcomes.table, better)
+    fronts = "".join(charts.html(one) for one in drawn[:FRONTS])
+    more = len(drawn) - FRONTS
+    left_out = f" {count(more, 'other pair')} of outcomes can be seen on the page." if more > 0 else ""
+    traded = f"{_list(outcome_views.trades(rows, better))}<div class='fronts'>{fronts}</div>"
+    notes = _list(study.notes()) if study.notes() else ""
+    return [
+        Section("Taste along each outcome", along + notes),
+        Section("What was traded for what", f"{traded}<p class='small'>{FRONT}{left_out}</p>"),
+    ]
 
 
 def past(study: Study) -> list[Checkpoint]:

@@ -280,7 +280,9 @@ def _past_model(definition: Definition, history: History, count: int) -> PastMod
     theta = learning.theta_of(memo, dimensions, lift)
     model = fitting.model_of(with_threshold(definition.preset, answers, theta, lift), dimensions, lift)
     fit = fitting.fit(model, answers, theta=theta, cold=theta is None, lift=lift)
-    own, acts = definition.method.correction, torch.tensor([answers.detail is None])
+    # The correction is one of answers to pairs: not of a posterior that holds beliefs about outcomes too.
+    is_plain = answers.detail is None and fit.posterior.root.shape[-2] == fit.X.shape[-2]
+    own, acts = definition.method.correction, torch.tensor([is_plain])
     choice = KAPPASHARP if own.weights is Weights.NONE else own
     corrected = correcting.correct(model, fit, choice, acts)
     # Comparisons that share noise have another Hessian than the paper's: nothing is said of it.

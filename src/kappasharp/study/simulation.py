@@ -166,6 +166,7 @@ class Simulator:
         self._lock = threading.RLock()
         self._seconds: list[float] = []
         self.hangs = 0
+        self._stopped = False
 
     def __reduce__(self) -> Any:
         # Code is never sent to another process, only its name.
@@ -199,6 +200,7 @@ class Simulator:
         """
         keys = [design_key(design) for design in designs]
         with self._lock:
+            self._stopped = False
             fresh = {key: design for key, design in zip(keys, designs, strict=True) if key not in self._kept}
             if len(self._kept) + len(fresh) > MOST_KEPT:
                 self._kept = {key: self._kept[key] for key in keys if key in self._kept}
@@ -215,6 +217,13 @@ class Simulator:
             pool, self._pool = self._pool, None
             if pool is not None:
                 pool.end()
+
+    def stop(self) -> None:
+        """End the workers in the middle of what they do: whoever waits for it gets an error, and nothing is kept."""
+        self._stopped = True
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.end()
 
     def _run(self, designs: list[Design]) -> list[Ran]:
         if not designs:
@@ -317,6 +326,8 @@ class Simulator:
             return self._open_pool().submit(run, self.name, designs, self.limit)
 
     def _open_pool(self) -> Pool:
+        if self._stopped:
+            raise RuntimeError("The function of the outcomes was stopped.")
         if self._pool is None:
             self._pool = Pool(self.workers, with_main=False)
         return self._pool

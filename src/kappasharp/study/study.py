@@ -1,11 +1,11 @@
 """Study: ask, tell, best, undo. A view of the events in a database, and the few that it may add to them."""
 
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError, StorageError
-from kappasharp.study import events, kinds, lifting, questions, recording
+from kappasharp.study import events, kinds, questions, recording
 from kappasharp.study.events import (
     DEFAULT_VOTER,
     Added,
@@ -23,7 +23,6 @@ from kappasharp.study.history import Comparison, History, Known, StudyQuestion
 from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.parameters import Value
 from kappasharp.study.questions import DUELS
-from kappasharp.study.space import Design
 from kappasharp.study.view import StudyView
 
 Decide = Callable[[History], Event | None]
@@ -59,8 +58,8 @@ class Study(StudyView):
                     proposed = self.propose(form, voter)
                 self._put(voter, proposed, form)
                 proposed = None
-            self.complete(found)
-            return found
+        self.complete(found)
+        return found
 
     def _waiting(self, voter: str, form: Form | None) -> StudyQuestion | None:
         found = self._history.open_pair(voter)
@@ -77,11 +76,8 @@ class Study(StudyView):
         voter = events.voter(voter)
         with self._lock:
             self._put(voter, proposed, form)
-            found = self._waiting(voter, form)
-            # Dear outcomes are left to `complete`: nobody should wait for a question because of them.
-            if found is not None and not lifting.rests_on_records(self.definition):
-                self.complete(found)
-            return found
+            # Outcomes are left to `complete`: nobody should wait for a question because of them.
+            return self._waiting(voter, form)
 
     def _rests_on_all(self, proposed: Asked, form: Form | None) -> bool:
         waiting = next(iter(self._history.queue), None) if form is None else None
@@ -100,7 +96,9 @@ class Study(StudyView):
             model = self.model() if needs_model else None
             return questions.next_question(self.definition, self._history, model, form=form, leaving=voter)
 
-    def tell(self, pair: StudyQuestion | int, answer: Answer, *, seconds: float | None = None) -> Comparison:
+    def tell(
+        self, pair: StudyQuestion | int, answer: Answer, *, seconds: float | None = None, complete: bool = True
+    ) -> Comparison:
         """Store the answer to a question; it is durable when this returns.
 
         The same answer to the same question again is the first one again, with nothing stored: whoever lost the word
@@ -114,6 +112,7 @@ class Study(StudyView):
                 the numbers, best first, equals in a list, such as [2, [0, 3], 1]; those left out come last. A slider:
                 a place from 0 to 1. A rating: -3 to 3, above 0 where the first design is better.
             seconds: how long the voter took, where somebody measured it.
+            complete: whether outcomes of these designs that are missing are computed before this returns.
         """
         number, measured = self._number(pair), events.seconds(seconds)
         with self._lock:
@@ -123,9 +122,10 @@ class Study(StudyView):
             stored = self._write(asked.voter, lambda history: self._if_new(history, answered, asked.voter))
             known = self._history
             found = known.answers_to(number)[0] if stored is None else known.comparisons[stored.number]
+        if complete:
             # A slider was left at a design that nobody asked about before.
-            self._remember(asked.voter, [known.options[option] for option in found.options])
-            return found
+            self.complete(found)
+        return found
 
     def _number(self, pair: StudyQuestion | int) -> int:
         if isinstance(pair, StudyQuestion):
@@ -220,8 +220,9 @@ class Study(StudyView):
         with self._lock:
             stored = self._write(events.voter(voter), lambda _: Added(first, second, tie))
             assert stored is not None
-            self._remember(voter, [first, second])
-            return self._history.comparisons[stored.number]
+            found = self._history.comparisons[stored.number]
+        self.complete(found)
+        return found
 
     def enqueue(self, a: Mapping[str, Value], b: Mapping[str, Value], *, voter: str = DEFAULT_VOTER) -> None:
         """Have this pair asked next, of whoever asks first, after those that were enqueued before.
@@ -269,19 +270,23 @@ class Study(StudyView):
         self._write(events.voter(voter), lambda _: happened)
         return self._history.outcomes(happened.design)
 
-    def complete(self, question: StudyQuestion) -> None:
-        """Compute and store the outcomes of a question's designs, as far as they are missing and can be computed.
+    def complete(self, question: StudyQuestion | Comparison) -> None:
+        """Compute and store the outcomes of designs, as far as they are missing and can be computed.
+
+        Nobody who asks or answers meanwhile waits for it.
 
         Args:
-            question: what `ask` returned; `ask` itself has done so.
+            question: what `ask` or `tell` returned; both have done so, unless `tell` was told otherwise.
         """
-        if self.through is None:
-            self._remember(question.voter, question.designs)
-
-    def _remember(self, voter: str, designs: Sequence[Design]) -> None:
-        with self._lock:
-            for found in recording.missing(self.definition, self._history, designs):
-                self._write(voter, partial(_if_news, found))
+        if self.through is not None:
+            return
+        if isinstance(question, StudyQuestion):
+            designs = question.designs
+        else:
+            designs = self.read(lambda history: [history.options[option] for option in question.options])
+        # Whether a design has outcomes is asked again when they are stored.
+        for found in recording.missing(self.definition, self._history, designs):
+            self._write(question.voter, partial(_if_news, found))
 
     def ask_again(self, pair: StudyQuestion | int, *, voter: str = DEFAULT_VOTER) -> None:
         """Have an earlier question asked once more; both answers will count.

@@ -13,13 +13,16 @@ import uvicorn
 
 from kappasharp.app.cli import connections
 from kappasharp.app.cli.output import in_words, say
+from kappasharp.app.cli.studies import from_file, outcomes_option
 from kappasharp.app.examples import cabin, image_filter, pid
 from kappasharp.app.web import cards, guard
 from kappasharp.app.web.server import application
 from kappasharp.app.web.service import Service
 from kappasharp.errors import InvalidValueError, StorageError
-from kappasharp.study import toml_file
+from kappasharp.study import simulation, toml_file
+from kappasharp.study.definition import from_plain
 from kappasharp.study.space import space
+from kappasharp.study.storage import Storage
 from kappasharp.study.studies import ENVIRONMENT, create_study, load_study, storage_of
 from kappasharp.study.study import Study
 
@@ -36,10 +39,11 @@ class ExampleStudy(NamedTuple):
     space: dict[str, Any]
     renderer: str
     question: str = "pair"
+    outcomes: dict[str, Any] | None = None
 
 
 EXAMPLES = {
-    "pid": ExampleStudy("PID controller", pid.SPACE, "kappasharp.app.examples.pid:render"),
+    "pid": ExampleStudy("PID controller", pid.SPACE, "kappasharp.app.examples.pid:render", outcomes=pid.OUTCOMES),
     "filter": ExampleStudy("Photo filter", image_filter.SPACE, "kappasharp.app.examples.image_filter:render", "slider"),
     "cabin": ExampleStudy("Wooden cabin", cabin.SPACE, "kappasharp.app.examples.cabin:render", "choice:4"),
 }
@@ -49,6 +53,7 @@ EXAMPLES = {
 @click.argument("study", required=False)
 @click.option("--storage", envvar=ENVIRONMENT, show_envvar=True, help="A database of studies.")
 @click.option("--render", help="module:function that draws a design: render(params).")
+@outcomes_option
 @click.option("--example", type=click.Choice(list(EXAMPLES)), help="A ready example with pictures.")
 @click.option("--host", default=HOST, show_default=True, help="0.0.0.0 lets other machines in; the key stays.")
 @click.option("--port", type=click.IntRange(0, 65535), help=f"[default: {PORT}, or the next free one]")
@@ -59,6 +64,7 @@ def serve(
     render: str | None,
     example: str | None,
     *,
+    outcomes: str | None,
     host: str,
     port: int | None,
     no_browser: bool,
@@ -70,7 +76,7 @@ def serve(
     with in_words():
         if study is not None and example is not None:
             raise InvalidValueError("`serve` takes a study or `--example`, not both.")
-        service = _service(study, storage, render, example)
+        service = _service(study, storage, render, example, outcomes)
         listener = listen(host, port)
     token = guard.new_token()
     names = (socket.gethostname(), f"{socket.gethostname()}.local")
@@ -84,31 +90,45 @@ def serve(
     uvicorn.Server(connections.configured(app)).run(sockets=[listener])
 
 
-def _service(study: str | None, storage: str | None, render: str | None, example: str | None) -> Service:
+def _service(
+    study: str | None, storage: str | None, render: str | None, example: str | None, outcomes: str | None
+) -> Service:
     """The database, and the study that the page opens first."""
     _check(render)
+    if outcomes is not None:
+        simulation.load(outcomes)
     database = storage_of(storage)
     if database.url in IN_MEMORY:
         raise InvalidValueError("`--storage` must name a database that outlives the page, but got one in memory.")
-    service = Service(database, renderer=render, renderers=tuple(one.renderer for one in EXAMPLES.values()))
+    own = tuple(one.outcomes["function"] for one in EXAMPLES.values() if one.outcomes is not None)
+    functions = own if outcomes is None else (outcomes, *own)
+    service = Service(
+        database, renderer=render, renderers=tuple(one.renderer for one in EXAMPLES.values()), functions=functions
+    )
     if example is not None:
-        chosen = EXAMPLES[example]
-        made = create_study(
-            chosen.space, storage=database, study_name=chosen.study_name, load_if_exists=True, question=chosen.question
-        )  # fmt: skip
-        service.show(made, render or chosen.renderer)
+        service.show(_made(EXAMPLES[example], database, outcomes), render or EXAMPLES[example].renderer)
     elif study is not None and study.endswith(".toml"):
-        file = toml_file.read(Path(study))
-        renderer = render or file.render
+        renderer = render or toml_file.read(Path(study)).render
         _check(renderer)
-        made = create_study(
-            file.space, storage=database, study_name=file.name, load_if_exists=True, **file.options
-        )  # fmt: skip
-        service.show(made, renderer)
+        service.show(from_file(Path(study), database, load_if_exists=True, function=outcomes), renderer)
     elif study is not None:
-        found = load_study(study, storage=database)
+        found = load_study(study, storage=database, outcomes=outcomes)
         service.show(found, render or _example_renderer(found))
     return service
+
+
+def _made(example: ExampleStudy, database: Storage, outcomes: str | None) -> Study:
+    """An example, made or gone on with; one that an older version made goes on without outcomes."""
+    given: dict[str, Any] | None = example.outcomes
+    if given is not None and outcomes is not None:
+        given = {**given, "function": outcomes}
+    stored = next((one for one in database.studies() if one.name == example.study_name), None)
+    if stored is not None and from_plain(stored.definition).outcomes is None:
+        given = None
+    return create_study(
+        example.space, storage=database, study_name=example.study_name, load_if_exists=True,
+        question=example.question, outcomes=given,
+    )  # fmt: skip
 
 
 def _check(renderer: str | None) -> None:

@@ -75,7 +75,12 @@ def shell_words(command: str, study: str, *words: str) -> str:
 
 
 def from_file(
-    path: Path, storage: str | None, *, load_if_exists: bool, function: str | None = None, **options: Unpack[Options]
+    path: Path,
+    storage: str | Storage | None,
+    *,
+    load_if_exists: bool,
+    function: str | None = None,
+    **options: Unpack[Options],
 ) -> Study:
     """The study that a TOML file defines; options, and a function of outcomes, come before those of the file."""
     given = toml_file.read(path)

@@ -2,29 +2,28 @@
 
 from typing import Any
 
-import torch
-
 from kappasharp.problems import step_response
 from kappasharp.problems.step_response import SECONDS, SETTLED, STEPS, STRONGEST
 
+HINTS = {name: {"better": "less"} for name in ("overshoot [%]", "rise time [s]", "settling time [s]", "largest force")}
+OUTCOMES = {"function": "kappasharp.app.examples.pid:outcomes", **HINTS}
 SPACE = {
     "proportional": {"low": 0.5, "high": 12.0, "log": True},
     "integral": {"low": 0.1, "high": 4.0, "log": True},
     "derivative": {"low": 0.1, "high": 6.0, "log": True},
 }
-WIDTH, TOP, MIDDLE, BOTTOM = 560.0, 48.0, 262.0, 352.0
+WIDTH, TOP, MIDDLE, BOTTOM = 560.0, 14.0, 248.0, 338.0
 LEFT, RIGHT = 46.0, 14.0
 HIGHEST = 1.8
 
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #5d6b7a }
-  .value { font-weight: 600; fill: #1c2733 }
   .line { fill: none; stroke: #0b7285; stroke-width: 2.6; stroke-linejoin: round }
   .force { fill: none; stroke: #b25000; stroke-width: 1.6; stroke-linejoin: round }
   .grid { stroke: #d9dfe5 } .target { stroke: #5d6b7a; stroke-dasharray: 5 5 } .band { fill: #0b72851a }
   .over { fill: #b2500033 }
   @media (prefers-color-scheme: dark) {
-    text { fill: #9aa7b4 } .value { fill: #e6ebf0 } .line { stroke: #4dc4d6 } .force { stroke: #ff9a62 }
+    text { fill: #9aa7b4 } .line { stroke: #4dc4d6 } .force { stroke: #ff9a62 }
     .grid { stroke: #333d47 } .target { stroke: #9aa7b4 } .band { fill: #4dc4d622 } .over { fill: #ff9a6233 }
   }
 """
@@ -36,17 +35,16 @@ def simulate(proportional: float, integral: float, derivative: float) -> tuple[l
     return positions[0].tolist(), forces[0].tolist()
 
 
-def measures(positions: list[float]) -> dict[str, str]:
-    """What an engineer reads off a response."""
-    response = torch.tensor([positions], dtype=torch.float64).numpy()
-    over, rise, settled = (
-        float(read(response)[0])
-        for read in (step_response.overshoot, step_response.rise_time, step_response.settling_time)
-    )
+def outcomes(params: dict[str, Any]) -> dict[str, float]:
+    """What an engineer reads off a response; each may be bought with another."""
+    gains = [[params["proportional"], params["integral"], params["derivative"]]]
+    over, rise, settled, force = step_response.measures(gains)[0].tolist()
+    # Beyond twice the step nobody counts.
     return {
-        "overshoot": f"{over:.0%}",
-        "90 % after": "never" if rise >= SECONDS else f"{rise:.1f} s",
-        "settled": "not yet" if settled >= SECONDS else f"{settled:.1f} s",
+        "overshoot [%]": 100.0 * min(over, 1.0),
+        "rise time [s]": rise,
+        "settling time [s]": settled,
+        "largest force": force,
     }
 
 
@@ -74,17 +72,12 @@ def render(params: dict[str, Any]) -> str:
         f'<text x="{across(i):.1f}" y="{BOTTOM + 16}" text-anchor="middle">{round(i / STEPS * SECONDS)} s</text>'
         for i in range(0, STEPS + 1, STEPS // 4)
     )
-    words = "".join(
-        f'<text x="{x}" y="14" text-anchor="end">{name}</text>'
-        f'<text x="{x}" y="31" text-anchor="end" class="value">{value}</text>'
-        for x, (name, value) in zip((256, 396, 536), measures(positions).items(), strict=True)
-    )
     band = up(1 + SETTLED)
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {BOTTOM + 24:g}">
 <style>{STYLE}</style>
 <rect x="{LEFT}" y="{band:.1f}" width="{WIDTH - LEFT - RIGHT}" height="{up(1 - SETTLED) - band:.1f}" class="band"/>
 {grid}<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{up(1):.1f}" y2="{up(1):.1f}" class="target"/>
-<polyline points="{path}" class="line"/>{words}
+<polyline points="{path}" class="line"/>
 <line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{pushed(0):.1f}" y2="{pushed(0):.1f}" class="grid"/>
 <text x="{LEFT - 8}" y="{pushed(0) + 4:.1f}" text-anchor="end">force</text>
 <polyline points="{force}" class="force"/>{ticks}

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kappasharp.app import charts
+from kappasharp.app import charts, outcome_views
 from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.core.activation import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
-from kappasharp.study import agreement, certainty, diagnosis, learning, questions, rehearsal
+from kappasharp.study import agreement, certainty, diagnosis, learning, questions, rehearsal, tradeoffs
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
@@ -106,7 +106,18 @@ def best_view(at: Snapshot) -> Plain:
         return {"best": None, "slices": []}
     best = certainty.best(definition, history, model)
     found = charts.slices(certainty.slices(definition, model, best.params), definition.space)
-    return {"best": asdict(best), "slices": [charts.plain(one) for one in found]}
+    shown = {"best": asdict(best), "slices": [charts.plain(one) for one in found]}
+    return shown | ({} if definition.outcomes is None else {"outcomes": _outcomes_of(definition, history, best)})
+
+
+def _outcomes_of(definition: Definition, history: History, best: certainty.Best) -> Plain:
+    """The outcomes of the best design, and how far each goes among all that are known."""
+    assert definition.outcomes is not None
+    within = outcome_views.ranges(history, definition.outcomes.names)
+    known = history.outcomes(best.params)
+    sentence = "" if best.outcomes else (known.failure if known is not None else None) or "They are not known."
+    state = "known" if best.outcomes else "failed"
+    return outcome_views.plain(state, best.outcomes or {}, sentence, within) | {"ranges": within}
 
 
 def model_view(at: Snapshot) -> Plain:
@@ -142,6 +153,34 @@ def model_view(at: Snapshot) -> Plain:
         "conditions": _conditions(past, noted),
         "has_correction": definition.method.gate.rule is not Rule.NEVER,
     }
+
+
+def outcomes_view(at: Snapshot) -> Plain:
+    """The taste along each outcome, the designs over every two of them with their front, and what was traded."""
+    definition, history = at.opened()
+    if definition.outcomes is None:
+        raise InvalidValueError("This study has no outcomes.")
+    model = _model(definition, history)
+    rows = tradeoffs.tradeoffs(definition, history, model)
+    better = tradeoffs.directions(definition, history, model)
+    within = outcome_views.ranges(history, definition.outcomes.names)
+    taste = [] if model is None else tradeoffs.taste(definition, history, model)
+    drawn = definition.outcomes.names[: outcome_views.MOST_DRAWN]
+    return {
+        "names": definition.outcomes.names,
+        "drawn": [name for name in drawn if any(name in row.outcomes for row in rows)],
+        "better": better,
+        "taste": [charts.plain(one) for one in charts.slices(taste)] if taste else [],
+        "fronts": [charts.plain(one) for one in outcome_views.fronts(rows, definition.outcomes.table, better)],
+        "trades": outcome_views.trades(rows, better),
+        "rows": [_row(one, within) for one in rows],
+        "notes": diagnosis.notes(definition, history),
+    }
+
+
+def _row(one: tradeoffs.TradeOff, within: dict[str, outcome_views.Range]) -> Plain:
+    words = {name: outcome_views.rounded(value, within.get(name)) for name, value in one.outcomes.items()}
+    return {"option": one.option, "outcomes": words, "source": one.source, "front": one.front, "best": one.best}
 
 
 def _graph(nodes: list[Plain], edges: list[Plain], best: int, which: str) -> Plain:

@@ -11,16 +11,18 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from kappasharp.app import report
+from kappasharp.app import outcome_views, report
 from kappasharp.app.web import guard
 from kappasharp.app.web.cards import Card
 from kappasharp.app.web.jobs import Plain, Snapshot, snapshot
+from kappasharp.app.web.outcomes import SOON, ToldOutcomes
 from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
-from kappasharp.study import diagnosis
+from kappasharp.study import diagnosis, lifting
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, StudyQuestion
+from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
 RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
@@ -54,7 +56,15 @@ def study_data(study: Study, renderer: str | None) -> Plain:
         "kinds": definition.kinds,
         "parameters": [{"name": name} | part for name, part in definition.space.definition().items()],
         "has_pictures": renderer is not None,
+        "outcomes": None if definition.outcomes is None else _outcomes(definition),
     }
+
+
+def _outcomes(definition: Definition) -> Plain:
+    """What the page must know of a study's outcomes."""
+    assert definition.outcomes is not None
+    table = [{"name": one.name, "better": one.better} | one.plain() for one in definition.outcomes.table]
+    return {"table": table, "missing": lifting.missing_function(definition)}
 
 
 def card_data(card: Card, key: str) -> Plain:
@@ -71,6 +81,8 @@ async def pair_data(session: Session, pair: StudyQuestion) -> Plain:
     a, b     the first two of them, of a pair and a rating
     line     of a slider: `stops`, a list of {place, params, card} from 0 to 1; `card` is null where nothing is drawn
              yet. GET …/line/NUMBER?place=0.35 gives the same for the nearest of the `finest` places, once it is drawn
+    ranges   of a study with outcomes: how far each goes among the designs that are known. Each design has `outcomes`
+             then, {state, values, sentence}; GET …/outcomes/NUMBER gives them once they are computed
     """
     numbers, progress = await session.read(lambda history: (history.numbers(pair), _progress(history, pair.voter)))
     options = numbers or (None,) * len(pair.designs)
@@ -78,10 +90,45 @@ async def pair_data(session: Session, pair: StudyQuestion) -> Plain:
         {"option": option, "params": design, "card": card_data(*session.peek(design))}
         for option, design in zip(options, pair.designs, strict=True)
     ]
+    seen = await outcomes_data(session, pair, SOON)
+    designs = (
+        [one | {"outcomes": told} for one, told in zip(designs, seen["outcomes"], strict=True)] if seen else designs
+    )
+    progress |= {"ranges": seen["ranges"]} if seen else {}
     sides = dict(zip("ab", designs, strict=True)) if pair.form.kind in (Kind.PAIR, Kind.RATING) else {}
     line = {"line": _line(session, pair)} if pair.form.kind is Kind.SLIDER else {}
     head = {"number": pair.number, "voter": pair.voter, "origin": pair.origin}
     return {**head, "kind": pair.kind, "form": str(pair.form), "designs": designs, **sides, **line, **progress}
+
+
+async def outcomes_data(session: Session, pair: StudyQuestion, seconds: float) -> Plain:
+    """The outcomes of a question's designs after so many seconds, or once they are there; of a study with some."""
+    outcomes = session.study.definition.outcomes
+    if outcomes is None:
+        return {}
+    await session.results.complete(pair.number, seconds)
+
+    def look(history: History) -> Plain:
+        within = outcome_views.ranges(history, outcomes.names)
+        told = [session.results.told(history, pair.number, design) for design in pair.designs]
+        return {"outcomes": [told_data(one, within) for one in told], "ranges": within}
+
+    return await session.read(look)
+
+
+async def place_outcomes(session: Session, design: Design) -> Plain:
+    """The outcomes at a place of a slider, once they are computed; of a study with some."""
+    outcomes = session.study.definition.outcomes
+    if outcomes is None:
+        return {}
+    told = await session.results.at(design)
+    within = await session.read(lambda history: outcome_views.ranges(history, outcomes.names))
+    return {"outcomes": told_data(told, within)}
+
+
+def told_data(told: ToldOutcomes, within: dict[str, outcome_views.Range]) -> Plain:
+    """The outcomes of one design."""
+    return outcome_views.plain(told.state, told.values, told.sentence, within)
 
 
 def _line(session: Session, slider: StudyQuestion) -> Plain:
@@ -134,6 +181,9 @@ def python(study: Study, at: Snapshot) -> str:
         for one in history.counted()
     ]
     rows = "\n".join(f"    ({winner!r}, {loser!r}, {tie})," for winner, loser, tie in answers)
+    measured = "\n".join(
+        f"    ({one.design!r}, {list(one.runs)!r})," for one in history.known.values() if one.source == "measured"
+    )
     return f'''"""The study {_in_a_docstring(study.name)}, made again from its {len(answers)} answers."""
 
 import kappasharp as ks
@@ -148,8 +198,21 @@ answers = [
 ]
 for winner, loser, tie in answers:
     study.add_comparison(winner, loser, tie=tie)
-print(study.best if answers else study.ask())
+{_records(measured)}print(study.best if answers else study.ask())
 '''
+
+
+def _records(measured: str) -> str:
+    if not measured:
+        return ""
+    return f"""# Design, what was measured of it, run by run.
+measured = [
+{measured}
+]
+for design, runs in measured:
+    for count, run in enumerate(runs):
+        study.record(design, run, repeat=count > 0)
+"""
 
 
 def _in_a_docstring(name: str) -> str:
@@ -161,8 +224,18 @@ def _options(definition: Definition) -> str:
     preset = repr(choice) if isinstance(choice, str) else f"ks.Preset(**{asdict(choice)!r})"
     return (
         f"seed={definition.seed}, method={definition.method_name!r}, preset={preset}, "
-        f"first_pairs={definition.first_pairs}"
+        f"first_pairs={definition.first_pairs}{_outcome_options(definition)}"
     )
+
+
+def _outcome_options(definition: Definition) -> str:
+    """What a study says of its outcomes and limits, as arguments; a function that has no name is left out."""
+    limits = f",\n    limits={list(definition.limits)!r}" if definition.limits else ""
+    outcomes = definition.outcomes
+    if outcomes is None:
+        return limits
+    function = {} if outcomes.function is None else {"function": outcomes.function}
+    return f",\n    outcomes={function | {one.name: one.plain() for one in outcomes.table}!r}{limits}"
 
 
 def _literal(space: dict[str, Any]) -> str:

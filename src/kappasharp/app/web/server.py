@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from kappasharp.app.web import guard, jobs, responses
 from kappasharp.app.web.cards import NOTHING, Card
+from kappasharp.app.web.outcomes import PATIENCE
 from kappasharp.app.web.service import Service
 from kappasharp.app.web.session import Session, off_loop
 from kappasharp.app.web.workers import WorkerError
@@ -86,6 +87,8 @@ def application(
         Route(f"{one}/standing", computed("standing", jobs.standing)),
         Route(f"{one}/best", computed("best", jobs.best_view)),
         Route(f"{one}/model", computed("model", jobs.model_view)),
+        Route(f"{one}/outcomes", computed("outcomes", jobs.outcomes_view)),
+        Route(f"{one}/outcomes/{{number:int}}", outcomes),
         Route(f"{one}/history", computed("history", responses.history_data)),
         Route(f"{one}/card/{{option:int}}", card),
         Route(f"{one}/line/{{number:int}}", line),
@@ -343,7 +346,16 @@ async def line(request: Request) -> Response:
     except ValueError as error:
         raise InvalidValueError(f"`place` must be a number from 0 to 1, but got {given!r}.") from error
     place, design, shown, key = await session.place(request.path_params["number"], wanted)
-    return said({"place": place, "params": design, "card": responses.card_data(shown, key)})
+    seen = await responses.place_outcomes(session, design)
+    return said({"place": place, "params": design, "card": responses.card_data(shown, key), **seen})
+
+
+async def outcomes(request: Request) -> Response:
+    """The outcomes of a question's designs, once they are computed; or that they still are, after some seconds."""
+    session = await session_of(request)
+    asked = await session.asked(request.path_params["number"])
+    session.results.begin(asked)
+    return said(await responses.outcomes_data(session, asked, PATIENCE))
 
 
 async def ahead(request: Request) -> Response:

@@ -9,9 +9,10 @@ from kappasharp.app.web.jobs import Plain
 from kappasharp.app.web.session import Session, drawn_ahead, off_loop
 from kappasharp.app.web.workers import Workers
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.study import studies, toml_file
-from kappasharp.study.definition import Definition, define
-from kappasharp.study.storage import Storage
+from kappasharp.study import declaring, simulation, studies, toml_file
+from kappasharp.study.definition import Definition, define, from_plain
+from kappasharp.study.simulation import Simulator
+from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
 
 COMPUTING, DRAWING = 2, 2
@@ -29,8 +30,17 @@ class Wanted(NamedTuple):
 class Service:
     """The studies of a database, as the page shows them."""
 
-    def __init__(self, storage: Storage, *, renderer: str | None = None, renderers: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        renderer: str | None = None,
+        renderers: tuple[str, ...] = (),
+        functions: tuple[str, ...] = (),
+    ) -> None:
         self.storage, self.renderer = storage, renderer
+        # Functions of outcomes that a study may name: a database or a request names no others.
+        self.functions = tuple(dict.fromkeys(functions))
         own = () if renderer is None else (renderer,)
         # The page can choose among these and name no others: what runs is what the command line named.
         self.renderers = tuple(dict.fromkeys((*own, *renderers)))
@@ -40,10 +50,12 @@ class Service:
         self._sessions: dict[str, Session] = {}
         self._opening = Lock()
         self._renderers: dict[str, str | None] = {}
+        self._simulators: dict[str, Simulator | None] = {}
 
     def show(self, study: Study, renderer: str | None) -> None:
         """Put a study on the page; what the page opens first."""
         self._renderers[study.stored.uid] = renderer
+        self._simulators[study.stored.uid] = study.definition.simulator
         self.current = study.stored.uid
 
     def start(self) -> None:
@@ -85,19 +97,29 @@ class Service:
         if record is None:
             raise UnknownNameError("There is no such study here; it may have been deleted.")
         renderer = self._renderers.get(uid, self.renderer)
-        return Session(Study(self.storage, record), renderer, self.computing, self.cards)
+        study = Study(self.storage, record, simulator=self._simulators.get(uid) or self._simulator(record))
+        return Session(study, renderer, self.computing, self.cards)
+
+    def _simulator(self, record: Record) -> Simulator | None:
+        """What computes the outcomes of a stored study, if the command line named it."""
+        outcomes = from_plain(record.definition).outcomes
+        if outcomes is None or outcomes.function is None or outcomes.function not in self.functions:
+            return None
+        return simulation.of(outcomes.function)
 
     def create(self, given: Plain) -> str:
         """Make the study that the page describes; its identity."""
         wanted = self.described(given)
         made = studies.store(wanted.definition, storage=self.storage, study_name=wanted.name)
         self._renderers[made.stored.uid] = wanted.renderer
+        self._simulators[made.stored.uid] = made.definition.simulator
         return made.stored.uid
 
     def described(self, given: Plain) -> Wanted:
         """The study that the page describes, by a table or as TOML."""
         table = _table(given)
         found = toml_file.parse(table, "study")
+        self._check_function(found.options.get("outcomes"))
         definition = define(found.space, **found.options)
         chosen = given.get("renderer", NO_RENDERER) or found.render or None
         if chosen is not None and chosen not in self.renderers:
@@ -106,6 +128,15 @@ class Service:
                 "to use that renderer."
             )
         return Wanted(found.name, definition, chosen)
+
+    def _check_function(self, given: Any) -> None:
+        """To define a study with outcomes is to run their function: not one that a request names."""
+        function = None if given is None else declaring.read(given)[0]
+        if function is not None and function not in self.functions:
+            raise InvalidValueError(
+                "The page runs no code that the command line did not name: start `kappasharp serve --outcomes "
+                f"{function}` to have these outcomes computed."
+            )
 
 
 def _table(given: Plain) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from kappasharp.app.web import jobs
 from kappasharp.app.web.cards import Card, Cards
 from kappasharp.app.web.jobs import LIMIT, Plain, Snapshot
+from kappasharp.app.web.outcomes import StudyResults
 from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.errors import InvalidValueError, StalePairError, StorageError
@@ -46,6 +47,7 @@ class Session:
 
     def __init__(self, study: Study, renderer: str | None, workers: Workers, cards: Cards) -> None:
         self.study, self.renderer, self.workers, self.cards = study, renderer, workers, cards
+        self.results = StudyResults(study)
         self.speculation = Speculation(workers, lambda asked: cards.prepare(self.renderer, *asked.designs))
         self.looking: asyncio.Task[None] | None = None
         self._views: dict[str, tuple[int, asyncio.Task[Plain]]] = {}
@@ -73,6 +75,7 @@ class Session:
     ) -> tuple[Comparison, StudyQuestion]:
         """Store an answer; when this returns it is durable, and the next question is open."""
         done = await off_loop(self._tell, voter, number, answer, seconds)
+        self.results.begin(done)
         if not self.workers.is_warm:
             # Workers take seconds to start; a first pair is computed sooner than they would.
             self.speculation.drop(voter)
@@ -89,7 +92,7 @@ class Session:
         asked, current = self.study.read(lambda history: (history.asked.get(number), history.open_pair(voter)))
         if asked is not None and asked[0].voter != voter:
             raise StalePairError(f"Pair {number} was put before another voter.", current)
-        return self.study.tell(number, answer, seconds=seconds)
+        return self.study.tell(number, answer, seconds=seconds, complete=False)
 
     async def undo(self, voter: str) -> StudyQuestion:
         """Take back this voter's last answer; the pair that is open then."""
@@ -128,16 +131,19 @@ class Session:
 
     def _look_ahead(self, pair: StudyQuestion) -> None:
         """Begin to compute what may come after this pair, once the browser has had time to paint it."""
+        self.results.begin(pair)
         self.cards.prepare(self.renderer, *drawn_ahead(pair))
         now = asyncio.get_running_loop().time()
         self._seen.pop(pair.voter, None)
         self._seen = {one: at for one, at in self._seen.items() if now - at < PRESENT} | {pair.voter: now}
         if self.looking is not None:
             self.looking.cancel()
-        self.looking = asyncio.create_task(self._look_ahead_soon())
+        self.looking = asyncio.create_task(self._look_ahead_soon(pair.number))
 
-    async def _look_ahead_soon(self) -> None:
+    async def _look_ahead_soon(self, number: int) -> None:
         await asyncio.sleep(PAINT_FIRST)
+        # Outcomes are events too: what is computed before they are stored rests on the events before them.
+        await self.results.complete(number)
         # A voter who waits now comes before one who may wait later; when that pair is there, this begins again.
         if self._asking.locked() or len(self._seen) > MOST_VOTERS:
             return
@@ -189,7 +195,7 @@ class Session:
 
     def apart(self) -> Study:
         """The study once more, with a lock of its own: whatever takes long with it holds up no voter."""
-        return Study(self.study.storage, self.study.stored)
+        return Study(self.study.storage, self.study.stored, simulator=self.study.definition.simulator)
 
     def peek(self, design: Design) -> tuple[Card, str]:
         """The card of a design as far as it is drawn, and its key."""
@@ -209,6 +215,13 @@ class Session:
         design = asked[0].at(place)
         return place, design, await self.cards.card(self.renderer, design), self.cards.key(self.renderer, design)
 
+    async def asked(self, number: int) -> StudyQuestion:
+        """The question of that number."""
+        found = await self.read(lambda history: history.asked.get(number))
+        if found is None:
+            raise InvalidValueError(f"`number` must be that of a question in this study, but got {number}.")
+        return found[0]
+
     async def ahead(self, voter: str) -> list[str]:
         """The keys of pictures that this voter may see next, once they are drawn."""
         await self._looked_ahead()
@@ -224,3 +237,4 @@ class Session:
         if self.looking is not None:
             self.looking.cancel()
         self.speculation.drop_all()
+        self.results.close()

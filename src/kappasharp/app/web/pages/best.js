@@ -1,10 +1,11 @@
 /** Best so far: the design, how sure the model is of it, what it believes around it, and a duel against it. */
 
-/** @import { Best, Chart, Design, Page, Parameter, Standing, View } from "./types.js" */
+/** @import { Best, Chart, Design, Page, Parameter, Ranges, Standing, Told, View } from "./types.js" */
 import { media } from "./cards.js";
 import { figure } from "./charts.js";
 import { copy } from "./clipboard.js";
 import { button, duration, el, parameterLines, percent, shown } from "./elements.js";
+import { outcomeLines } from "./outcomes.js";
 import { at, get, post, sentence } from "./talk.js";
 
 /**
@@ -17,7 +18,7 @@ export async function open(page, root) {
   root.append(el("h1", {}, "Best so far"));
   const waiting = el("p", { class: "quiet" }, "Asking the model …");
   root.append(waiting);
-  /** @type {{best: Best | null, slices: Chart[]}} */
+  /** @type {{best: Best | null, slices: Chart[], outcomes?: Told & {ranges: Ranges}}} */
   const found = await get(at(study.id, "best"));
   waiting.remove();
   if (found.best === null) {
@@ -26,7 +27,7 @@ export async function open(page, root) {
   }
   const { best, slices } = found;
   root.append(
-    el("div", { class: "columns" }, await design(page, best), certainty(page, best)),
+    el("div", { class: "columns" }, await design(page, best, found.outcomes), certainty(page, best)),
     around(slices),
     duel(page, best),
   );
@@ -38,8 +39,9 @@ export async function open(page, root) {
 /**
  * @param {Page} page
  * @param {Best} best
+ * @param {Told & {ranges: Ranges}} [told]
  */
-async function design(page, best) {
+async function design(page, best, told) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   const card = study.has_pictures ? await get(at(study.id, `card/${best.option}`)) : { kind: "none", sentence: "", key: "" };
   const picture = await media(page, best.option, card, "The best design so far");
@@ -48,6 +50,7 @@ async function design(page, best) {
     "section",
     { class: "panel", "aria-label": "The best design" },
     picture === null ? null : el("div", { class: "stage" }, picture),
+    told === undefined || study.outcomes === null ? null : el("div", { class: "outcomes" }, outcomeLines(study.outcomes, told.ranges, told, [])),
     parameterLines(study.parameters, best.params),
     el(
       "p",

@@ -170,7 +170,15 @@ function line(parameter, design, others, differs) {
 function track(parameter, value, other) {
   const here = share(parameter, value);
   if (here === null) return el("span", { class: "track", "aria-hidden": "true" });
-  const there = other === undefined ? here : (share(parameter, other) ?? here);
+  return rail(here, other === undefined ? here : (share(parameter, other) ?? here));
+}
+
+/**
+ * A rail with a dot here and the way to there, both from 0 to 1.
+ * @param {number} here
+ * @param {number} there
+ */
+export function rail(here, there) {
   const [from, to] = here < there ? [here, there] : [there, here];
   return svg(
     "svg",

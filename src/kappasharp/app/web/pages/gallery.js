@@ -5,14 +5,25 @@
 import { apart, button, el, parameterLines, shown, valueWords } from "./elements.js";
 import { Faces } from "./faces.js";
 import { byKey } from "./keys.js";
+import { Outcomes, outcomeHint } from "./outcomes.js";
 
 /**
- * What stands under the pictures of a gallery: where the designs differ; with no pictures, all of it.
+ * What stands under the pictures of a gallery: outcomes, or else where the designs differ; with no pictures, all of it.
+ * @param {Compare} view
+ * @param {Option[]} designs
+ * @param {number} index
+ * @param {Outcomes} outcomes
+ */
+export function galleryLines(view, designs, index, outcomes) {
+  return view.study.has_pictures && view.study.outcomes !== null ? outcomes.on(index) : outcomes.on(index, values(view, designs, index));
+}
+
+/**
  * @param {Compare} view
  * @param {Option[]} designs
  * @param {number} index
  */
-export function galleryLines(view, designs, index) {
+function values(view, designs, index) {
   const all = designs.map((one) => one.params);
   if (!view.study.has_pictures) return parameterLines(view.study.parameters, all[index], all);
   return valueWords(apart(view.study.parameters, all).differing, all[index]);
@@ -25,7 +36,7 @@ export function galleryLines(view, designs, index) {
  */
 export function sharedLine(view, designs) {
   const { same } = apart(view.study.parameters, designs);
-  if (!same.length || !view.study.has_pictures) return null;
+  if (!same.length || !view.study.has_pictures || view.study.outcomes !== null) return null;
   return el("p", { class: "shared values quiet", hidden: view.blind }, `The same in all: ${same.map((one) => `${one.name} ${shown(designs[0][one.name])}`).join(", ")}`);
 }
 
@@ -42,8 +53,9 @@ export async function board(view, pair) {
   const choose = (/** @type {number} */ index, /** @type {MouseEvent} */ event) => {
     if (view.answer(index, event)) faces.cards[index].classList.add("chosen");
   };
+  const outcomes = new Outcomes(view, pair, true);
   await faces.draw(pair.designs, (index) => ({
-    lines: galleryLines(view, pair.designs, index),
+    lines: galleryLines(view, pair.designs, index, outcomes),
     badge: button(marks[index], (event) => choose(index, event), { kind: "badge answers", name: `Option ${marks[index]} is the best`, shortcut: marks[index] }),
     choose: (event) => choose(index, event),
   }));
@@ -51,7 +63,7 @@ export async function board(view, pair) {
   if (shared !== null) faces.element.append(shared);
   return {
     title: `Which of the ${count} is the best?`,
-    hint: `Choose one${byKey(": click it, or press its number")}.`,
+    hint: `Choose one${byKey(": click it, or press its number")}. ${outcomeHint(view.study.outcomes)}`,
     element: faces.element,
     choices: [],
     extras: [faces.flipButton],
@@ -59,5 +71,8 @@ export async function board(view, pair) {
       { keys: marks, label: `1 – ${count}`, words: "This one is the best", action: (key) => { if (view.answer(Number(key) - 1)) faces.cards[Number(key) - 1].classList.add("chosen"); } },
       ...faces.keys,
     ],
+    leave: () => {
+      outcomes.gone = true;
+    },
   };
 }

@@ -4,6 +4,7 @@
 import { figure } from "./charts.js";
 import { button, el, shown } from "./elements.js";
 import { at, get } from "./talk.js";
+import { panels } from "./tradeoffs.js";
 
 /**
  * @param {Page} page
@@ -15,9 +16,11 @@ export async function open(page, root) {
   root.append(el("h1", {}, "The model"));
   const waiting = el("p", { class: "quiet" }, "Fitting the past again, step by step …");
   root.append(waiting);
-  /** @type {ModelView} */
-  const found = await get(at(study.id, "model"));
+  /** @type {[ModelView, HTMLElement[]]} */
+  const [found, seen] = await Promise.all([get(at(study.id, "model")), panels(study)]);
   waiting.remove();
+  // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
+  root.append(...seen);
   if (!found.nodes.length) {
     root.append(el("p", { class: "empty" }, "No answers yet: there is no model to look at."));
     return {};
@@ -85,7 +88,7 @@ function conditions(found) {
   return el("section", { class: "panel", "aria-label": "Condition number over time" },
     el("h2", {}, "Condition number κ over time"),
     found.conditions === null ? null : figure(found.conditions),
-    el("p", { class: "quiet" }, `Now κ = ${shown(now.condition)} without and ${shown(now.corrected)} with the correction, of strength ${shown(now.strength)}. A large κ means that a small change of the answers can move the utilities a lot.`));
+    el("p", { class: "quiet" }, now.condition === null ? "No κ is computed of this model: it holds more than answers to pairs." : `Now κ = ${shown(now.condition)} without and ${shown(now.corrected)} with the correction, of strength ${shown(now.strength)}. A large κ means that a small change of the answers can move the utilities a lot.`));
 }
 
 /** @param {ModelView} found */

@@ -6,6 +6,7 @@ import { button, el } from "./elements.js";
 import { Faces } from "./faces.js";
 import { galleryLines, sharedLine } from "./gallery.js";
 import { byKey } from "./keys.js";
+import { Outcomes, outcomeHint } from "./outcomes.js";
 
 /** A pointer that moved less than so many pixels clicks; one that moved more drags. */
 const STILL = 6;
@@ -37,6 +38,7 @@ class Order {
     this.marks = pair.designs.map((_, index) => String(index + 1));
     this.faces = new Faces(view, "gallery order", this.marks);
     this.faces.element.dataset.count = String(this.marks.length);
+    this.outcomes = new Outcomes(view, pair, true);
     /** @type {Placed[]} */
     this.placed = [];
     this.row = el("ol", { class: "places", "aria-label": "Your order, the best first" });
@@ -50,7 +52,7 @@ class Order {
   async draw() {
     const { designs } = this.pair;
     await this.faces.draw(designs, (index) => ({
-      lines: galleryLines(this.view, designs, index),
+      lines: galleryLines(this.view, designs, index, this.outcomes),
       badge: button(this.marks[index], () => this.toggle(index), { kind: "badge", name: `Put option ${this.marks[index]} next` }),
       choose: () => this.toggle(index),
     }));
@@ -72,7 +74,7 @@ class Order {
     const count = this.marks.length;
     return {
       title: `Put the ${count} in order, the best first`,
-      hint: `${byKey("Click or press their numbers; drag to change.") || "Tap them in turn."} The top few are enough: the rest comes after them.`,
+      hint: `${byKey("Click or press their numbers; drag to change.") || "Tap them in turn."} The top few are enough: the rest comes after them. ${outcomeHint(this.view.study.outcomes)}`,
       element: this.faces.element,
       choices: [this.send, this.clear],
       extras: [this.faces.flipButton],
@@ -83,7 +85,10 @@ class Order {
         { keys: ["Enter"], label: "↵", words: "Send the order", action: () => this.answer() },
         ...this.faces.keys,
       ],
-      leave: () => this.drop?.(),
+      leave: () => {
+        this.outcomes.gone = true;
+        this.drop?.();
+      },
     };
   }
 

@@ -2,8 +2,9 @@
 
 /** @import { Compare } from "./compare.js" */
 /** @import { Board, Key, Pair } from "./types.js" */
-import { button, el, parameterLines } from "./elements.js";
+import { apart, button, el, parameterLines, valueWords } from "./elements.js";
 import { Faces } from "./faces.js";
+import { Outcomes, outcomeHint } from "./outcomes.js";
 import { RATINGS, ratingWords } from "./wording.js";
 
 const LETTERS = ["A", "B"];
@@ -16,21 +17,37 @@ const LETTERS = ["A", "B"];
 export async function board(view, pair) {
   const rated = pair.kind === "rating";
   const faces = new Faces(view, rated ? "pair rating" : "pair", LETTERS);
+  const outcomes = new Outcomes(view, pair, false);
   await faces.draw(pair.designs, (index) => ({
     className: "ab"[index],
-    lines: parameterLines(view.study.parameters, pair.designs[index].params, [pair.designs[1 - index].params]),
+    lines: outcomes.on(index, parameters(view, pair, index)),
     enlarge: rated ? undefined : String(index + 1),
     choose: rated ? undefined : (event) => view.answer("ab"[index], event),
   }));
   const { choices, keys } = rated ? scale(view) : sides(view, faces);
   return {
     title: rated ? "Which is better, by how much?" : "Which do you prefer?",
-    hint: "",
+    hint: outcomeHint(view.study.outcomes),
     element: faces.element,
     choices,
     extras: [faces.flipButton],
     keys: [...keys, ...faces.keys],
+    leave: () => {
+      outcomes.gone = true;
+    },
   };
+}
+
+/**
+ * The parameters of a design; where it has a picture and outcomes to be judged by, in few words.
+ * @param {Compare} view
+ * @param {Pair} pair
+ * @param {number} index
+ */
+function parameters(view, pair, index) {
+  const { parameters: all, outcomes, has_pictures: drawn } = view.study;
+  const [own, other] = [pair.designs[index].params, pair.designs[1 - index].params];
+  return outcomes !== null && drawn ? valueWords(apart(all, [own, other]).differing, own) : parameterLines(all, own, [other]);
 }
 
 /**

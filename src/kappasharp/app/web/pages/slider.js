@@ -1,10 +1,11 @@
 /** A line between two designs: the card follows the place until it looks best. */
 
 /** @import { Compare } from "./compare.js" */
-/** @import { Board, Card, Design, Pair, Stop } from "./types.js" */
+/** @import { Board, Card, Design, Pair, Stop, Told } from "./types.js" */
 import { media } from "./cards.js";
 import { apart, button, el, parameterLines, shown } from "./elements.js";
 import { byKey } from "./keys.js";
+import { outcomeHint, outcomeLines } from "./outcomes.js";
 import { at, get, sentence } from "./talk.js";
 
 /** A renderer that takes longer than this, in milliseconds, is said to be drawing. */
@@ -16,6 +17,8 @@ const EVERY = 2;
 const AT_ONCE = 2;
 /** The golden ratio: multiples of it, without their whole part, spread evenly. */
 const GOLDEN = 0.6180339887498949;
+/** @type {Told} */
+const COMPUTING = { state: "computing", values: [], sentence: "Computing …" };
 
 /** @typedef {{params: Design, card: Card, made: HTMLElement | null}} Drawn */
 
@@ -48,6 +51,9 @@ class Slider {
     this.place = this.stride * Math.round(((pair.number * GOLDEN) % 1) * (stops.length - 1));
     /** What is drawn, by place. @type {Map<number, Drawn>} */
     this.drawn = new Map();
+    /** Outcomes, by place. @type {Map<number, Told>} */
+    this.told = new Map();
+    this.outcomes = view.study.outcomes;
     /** What is being drawn. @type {Map<number, Promise<void>>} */
     this.drawing = new Map();
     /** The place whose picture is on the card. @type {number | null} */
@@ -72,7 +78,7 @@ class Slider {
   async begin() {
     for (const [index, stop] of this.stops.entries()) this.keep(index * this.stride, stop);
     this.go(this.place);
-    if (!this.hasPictures) return;
+    if (!this.hasPictures && this.outcomes === null) return;
     // The first picture comes with the question, if it comes soon.
     await Promise.race([this.fetch(this.place), new Promise((done) => setTimeout(done, 2 * FOLLOWS))]);
     for (let each = 0; each < AT_ONCE; each += 1) void this.drawAhead();
@@ -84,7 +90,7 @@ class Slider {
     const by = (/** @type {number} */ step) => this.go(this.place + step);
     return {
       title: "Where does it look best?",
-      hint: `Move along the line${byKey(": drag, arrow keys or wheel")}. Where it starts is drawn by lot.`,
+      hint: `Move along the line${byKey(": drag, arrow keys or wheel")}. Where it starts is drawn by lot. ${outcomeHint(this.outcomes)}`,
       element: this.element,
       choices: [button("This is the best place", (event) => void this.answer(event), { kind: "choice a", key: "↵", shortcut: "Enter" })],
       extras: [],
@@ -124,12 +130,12 @@ class Slider {
     this.place = Math.min(Math.max(Math.round(place), 0), this.finest);
     this.hold();
     this.showValues();
-    if (!this.hasPictures) return;
+    if (!this.hasPictures && this.outcomes === null) return;
     this.showNearest();
     clearTimeout(this.clock);
-    if (this.onCard === this.place) return;
+    if (this.onCard === this.place && !this.lacksOutcomes(this.place)) return;
     void this.fetch(this.place);
-    this.clock = setTimeout(() => this.tellDrawing(), FOLLOWS);
+    if (this.hasPictures) this.clock = setTimeout(() => this.tellDrawing(), FOLLOWS);
   }
 
   /** The thumb stands where the card is, and says it. */
@@ -151,7 +157,13 @@ class Slider {
     const moving = [...this.moving, ...tuned.filter((one) => !this.moving.includes(one))];
     const lines = parameterLines(moving, this.params());
     for (const [index, dd] of [...lines.querySelectorAll("dd")].entries()) dd.classList.toggle("differs", index < this.moving.length && ends[0] !== ends[1]);
-    this.values.replaceChildren(lines);
+    const told = this.outcomes === null ? null : outcomeLines(this.outcomes, this.pair.ranges ?? {}, this.told.get(this.place) ?? COMPUTING, []);
+    this.values.replaceChildren(...(told === null ? [] : [el("div", { class: "outcomes" }, told)]), lines);
+  }
+
+  /** @param {number} place */
+  lacksOutcomes(place) {
+    return this.outcomes !== null && !this.told.has(place);
   }
 
   /**
@@ -160,6 +172,7 @@ class Slider {
    * @param {Stop} stop
    */
   keep(place, stop) {
+    if (stop.outcomes !== undefined) this.told.set(place, stop.outcomes);
     if (stop.card === null || stop.card.kind === "pending") return;
     this.drawn.set(place, { params: stop.params, card: stop.card, made: null });
   }
@@ -182,9 +195,10 @@ class Slider {
     const { page, study } = this.view;
     let found = this.drawn.get(place);
     try {
-      if (found === undefined) {
+      if (found === undefined || this.lacksOutcomes(place)) {
         this.keep(place, await get(at(study.id, `line/${this.pair.number}?place=${place / this.finest}`)));
         found = this.drawn.get(place);
+        if (place === this.place && !this.gone) this.showValues();
       }
     } catch (error) {
       if (place === this.place) this.tell(sentence(error));

@@ -16,6 +16,34 @@
  * @property {number | null} option null for an end of a line
  * @property {Design} params
  * @property {Card} card
+ * @property {Told} [outcomes] of a study with outcomes
+ *
+ * @typedef {object} Told how the outcomes of a design stand
+ * @property {"known" | "computing" | "failed" | "none"} state
+ * @property {{name: string, value: number, words: string}[]} values
+ * @property {string} sentence
+ *
+ * @typedef {Record<string, [number, number]>} Ranges
+ *
+ * @typedef {object} OutcomeRow
+ * @property {string} name
+ * @property {"less" | "more" | null} better
+ * @property {number} [at_least]
+ * @property {number} [at_most]
+ *
+ * @typedef {object} OutcomeTable
+ * @property {OutcomeRow[]} table
+ * @property {string | null} missing
+ *
+ * @typedef {object} TradeOffs
+ * @property {string[]} names
+ * @property {string[]} drawn
+ * @property {Record<string, "less" | "more" | null>} better
+ * @property {Chart[]} taste
+ * @property {Chart[]} fronts
+ * @property {string[]} trades
+ * @property {{option: number | null, outcomes: Record<string, string>, source: string, front: boolean, best: boolean}[]} rows
+ * @property {string[]} notes
  *
  * @typedef {object} Pair
  * @property {number} number
@@ -25,6 +53,7 @@
  * @property {string} form
  * @property {Option[]} designs
  * @property {{stops: Stop[], finest: number}} [line]
+ * @property {Ranges} [ranges] of a study with outcomes
  * @property {number} answers
  * @property {number} own_answers
  * @property {boolean} can_undo
@@ -33,6 +62,7 @@
  * @property {number} place
  * @property {Design} params
  * @property {Card | null} card
+ * @property {Told} [outcomes]
  *
  * @typedef {object} Key
  * @property {string[]} keys as the browser names them, letters in lower case
@@ -73,6 +103,7 @@
  * @property {Kind[]} kinds
  * @property {Parameter[]} parameters
  * @property {boolean} has_pictures
+ * @property {OutcomeTable | null} outcomes
  *
  * @typedef {object} Listing
  * @property {{id: string, name: string, created: string}[]} studies

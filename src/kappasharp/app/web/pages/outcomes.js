@@ -1,0 +1,119 @@
+/** What a design leads to: its outcomes on the cards, and which of the designs has more of each. */
+
+/** @import { Compare } from "./compare.js" */
+/** @import { OutcomeRow, OutcomeTable, Pair, Ranges, Told } from "./types.js" */
+import { el, rail } from "./elements.js";
+import { at, get, sentence } from "./talk.js";
+
+/**
+ * Which way is better, as it was said; or that the function of the outcomes is missing.
+ * @param {OutcomeTable | null} outcomes
+ */
+export function outcomeHint(outcomes) {
+  if (outcomes === null) return "";
+  if (outcomes.missing !== null) return outcomes.missing;
+  const names = (/** @type {string} */ way) => outcomes.table.filter((one) => one.better === way).map((one) => one.name);
+  const [less, more] = [names("less"), names("more")];
+  if (less.length === outcomes.table.length) return "Less of each outcome is usually better.";
+  if (more.length === outcomes.table.length) return "More of each outcome is usually better.";
+  const parts = [less.length ? `less ${less.join(", ")}` : "", more.length ? `more ${more.join(", ")}` : ""].filter(Boolean);
+  return parts.length ? `Usually better: ${parts.join("; ")}.` : "";
+}
+
+/**
+ * How a value stands beside others: an arrow, words for those who do not see it, and whether that is said to be better.
+ * @param {OutcomeRow} row
+ * @param {number} value
+ * @param {number[]} others
+ */
+function standing(row, value, others) {
+  const [low, high] = [Math.min(value, ...others), Math.max(value, ...others)];
+  if (!others.length || low === high || (value !== low && value !== high)) return null;
+  const up = value === high;
+  const words = others.length > 1 ? (up ? "most" : "least") : up ? "more" : "less";
+  const kind = !row.better ? "" : (row.better === "more") === up ? "good" : "worse";
+  return el("span", { class: `standing ${kind}` }, el("span", { "aria-hidden": "true" }, up ? "▲" : "▼"), el("span", { class: "unseen" }, ` (${words}${kind === "good" ? ", better" : kind === "worse" ? ", worse" : ""})`));
+}
+
+/**
+ * The outcomes of one design: a line each with its place in the range, or a few words each.
+ * @param {OutcomeTable} outcomes
+ * @param {Ranges} ranges
+ * @param {Told} own
+ * @param {Told[]} others
+ * @param {boolean} [brief]
+ */
+export function outcomeLines(outcomes, ranges, own, others, brief = false) {
+  if (own.state !== "known") return el("p", { class: `outcome-note ${own.state}`, role: "note" }, `Outcomes: ${own.sentence}`);
+  const value = (/** @type {Told} */ told, /** @type {string} */ name) => told.values.find((one) => one.name === name);
+  const lines = outcomes.table.map((row) => {
+    const here = value(own, row.name);
+    if (here === undefined) return [el("dt", { title: row.name }, row.name), el("dd", {}, brief ? "–" : el("span", { class: "number" }, "–", el("span", { class: "standing" })))];
+    const there = others.flatMap((one) => value(one, row.name)?.value ?? []);
+    const mark = standing(row, here.value, there);
+    if (brief) return [el("dt", {}, row.name), el("dd", {}, here.words, mark ?? el("span", { class: "standing" }))];
+    const [low, high] = ranges[row.name] ?? [here.value, here.value];
+    const place = (/** @type {number} */ one) => (high > low ? Math.min(Math.max((one - low) / (high - low), 0), 1) : 0.5);
+    return [
+      el("dt", { title: row.name }, row.name),
+      el("dd", { class: mark === null ? null : "differs" }, rail(place(here.value), place(there.length === 1 ? there[0] : here.value)), el("span", { class: "number" }, here.words, mark ?? el("span", { class: "standing" }))),
+    ];
+  });
+  return brief
+    ? el("dl", { class: "words" }, ...lines.map((line) => el("div", {}, ...line)))
+    : el("dl", { class: "parameters" }, ...lines.flat());
+}
+
+/** The outcomes on the cards of one question; those that are being computed take their place when they come. */
+export class Outcomes {
+  /**
+   * @param {Compare} view
+   * @param {Pair} pair
+   * @param {boolean} brief
+   */
+  constructor(view, pair, brief) {
+    this.view = view;
+    this.pair = pair;
+    this.brief = brief;
+    this.table = view.study.outcomes;
+    this.elements = pair.designs.map((_, index) => el("div", { class: "outcomes", "data-index": index, "aria-live": "polite" }));
+    this.gone = false;
+    this.show();
+    void this.follow();
+  }
+
+  /**
+   * What stands on a card, and what stands below it.
+   * @param {number} index
+   * @param {...HTMLElement} rest
+   */
+  on(index, ...rest) {
+    return el("div", {}, this.table === null ? null : this.elements[index], ...rest);
+  }
+
+  show() {
+    const told = this.pair.designs.map((one) => one.outcomes);
+    for (const [index, element] of this.elements.entries()) {
+      const own = told[index];
+      if (this.table === null || own === undefined) continue;
+      const others = told.filter((one, other) => other !== index && one !== undefined);
+      element.replaceChildren(outcomeLines(this.table, this.pair.ranges ?? {}, own, /** @type {Told[]} */ (others), this.brief));
+    }
+  }
+
+  async follow() {
+    while (!this.gone && this.pair.designs.some((one) => one.outcomes?.state === "computing")) {
+      try {
+        /** @type {{outcomes: Told[], ranges: Ranges}} */
+        const found = await get(at(this.view.study.id, `outcomes/${this.pair.number}`));
+        this.pair.ranges = found.ranges;
+        for (const [index, one] of found.outcomes.entries()) this.pair.designs[index].outcomes = one;
+      } catch (error) {
+        for (const one of this.pair.designs) {
+          if (one.outcomes?.state === "computing") one.outcomes = { state: "failed", values: [], sentence: sentence(error) };
+        }
+      }
+      this.show();
+    }
+  }
+}

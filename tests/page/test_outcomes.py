@@ -1,0 +1,233 @@
+"""Outcomes on the page's server: with every question, computed apart from it, and never by code that nobody allowed."""
+
+import math
+import threading
+
+import pytest
+
+from kappasharp.app import outcome_views
+from kappasharp.app.outcome_views import Range
+from kappasharp.study import studies
+from kappasharp.study.outcomes import Less, StudyOutcome
+from kappasharp.study.tradeoffs import TradeOff
+from tests.page.doubles import service
+from tests.study import simulators
+
+SPACE = simulators.SPACE
+HINTS = [Less("overshoot"), Less("settling")]
+
+
+def with_outcomes(function, **options):
+    """A service over a study with outcomes."""
+    made = service(space=SPACE)
+    study = studies.create_study(SPACE, storage=made.storage, study_name="seen", outcomes=function, **options)
+    made.show(study, None)
+    return made
+
+
+def with_another(function):
+    """The same with a function that was not there when the study was made."""
+    made = with_outcomes(simulators.simulate)
+    made.show(studies.load_study("seen", storage=made.storage, outcomes=function), None)
+    return made
+
+
+def answered(browser, count):
+    pair = browser.pair()
+    for _ in range(count):
+        liked = [simulators.liked(simulators.simulate(one["params"])) for one in pair["designs"]]
+        pair = browser.answer(pair, "a" if liked[0] > liked[1] else "b").json()["pair"]
+    return pair
+
+
+def values(told):
+    return {one["name"]: one["value"] for one in told["values"]}
+
+
+def test_a_question_carries_its_outcomes_and_they_are_stored(opened):
+    browser = opened(with_outcomes(simulators.simulate, hints=HINTS))
+    pair = browser.pair()
+    # A worker takes a moment to start: what does not come with the question comes after it.
+    later = browser.get(browser.at(f"outcomes/{pair['number']}")).json()
+    assert [one["state"] for one in later["outcomes"]] == ["known", "known"]
+    for one, told in zip(pair["designs"], later["outcomes"], strict=True):
+        assert values(told) == simulators.simulate(one["params"])
+    assert browser.pair()["a"]["outcomes"] == later["outcomes"][0]
+    low, high = later["ranges"]["settling"]
+    assert low == min(values(one)["settling"] for one in later["outcomes"]) < high
+    following = browser.answer(pair, "a").json()["pair"]
+    assert [one["outcomes"]["state"] for one in following["designs"]] == ["known", "known"]
+    stored = studies.load_study("seen", storage=browser.service.storage)
+    assert all(stored.history.outcomes(one["params"]).runs for one in following["designs"])
+    study = browser.get("/api/studies").json()["study"]["outcomes"]
+    assert study["missing"] is None and [one["better"] for one in study["table"]] == ["less", "less"]
+
+
+def test_a_vote_does_not_wait_for_outcomes(opened):
+    """They stand still until the answer is stored: whoever waited for them would wait for ever."""
+    going_on = threading.Event()
+
+    def slow(design):
+        assert going_on.wait(60)
+        return simulators.simulate(design)
+
+    browser = opened(with_another(slow))
+    pair = browser.pair()
+    assert [one["outcomes"]["state"] for one in pair["designs"]] == ["computing", "computing"]
+    assert pair["a"]["outcomes"]["sentence"] == "Computing …"
+    told = browser.answer(pair, "a").json()
+    assert told["saved"]["answer"] == "a" and told["pair"]["number"] != pair["number"]
+    going_on.set()
+    later = browser.get(browser.at(f"outcomes/{pair['number']}")).json()["outcomes"]
+    assert [one["state"] for one in later] == ["known", "known"]
+
+
+def test_a_function_that_fails_is_a_sentence_and_the_vote_goes_on(opened):
+    browser = opened(with_another("tests.study.simulators:raising"))
+    pair = browser.pair()
+    found = browser.get(browser.at(f"outcomes/{pair['number']}")).json()["outcomes"]
+    assert {one["state"] for one in found} == {"failed"} and "ZeroDivisionError: the pole is at zero" in found[0][
+        "sentence"
+    ]
+    assert browser.answer(pair, "b").status_code == 200
+
+
+def test_a_database_runs_no_function_that_the_command_line_did_not_name(opened):
+    made = with_outcomes(simulators.simulate)
+    made.show(studies.load_study("seen", storage=made.storage), None)
+    browser = opened(made)
+    pair = browser.pair()
+    assert pair["a"]["outcomes"]["state"] == "none" and "not here" in pair["a"]["outcomes"]["sentence"]
+    missing = browser.get("/api/studies").json()["study"]["outcomes"]["missing"]
+    assert "--outcomes tests.study.simulators:simulate" in missing
+    assert browser.answer(pair, "a").status_code == 200
+    allowed = service(space=SPACE)
+    allowed.functions = ("tests.study.simulators:simulate",)
+    allowed.storage = made.storage
+    other = opened(allowed)
+    other.study = browser.study
+    number = other.pair()["number"]
+    found = other.get(other.at(f"outcomes/{number}")).json()["outcomes"]
+    assert {one["state"] for one in found} == {"known"}
+
+
+@pytest.mark.parametrize("address", ["/api/studies", "/api/rehearsal"])
+def test_a_request_runs_no_function_that_the_command_line_did_not_name(browser, address, tmp_path, monkeypatch):
+    (tmp_path / "trap.py").write_text("from pathlib import Path\nPath('sprung').touch()\ndef f(d): return {'o': 1.0}\n")
+    monkeypatch.chdir(tmp_path)
+    text = 'name = "x"\noutcomes = "trap:f"\n[parameters]\nkp = {low = 0.0, high = 1.0}\n'
+    refused = browser.post(address, {"toml": text, "questions": 2})
+    assert refused.status_code == 400 and "kappasharp serve --outcomes trap:f" in refused.json()["error"]
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_measured_outcomes_are_shown_once_they_are_given(opened):
+    browser = opened(with_outcomes(["mass", "cost"]))
+    pair = browser.pair()
+    assert pair["a"]["outcomes"] == {"state": "none", "values": [], "sentence": "Not measured yet."}
+    study = browser.service.session(browser.study).study
+    study.record(pair["a"]["params"], {"mass": 12.5})
+    again = browser.pair()
+    assert values(again["a"]["outcomes"]) == {"mass": 12.5} and again["b"]["outcomes"]["state"] == "none"
+
+
+def test_a_slider_has_the_outcomes_of_its_place(opened):
+    browser = opened(with_outcomes(simulators.simulate, question="slider"))
+    pair = browser.pair()
+    at = browser.get(browser.at(f"line/{pair['number']}"), params={"place": 0.35}).json()
+    assert at["outcomes"]["state"] == "known" and values(at["outcomes"]) == simulators.simulate(at["params"])
+    done = browser.answer(pair, 0.35).json()["saved"]["event"]
+    session = browser.service.session(browser.study)
+    browser.run(session.results.complete(done))
+    chosen = session.study.history.comparisons[done].options[0]
+    assert session.study.history.outcomes(session.study.history.options[chosen]).runs
+
+
+def test_the_view_of_outcomes(opened):
+    browser = opened(with_outcomes(simulators.simulate, hints=HINTS, first_pairs=3))
+    empty = browser.get(browser.at("outcomes")).json()
+    assert (
+        empty["taste"] == []
+        and empty["trades"] == []
+        and empty["better"] == dict.fromkeys(("overshoot", "settling"), "less")
+    )
+    answered(browser, 5)
+    found = browser.get(browser.at("outcomes")).json()
+    assert [one["caption"][0]["words"] for one in found["taste"]] == ["overshoot", "settling"]
+    assert len(found["fronts"]) == 1 and "on the front" in found["fronts"][0]["label"]
+    kinds = [mark["kind"] for mark in found["fronts"][0]["marks"] if mark["tag"] == "circle"]
+    assert len(kinds) == len(found["rows"]) and kinds.count("dot best") == 1
+    assert kinds.count("dot front") == sum(row["front"] and not row["best"] for row in found["rows"])
+    assert len(found["trades"]) == 2 and all("overshoot" in one or "settling" in one for one in found["trades"])
+    best = browser.get(browser.at("best")).json()
+    assert values(best["outcomes"]) == pytest.approx(best["best"]["outcomes"])
+    text = browser.get(browser.at("export/python")).text
+    assert "'function': 'tests.study.simulators:simulate'" in text
+
+
+def test_a_study_without_outcomes_says_nothing_of_them(browser):
+    assert browser.get(browser.at("outcomes")).status_code == 400
+    pair = browser.pair()
+    assert "outcomes" not in pair["a"] and "ranges" not in pair
+    assert browser.get("/api/studies").json()["study"]["outcomes"] is None
+
+
+@pytest.mark.parametrize(
+    ("value", "within", "words"),
+    [
+        (0.12345, (0.0, 0.8), "0.123"), (3.456, (0.5, 12.0), "3.5"), (1234.56, (0.0, 5000.0), "1235"),
+        (-0.0001, (-0.5, 0.5), "0.00"), (2.0, (2.0, 2.0), "2"), (1.5e7, (0.0, 2e7), "1.5e+07"),
+        (0.1234567, (0.1234566, 0.1234568), "0.1235"), (7.25, None, "7.25"), (40.0, (0.0, 1.0), "40.0"),
+        (math.pi, (3.0, 3.2), "3.142"),
+    ],
+)  # fmt: skip
+def test_values_are_rounded_by_how_far_they_vary(value, within, words):
+    assert outcome_views.rounded(value, None if within is None else Range(*within)) == words
+
+
+def row(option, mass, cost, *, front=False, best=False):
+    return TradeOff(option, {}, {"mass": mass, "cost": cost}, {}, "measured", front, best)
+
+
+def test_what_was_traded_for_what():
+    rows = [row(0, 10.0, 5.0, front=True, best=True), row(1, 20.0, 2.0, front=True), row(None, 9.0, 5.0)]
+    better = {"mass": "less", "cost": "less"}
+    assert outcome_views.trades(rows, better) == [
+        "A design that was recorded has less mass (9.0 instead of 10.0) and is worse in none of the others.",
+        "Design 1 has less cost (2.00 instead of 5.00) at the price of more mass (20.0 instead of 10.0).",
+    ]
+    assert outcome_views.trades(rows, {"mass": "more", "cost": None}) == [
+        "Design 1 has more mass (20.0 instead of 10.0) and is worse in none of the others."
+    ]
+    assert outcome_views.trades(rows[:2], {"mass": "less", "cost": None}) == [
+        "No design has less mass than the best one: 10.0."
+    ]
+    assert outcome_views.trades(rows[1:], better) == []
+
+
+def test_a_few_designs_far_out_do_not_squeeze_the_rest():
+    assert outcome_views.usual([1.0, 2.0, 3.0, 4.0, 5.0, 1046.0]) == (1.0, 5.0)
+    assert outcome_views.usual([1.0, 1.0, 1.0, 1.0, 9.0]) == (1.0, 9.0)
+    near = [1.0 + 0.1 * i for i in range(10)]
+    assert outcome_views.usual([*near, 70.0, 80.0]) == (1.0, near[-1])
+    assert outcome_views.usual([*near, 70.0, 80.0, 90.0]) == (1.0, 90.0)  # so many are no exception
+    assert outcome_views.usual([7.0]) == (7.0, 7.0)
+    rows = [row(i, float(i), 10.0 - i, front=True, best=i == 2) for i in range(6)] + [row(6, 900.0, 9.0)]
+    table = [StudyOutcome("mass", at_most=4.0), StudyOutcome("cost")]
+    chart = outcome_views.fronts(rows, table, {"mass": "less", "cost": "less"})[0]
+    assert (
+        "1 far out, drawn at the edge" in chart.label and "the best, design 2, has mass 2.00, cost 8.0" in chart.label
+    )
+    dots = {mark.title.partition(":")[0]: mark.at["cx"] for mark in chart.marks if mark.tag == "circle"}
+    assert dots["design 6"] == dots["design 5"] == max(dots.values()) and len(set(dots.values())) == 6
+    assert [mark.kind for mark in chart.marks if mark.kind in ("limit", "front-line")] == ["limit", "front-line"]
+
+
+def test_words_of_dots_do_not_cover_each_other():
+    rows = [row(i, 1.0 + 0.001 * i, 2.0, front=True, best=i == 3) for i in range(5)]
+    rows += [row(i, i / 3.0, 1.0, front=True) for i in (6, 9)]
+    chart = outcome_views.fronts(rows, [StudyOutcome("mass"), StudyOutcome("cost")], {"mass": "less", "cost": "less"})[
+        0
+    ]
+    words = [mark.words for mark in chart.marks if mark.tag == "text" and mark.kind in ("axis front", "axis best")]
+    assert words == ["best: 3", "9", "6"]

@@ -1,0 +1,126 @@
+"""Outcomes in a real browser: on the cards of every kind of question, on a phone, in the model view; nothing for axe."""
+
+import pytest
+
+from kappasharp.app.examples import pid
+from kappasharp.study.studies import create_study, storage_of
+from tests.page import chromium
+from tests.page.chromium import PHONE, WIDE, complaints, number, opened, serving, settle, turn, wait_until
+
+NAME, FAILING = "PID controller", "failing"
+FORMS = ("rating", "choice:4", "order:4", "pair")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The example, and a study whose function is not here and failed when it was."""
+    folder = tmp_path_factory.mktemp("outcomes")
+    storage = storage_of(f"sqlite:///{folder / 'page.db'}")
+    create_study(pid.SPACE, storage=storage, study_name=NAME, outcomes=pid.OUTCOMES, first_pairs=60)
+    space = {"kp": (0.2, 3.0), "ki": (0.0, 2.0)}
+    failing = create_study(space, storage=storage, study_name=FAILING, outcomes="tests.study.simulators:raises_above")
+    while all(failing.outcomes(design) for design in failing.ask().designs):
+        failing.tell(failing.ask(), "a")
+    storage.close()
+    with serving(folder, "--example", "pid") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    with chromium.launched() as found:
+        yield found
+
+
+@pytest.fixture
+def context(chrome):
+    with chromium.contexts(chrome, **WIDE, bypass_csp=True, reduced_motion="reduce") as make:
+        yield make
+
+
+def told(page, index):
+    """The outcomes on a card: name and what stands behind it."""
+    card = page.locator(f".outcomes[data-index='{index}']")
+    return dict(zip(card.locator("dt").all_inner_texts(), card.locator("dd").all_inner_texts(), strict=True))
+
+
+def designs(server, asked):
+    study = chromium.study_of(server, NAME)
+    found = study.history.asked[asked][0].designs
+    study.storage.close()
+    return found
+
+
+def test_every_kind_of_question_shows_outcomes_and_what_differs(context, server):
+    page = opened(context, server, "me")
+    assert page.locator(".hint").inner_text() == "Less of each outcome is usually better."
+    for form in FORMS:
+        if page.locator("#form").input_value() != form:
+            turn(page, lambda form=form: page.get_by_label("Ask this as").select_option(form))
+            settle(page)
+        shown = designs(server, number(page))
+        page.locator(".outcomes dd").nth(4 * len(shown) - 1).wait_for()
+        values = [pid.outcomes(design) for design in shown]
+        for index, own in enumerate(values):
+            words = told(page, index)
+            assert list(words) == list(own)
+            for name, text in words.items():
+                assert float(text.split()[0].rstrip("▲▼")) == pytest.approx(own[name], abs=0.51)
+                column = [one[name] for one in values]
+                least, most = own[name] == min(column), own[name] == max(column)
+                assert ("▼" in text, "▲" in text) == ((least, most) if least != most else (False, False))
+                assert ("better" in text, "worse" in text) == ("▼" in text, "▲" in text)
+        assert complaints(page, "light") == [] and complaints(page, "dark") == []
+
+
+def test_a_slider_shows_the_outcomes_of_its_place(context, server):
+    page = opened(context, server, "slider")
+    turn(page, lambda: page.get_by_label("Ask this as").select_option("slider"))
+    line = designs(server, number(page))
+    for key, design in (("Home", line[0]), ("End", line[1])):
+        page.keyboard.press(key)
+        strongest = pid.outcomes(design)["largest force"]
+        found = page.locator(".outcomes dd").nth(3)
+        wait_until(lambda: found.count() and abs(float(found.inner_text().split()[0]) - strongest) < 0.02)  # noqa: B023
+    assert complaints(page, "light") == [] and complaints(page, "dark") == []
+
+
+def test_a_phone_has_room_for_them(context, server):
+    page = opened(context, server, "phone", **PHONE, color_scheme="dark")
+    page.locator(".outcomes dd").nth(7).wait_for()
+    bottom = page.locator(".controls").bounding_box()["y"]
+    for line in page.locator(".outcomes dd").all():
+        box = line.bounding_box()
+        assert box["height"] > 0 and box["x"] + box["width"] <= 390 and box["y"] + box["height"] <= bottom + 1
+    assert complaints(page, "light") == [] and complaints(page, "dark") == []
+
+
+def test_the_model_view_shows_taste_front_and_trades(context, server):
+    page = opened(context, server, "model")
+    for _ in range(4):
+        shown = [pid.outcomes(one)["settling time [s]"] for one in designs(server, number(page))]
+        turn(page, lambda shown=shown: page.keyboard.press("ArrowLeft" if shown[0] < shown[1] else "ArrowRight"))
+    page.goto(page.url.split("#")[0] + "#model")
+    taste = page.get_by_role("region", name="Taste along each outcome")
+    taste.locator(".chart").nth(3).wait_for()
+    front = page.get_by_role("region", name="The front")
+    assert front.locator(".chart").count() == 6 and front.locator(".dot.best").count() == 6
+    assert front.locator("li").count() == 4
+    front.get_by_text("The same as a table").click()
+    rows = front.locator("tbody tr")
+    assert rows.count() == front.locator(".chart").first.locator("circle").count()
+    assert rows.filter(has_text="(the best)").count() == 1
+    assert complaints(page, "light") == [] and complaints(page, "dark") == []
+    page.goto(page.url.split("#")[0] + "#best")
+    page.locator(".outcomes dt").nth(3).wait_for()
+    assert page.locator(".outcomes dt").all_inner_texts() == list(pid.HINTS)
+
+
+def test_a_function_that_is_missing_is_said_and_a_failure_stands_on_its_card(context, server):
+    page = context().new_page()
+    page.goto(f"{server.link}&study={FAILING}&voter=me")
+    settle(page)
+    assert "--outcomes tests.study.simulators:raises_above" in page.locator(".hint").inner_text()
+    assert "ValueError: unstable" in page.locator(".outcome-note.failed").first.inner_text()
+    assert complaints(page, "light") == [] and complaints(page, "dark") == []
+    turn(page, lambda: page.keyboard.press("ArrowLeft"))
