@@ -18,6 +18,8 @@ from kappasharp.shapes import AnyFloat
 
 # These quantiles of a sample of outcomes become these places, and what lies between is linear.
 QUANTILES, PLACES = (0.05, 0.95), (0.05, 0.95)
+# How far beyond 0 and 1 an outcome's scale is linear.
+BEYOND = 1.0
 
 
 @runtime_checkable
@@ -45,7 +47,10 @@ def lifted(lift: Lift | None, X: AnyFloat) -> AnyFloat:
 
 
 class Scaling(NamedTuple):
-    """Where each outcome's places 0 and 1 are; beyond them it goes on like a logarithm, so that no outlier is far."""
+    """Where each outcome's places 0 and 1 are; far beyond them it goes on like a logarithm: no outlier is far.
+
+    The best designs lie beyond what chance shows, so one width more on either side is linear still.
+    """
 
     low: Tensor
     high: Tensor
@@ -55,14 +60,14 @@ class Scaling(NamedTuple):
         low, high = self.low.to(outcomes), self.high.to(outcomes)
         varies = high > low
         share = (outcomes - low) / torch.where(varies, high - low, 1.0)
-        inside = share.clamp(0.0, 1.0)
+        inside = share.clamp(-BEYOND, 1.0 + BEYOND)
         beyond = share - inside
         return torch.where(varies, inside + beyond.sign() * beyond.abs().log1p(), 0.5)
 
     def raw(self, scaled: Tensor) -> Tensor:
         """The outcomes that are scaled to these; the inverse where an outcome varies."""
         low, high = self.low.to(scaled), self.high.to(scaled)
-        inside = scaled.clamp(0.0, 1.0)
+        inside = scaled.clamp(-BEYOND, 1.0 + BEYOND)
         beyond = scaled - inside
         return low + (high - low) * (inside + beyond.sign() * beyond.abs().expm1())
 

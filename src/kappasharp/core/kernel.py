@@ -82,9 +82,7 @@ def parts(family: Covariance, theta: Parameters) -> list[KernelPart]:
         return [KernelPart(family, slice(None), *split(theta))]
     values, ends = theta.exp(), list(accumulate(family.sizes, initial=0))
     return [
-        KernelPart(
-            family.family, slice(*ends[i : i + 2]), values[..., slice(*ends[i : i + 2])], values[..., ends[-1] + i]
-        )
+        KernelPart(family.family, at, values[..., at], values[..., ends[-1] + i])
         for i, at in enumerate(starmap(slice, pairwise(ends)))
     ]
 

@@ -42,7 +42,7 @@ THRESHOLDS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5)
 WIDER = (2.0, 3.0, 4.5)
 # How much more of a taste is believed to be about outcomes than about parameters beside them: mean and deviation of the
 # logarithm of their output scales' ratio. (docs/results/outcomes.md)
-OUTCOMES_TO_PARAMETERS = (0.0, 2.5)
+OUTCOMES_TO_PARAMETERS = (2.3, 2.0)
 
 
 class Fit(NamedTuple):
