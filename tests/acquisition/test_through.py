@@ -106,8 +106,8 @@ def test_a_budget_is_kept(budget):
 class Doubtful(Curved):
     """Outcomes that may be these or those."""
 
-    def draws(self):
-        return [Shifted(-0.1), Shifted(0.1)]
+    def sampled(self, X):
+        return torch.stack([Shifted(by)(X) for by in (-0.1, 0.1)])
 
 
 class Shifted(Curved):

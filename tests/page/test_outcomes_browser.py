@@ -1,4 +1,4 @@
-"""Outcomes in a real browser: on the cards of every kind of question, on a phone, in the model view; axe is silent."""
+"""Outcomes in a real browser: on the cards of every kind of question, on a phone, in the model view; and axe."""
 
 import pytest
 

@@ -134,6 +134,10 @@ class NegativeEubo:
         runs = rows[:: self.starts] // self.starts
         return NegativeEubo(take(self.prepared, runs), self.starts, self.variant, take(self.anchor, runs))
 
+    def widened(self, times: int) -> "NegativeEubo":
+        """The same for so many times as many starts."""
+        return NegativeEubo(self.prepared, self.starts * times, self.variant, self.anchor)
+
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """−EUBO (rows,) and its gradient, like x."""
         d = self.prepared.X.shape[-1]

@@ -50,6 +50,8 @@ DISTANCES = (0.02, 0.2)
 SHORTLIST, UNKNOWN = 48, 8
 # A start has converged when its model promises less than this, in units of the prior deviation.
 GAIN_LEFT = 2e-5
+# How often, and how far away, a better pair is tried for where there are limits.
+TRIES, TRIED_AT = 64, (0.1, 0.04, 0.015, 0.005)
 # Below every promise, in prior deviations.
 WORST = -1e6
 # Of a budget of simulations so much goes to the points that a search starts from; and the fewest rounds worth a start.
@@ -103,7 +105,7 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     last = _inside(search, x, ascend(search, x, maximizer.max_rounds))
     value, best = last.value.reshape(x.shape[:2]).min(-1)
     at = torch.arange(len(x), device=x.device)
-    winner = last.x.reshape(x.shape)[at, best]
+    winner, value = _polished(search, last.x.reshape(x.shape)[at, best], value)
     if anchor is not None:
         winner = torch.cat([winner, anchor], -1)
     return Proposal(
@@ -170,6 +172,28 @@ def _inside(search: Search, x: Tensor, found: descent.Descent) -> descent.Descen
         kept = torch.where(through.broken(search.request.allowed, kept).unsqueeze(-1), start, kept)
     kept = kept.flatten(-2)
     return found._replace(x=kept.reshape(found.x.shape), value=search.value(kept).reshape(-1))
+
+
+def _polished(search: Search, x: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """The best rows (runs, p) and −EUBO after tries ever nearer to them, where there are limits.
+
+    A limit bends the objective: an ascent that comes to it slides along it by luck alone.
+    """
+    if search.request.allowed is None:
+        return x, value
+    d = search.fitted.X.shape[-1]
+    copies = through.affordable(search.fitted.lift, TRIES, 2 * x.shape[-1] // d * len(TRIED_AT))
+    for distance in TRIED_AT:
+        steps = distance * normal_quantile(draw(search.request, (copies, x.shape[-1]), x))
+        low, high = _cube(steps, search.request)
+        tried = torch.clamp(x.unsqueeze(1) + steps, low, high).unflatten(-1, (-1, d))
+        tried = kept_inside(search.request, tried, x.unflatten(-1, (-1, d)).unsqueeze(1))
+        outside = through.broken(search.request.allowed, tried).any(-1)
+        found, which = search.value(tried.flatten(-2)).masked_fill(outside, torch.inf).min(-1)
+        better = found < value
+        chosen = tried.flatten(-2)[torch.arange(len(x), device=x.device), which]
+        x, value = torch.where(better.unsqueeze(-1), chosen, x), torch.where(better, found, value)
+    return x, value
 
 
 def _climb(search: Search, x: Tensor, max_rounds: int) -> descent.Descent:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition.eubo import NegativeEubo
-from kappasharp.core.features import Lift, lifted
+from kappasharp.core.features import Lift
 
 # How far a coordinate is moved for a difference: far enough that a simulator's own steps do not show.
 STEP = 1e-3
@@ -32,8 +32,8 @@ Allowed = Callable[[Tensor], Tensor]
 class Uncertain(Lift, Protocol):
     """A lift whose outcomes are believed, not known."""
 
-    def draws(self) -> Sequence[Lift]:
-        """What the outcomes may be: each draw is a lift of its own."""
+    def sampled(self, X: Tensor, /) -> Tensor:
+        """What the outcomes may be: (draws, …, k) of designs (…, d), smooth in the design."""
         ...
 
 
@@ -44,7 +44,6 @@ class Through:
         self, inner: NegativeEubo, lift: Lift | None, allowed: Allowed | None, dimensions: int, free: Sequence[int]
     ) -> None:
         self.inner, self.lift, self.allowed, self.dimensions, self.free = inner, lift, allowed, dimensions, free
-        self.draws = list(lift.draws()) if isinstance(lift, Uncertain) else [lift]
 
     def take(self, rows: Tensor) -> "Through":
         """The same for these rows, which are whole runs."""
@@ -53,16 +52,21 @@ class Through:
     def value(self, x: Tensor) -> Tensor:
         """−EUBO (rows,), and the penalty."""
         points = x.unflatten(-1, (-1, self.dimensions))
-        found = [self.inner(lifted(lift, points).flatten(-2))[0] for lift in self.draws]
-        value = torch.stack(found).mean(0)
+        value = self._averaged(points, self._outcomes(points))[0]
         return value if self.allowed is None else value + PENALTY * self.allowed(points).to(x).sum(-1)
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """−EUBO (rows,) with the penalty, and the gradient, like x."""
         points = x.unflatten(-1, (-1, self.dimensions))
         around, steps = self._around(points)
-        values, gradients = zip(*(self._draw(lift, points, around, steps) for lift in self.draws), strict=True)
-        value, gradient = torch.stack(values).mean(0), torch.stack(gradients).mean(0)
+        outcomes = self._outcomes(around)
+        value, gradient = self._averaged(points, outcomes[..., 0, :])
+        if self.lift is None:
+            gradient = gradient.squeeze(0)
+        else:
+            d, bent = self.dimensions, gradient[..., None, self.dimensions :]
+            J = (outcomes[..., 1:, :] - outcomes[..., :1, :]) / steps.unsqueeze(-1)
+            gradient = gradient[..., :d].index_add(-1, self._free(x), (J * bent).sum(-1)).mean(0)
         if self.allowed is not None:
             broken = self.allowed(around).to(x)
             value = value + PENALTY * broken[..., 0].sum(-1)
@@ -70,18 +74,20 @@ class Through:
             gradient = gradient.index_add(-1, self._free(x), PENALTY * slope)
         return value, gradient.flatten(-2)
 
-    def _draw(self, lift: Lift | None, points: Tensor, around: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
-        """−EUBO and its gradient in the designs (rows, q, d) for one draw of the outcomes."""
-        d = self.dimensions
-        if lift is None:
-            value, gradient = self.inner(points.flatten(-2))
-            return value, gradient.unflatten(-1, (-1, d))
-        outcomes = lift(around).to(points)
-        value, gradient = self.inner(torch.cat([points, outcomes[..., 0, :]], -1).flatten(-2))
-        gradient = gradient.unflatten(-1, (-1, d + lift.size))
-        J = (outcomes[..., 1:, :] - outcomes[..., :1, :]) / steps.unsqueeze(-1)
-        carried = (J * gradient[..., None, d:]).sum(-1)
-        return value, gradient[..., :d].index_add(-1, self._free(points), carried)
+    def _outcomes(self, X: Tensor) -> Tensor:
+        """Outcomes (draws, …, k) of designs (…, d): one draw where they are known, and none of them without a lift."""
+        if self.lift is None:
+            return X.new_zeros(1, *X.shape[:-1], 0)
+        return (self.lift.sampled(X) if isinstance(self.lift, Uncertain) else self.lift(X).unsqueeze(0)).to(X)
+
+    def _averaged(self, points: Tensor, outcomes: Tensor) -> tuple[Tensor, Tensor]:
+        """−EUBO (rows,) of designs (rows, q, d), averaged over outcomes (draws, rows, q, k); its gradient in each."""
+        draws, (rows, q, _) = len(outcomes), points.shape
+        F = torch.cat([points.expand(draws, *points.shape), outcomes], -1)
+        # The draws of a row side by side: to the inner objective they are so many more starts.
+        value, gradient = self.inner.widened(draws)(F.transpose(0, 1).reshape(rows * draws, -1))
+        gradient = gradient.reshape(rows, draws, q, -1).transpose(0, 1)
+        return value.reshape(rows, draws).mean(-1), gradient
 
     def _around(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Every design, then the same moved along each free coordinate (rows, q, 1 + free, d); and by how much."""

@@ -313,7 +313,7 @@ def _labels(box: Box, places: Mapping[Dot, tuple[float, float]]) -> list[Mark]:
     """The words of the dots, the best one's first; where they would cover others they are left to the title."""
     marks: list[Mark] = []
     taken: list[tuple[float, float, float]] = []
-    for dot, (x, y) in reversed(places.items()):
+    for dot, (x, y) in reversed(list(places.items())):
         gap, left = _RADIUS[dot.kind] + 3, x > box.width / 2
         wide = LETTER * len(dot.words) * (-1 if left else 1)
         begin, high = (x - gap if left else x + gap), y - gap
