@@ -66,7 +66,7 @@ def prepare(folder, name, answers, kinds, **options):
     example, like = EXAMPLES[name], PEOPLE[name]
     study = create_study(
         example.space, storage=storage, study_name=example.study_name, question=example.question,
-        outcomes=example.outcomes, **options,
+        **{"outcomes": example.outcomes, **options},
     )  # fmt: skip
     for count in range(answers):
         question = study.ask("ada" if count % 4 == 3 else "me", kind=kinds[count % len(kinds)])
@@ -118,7 +118,7 @@ def main():
                 ("start", "start", WIDE, False),
                 ("model", "model-dark", WIDE | dark, True),
             ],
-            method="static", first_pairs=3,
+            method="static", first_pairs=3, outcomes=EXAMPLES["pid"].outcomes["function"],
         )  # fmt: skip
         shots(
             browser, "pid", 14, [("compare", "outcomes", WIDE, False), ("model", "outcomes-model", TALL, False)]

@@ -16,6 +16,8 @@ from kappasharp.app import charts, report
 from kappasharp.app.cli.output import best_table, in_words, say
 from kappasharp.app.examples import pid
 from kappasharp.errors import StorageError
+from kappasharp.methods.method import Method
+from kappasharp.methods.registry import find_method
 from kappasharp.problems import oracle
 from kappasharp.problems.step_response import SECONDS, STEPS, simulate
 from kappasharp.streams import stream
@@ -93,7 +95,10 @@ def start(
     storage = studies.storage_of(f"sqlite:///{folder / DATABASE}")
     if NAME in {record.name for record in storage.studies()}:
         studies.delete_study(NAME, storage=storage)
-    options = {"seed": seed, "method": method, "preset": preset, "question": question, "outcomes": pid.OUTCOMES}
+    options = {"seed": seed, "method": method, "preset": preset, "question": question}
+    # A correction and hints exclude each other.
+    is_plain = find_method(method).correction == Method().correction
+    options["outcomes"] = pid.OUTCOMES if is_plain else pid.OUTCOMES["function"]
     return studies.create_study(GAINS, storage=storage, study_name=NAME, **options)  # type: ignore[arg-type]
 
 
