@@ -15,6 +15,7 @@ from tests.page.chromium import launched, serving, settle  # noqa: E402
 
 TARGET = Path(__file__).parent / "screenshots"
 WIDE = {"viewport": {"width": 1180, "height": 800}}
+TALL = {"viewport": {"width": 1180, "height": 1290}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 # A photo is large as PNG.
 SMALL = PHONE | {"device_scale_factor": 1.3}
@@ -65,7 +66,7 @@ def prepare(folder, name, answers, kinds, **options):
     example, like = EXAMPLES[name], PEOPLE[name]
     study = create_study(
         example.space, storage=storage, study_name=example.study_name, question=example.question,
-        outcomes=example.outcomes, **options,
+        **{"outcomes": example.outcomes, **options},
     )  # fmt: skip
     for count in range(answers):
         question = study.ask("ada" if count % 4 == 3 else "me", kind=kinds[count % len(kinds)])
@@ -111,15 +112,16 @@ def main():
             browser, "pid", 16,
             [
                 ("compare", "compare", WIDE, False),
-                ("compare", "outcomes", WIDE, False),
-                ("model", "outcomes-model", WIDE, False),
                 ("best", "best", WIDE, True),
                 ("model", "model", WIDE, True),
                 ("export", "export", WIDE, False),
                 ("start", "start", WIDE, False),
                 ("model", "model-dark", WIDE | dark, True),
             ],
-            method="static", first_pairs=3,
+            method="static", first_pairs=3, outcomes=EXAMPLES["pid"].outcomes["function"],
+        )  # fmt: skip
+        shots(
+            browser, "pid", 14, [("compare", "outcomes", WIDE, False), ("model", "outcomes-model", TALL, False)]
         )  # fmt: skip
         shots(
             browser, "filter", 6,

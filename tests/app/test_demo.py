@@ -15,7 +15,7 @@ def test_the_demo_tunes_and_reports(tmp_path):
     result = CliRunner().invoke(main, ["demo", "--questions", "20", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert "Best controller found" in result.output
-    assert "Every solve carried its certificate" in result.output
+    assert "Every fit carried its certificate" in result.output
     lines = [line for line in result.output.splitlines() if "hidden score" in line]
     words = lines[0].replace("(", " ").replace(").", "").split()
     numbers = [float(word) for word in words if word.startswith("-")]

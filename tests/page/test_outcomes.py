@@ -203,6 +203,8 @@ def test_what_was_traded_for_what():
         "No design has less mass than the best one: 10.0."
     ]
     assert outcome_views.trades(rows[1:], better) == []
+    alike = [rows[0], rows[1], row(3, 10.0 - 1e-6, 9.0)]
+    assert outcome_views.trades(alike, better)[0] == "No design has less mass than the best one: 10.0."
 
 
 def test_a_few_designs_far_out_do_not_squeeze_the_rest():

@@ -1,4 +1,4 @@
-"""Outcomes in a real browser: on the cards of every kind of question, on a phone, in the model view; axe is silent."""
+"""Outcomes in a real browser: on the cards of every kind of question, on a phone, in the model view; and axe."""
 
 import pytest
 
@@ -44,6 +44,10 @@ def told(page, index):
     return dict(zip(card.locator("dt").all_inner_texts(), card.locator("dd").all_inner_texts(), strict=True))
 
 
+def read(text):
+    return float(text.split()[0].rstrip("▲▼"))
+
+
 def designs(server, asked):
     study = chromium.study_of(server, NAME)
     found = study.history.asked[asked][0].designs
@@ -61,13 +65,13 @@ def test_every_kind_of_question_shows_outcomes_and_what_differs(context, server)
         shown = designs(server, number(page))
         page.locator(".outcomes dd").nth(4 * len(shown) - 1).wait_for()
         values = [pid.outcomes(design) for design in shown]
-        for index, own in enumerate(values):
-            words = told(page, index)
+        written = [told(page, index) for index in range(len(shown))]
+        for own, words in zip(values, written, strict=True):
             assert list(words) == list(own)
             for name, text in words.items():
-                assert float(text.split()[0].rstrip("▲▼")) == pytest.approx(own[name], abs=0.51)
-                column = [one[name] for one in values]
-                least, most = own[name] == min(column), own[name] == max(column)
+                column = [read(one[name]) for one in written]
+                assert read(text) == pytest.approx(own[name], abs=0.51)
+                least, most = read(text) == min(column), read(text) == max(column)
                 assert ("▼" in text, "▲" in text) == ((least, most) if least != most else (False, False))
                 assert ("better" in text, "worse" in text) == ("▼" in text, "▲" in text)
         assert complaints(page, "light") == [] and complaints(page, "dark") == []

@@ -325,3 +325,20 @@ class TestFiles:
             path = Path(url.removeprefix("sqlite:///")).with_name("study.json")
             path.write_text(json.dumps(sealed(data)))
             ks.import_json(path, storage=url)
+
+
+def test_a_hint_and_a_correction_exclude_each_other():
+    """The correction is calibrated on the answers alone: with beliefs beside them it has no meaning."""
+    with pytest.raises(InvalidValueError, match="'static' and a hint about 'overshoot'; leave out one"):
+        ks.create_study(
+            simulators.SPACE, storage="sqlite://", outcomes=simulators.simulate, hints=[ks.Less("overshoot")],
+            method="static",
+        )  # fmt: skip
+    study = ks.create_study(
+        simulators.SPACE, storage="sqlite://", outcomes=simulators.simulate, method="static", first_pairs=2
+    )
+    for _ in range(10):
+        pair = study.ask()
+        liked = [simulators.liked(simulators.simulate(design)) for design in pair.designs]
+        study.tell(pair, "a" if liked[0] > liked[1] else "b")
+    assert study.best.status == "ok" and study.diagnostics().gate_open

@@ -160,3 +160,24 @@ def test_budgets():
     """Two seconds of computing, a power of two, and at least 64 designs where one takes up to 50 ms."""
     assert [simulation.budget(seconds) for seconds in (1e-6, 1e-3, 0.01, 0.05)] == [8192, 1024, 128, 64]
     assert simulation.budget(4.0) == 1
+
+
+def test_who_stops_a_function_waits_for_nothing_and_nothing_is_kept():
+    simulator = simulation.Simulator(None, "tests.study.simulators:hangs_above")
+    assert simulator.compute([{"kp": 1.0, "ki": 0.0}])[0].values is not None
+    began, ended = time.perf_counter(), []
+
+    def wait():
+        with pytest.raises(RuntimeError, match="stopped"):
+            simulator.compute([{"kp": 2.0, "ki": 0.0}])
+        ended.append(time.perf_counter() - began)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.5)
+    simulator.stop()
+    waiting.join(20)
+    assert ended and ended[0] < simulation.LIMIT / 2 and simulator.computed == 1
+    # Whoever asks later is answered again.
+    assert simulator.compute([{"kp": 1.2, "ki": 0.0}])[0].values is not None
+    simulator.close()

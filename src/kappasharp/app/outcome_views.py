@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -137,7 +138,12 @@ def trades(rows: Sequence[TradeOff], better: Mapping[str, Better | None]) -> lis
     whole = [row for row in rows if ways.keys() <= row.outcomes.keys()]
     columns = {name: [row.outcomes[name] for row in whole] for name in ways}
     within = {name: usual(column) for name, column in columns.items()}
-    return [_trade(name, best, whole, ways, within) for name in ways]
+    # What reads the same is the same: nobody trades for a difference that is not shown.
+    read = [
+        replace(row, outcomes={name: float(rounded(row.outcomes[name], within[name])) for name in ways})
+        for row in whole
+    ]
+    return [_trade(name, next(row for row in read if row.best), read, ways, within) for name in ways]
 
 
 def _trade(

@@ -161,7 +161,18 @@ def define(
         raise InvalidValueError(f"`seed` must have 4096 bits at most, but got {shown(seed)}.")
     found = Definition(space(given), int(seed), method, preset, int(first_pairs), form, is_auto, use_seconds)
     said = declaring.declared(found.space, found.seed, outcomes, hints, limits)
+    _check_hints(found, said.outcomes)
     return replace(_asking(found), outcomes=said.outcomes, limits=said.limits, simulator=said.simulator)
+
+
+def _check_hints(found: Definition, outcomes: Outcomes | None) -> None:
+    """Hints are beliefs beside the answers; a correction is one of the answers' own Hessian, and knows no others."""
+    hinted = [] if outcomes is None else [one.name for one in outcomes.table if one.better is not None]
+    if hinted and find_method(found.method_name).correction != Method().correction:
+        raise InvalidValueError(
+            f"Hints need a method without a correction, such as 'baseline', but this study has {found.method_name!r} "
+            f"and a hint about {hinted[0]!r}; leave out one of them."
+        )
 
 
 def asks_pairs(chosen: Method) -> bool:

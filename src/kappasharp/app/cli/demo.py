@@ -1,4 +1,7 @@
-"""`kappasharp demo`: a simulated person tunes a PID controller by comparing step responses, two at a time."""
+"""`kappasharp demo`: a simulated person tunes a PID controller by comparing step responses, two at a time.
+
+The study knows four outcomes of each response, and learns the taste on them.
+"""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,6 +16,8 @@ from kappasharp.app import charts, report
 from kappasharp.app.cli.output import best_table, in_words, say
 from kappasharp.app.examples import pid
 from kappasharp.errors import StorageError
+from kappasharp.methods.method import Method
+from kappasharp.methods.registry import find_method
 from kappasharp.problems import oracle
 from kappasharp.problems.step_response import SECONDS, STEPS, simulate
 from kappasharp.streams import stream
@@ -29,10 +34,12 @@ PERSON_NOISE = 0.05
 PERSON = oracle.Person(noise=PERSON_NOISE)
 NAME, DATABASE, REPORT = "pid", "study.db", "report.html"
 PLOT_WIDTH, PLOT_HEIGHT = 64, 9
+# Words for a fit that converged: a search through a simulation ends with its budget, and has no certificate to give.
+FITTED = ("ok", "acquisition_not_converged")
 
 
 class DemoStep(NamedTuple):
-    """One answered question: how many so far, whether its solves converged, the best score among the designs seen."""
+    """One answered question: how many so far, whether its fit converged, the best score among the designs seen."""
 
     answered: int
     certified: bool
@@ -89,6 +96,9 @@ def start(
     if NAME in {record.name for record in storage.studies()}:
         studies.delete_study(NAME, storage=storage)
     options = {"seed": seed, "method": method, "preset": preset, "question": question}
+    # A correction and hints exclude each other.
+    is_plain = find_method(method).correction == Method().correction
+    options["outcomes"] = pid.OUTCOMES if is_plain else pid.OUTCOMES["function"]
     return studies.create_study(GAINS, storage=storage, study_name=NAME, **options)  # type: ignore[arg-type]
 
 
@@ -100,7 +110,7 @@ def tune(study: Study, questions: int) -> Iterator[DemoStep]:
         study.tell(pair, answer(pair, study.definition.seed))
         memo = study.history.asked[pair.number][1].memo
         best = max(best, *(float(score(gains_of(design))) for design in pair.designs))
-        yield DemoStep(count, memo is None or memo["status"] == "ok", best)
+        yield DemoStep(count, memo is None or memo["status"] in FITTED, best)
 
 
 def responses(study: Study) -> report.Section:
@@ -166,8 +176,8 @@ def _report(study: Study, *, certified: bool) -> None:
     first = next(iter(study.history.asked.values()))[0]
     scores = [float(score(gains_of(one))) for one in (best.params, first.a, first.b)]
     click.echo(f"\nThe person's hidden score: {scores[0]:.3f} (the first pair's better one: {max(scores[1:]):.3f}).")
-    solves = "Every solve carried" if certified and best.status == "ok" else "NOT every solve carried"
-    click.echo(f"{solves} its certificate of convergence.")
+    fits = "Every fit carried" if certified and best.status == "ok" else "NOT every fit carried"
+    click.echo(f"{fits} its certificate of convergence; questions were searched for through the simulation.")
     click.echo("\nIts step response (target 1):")
     response = step_response(gains_of(best.params))[0]
     for line in plot(response.tolist()):

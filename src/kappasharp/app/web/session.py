@@ -156,6 +156,11 @@ class Session:
     async def _look_ahead_for_all(self) -> None:
         at = await off_loop(jobs.snapshot, self.study)
         voters = list(reversed(self._seen))
+        if self.study.definition.outcomes is not None:
+            # Through a function a question takes ten times as long: only who was asked last is looked ahead for.
+            for other in voters[1:]:
+                self.speculation.drop(other)
+            voters = voters[:1]
         number, pairs = await self.read(lambda history: (history.number, [history.open_pair(one) for one in voters]))
         # An answer of one voter changes what comes next for the others too.
         for voter, theirs in zip(voters, pairs, strict=True):

@@ -21,7 +21,7 @@ export function outcomeHint(outcomes) {
 }
 
 /**
- * How a value stands beside others: an arrow, words for those who do not see it, and whether that is said to be better.
+ * How a value stands beside others, all as they are written: an arrow, words for those who do not see it, and whether that is said to be better.
  * @param {OutcomeRow} row
  * @param {number} value
  * @param {number[]} others
@@ -49,14 +49,14 @@ export function outcomeLines(outcomes, ranges, own, others, brief = false) {
   const lines = outcomes.table.map((row) => {
     const here = value(own, row.name);
     if (here === undefined) return [el("dt", { title: row.name }, row.name), el("dd", {}, brief ? "–" : el("span", { class: "number" }, "–", el("span", { class: "standing" })))];
-    const there = others.flatMap((one) => value(one, row.name)?.value ?? []);
-    const mark = standing(row, here.value, there);
+    const there = others.flatMap((one) => value(one, row.name) ?? []);
+    const mark = standing(row, Number(here.words), there.map((one) => Number(one.words)));
     if (brief) return [el("dt", {}, row.name), el("dd", {}, here.words, mark ?? el("span", { class: "standing" }))];
     const [low, high] = ranges[row.name] ?? [here.value, here.value];
     const place = (/** @type {number} */ one) => (high > low ? Math.min(Math.max((one - low) / (high - low), 0), 1) : 0.5);
     return [
       el("dt", { title: row.name }, row.name),
-      el("dd", { class: mark === null ? null : "differs" }, rail(place(here.value), place(there.length === 1 ? there[0] : here.value)), el("span", { class: "number" }, here.words, mark ?? el("span", { class: "standing" }))),
+      el("dd", { class: mark === null ? null : "differs" }, rail(place(here.value), place((there.length === 1 ? there[0] : here).value)), el("span", { class: "number" }, here.words, mark ?? el("span", { class: "standing" }))),
     ];
   });
   return brief
