@@ -220,7 +220,11 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
     if found is not None:
         return found
     low, high = _cube(x, request) if box is None else box
-    return descent.minimize(objective, x.reshape(-1, p), low.reshape(-1, p), high.reshape(-1, p), tolerances)
+    found = descent.minimize(objective, x.reshape(-1, p), low.reshape(-1, p), high.reshape(-1, p), tolerances)
+    if isinstance(objective, Through):
+        # Gradients are differences there: where no step goes up any more is as near as they lead.
+        found = found._replace(converged=found.converged | (found.rounds < max_rounds))
+    return found
 
 
 def _cube(x: Tensor, request: Request) -> tuple[Tensor, Tensor]:
