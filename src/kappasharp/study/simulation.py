@@ -36,7 +36,7 @@ CHEAP = 0.05
 MOST_WORKERS = 4
 # About how long the computing of one question may take, what a design costs beside its function, and how many designs
 # a cheap function always gets.
-QUESTION_SECONDS, OVERHEAD, LEAST_BUDGET, MOST_BUDGET = 2.0, 1e-4, 64, 8192
+QUESTION_SECONDS, OVERHEAD, LEAST_BUDGET, MOST_BUDGET = 0.5, 1e-4, 64, 2048
 # After so many designs that hung the function is left alone: each costs half a minute.
 MOST_HANGS = 3
 MOST_KEPT = 200_000
