@@ -249,7 +249,8 @@ def _about_way(found: Given, missing: int) -> list[str]:
     if found.way == "predicted":
         lines.append(f"Outcomes are predicted from the {len(found.points)} designs that have them.")
     if missing and found.way == "predicted":
-        lines.append(f"{missing} designs that were seen have no outcomes of their own: theirs are predicted too.")
+        several = "One design that was seen has" if missing == 1 else f"{missing} designs that were seen have"
+        lines.append(f"{several} no outcomes of their own: theirs are predicted too.")
     return lines
 
 
