@@ -156,9 +156,9 @@ class TestWhatIsSaid:
         ("more", "words"),
         [
             ({"limits": ["kp <= 2"]}, "made without the limit 'kp <= 2';"),
-            ({"limits": [ks.AtMost("mass", 3.0)]}, "made without at_most of 'mass';"),
-            ({"hints": [ks.More("mass")]}, "made without better of 'mass';"),
-            ({"outcomes": {"mass": {"at_least": 1.0}}}, "made without at_least of 'mass';"),
+            ({"limits": [ks.AtMost("mass", 3.0)]}, "made without at_most = 3.0 of 'mass';"),
+            ({"hints": [ks.More("mass")]}, "made without better = more of 'mass';"),
+            ({"outcomes": {"mass": {"at_least": 1.0}}}, "made without at_least = 1.0 of 'mass';"),
         ],
     )
     def test_a_stored_study_is_not_opened_with_other_hints_and_limits(self, more, words, url):

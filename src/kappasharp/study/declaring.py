@@ -59,7 +59,7 @@ def news(stored: Outcomes | None, stored_limits: Sequence[str], given: Any, hint
     found = [f"the limit {text!r}" for text in texts if text not in stored_limits]
     for one in outcomes.with_knowledge((blank | said).values(), hints, of_outcomes):
         before = kept[one.name].plain() if one.name in kept else {}
-        found += [f"{key} of {one.name!r}" for key, value in one.plain().items() if before.get(key) != value]
+        found += [f"{key} = {value} of {one.name!r}" for key, value in one.plain().items() if before.get(key) != value]
     return found
 
 
