@@ -98,3 +98,9 @@ def test_export_and_import(shell, tmp_path):
     assert "learns on the parameters alone: one design has outcomes" in " ".join(
         ks.load_study("copy", storage=shell.url).notes()
     )
+
+
+def test_names_alone_are_measured(shell):
+    said = shell("new", "chair", "-p", "width=10:60", "--outcomes", "mass, comfort")
+    assert "Outcomes are measured: `kappasharp record chair` takes mass, comfort." in said.stderr
+    assert shell.json("record", "chair", "width=40", "mass=3.1")["outcomes"] == {"mass": 3.1}

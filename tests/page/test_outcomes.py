@@ -233,3 +233,11 @@ def test_words_of_dots_do_not_cover_each_other():
     ]
     words = [mark.words for mark in chart.marks if mark.tag == "text" and mark.kind in ("axis front", "axis best")]
     assert words == ["best: 3", "9", "6"]
+
+
+def test_a_request_may_name_measured_outcomes_and_limits_but_no_function(browser):
+    given = {"name": "chair", "parameters": {"width": {"low": 10, "high": 60}}, "limits": ["width <= 50"]}
+    made = browser.post("/api/studies", given | {"outcomes": {"mass": {"better": "less"}}}).json()["id"]
+    assert browser.get(f"/api/studies/{made}/outcomes").json()["names"] == ["mass"]
+    refused = browser.post("/api/studies", given | {"name": "other", "outcomes": "os:system"})
+    assert refused.status_code == 400 and "runs no code that the command line did not name" in refused.text

@@ -306,3 +306,10 @@ def test_repetitions_have_a_mean_and_a_spread():
     known = Known({}, 1, "measured", ({"a": 1.0, "b": 2.0}, {"a": 3.0}))
     assert known.values == {"a": 2.0, "b": 2.0} and known.spread == {"a": math.sqrt(2.0)}
     assert liked({"overshoot": 1.0, "settling": 1.0}) == -5.0
+
+
+def test_a_function_that_fails_everywhere_after_all_is_said_to(tmp_path):
+    url = f"sqlite:///{tmp_path / 'one.db'}"
+    ks.create_study({"x": (0.0, 1.0)}, storage=url, study_name="one", outcomes=lambda design: {"m": design["x"]})
+    study = ks.load_study("one", storage=url, outcomes=lambda design: {"m": design["gone"]})
+    assert "gives outcomes of 0 of 128 designs spread over the space" in " ".join(study.notes())

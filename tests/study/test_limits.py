@@ -137,3 +137,26 @@ class TestFinding:
         study = ks.create_study({"n": ks.Int(1, 8)}, storage="sqlite://", limits=["n == 3"])
         with pytest.raises(ks.KappaSharpError, match="must show 2 designs that can be told apart, but only"):
             study.ask()
+
+
+def test_predicted_limits_that_leave_too_few_designs_do_not_end_a_study():
+    study = ks.create_study(
+        {"x": (0.0, 1.0), "y": (0.0, 1.0)},
+        storage="sqlite://",
+        outcomes=["m", "k"],
+        limits=[ks.AtMost("m", -1.0)],
+        question="order",
+    )
+    for number in range(3):
+        question = study.ask()
+        for design in question.designs:
+            study.record(design, {"m": 1e9 if number == 1 else design["x"], "k": design["y"]})
+        study.tell(question, [0, 1, 2, 3])
+
+
+def test_the_nearest_design_of_predicted_outcomes_that_keep_no_limit():
+    study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://", outcomes=["m"], limits=[ks.AtMost("m", -9.0)])
+    for x in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
+        study.record({"x": x}, {"m": x})
+    (said,) = [note for note in study.notes() if "No design was found" in note]
+    assert abs(float(said.split("nearest has m ")[1].split(". The")[0])) < 0.05

@@ -148,6 +148,27 @@ class TestWhatIsSaid:
             computed(url, function)
         assert Storage(url).studies() == []
 
+    def test_a_text_that_limits_an_outcome_is_told_how(self):
+        with pytest.raises(UnknownNameError, match=r"called 'mass'.*ks.AtMost and ks.AtLeast limit outcomes"):
+            ks.create_study(SPACE, storage="sqlite://", outcomes=["mass"], limits=["mass <= 3"])
+
+    @pytest.mark.parametrize(
+        ("more", "words"),
+        [
+            ({"limits": ["kp <= 2"]}, "made without the limit 'kp <= 2';"),
+            ({"limits": [ks.AtMost("mass", 3.0)]}, "made without at_most = 3.0 of 'mass';"),
+            ({"hints": [ks.More("mass")]}, "made without better = more of 'mass';"),
+            ({"outcomes": {"mass": {"at_least": 1.0}}}, "made without at_least = 1.0 of 'mass';"),
+        ],
+    )
+    def test_a_stored_study_is_not_opened_with_other_hints_and_limits(self, more, words, url):
+        said = {"outcomes": ["mass"], "hints": [ks.Less("mass")], "limits": ["ki <= kp", ks.AtMost("mass", 4.0)]}
+        made = partial(ks.create_study, SPACE, storage=url, study_name="one", load_if_exists=True)
+        made(**said)
+        assert made(**said).name == made().name == "one"
+        with pytest.raises(InvalidValueError, match=words):
+            made(**more)
+
 
 class TestEvents:
     """Outcomes are events like all others."""

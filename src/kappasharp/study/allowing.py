@@ -51,8 +51,13 @@ class WithinLimits:
     def _of_outcomes(self, X: Tensor) -> Tensor:
         assert self.given is not None
         if not self.given.is_cheap:
-            return (LEAST_CHANCE - self._chance(X)).clamp(min=0.0)
-        found = self.given.computed(X)
+            short = (LEAST_CHANCE - self._chance(X)).clamp(min=0.0)
+            # Far from the limits every chance is 0: what is expected says which design is nearest.
+            return torch.where(short > 0.0, short + self._breaches(self.given.predicted(X)[0]), short)
+        return self._breaches(self.given.computed(X))
+
+    def _breaches(self, found: Tensor) -> Tensor:
+        assert self.given is not None
         return torch.stack([self._breach(one, found) for one in self.given.outcomes.limited]).sum(0)
 
     def _breach(self, one: StudyOutcome, found: Tensor) -> Tensor:
@@ -161,6 +166,13 @@ def of(definition: Definition, history: History) -> Allowed | None:
     if AllowedSequence(definition, found).take(0, 1):
         return found
     return None if found.between is None else WithinLimits(found.between, None)
+
+
+def without_predicted(allowed: Allowed | None) -> Allowed | None:
+    """The same without limits of outcomes that are predicted: what is left where too few designs seem to keep them."""
+    if not isinstance(allowed, WithinLimits) or allowed.given is None or allowed.given.is_cheap:
+        return allowed
+    return None if allowed.between is None else WithinLimits(allowed.between, None)
 
 
 def _declared(definition: Definition, history: History) -> WithinLimits | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import constraints, outcomes, sampling, simulation
 from kappasharp.study.outcomes import AtLeast, AtMost, Less, More, Outcomes, StudyOutcome
 from kappasharp.study.simulation import Simulator
@@ -20,11 +20,8 @@ class Declared(NamedTuple):
 
 def declared(space: Space, seed: int, given: Any, hints: Any, limits: Any) -> Declared:
     """What was given, checked. A function is run for a few designs: its outcomes' names come from it."""
-    hints = _each("hints", hints, (Less, More), "ks.Less or ks.More")
-    limits = _each("limits", limits, (str, AtMost, AtLeast), "texts such as 'a + b <= 1', ks.AtMost or ks.AtLeast")
-    texts = tuple(one for one in limits if isinstance(one, str))
-    of_outcomes = [one for one in limits if not isinstance(one, str)]
-    _check_limits(space, texts)
+    hints, texts, of_outcomes = _knowledge(hints, limits)
+    _check_limits(space, texts, has_outcomes=given is not None)
     if given is None and (hints or of_outcomes):
         raise InvalidValueError(f"{[*hints, *of_outcomes][0]!r} must be about an outcome, but the study has none.")
     if given is None:
@@ -53,10 +50,40 @@ def _apart(found: Outcomes, space: Space) -> Outcomes:
     return found
 
 
-def _check_limits(space: Space, texts: Sequence[str]) -> None:
+def news(stored: Outcomes | None, stored_limits: Sequence[str], given: Any, hints: Any, limits: Any) -> list[str]:
+    """What is said here of outcomes and limits, and otherwise or not at all by a stored study, each in words."""
+    hints, texts, of_outcomes = _knowledge(hints, limits)
+    kept = {} if stored is None else {one.name: one for one in stored.table}
+    said = {} if given is None else {one.name: one for one in read(given)[1]}
+    blank = {name: StudyOutcome(name) for name in kept}
+    found = [f"the limit {text!r}" for text in texts if text not in stored_limits]
+    for one in outcomes.with_knowledge((blank | said).values(), hints, of_outcomes):
+        before = kept[one.name].plain() if one.name in kept else {}
+        found += [f"{key} = {value} of {one.name!r}" for key, value in one.plain().items() if before.get(key) != value]
+    return found
+
+
+def _knowledge(hints: Any, limits: Any) -> tuple[list[Any], tuple[str, ...], list[Any]]:
+    """Hints, limits between parameters, and limits of outcomes, each of its type."""
+    hints = _each("hints", hints, (Less, More), "ks.Less or ks.More")
+    limits = _each("limits", limits, (str, AtMost, AtLeast), "texts such as 'a + b <= 1', ks.AtMost or ks.AtLeast")
+    texts = tuple(one for one in limits if isinstance(one, str))
+    return hints, texts, [one for one in limits if not isinstance(one, str)]
+
+
+def _check_limits(space: Space, texts: Sequence[str], *, has_outcomes: bool) -> None:
     """Each limit can be read, and some design meets all of them; or a sentence."""
-    if texts:
-        constraints.check([constraints.parse(text, space) for text in texts], space)
+    try:
+        parsed = [constraints.parse(text, space) for text in texts]
+    except UnknownNameError as error:
+        if not has_outcomes:
+            raise
+        raise UnknownNameError(
+            f"{error} A text limits parameters; ks.AtMost and ks.AtLeast limit outcomes, in a study file `at_most` and "
+            "`at_least`."
+        ) from error
+    if parsed:
+        constraints.check(parsed, space)
 
 
 def _each(what: str, given: Any, kinds: tuple[type, ...], words: str) -> list[Any]:

@@ -239,7 +239,10 @@ def _about_way(found: Given, missing: int) -> list[str]:
     if found.way == "none":
         many = int((~found.values.isnan()).all(-1).sum()) if len(found.values) else 0
         why = (
-            f"{'one design has' if many == 1 else f'{many} designs have'} outcomes, and {LEAST_DESIGNS} are needed"
+            f"the function gives outcomes of {many} of {len(found.values)} designs spread over the space, and "
+            f"{LEAST_DESIGNS} are needed"
+            if many < LEAST_DESIGNS and found.is_cheap
+            else f"{'one design has' if many == 1 else f'{many} designs have'} outcomes, and {LEAST_DESIGNS} are needed"
             if many < LEAST_DESIGNS
             else "none of the outcomes varies"
         )
@@ -249,7 +252,8 @@ def _about_way(found: Given, missing: int) -> list[str]:
     if found.way == "predicted":
         lines.append(f"Outcomes are predicted from the {len(found.points)} designs that have them.")
     if missing and found.way == "predicted":
-        lines.append(f"{missing} designs that were seen have no outcomes of their own: theirs are predicted too.")
+        several = "One design that was seen has" if missing == 1 else f"{missing} designs that were seen have"
+        lines.append(f"{several} no outcomes of their own: theirs are predicted too.")
     return lines
 
 

@@ -388,7 +388,11 @@ def probe(simulator: Simulator, designs: Sequence[Design]) -> Probed:
     assert good[0].values is not None
     names = tuple(good[0].values)
     for each in good:
-        if (other := _same_names(each, names)).failure is not None:
-            raise InvalidValueError(f"{other.failure} Nothing was stored.")
+        if each.values is not None and each.values.keys() != set(names):
+            raise InvalidValueError(
+                "The function of the outcomes must return the same names for every design, but it returned "
+                f"{', '.join(names)[:LONGEST_WORDS]} for one and {', '.join(each.values)[:LONGEST_WORDS]} for another. "
+                "Nothing was stored."
+            )
     seconds = max(median(each.seconds for each in good), 1e-6)
     return Probed(names, 2.0 ** math.ceil(math.log2(seconds)))

@@ -41,6 +41,17 @@ def drawing(definition: Definition, allowed: Allowed | None) -> Take:
 def first(definition: Definition, history: History, form: Form) -> list[Design]:
     """The next designs of the scrambled Sobol sequence that can be told apart and were not met together."""
     allowed = allowing.of(definition, history)
+    try:
+        return _first(definition, history, form, allowed)
+    except InvalidValueError:
+        # A prediction leaves too few to ask about: measuring others may correct it.
+        wider = allowing.without_predicted(allowed)
+        if wider is allowed:
+            raise
+        return _first(definition, history, form, wider)
+
+
+def _first(definition: Definition, history: History, form: Form, allowed: Allowed | None) -> list[Design]:
     take, used = drawing(definition, allowed), _drawn(history)
     if form.kind is Kind.SLIDER:
         return first_line(definition, history, allowed)

@@ -101,7 +101,9 @@ def create_study(
         stored = _stored(storage, study_name)
         if stored is not None:
             # What it was made with stands: a function of its outcomes is not tried again.
-            return _reopened(storage, _matching(stored, plain), outcomes)
+            found = _reopened(storage, _matching(stored, plain), outcomes)
+            _check_knowledge(found, outcomes, hints, limits)
+            return found
     definition = defined(outcomes=outcomes, hints=hints, limits=limits)
     return store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
 
@@ -180,6 +182,19 @@ def _check_names(study_name: str, stored: Definition, names: Sequence[str] | Non
         raise InvalidValueError(
             f"`outcomes` must give those of the stored study {study_name!r}, {', '.join(stored.outcomes.names)}, but "
             f"got {', '.join(names)}."
+        )
+
+
+def _check_knowledge(
+    study: Study, outcomes: GivenOutcomes | None, hints: Sequence[Hint], limits: Sequence[str | Limit]
+) -> None:
+    """A sentence where hints or limits are said that a stored study was made without: they would not be kept."""
+    stored = study.definition
+    news = declaring.news(stored.outcomes, stored.limits, outcomes, hints, limits)
+    if news:
+        raise InvalidValueError(
+            f"Hints and limits must be those of the stored study {study.name!r}, but it was made without "
+            f"{', '.join(news)}; another `study_name` makes a new study."
         )
 
 

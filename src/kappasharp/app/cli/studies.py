@@ -102,7 +102,11 @@ def from_file(
     "--question", help="What is usually asked: pair, choice, order, slider, rating or auto; order:5 shows five."
 )
 @click.option("--limit", "limits", multiple=True, help="What no design may break, such as 'a + b <= 1'.")
-@outcomes_option
+@click.option(
+    "--outcomes",
+    metavar="MODULE:FUNCTION|NAMES",
+    help="What people judge by: a function that computes it, or names such as comfort,mass that `record` gives.",
+)
 @in_format
 @storage_option
 def new(
@@ -129,8 +133,12 @@ def new(
             )
         else:
             space = toml_file.parameters(params)
-            study = create_study(space, storage=storage, study_name=name, outcomes=outcomes, **given)
+            what = outcomes if outcomes is None or ":" in outcomes else [one.strip() for one in outcomes.split(",")]
+            study = create_study(space, storage=storage, study_name=name, outcomes=what, **given)
     say(f"Made in {study.storage.url}. {shell_words('ask', study.name)} gives the first pair.")
+    declared = study.definition.outcomes
+    if declared is not None and not declared.is_computed:
+        say(f"Outcomes are measured: {shell_words('record', study.name)} takes {', '.join(declared.names)}.")
     show(style, {"study": study.name, "storage": study.storage.url} | study.definition.plain(), [study.name])
 
 

@@ -142,7 +142,7 @@ class Service:
 def _table(given: Plain) -> dict[str, Any]:
     text = given.get("toml")
     if text is None:
-        return {"name": given.get("name", "study"), "parameters": given.get("parameters")} | _method(given)
+        return {"name": given.get("name", "study"), "parameters": given.get("parameters")} | _options(given)
     if not isinstance(text, str):
         raise InvalidTypeError("`toml` must be a text.")
     try:
@@ -153,5 +153,5 @@ def _table(given: Plain) -> dict[str, Any]:
     return table | ({"name": name} if name else {})
 
 
-def _method(given: Plain) -> dict[str, Any]:
-    return {entry: given[entry] for entry in ("method", "question") if given.get(entry)}
+def _options(given: Plain) -> dict[str, Any]:
+    return {entry: given[entry] for entry in ("method", "question", "outcomes", "limits") if given.get(entry)}
