@@ -313,3 +313,23 @@ def test_a_function_that_fails_everywhere_after_all_is_said_to(tmp_path):
     ks.create_study({"x": (0.0, 1.0)}, storage=url, study_name="one", outcomes=lambda design: {"m": design["x"]})
     study = ks.load_study("one", storage=url, outcomes=lambda design: {"m": design["gone"]})
     assert "gives outcomes of 0 of 128 designs spread over the space" in " ".join(study.notes())
+
+
+def test_a_function_that_no_longer_works_gives_way_to_what_was_stored(url):
+    study = computed(url)
+    answered(study, 6)
+    later = ks.load_study("pid", storage=url, outcomes=closure(simulators.raising))
+    assert "no longer works: the model goes by those that were stored" in " ".join(later.notes())
+    assert lifting.given(later.definition, later.history).way == "predicted" and later.ask().origin == "model"
+
+
+def test_what_was_measured_of_a_design_stands_beside_what_is_computed(url):
+    study = computed(url)
+    design = {"kp": 1.0, "ki": 0.5}
+    study.record(design, {"overshoot": 9.0})
+    assert study.outcomes(design) == simulate(design) | {"overshoot": 9.0}
+
+
+def test_limits_that_cannot_be_computed_are_named(url):
+    computed(url, limits=[ks.AtMost("overshoot", 0.3)])
+    assert "their limits are kept as far as those tell" in " ".join(ks.load_study("pid", storage=url).notes())

@@ -44,9 +44,20 @@ class Given:
     simulator: Simulator | None
 
     @property
-    def is_cheap(self) -> bool:
-        """Whether there is a function here that takes about 50 ms for a design, or less."""
+    def is_quick(self) -> bool:
+        """Whether there is a function here that took about 50 ms for a design, or less, when the study was made."""
         return self.simulator is not None and (self.outcomes.seconds or 0.0) <= CHEAP
+
+    @cached_property
+    def is_cheap(self) -> bool:
+        """Whether the model may look through the function: it is quick, and works.
+
+        One that no longer works gives way to what was stored, if that is enough to learn on.
+        """
+        if not self.is_quick:
+            return False
+        stored = sum(bool(one.runs) and one.values.keys() == set(self.outcomes.names) for one in self.known)
+        return stored < LEAST_DESIGNS or _complete(self.computed(self.space.points(self._sampled))) >= LEAST_DESIGNS
 
     @cached_property
     def points(self) -> Tensor:
@@ -93,8 +104,7 @@ class Given:
     @cached_property
     def way(self) -> Way:
         """How the model comes by outcomes; not at all as long as too few are known, or none varies."""
-        complete = int((~self.values.isnan()).all(-1).sum()) if len(self.values) else 0
-        if complete < LEAST_DESIGNS or not any(self.varying):
+        if _complete(self.values) < LEAST_DESIGNS or not any(self.varying):
             return "none"
         return "computed" if self.is_cheap else "predicted"
 
@@ -172,6 +182,11 @@ class ComputedLift:
         return [self._seen[key] for key in keys]
 
 
+def _complete(values: Tensor) -> int:
+    """How many designs have all outcomes."""
+    return int((~values.isnan()).all(-1).sum()) if len(values) else 0
+
+
 @lru_cache(maxsize=8)
 def _regression(points: Rows, values: Rows) -> Regression:
     X, Y = _tensor(points), _tensor(values)
@@ -218,13 +233,16 @@ def missing_function(definition: Definition) -> str | None:
         return None
     name = outcomes.function
     how = f"`load_study(..., outcomes={name!r})` or `--outcomes {name}`" if name else "`load_study(..., outcomes=…)`"
-    return f"The function of the outcomes is not here; {how} gives it. Until then they are those that were stored."
+    words = f"The function of the outcomes is not here; {how} gives it. Until then they are those that were stored"
+    return words + (", and their limits are kept as far as those tell." if outcomes.limited else ".")
 
 
 def _about_function(definition: Definition, found: Given) -> list[str]:
     missing = missing_function(definition)
     if missing is not None:
         return [missing]
+    if found.is_quick and not found.is_cheap:
+        return ["The function of the outcomes no longer works: the model goes by those that were stored."]
     if found.simulator is not None and found.simulator.name is None and not found.is_cheap:
         return [
             (
@@ -237,7 +255,7 @@ def _about_function(definition: Definition, found: Given) -> list[str]:
 
 def _about_way(found: Given, missing: int) -> list[str]:
     if found.way == "none":
-        many = int((~found.values.isnan()).all(-1).sum()) if len(found.values) else 0
+        many = _complete(found.values)
         why = (
             f"the function gives outcomes of {many} of {len(found.values)} designs spread over the space, and "
             f"{LEAST_DESIGNS} are needed"

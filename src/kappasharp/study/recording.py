@@ -14,12 +14,12 @@ from kappasharp.study.space import Design
 def values(definition: Definition, history: History, design: Design) -> Values | None:
     """A complete design's outcomes: as they were recorded, or else computed; None where nothing gives them."""
     known = history.outcomes(design)
-    if known is not None and known.runs:
-        return known.values
-    if definition.outcomes is None or definition.simulator is None:
-        return None
-    found = definition.simulator.compute([design], definition.outcomes.names)[0].values
-    return None if found is None else dict(found)
+    recorded = dict(known.values) if known is not None and known.runs else {}
+    outcomes, simulator = definition.outcomes, definition.simulator
+    if outcomes is None or simulator is None or recorded.keys() == set(outcomes.names):
+        return recorded or None
+    found = (simulator.compute([design], outcomes.names)[0].values or {}) | recorded
+    return {name: found[name] for name in outcomes.names if name in found} or None
 
 
 def missing(definition: Definition, history: History, designs: Iterable[Design]) -> list[Recorded]:
