@@ -9,6 +9,7 @@ import kappasharp as ks
 from kappasharp.app.cli import demo
 from kappasharp.app.cli.demo import plot
 from kappasharp.app.cli.main import main
+from kappasharp.app.examples import pid
 
 
 def test_the_demo_tunes_and_reports(tmp_path):
@@ -42,7 +43,7 @@ def test_the_demo_leaves_a_study_and_its_report(tmp_path):
     assert result.exit_code == 0, result.output
     assert f"The study is in {out / 'study.db'}, its report in {out / 'report.html'}." in result.stdout
     assert "comparing" in result.stderr and "comparing" not in result.stdout
-    study = ks.load_study("pid", storage=f"sqlite:///{out / 'study.db'}")
+    study = ks.load_study("pid", storage=f"sqlite:///{out / 'study.db'}", outcomes=pid.outcomes)
     given = list(study.history.comparisons.values())
     assert [one.answer for one in given] == [demo.answer(study.history.asked[one.pair][0], 2) for one in given]
     assert len(given) == 6 and str(study.best.advice) in result.stdout

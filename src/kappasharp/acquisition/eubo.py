@@ -9,6 +9,7 @@ E max = f̂_b + δ Φ(δ/s) + s φ(δ/s). The paper's equation leaves out f̂_b;
 """
 
 from collections.abc import Callable
+from functools import reduce
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
@@ -164,11 +165,11 @@ class NegativeEubo:
         p, k = self.prepared, self.starts
         Z = torch.cat([X_a, X_b], -2).sub_(0.5).div_(p.lengthscale)
         profiles = p.profiles(Z, p.X)
-        difference, mean_b = self._known(kernel.added([found.value for _, found in profiles]))
+        difference, mean_b = self._known(reduce(torch.add, [found.value for _, found in profiles]))
         delta, du = difference[..., 0], difference[..., 1:]
         step = Z[:, :k] - Z[:, k:]
         own_profiles = p.own_profiles(step)
-        own = kernel.added([found.value for _, found in own_profiles])
+        own = reduce(torch.add, [found.value for _, found in own_profiles])
         variance = torch.addcmul(-du.square().sum(-1), p.outputscale, 1.0 - own, value=2.0)
         spread = variance.clamp_(min=p.outputscale * VARIANCE_FLOOR[Z.dtype]).sqrt_()
         ratio = delta / spread

@@ -6,6 +6,7 @@ the last question's pair); a few rounds sort them, and only the best go on to co
 """
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from kappasharp.acquisition import eubo, lattice, through
 from kappasharp.acquisition.eubo import NegativeEubo, Prepared, Variant
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.through import Allowed, Through
-from kappasharp.core import descent, features, kernel, posterior
+from kappasharp.core import descent, features, posterior
 from kappasharp.core.features import Lift
 from kappasharp.core.posterior import Posterior
 from kappasharp.streams import uniform
@@ -339,7 +340,7 @@ def normal_quantile(u: Tensor) -> Tensor:
 def _predict(prepared: Prepared, points: Tensor) -> tuple[Tensor, Tensor]:
     """Posterior mean and the known part, whose squares are what the answers took off the prior variance."""
     Z = (points - 0.5) / prepared.lengthscale
-    near = kernel.added([found.value for _, found in prepared.profiles(Z, prepared.X)])
+    near = reduce(torch.add, [found.value for _, found in prepared.profiles(Z, prepared.X)])
     both = near @ prepared.weights
     return both[..., 0], both[..., 1:]
 
@@ -355,7 +356,7 @@ class _Predicted(NamedTuple):
 def _pair_values(prepared: Prepared, left: _Predicted, right: _Predicted, variant: Variant) -> Tensor:
     """EUBO of every point on the left with every one on the right."""
     Z, Z_right = ((side.points - 0.5) / prepared.lengthscale for side in (left, right))
-    own = kernel.added([found.value for _, found in prepared.profiles(Z, Z_right)])
+    own = reduce(torch.add, [found.value for _, found in prepared.profiles(Z, Z_right)])
     squares = left.known.square().sum(-1).unsqueeze(-1) + right.known.square().sum(-1).unsqueeze(-2)
     scale = prepared.outputscale.unsqueeze(-1)
     variance = 2.0 * scale * (1.0 - own) - (squares - 2.0 * left.known @ right.known.mT)

@@ -13,6 +13,7 @@ compute nothing again that was computed for the first m: A and L are bordered, a
 differences and the predicted new ones, is exact with the bordered factor. Only the steps after it factorize.
 """
 
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -78,7 +79,7 @@ class EndPoints(NamedTuple):
     def evaluate(self, model: Model, theta: Parameters, start: PerComparison) -> Evidence:
         """log Z and its gradient at theta, the MAP's search started from the standardised differences `start`."""
         terms = [self._term(model, part) for part in kernel.parts(model.family, theta)]
-        A = kernel.added([term.A for term in terms])
+        A = reduce(torch.add, [term.A for term in terms])
         whole = A if self.detail is None else _weighted(A, self.detail).add_(self.detail.noise)
         dual = laplace.solve(whole, model.likelihood.margin, start, self.ties)
         value, G = evidence.value_and_slope(model.likelihood, whole, dual, self.ties)

@@ -5,11 +5,11 @@ Notation
 """
 
 import math
+from functools import reduce
 from typing import NamedTuple
 
 import torch
 
-from kappasharp.core import kernel
 from kappasharp.core.kernel import Priors
 from kappasharp.shapes import AnyFloat, Parameters, PerRun
 
@@ -62,7 +62,7 @@ class JointPriors(NamedTuple):
         """Log prior density at theta, constants left out."""
         lengths = [self.whole.lengthscale.log_density(own, size).sum(-1) for own, size in self._lengths(theta)]
         total, ratio = self._scales(theta)
-        found = kernel.added(lengths) - 0.5 * ((ratio - self.ratio[0]) / self.ratio[1]).square()
+        found = reduce(torch.add, lengths) - 0.5 * ((ratio - self.ratio[0]) / self.ratio[1]).square()
         if math.isinf(self.whole.outputscale_spread):
             return found
         return found - total - 0.5 * self._standard(total).square()

@@ -12,8 +12,9 @@ stands on the diagonal of the training covariance only, and is recorded with eve
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import accumulate, pairwise, starmap
 from typing import Literal, NamedTuple
 
@@ -76,15 +77,14 @@ class KernelPart(NamedTuple):
     outputscale: PerRun
 
 
-def parts(family: Covariance, theta: Parameters) -> list[KernelPart]:
+def parts(family: Covariance, theta: Parameters) -> Iterator[KernelPart]:
     """The kernels whose sum this is: one, unless the family is a sum."""
     if not isinstance(family, Sum):
-        return [KernelPart(family, slice(None), *split(theta))]
+        yield KernelPart(family, slice(None), *split(theta))
+        return
     values, ends = theta.exp(), list(accumulate(family.sizes, initial=0))
-    return [
-        KernelPart(family.family, at, values[..., at], values[..., ends[-1] + i])
-        for i, at in enumerate(starmap(slice, pairwise(ends)))
-    ]
+    for i, at in enumerate(starmap(slice, pairwise(ends))):
+        yield KernelPart(family.family, at, values[..., at], values[..., ends[-1] + i])
 
 
 def n_outputscales(family: Covariance) -> int:
@@ -111,7 +111,7 @@ def between(family: Covariance, X: AnyFloat, Y: AnyFloat, theta: Parameters) -> 
         right = left if Y is X else (Y[..., part.at] - 0.5) / scale
         value = profile(part.family, half_distances(left, right)).value
         found.append(value * part.outputscale[..., None, None])
-    return added(found)
+    return reduce(torch.add, found)
 
 
 def apart(family: Covariance, X: AnyFloat, Y: AnyFloat, theta: Parameters) -> AnyFloat:
@@ -120,15 +120,7 @@ def apart(family: Covariance, X: AnyFloat, Y: AnyFloat, theta: Parameters) -> An
     for part in parts(family, theta):
         h = -0.5 * ((X - Y)[..., part.at] / part.lengthscale.unsqueeze(-2)).square().sum(-1)
         found.append(2.0 * part.outputscale.unsqueeze(-1) * (1.0 - profile(part.family, h).value))
-    return added(found)
-
-
-def added(found: Sequence[AnyFloat]) -> AnyFloat:
-    """The sum of terms; one term is itself."""
-    first, *others = found
-    for other in others:
-        first = first + other
-    return first
+    return reduce(torch.add, found)
 
 
 def covariance(family: Covariance, X: Points, theta: Parameters, nugget: float) -> PointMatrix:
