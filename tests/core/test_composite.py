@@ -85,16 +85,18 @@ def test_outcomes_are_independent_where_there_are_draws_enough(fitted):
     torch.testing.assert_close(between, wanted, rtol=1e-6, atol=1e-9)
 
 
+def averaged(lift, function, X):
+    """The mean over the draws of a function of the features."""
+    return torch.stack([function(features) for features in lift.sampled(X)]).mean(0)
+
+
 def test_draws_are_functions(fitted):
-    """Same design, same outcomes, whatever is asked beside it; each draw alone is the one among all."""
+    """Same design, same outcomes, whatever is asked beside it and in whatever shape."""
     X = sobol(10, 3, seed=4)
-    lift = UncertainLift(fitted)
-    whole = lift.sampled(X)
-    draws = lift.draws()
-    assert len(draws) == 16 and {draw.size for draw in draws} == {K} and {draw.budget for draw in draws} == {0}
-    for i in (0, 7, 15):
-        torch.testing.assert_close(draws[i](X.reshape(2, 5, 3)).reshape(10, K), whole[i])
-        torch.testing.assert_close(draws[i](X[3]), whole[i, 3])
+    whole = UncertainLift(fitted).sampled(X)
+    assert whole.shape == (16, 10, K)
+    torch.testing.assert_close(UncertainLift(fitted).sampled(X.reshape(2, 5, 3)).reshape(16, 10, K), whole)
+    torch.testing.assert_close(UncertainLift(fitted).sampled(X[3]), whole[:, 3])
     torch.testing.assert_close(UncertainLift(fitted).sampled(X.flip(0)).flip(1), whole)
 
 
@@ -102,8 +104,8 @@ def test_a_design_does_not_beat_its_twin(fitted):
     X = sobol(20, 3, seed=4)
     near = (X + 1e-7).clamp(max=1.0)
     lift = UncertainLift(fitted)
-    best = lift.average(lambda o: torch.maximum(taste(o[0]), taste(o[1])), torch.stack([X, near]))
-    torch.testing.assert_close(best, lift.average(taste, X), rtol=0, atol=1e-5)
+    best = averaged(lift, lambda o: torch.maximum(taste(o[0]), taste(o[1])), torch.stack([X, near]))
+    torch.testing.assert_close(best, averaged(lift, taste, X), rtol=0, atol=1e-5)
 
 
 def test_draws_are_smooth(fitted):
@@ -141,12 +143,12 @@ def test_expected_best_of_two_against_plain_monte_carlo(fitted):
     def miss(found):
         return (found - wanted).square().mean().sqrt().item()
 
-    few = miss(UncertainLift(fitted).average(best, torch.stack([A, B])))
+    few = miss(averaged(UncertainLift(fitted), best, torch.stack([A, B])))
     at_mean = miss(best(UncertainLift(fitted)(torch.stack([A, B]))))
     plain = torch.maximum(taste(o_a), taste(o_b)).reshape(500, 16, 60).mean(1)
     plain_error = (plain - wanted).square().mean().sqrt().item()
     assert few < 0.75 * plain_error and few < 0.5 * at_mean
-    assert miss(UncertainLift(fitted, count=256).average(best, torch.stack([A, B]))) < 0.6 * few
+    assert miss(averaged(UncertainLift(fitted, count=256), best, torch.stack([A, B]))) < 0.6 * few
 
 
 def test_limits_against_plain_monte_carlo(fitted):

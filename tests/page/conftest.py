@@ -1,8 +1,15 @@
-"""Clients of the page, closed when the test ends."""
+"""Clients of the page, closed when the test ends; and a real browser for each file that wants one."""
 
 import pytest
 
+from tests.page import chromium
 from tests.page.doubles import Browser, service
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    with chromium.launched() as found:
+        yield found
 
 
 @pytest.fixture

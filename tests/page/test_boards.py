@@ -37,12 +37,6 @@ def server(tmp_path_factory):
         yield found
 
 
-@pytest.fixture(scope="module")
-def chrome():
-    with chromium.launched() as found:
-        yield found
-
-
 @pytest.fixture
 def context(chrome):
     with chromium.contexts(chrome, **WIDE) as make:

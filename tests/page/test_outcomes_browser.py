@@ -26,12 +26,6 @@ def server(tmp_path_factory):
         yield found
 
 
-@pytest.fixture(scope="module")
-def chrome():
-    with chromium.launched() as found:
-        yield found
-
-
 @pytest.fixture
 def context(chrome):
     with chromium.contexts(chrome, **WIDE, bypass_csp=True, reduced_motion="reduce") as make:

@@ -18,7 +18,7 @@ from torch import Tensor
 from kappasharp.acquisition.eubo import NegativeEubo
 from kappasharp.core.features import Lift
 
-# How far a coordinate is moved for a difference: far enough that a simulator's own steps do not show.
+# How far a coordinate is moved for a difference: little beside any length scale, much beside rounding.
 STEP = 1e-3
 # What a limit broken by one unit costs, in prior deviations.
 PENALTY = 10.0

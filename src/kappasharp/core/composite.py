@@ -71,25 +71,9 @@ class UncertainLift:
         return self._features(regression.predict(self.regression, X)[0])
 
     def sampled(self, X: Tensor) -> Tensor:
-        """The features (S, …, k) in every draw."""
-        return self._drawn(self._field.w, X)
-
-    def draws(self) -> list["Draw"]:
-        """Each draw by itself, a function of designs like this one."""
-        return [Draw(self, i) for i in range(self.count)]
-
-    def one(self, index: int, X: Tensor) -> Tensor:
-        """The features (…, k) in one draw."""
-        return self._drawn(self._field.w[index : index + 1], X)[0]
-
-    def average(self, function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
-        """The mean over the draws of a function of the features (…, k)."""
-        return torch.stack([function(features) for features in self.sampled(X)]).mean(0)
-
-    def _drawn(self, w: Tensor, X: Tensor) -> Tensor:
-        field_of_these = self._field._replace(w=w)
-        found = [sample(self.regression, field_of_these, part) for part in regression.blocks(self.regression, X)]
-        return self._features(torch.cat(found, 1).reshape(len(w), *X.shape[:-1], self.size))
+        """The features (S, …, k) in every draw: each is a function of the design, smooth and always the same."""
+        found = [sample(self.regression, self._field, part) for part in regression.blocks(self.regression, X)]
+        return self._features(torch.cat(found, 1).reshape(self.count, *X.shape[:-1], self.size))
 
     def _features(self, outcomes: Tensor) -> Tensor:
         return outcomes if self.scaled is None else self.scaled(outcomes)
@@ -97,24 +81,6 @@ class UncertainLift:
     @cached_property
     def _field(self) -> Field:
         return field(self.regression, self.count)
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """One of the draws of uncertain outcomes, from designs to features."""
-
-    whole: UncertainLift
-    index: int
-    budget: int = 0
-
-    @property
-    def size(self) -> int:
-        """How many outcomes there are."""
-        return self.whole.size
-
-    def __call__(self, X: Tensor) -> Tensor:
-        """The features (…, k) at designs (…, d) in this draw."""
-        return self.whole.one(self.index, X)
 
 
 def field(fitted: Regression, count: int) -> Field:
