@@ -10,6 +10,7 @@ E max(f(x) − f(x⁺), 0) for the best design seen x⁺ is the variant "improve
 gradient and search are EUBO's own. What is left to say is which design x⁺ is.
 """
 
+import torch
 from torch import Tensor
 
 from kappasharp.core import posterior
@@ -22,11 +23,16 @@ def find(fitted: Posterior) -> Indices:
     return posterior.own_mean(fitted).argmax(-1)
 
 
-def box_around(fitted: Posterior, reach: float, least: float = 0.0) -> tuple[Tensor, Tensor] | None:
-    """Lower and upper ends (runs, d) of the box around it, or None for the whole cube."""
+def box_around(
+    fitted: Posterior, reach: float, least: float = 0.0, outer: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor] | None:
+    """Lower and upper ends (runs, d) of the box around it, or None for the whole cube; within `outer` where given."""
     if reach == 0.0:
-        return None
+        return outer
     centre = fitted.X.gather(1, find(fitted)[:, None, None].expand(-1, 1, fitted.X.shape[-1])).squeeze(1)
     log_scale = fitted.theta[:, : centre.shape[-1]]
     half = (reach * (log_scale - log_scale.mean(-1, keepdim=True)).exp()).clamp(min=least)
-    return (centre - half).clamp(0.0, 1.0), (centre + half).clamp(0.0, 1.0)
+    if outer is None:
+        return (centre - half).clamp(0.0, 1.0), (centre + half).clamp(0.0, 1.0)
+    centre = torch.clamp(centre, *outer)
+    return torch.clamp(centre - half, *outer), torch.clamp(centre + half, *outer)

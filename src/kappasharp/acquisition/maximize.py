@@ -257,7 +257,7 @@ def _from_pairs(search: Search, maximizer: Maximizer) -> Tensor:
     width = d if request.anchor is not None else 2 * d
     raw = _placed(request, draw(request, (maximizer.raw, width), fitted.X))
     if request.allowed is not None:
-        best = _best_seen(fitted, 1).repeat(1, 1, width // d)
+        best = _in_box(request, _best_seen(fitted, 1)).repeat(1, 1, width // d)
         raw = through.pulled(request.allowed, raw.unflatten(-1, (-1, d)), best.unflatten(-1, (-1, d))).flatten(-2)
     value = -search.value(raw)
     standard = (value - value.mean(-1, keepdim=True)) / value.std(-1, keepdim=True).clamp(min=1e-12)
@@ -304,7 +304,7 @@ def pool(fitted: Posterior, maximizer: Maximizer, request: Request) -> Tensor:
     runs, n, d = fitted.X.shape
     count, copies = min(INCUMBENTS, n), maximizer.copies
     numbers = draw(request, (maximizer.raw + INCUMBENTS * copies, d), fitted.X)
-    incumbents = _best_seen(fitted, count)
+    incumbents = _in_box(request, _best_seen(fitted, count))
     low, high = DISTANCES
     sizes = torch.logspace(0, 1, copies, base=high / low, dtype=torch.float64).to(fitted.X) * low
     offsets = normal_quantile(numbers[:, maximizer.raw : maximizer.raw + count * copies])
@@ -312,9 +312,12 @@ def pool(fitted: Posterior, maximizer: Maximizer, request: Request) -> Tensor:
     parts = [_placed(request, numbers[:, : maximizer.raw]), incumbents, around.reshape(runs, -1, d).clamp(0.0, 1.0)]
     if request.hints is not None:
         parts.append(request.hints)
-    points = torch.cat(parts, 1)
-    points = points if request.box is None else torch.clamp(points, *(end.unsqueeze(1) for end in request.box))
-    return kept_inside(request, points, incumbents[:, :1])
+    return kept_inside(request, _in_box(request, torch.cat(parts, 1)), incumbents[:, :1])
+
+
+def _in_box(request: Request, points: Tensor) -> Tensor:
+    """Points (runs, k, d), each moved to the nearest in the request's box."""
+    return points if request.box is None else torch.clamp(points, *(end.unsqueeze(1) for end in request.box))
 
 
 def kept_inside(request: Request, points: Tensor, inside: Tensor) -> Tensor:

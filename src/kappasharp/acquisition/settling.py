@@ -13,10 +13,13 @@ from kappasharp.core.posterior import Posterior
 from kappasharp.shapes import Indices
 
 
-def challenger(fitted: Posterior, leader: Indices, pairs: Tensor, among: int | None = None) -> Indices:
+def challenger(
+    fitted: Posterior, leader: Indices, pairs: Tensor, eligible: Tensor | None = None, among: int | None = None
+) -> Indices:
     """The index of the challenger in every run; `pairs` (runs, m, 2) are the answers so far, winner first.
 
-    Only the first `among` points are designs that were seen, where not all of them are.
+    Only the first `among` points are designs that were seen, where not all of them are; those that are not eligible
+    come last.
     """
     X = fitted.X
     rows = torch.arange(len(X), device=X.device)
@@ -31,6 +34,8 @@ def challenger(fitted: Posterior, leader: Indices, pairs: Tensor, among: int | N
     # In steps that no gain outweighs: what is left is taken in this order, and the leader never.
     step = 1.0 + gain.amax(-1, keepdim=True)
     score = gain - step * lost.to(gain) - 2.0 * step * met.to(gain)
+    if eligible is not None:
+        score = score - 4.0 * step * (~eligible).to(gain)
     if among is not None:
         score[:, among:] = -torch.inf
     return score.scatter(1, leader.unsqueeze(-1), -torch.inf).argmax(-1)

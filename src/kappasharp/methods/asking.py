@@ -46,9 +46,9 @@ def question(method: Method, preset: Preset, fitted: Posterior, chance: Request,
     return found
 
 
-def settle(fitted: Posterior, leader: Tensor, pairs: Tensor) -> Shown:
+def settle(fitted: Posterior, leader: Tensor, pairs: Tensor, eligible: Tensor | None = None) -> Shown:
     """The design told against its likeliest better among those seen; no EUBO is maximised."""
-    known = torch.stack([leader, settling.challenger(fitted, leader, pairs)], -1)
+    known = torch.stack([leader, settling.challenger(fitted, leader, pairs, eligible)], -1)
     pair = fitted.X.gather(1, known.unsqueeze(-1).expand(-1, -1, fitted.X.shape[-1]))
     value = eubo.value(fitted, *pair.split(1, 1)).squeeze(-1)
     nothing = torch.zeros(len(pair), dtype=torch.long, device=pair.device)
@@ -89,10 +89,11 @@ def _search(method: Method, preset: Preset, fitted: Posterior, chance: Request, 
 
 def request(method: Method, preset: Preset, fitted: Posterior, chance: Request) -> Request:
     """All that a search needs: to what `chance` has, the method and the preset add how and where it searches."""
+    around = incumbent.box_around(fitted, preset.reach, preset.reach_least, chance.box)
     return chance._replace(
         variant="improvement" if method.acquisition is Acquisition.EXPECTED_IMPROVEMENT else preset.eubo,
         exploration=preset.exploration,
-        box=incumbent.box_around(fitted, preset.reach, preset.reach_least) if _is_confined(preset, fitted) else None,
+        box=around if _is_confined(preset, fitted) else chance.box,
     )
 
 

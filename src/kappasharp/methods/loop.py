@@ -170,10 +170,11 @@ def _timed(model: Model, answers: Answers, fit: Fit, time: Tensor) -> Fit:
 def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
     """Line 14: the question, and what the next step needs of this one."""
     generators = [stream(seed, "acquisition restarts", str(state.step + 1)) for seed in state.seeds]
-    chance = Request(generators, hints=state.hints, lattice=state.lattice, allowed=state.allowed)
+    box = None if state.box is None else tuple(end.to(state.points).expand(len(state.points), -1) for end in state.box)
+    chance = Request(generators, hints=state.hints, lattice=state.lattice, allowed=state.allowed, box=box)
     fitted = learnt.corrected.posterior
     if state.method.query is Query.SETTLING:
-        found = asking.settle(fitted, leader(state, learnt), state.comparisons)
+        found = asking.settle(fitted, leader(state, learnt), state.comparisons, state.eligible)
     else:
         found = asking.question(state.method, state.preset, fitted, chance, state.anchor)
     proposal = found.proposal
@@ -249,13 +250,19 @@ def tell(state: State, question: Question, answer: Any, seconds: Any = None) -> 
 
 
 def leader(state: State, learnt: Learnt) -> Tensor:
-    """The index of the design told to be best in every run: the highest mean among those that won a comparison."""
+    """The index of the design told to be best in every run: the highest mean among those that won a comparison.
+
+    Where some designs are not eligible, one that is comes first, though it may not have won.
+    """
     fitted = learnt.corrected.posterior
     mean = apply(learnt.fit.K, fitted.beta) if fitted.lift is None else posterior.own_mean(fitted)
     has_won = won(state)
     # Where nothing has won yet, as after ties alone, all may lead.
-    has_won = has_won | ~has_won.any(-1, keepdim=True)
-    return mean.masked_fill(~has_won, -torch.inf).argmax(-1)
+    may_lead = has_won | ~has_won.any(-1, keepdim=True)
+    if state.eligible is not None:
+        for better in (state.eligible, state.eligible & has_won):
+            may_lead = torch.where(better.any(-1, keepdim=True), better, may_lead)
+    return mean.masked_fill(~may_lead, -torch.inf).argmax(-1)
 
 
 def won(state: State) -> Tensor:

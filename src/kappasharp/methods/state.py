@@ -40,6 +40,9 @@ class State:
     # The outcomes that taste is learnt on, and the limits that designs must keep; the same for all runs.
     lift: Lift | None = None
     allowed: Allowed | None = None
+    # Where questions are searched, the ends (d,) of a part of the cube; and which designs (runs, n) may be told.
+    box: tuple[Tensor, Tensor] | None = None
+    eligible: Tensor | None = None
 
 
 class Question(NamedTuple):

@@ -34,10 +34,14 @@ class WithinLimits:
 
     between: AllowedDesigns | None
     given: Given | None
+    # What lies outside of a space's bounds breaks the limits too.
+    space: Space | None = None
 
     def __call__(self, X: Tensor) -> Tensor:
         """How far each point breaks the limits, in units of what varies."""
         broken = torch.zeros(X.shape[:-1], dtype=torch.float64) if self.between is None else self.between(X)
+        if self.space is not None and self.space.bounds:
+            broken = broken + self.space.beyond(X).to(broken)
         if self.given is None:
             return broken.to(X)
         flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)
@@ -165,21 +169,23 @@ def of(definition: Definition, history: History) -> Allowed | None:
         return found
     if AllowedSequence(definition, found).take(0, 1):
         return found
-    return None if found.between is None else WithinLimits(found.between, None)
+    return None if found.between is None else WithinLimits(found.between, None, found.space)
 
 
 def without_predicted(allowed: Allowed | None) -> Allowed | None:
     """The same without limits of outcomes that are predicted: what is left where too few designs seem to keep them."""
     if not isinstance(allowed, WithinLimits) or allowed.given is None or allowed.given.is_cheap:
         return allowed
-    return None if allowed.between is None else WithinLimits(allowed.between, None)
+    return None if allowed.between is None else WithinLimits(allowed.between, None, allowed.space)
 
 
 def _declared(definition: Definition, history: History) -> WithinLimits | None:
     between = AllowedDesigns(definition.space, definition.constraints) if definition.limits else None
     known = lifting.given(definition, history)
     limited = known is not None and bool(known.outcomes.limited) and known.way != "none"
-    return None if between is None and not limited else WithinLimits(between, known if limited else None)
+    if between is None and not limited:
+        return None
+    return WithinLimits(between, known if limited else None, definition.space)
 
 
 def notes(definition: Definition, history: History) -> list[str]:

@@ -17,6 +17,7 @@ from torch.quasirandom import SobolEngine
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.streams import stream, uniform
 from kappasharp.study import expressions, limit_text
+from kappasharp.study.bounds import Bounds
 from kappasharp.study.expressions import Columns, Condition
 from kappasharp.study.parameters import SLACK, Categorical, Tuned, Value, finite
 from kappasharp.study.space import Design, Space
@@ -175,12 +176,26 @@ def _drawn(space: Space, shares: Tensor, names: Sequence[str]) -> dict[str, Tens
     found = {}
     for name in names:
         part, u = space.tuned[name], shares[:, places[name]]
+        bounds = space.bounds.get(name)
         if part.values is None:
-            found[name] = _on_range(part, u)
+            found[name] = _on_range(part, u if bounds is None else _inside(bounds, u))
         else:
             at = (u * len(part.values)).long().clamp(max=len(part.values) - 1)
-            found[name] = _of_levels(part, at)
+            found[name] = _of_levels(part, at if bounds is None else _open(part, bounds, u))
     return found
+
+
+def _inside(bounds: Bounds, u: Tensor) -> Tensor:
+    """Shares of what is open of a range, as shares of all of it."""
+    low, high = bounds.cube[0]
+    return low + (high - low) * u
+
+
+def _open(part: Tuned, bounds: Bounds, u: Tensor) -> Tensor:
+    """Which value of the whole list is at these shares of those that are open."""
+    assert part.values is not None and bounds.values is not None
+    places = torch.tensor([i for i, value in enumerate(part.values) if bounds.holds(value)])
+    return places[(u * len(places)).long().clamp(max=len(places) - 1)]
 
 
 def _decoded(space: Space, X: Tensor, names: Sequence[str]) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any, TypedDict
 
-from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError
+from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, UnknownNameError
 from kappasharp.methods.method import PAIR, Kind, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.study import constraints, declaring, kinds
@@ -16,7 +16,7 @@ from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, Outcomes
 from kappasharp.study.outcomes import from_plain as read_outcomes
 from kappasharp.study.parameters import shown
 from kappasharp.study.simulation import Simulator
-from kappasharp.study.space import GivenSpace, Space, space
+from kappasharp.study.space import Design, GivenSpace, Space, space
 
 # What docs/results supports today: no correction has beaten the plain baseline there, and of the presets `modern` has
 # the better means.
@@ -38,6 +38,7 @@ class Options(TypedDict, total=False):
     use_seconds: bool
     outcomes: GivenOutcomes
     limits: Sequence[str | Limit]
+    favourites: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,15 @@ class Definition:
     outcomes: Outcomes | None = None
     # Between parameters, as texts.
     limits: tuple[str, ...] = ()
+    # Designs that people came with: the first questions ask about them.
+    favourites: tuple[Design, ...] = ()
     # What computes the outcomes, where somebody has allowed it in this process; never stored.
     simulator: Simulator | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
         """The limits between parameters, parsed."""
-        return tuple(constraints.parse(text, self.space) for text in self.limits)
+        return tuple(constraints.parse(text, self.space.whole) for text in self.limits)
 
     @property
     def question(self) -> str:
@@ -96,7 +99,9 @@ class Definition:
         question = {} if self.question == str(ONE_PAIR) else {"question": self.question}
         seconds = {"use_seconds": True} if self.use_seconds else {}
         outcomes = {} if self.outcomes is None else {"outcomes": self.outcomes.plain()}
-        return question | seconds | outcomes | ({"limits": list(self.limits)} if self.limits else {})
+        favourites = {"favourites": [dict(one) for one in self.favourites]} if self.favourites else {}
+        limits = {"limits": list(self.limits)} if self.limits else {}
+        return question | seconds | outcomes | limits | favourites
 
     @property
     def kinds(self) -> list[str]:
@@ -139,6 +144,7 @@ def define(
     outcomes: GivenOutcomes | Outcomes | None = None,
     hints: Sequence[Hint] = (),
     limits: Sequence[str | Limit] = (),
+    favourites: Sequence[Mapping[str, Any]] = (),
 ) -> Definition:
     """A checked definition; the arguments are those of `create_study`."""
     if isinstance(method, Method):
@@ -149,6 +155,7 @@ def define(
     find_preset(preset)
     is_auto = question == AUTO
     form = FIRST_OF_AUTO if is_auto else kinds.parse(question, or_auto=True)
+    gave_first = first_pairs is not None
     first_pairs = _usual_first(method, preset, form) if first_pairs is None else first_pairs
     for name, value, least in (("seed", seed, 0), ("first_pairs", first_pairs, 1)):
         if isinstance(value, bool) or not isinstance(value, Integral):
@@ -162,7 +169,37 @@ def define(
     found = Definition(space(given), int(seed), method, preset, int(first_pairs), form, is_auto, use_seconds)
     said = declaring.declared(found.space, found.seed, outcomes, hints, limits)
     _check_hints(found, said.outcomes)
-    return replace(_asking(found), outcomes=said.outcomes, limits=said.limits, simulator=said.simulator)
+    found = replace(_asking(found), outcomes=said.outcomes, limits=said.limits, simulator=said.simulator)
+    return _with_favourites(found, favourites, gave_first)
+
+
+def _with_favourites(found: Definition, given: Any, gave_first: bool) -> Definition:
+    """The definition with the designs that people came with, each checked; and as many first questions as they need."""
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        raise InvalidTypeError(f"`favourites` must be a list of designs, but got {given!r}.")
+    designs = []
+    for place, one in enumerate(given):
+        try:
+            designs.append(found.space.check(one))
+        except (InvalidValueError, InvalidTypeError, UnknownNameError) as error:
+            raise type(error)(f"`favourites[{place}]`: {error}") from error
+        broken = next((limit.text for limit in found.constraints if not limit.holds(designs[-1])), None)
+        if broken is not None:
+            raise InvalidValueError(f"`favourites[{place}]` must keep every limit, but it breaks {broken!r}.")
+        twin = next((i for i, other in enumerate(designs[:-1]) if found.space.same(other, designs[-1])), None)
+        if twin is not None:
+            raise InvalidValueError(
+                f"`favourites[{place}]` must be told from the others, but it cannot be told from `favourites[{twin}]`; "
+                "leave out one of them."
+            )
+    each = found.form.designs if found.form.kind is not Kind.SLIDER else 1
+    needed = -(-len(designs) // each)
+    if gave_first and found.first_pairs < needed:
+        raise InvalidValueError(
+            f"`first_pairs` must be {needed} or more for {len(designs)} favourites, but got {found.first_pairs}; leave "
+            "it out, or some of them."
+        )
+    return replace(found, favourites=tuple(designs), first_pairs=max(found.first_pairs, needed))
 
 
 def _check_hints(found: Definition, outcomes: Outcomes | None) -> None:
@@ -221,7 +258,7 @@ def from_plain(data: Any) -> Definition:
             given, seed=table["seed"], method=table["method"], preset=preset, first_pairs=table["first_pairs"],
             question=table.get("question", str(ONE_PAIR)), use_seconds=table.get("use_seconds", False),
             outcomes=None if table.get("outcomes") is None else read_outcomes(table["outcomes"]),
-            limits=table.get("limits", ()),
+            limits=table.get("limits", ()), favourites=table.get("favourites", ()),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptedError(f"A study's definition cannot be read: {error}") from error

@@ -14,7 +14,7 @@ from kappasharp.core.correction import Weights
 from kappasharp.methods import correcting, fitting
 from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP
-from kappasharp.study import allowing, kinds, learning, lifting, validation
+from kappasharp.study import allowing, changing, kinds, learning, lifting, validation
 from kappasharp.study.certainty import groups
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import Comparison, History, noted_after, spread
@@ -115,8 +115,14 @@ def diagnose(definition: Definition, history: History, model: StudyModel) -> Dia
         tie_threshold=model.state.preset.threshold,
         searched_on=int(model.learnt.fit.hyper.searched_on),
         status=model.surrogate.status[0],
-        notes=notes(definition, history),
+        notes=notes(definition, history) + _about_edges(definition, history, model),
     )
+
+
+def _about_edges(definition: Definition, history: History, model: StudyModel) -> list[str]:
+    """Where the best design sits at an end of what is open, with the call that widens it."""
+    design = history.options[model.options[learning.leading(model)]]
+    return [str(edge) for edge in changing.edges(definition.space, design)]
 
 
 def notes(definition: Definition, history: History) -> list[str]:
@@ -274,7 +280,11 @@ def noted(history: History) -> list[Noted]:
 def _past_model(definition: Definition, history: History, count: int) -> PastModel:
     options, answers = learning.gather(definition, history, count)
     notes = [event.memo for _, event in history.asked.values() if noted_after(event.memo) == count]
-    usable = [memo for memo in notes if validation.memo_trouble(memo, definition) is None]
+    usable = [
+        memo
+        for memo in notes
+        if not history.is_of_another_cube(memo) and validation.memo_trouble(memo, definition) is None
+    ]
     memo = next(iter(usable), None)
     dimensions, lift = answers.X.shape[-1], learning.lift_of(definition, history)
     theta = learning.theta_of(memo, dimensions, lift)

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study.kinds import NAMES, Answer, Form
-from kappasharp.study.parameters import finite, shown
+from kappasharp.study.parameters import Value, finite, shown
 from kappasharp.study.space import Design
 
 Origin = Literal["start", "model", "queue", "again", "settle"]
 Source = Literal["simulated", "measured"]
 DEFAULT_VOTER = "me"
-LONGEST_NAME, LONGEST_VOTER, LONGEST_FAILURE = 200, 100, 500
+LONGEST_NAME, LONGEST_VOTER, LONGEST_FAILURE, LONGEST_NOTE = 200, 100, 500, 500
 # Duels that one wish to settle may ask for.
 MOST_DUELS = 100
 # What the databases count to.
@@ -94,7 +94,10 @@ class Settling:
 
 @dataclass(frozen=True)
 class Undone:
-    """The event of this number counts no more; if it was an answer, its pair is open again."""
+    """The event of this number counts no more; if it was an answer, its pair is open again.
+
+    It is a voter's last answer, comparison or change of a parameter.
+    """
 
     kind: ClassVar[str] = "undone"
     event: int
@@ -124,9 +127,33 @@ class Recorded:
     failure: str | None = None
 
 
-Event = Asked | Answered | Added | Queued | Settling | Undone | Amended | Recorded
+@dataclass(frozen=True)
+class Bounded:
+    """From here on this much of a parameter is open: a range, one value where its ends are equal, or choices.
+
+    What lies beyond all that was open before widens the space of the model; nothing ever makes that smaller.
+    """
+
+    kind: ClassVar[str] = "bounded"
+    name: str
+    low: float | None = None
+    high: float | None = None
+    choices: list[Value] | None = None
+
+
+@dataclass(frozen=True)
+class Remarked:
+    """What a voter has to say of a design; it stands in place of what they said before, None takes that back."""
+
+    kind: ClassVar[str] = "remarked"
+    design: Design
+    text: str | None
+
+
+Event = Asked | Answered | Added | Queued | Settling | Undone | Amended | Recorded | Bounded | Remarked
 KINDS: dict[str, type[Event]] = {
-    cls.kind: cls for cls in (Asked, Answered, Added, Queued, Settling, Undone, Amended, Recorded)
+    cls.kind: cls
+    for cls in (Asked, Answered, Added, Queued, Settling, Undone, Amended, Recorded, Bounded, Remarked)
 }
 
 
@@ -180,6 +207,11 @@ def duels(value: Any) -> int:
     if whole("duels", value) > MOST_DUELS:
         raise InvalidValueError(f"`duels` must not pass {MOST_DUELS}, but got {shown(value)}.")
     return int(value)
+
+
+def note(value: Any) -> str:
+    """What somebody has to say of a design, or a sentence."""
+    return named_text("text", value, LONGEST_NOTE)
 
 
 def voter(value: Any) -> str:

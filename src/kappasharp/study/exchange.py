@@ -10,21 +10,19 @@ from typing import Any
 from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, needed
 from kappasharp.files import replacing
 from kappasharp.study import digests, events, kinds, validation
+from kappasharp.study.comparison_file import LETTERS, defused
 from kappasharp.study.definition import from_plain
-from kappasharp.study.events import Asked, Queued, Stored
+from kappasharp.study.events import Asked, Bounded, Queued, Remarked, Stored
 from kappasharp.study.history import Comparison, History
 from kappasharp.study.learning import StudyModel
 from kappasharp.study.space import Design
 from kappasharp.study.storage import Record, Storage
 
-# Version 1 had no checksum; version 3 has questions that are more than a pair, version 4 outcomes and limits: each is
-# written where there are any.
-FORMAT, FORMAT_VERSION, KINDS_VERSION, PAIRS_VERSION = "kappasharp study", 4, 3, 2
+# Version 1 had no checksum; version 3 has questions that are more than a pair, version 4 outcomes and limits, version 5
+# favourites, changes of parameters and notes: each is written where there are any.
+FORMAT, FORMAT_VERSION, OUTCOMES_VERSION, KINDS_VERSION, PAIRS_VERSION = "kappasharp study", 5, 4, 3, 2
 Rows = list[dict[str, Any]]
 TABLES = ("comparisons", "options")
-LETTERS = "abcdefghi"
-# What makes a spreadsheet take a text for a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def options(history: History, model: StudyModel | None, outcomes: Sequence[str] = ()) -> Rows:
@@ -44,8 +42,14 @@ def options(history: History, model: StudyModel | None, outcomes: Sequence[str] 
         recorded = history.outcomes(design)
         values = {} if recorded is None else recorded.values
         found = {f"outcomes_{name}": values.get(name) for name in outcomes}
-        rows.append({"option": number} | tally | _prefixed("", design) | found)
+        said = {"notes": _notes(history, design)} if any(history.remarks.values()) else {}
+        rows.append({"option": number} | tally | _prefixed("", design) | found | said)
     return rows
+
+
+def _notes(history: History, design: Design) -> str | None:
+    """What was said of a design, in a line."""
+    return "; ".join(f"{who}: {text}" for who, text in history.said_of(design).items()) or None
 
 
 def comparisons(history: History, outcomes: Sequence[str] = ()) -> Rows:
@@ -137,6 +141,8 @@ def plain(record: Record, stored: list[Stored]) -> dict[str, Any]:
     plain = "question" not in record.definition and all(form.is_pair for form in about)
     version = PAIRS_VERSION if plain else KINDS_VERSION
     if record.definition.keys() & {"outcomes", "limits"}:
+        version = OUTCOMES_VERSION
+    if "favourites" in record.definition or any(isinstance(one.event, Bounded | Remarked) for one in stored):
         version = FORMAT_VERSION
     head = {"format": FORMAT, "version": version, "name": record.name, "created": record.created}
     return sealed(head | {"definition": record.definition, "events": rows})
@@ -155,13 +161,8 @@ def _write_json(path: Path, content: Any) -> None:
 def _write_csv(path: Path, rows: Rows) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(map(_cell, rows[0]) if rows else [])
-        writer.writerows(map(_cell, row.values()) for row in rows)
-
-
-def _cell(value: Any) -> Any:
-    """The value; a text that a spreadsheet would compute has an apostrophe before it."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+        writer.writerow(map(defused, rows[0]) if rows else [])
+        writer.writerows(map(defused, row.values()) for row in rows)
 
 
 def _write_parquet(path: Path, rows: Rows) -> None:

@@ -15,9 +15,11 @@ from kappasharp.study.events import (
     Amended,
     Answered,
     Asked,
+    Bounded,
     Origin,
     Queued,
     Recorded,
+    Remarked,
     Settling,
     Source,
     Stored,
@@ -181,9 +183,18 @@ class History:
     # The last event about outcomes, and the last about measured ones.
     recorded_at: int = 0
     measured_at: int = 0
-    # Needed where there are sliders: the design at a place is the space's to say.
+    # What is open now, in the cube of all that ever was; needed where there are sliders or bounds.
     space: Space | None = None
+    # Changes of parameters that count, by the numbers of their events, and who made each; the last one that made the
+    # cube larger; what voters say of designs.
+    bounded: dict[int, tuple[str, Bounded]] = field(default_factory=dict)
+    widened_at: int = 0
+    remarks: dict[tuple[tuple[str, Value], ...], dict[str, str]] = field(default_factory=dict)
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
+    _first_space: Space | None = None
+
+    def __post_init__(self) -> None:
+        self._first_space = self._first_space or self.space
 
     def extend(self, events: Iterable[Stored]) -> None:
         """Take in more events; a CorruptedError names one that speaks of what never happened."""
@@ -209,6 +220,10 @@ class History:
                 self.queue[stored.number] = stored.event
             case Recorded():
                 self._record(stored, stored.event)
+            case Bounded():
+                self._bound(stored, stored.event)
+            case Remarked():
+                self._remark(stored, stored.event)
             case _:
                 self._change(stored.event)
         self.number = stored.number
@@ -272,9 +287,14 @@ class History:
         return [one for one in self.comparisons.values() if one.pair == pair]
 
     def last_of(self, voter: str) -> int | None:
-        """The number of this voter's last answer or comparison that still counts."""
+        """The number of this voter's last answer, comparison or change of a parameter that still counts."""
         own = [number for number, one in self.comparisons.items() if one.voter == voter]
+        own += [number for number, (who, _) in self.bounded.items() if who == voter]
         return max(own, default=None)
+
+    def said_of(self, design: Mapping[str, Value]) -> dict[str, str]:
+        """What each voter has to say of a design."""
+        return dict(self.remarks.get(design_key(design), {}))
 
     def memo(self, n_answers: int) -> dict[str, Any] | None:
         """What the model noted when it last chose a pair from fewer answers than these.
@@ -283,6 +303,11 @@ class History:
         """
         notes = (event.memo for _, event in reversed(self.asked.values()) if event.memo is not None)
         return next((memo for memo in notes if (noted_after(memo) or 0) < n_answers), None)
+
+    def is_of_another_cube(self, memo: dict[str, Any] | None) -> bool:
+        """Whether a model noted this before the space was last widened: its points and scales mean something else."""
+        when = (number for number, (_, event) in self.asked.items() if event.memo is memo)
+        return memo is not None and next(when, self.number) < self.widened_at
 
     def _note(self, design: Design) -> int:
         number = self._index.setdefault(design_key(design), len(self.options))
@@ -329,6 +354,10 @@ class History:
         )
 
     def _undo(self, event: Undone) -> None:
+        if event.event in self.bounded:
+            del self.bounded[event.event]
+            self._rebound()
+            return
         gone = self.comparisons.pop(event.event)
         if gone.pair is not None:
             # A pair that this voter was shown since then is withdrawn.
@@ -342,6 +371,33 @@ class History:
         one.answer, one.amended = event.answer, True
         if one.pair is not None:
             one.options = self._about(self.asked[one.pair][0], event.answer)
+
+    def _bound(self, stored: Stored, event: Bounded) -> None:
+        assert self.space is not None
+        wider = self.space.grown(event.name, event.low, event.high, event.choices)
+        if wider is not self.space:
+            self.space, self.widened_at = wider, stored.number
+        self.bounded[stored.number] = (stored.voter, event)
+        self._rebound()
+
+    def _rebound(self) -> None:
+        """Open what the changes that count leave open; open questions about anything else are withdrawn."""
+        assert self.space is not None and self._first_space is not None
+        last = {event.name: (event.low, event.high, event.choices) for _, event in self.bounded.values()}
+        self.space = self.space.opened(self._first_space, last)
+        closed = [
+            voter
+            for voter, number in self.open.items()
+            if any(self.space.outside(design) for design in self.asked[number][0].designs)
+        ]
+        for voter in closed:
+            del self.open[voter]
+
+    def _remark(self, stored: Stored, event: Remarked) -> None:
+        said = self.remarks.setdefault(design_key(event.design), {})
+        said.pop(stored.voter, None)
+        if event.text is not None:
+            said[stored.voter] = event.text
 
     def _record(self, stored: Stored, event: Recorded) -> None:
         key = design_key(event.design)

@@ -109,7 +109,7 @@ def _agreed(kind: Kind, count: int | None, designs: Any, what: str) -> int:
 
 def fits(form: Form, space: Space) -> Form:
     """The form, if there are such questions about designs of that space; or a sentence."""
-    if form.kind is Kind.SLIDER and not line.can_move(space.dimensions, space.lattice):
+    if form.kind is Kind.SLIDER and not line.can_move(space.dimensions, space.open_lattice):
         raise InvalidValueError(
             "A slider needs a parameter to move along, but this space has none that is continuous; a choice or an "
             "order asks about whole numbers and choices."

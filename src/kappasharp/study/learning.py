@@ -129,21 +129,32 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     answers = len(history.counted())
     memo = _last_memo(definition, history, answers)
     lift, allowed = lift_of(definition, history), allowing.of(definition, history)
-    theta = theta_of(memo, X.shape[-1], lift)
+    theta = None if history.is_of_another_cube(memo) else theta_of(memo, X.shape[-1], lift)
     preset = with_threshold(definition.preset, found.answers, theta, lift)
     preset = replace(preset, cold_fit=preset.cold_fit and _is_cold(history, memo, answers))
     ties = ties if isinstance(ties, Tensor) else None
     state = loop.init(X, pairs, method=definition.method, preset=preset, seeds=definition.seed, ties=ties)
     step = max(answers - definition.first_pairs, 0)
-    state = replace(state, step=step, lattice=definition.space.lattice, theta=theta, detail=detail)
-    state = replace(state, lift=lift, allowed=allowed)
+    state = replace(state, step=step, lattice=definition.space.open_lattice, theta=theta, detail=detail)
+    state = replace(state, lift=lift, allowed=allowed, box=definition.space.box)
+    state = replace(state, eligible=_eligible(definition.space, X, len(found.options)))
     if definition.use_seconds:
         seconds, voters = _seconds(history)
         state = replace(state, seconds=seconds, voters=voters)
     if memo is None:
         return state
     mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
-    return replace(state, mean_decisiveness=mean, hints=torch.tensor([memo["hints"]], dtype=torch.float64))
+    hints = None if history.is_of_another_cube(memo) else torch.tensor([memo["hints"]], dtype=torch.float64)
+    return replace(state, mean_decisiveness=mean, hints=hints)
+
+
+def _eligible(space: Space, X: Tensor, options: int) -> Tensor | None:
+    """Which points (1, n, d) may be told to be best: options that are open; None where all are."""
+    if not space.bounds:
+        return None
+    is_open: Tensor = space.beyond(X) == 0.0
+    is_open[:, options:] = False
+    return is_open
 
 
 def lift_of(definition: Definition, history: History) -> Lift | None:
@@ -188,7 +199,9 @@ def many(history: History) -> bool:
 def _last_memo(definition: Definition, history: History, n_answers: int) -> dict[str, Any] | None:
     """What the last step noted; None, with a warning, where nothing can start from it: imports once let such in."""
     memo = history.memo(n_answers)
-    trouble = None if memo is None else validation.memo_trouble(memo, definition)
+    # One of another cube was checked when it was stored, and gives no more than its mean decisiveness.
+    checked = memo is None or history.is_of_another_cube(memo)
+    trouble = None if checked else validation.memo_trouble(memo, definition)
     if trouble is None:
         return memo
     warnings.warn(f"What the model noted with a pair is damaged ({trouble}); it is fitted afresh.", stacklevel=2)
@@ -201,8 +214,11 @@ def leading(model: StudyModel) -> int:
 
 
 def favourite(model: StudyModel) -> int:
-    """The place of the option with the highest utility, whether or not it ever won."""
-    return int(model.surrogate.utility[: len(model.options)].argmax())
+    """The place of the option with the highest utility, whether or not it ever won; one that is open comes first."""
+    utility, eligible = model.surrogate.utility[: len(model.options)], model.state.eligible
+    if eligible is not None and bool(eligible.any()):
+        utility = utility.masked_fill(~eligible[0, : len(model.options)], -torch.inf)
+    return int(utility.argmax())
 
 
 def unproven_best(model: StudyModel) -> tuple[int, int] | None:
@@ -235,6 +251,7 @@ def with_open_questions(
     anchor = torch.tensor([found.options.index(model.options[int(model.state.anchor)])])
     ties = ties if isinstance(ties, Tensor) else None
     state = replace(model.state, points=X, comparisons=pairs, ties=ties, detail=detail, anchor=anchor)
+    state = replace(state, eligible=_eligible(definition.space, X, len(found.options)))
     learnt = released(_imagined(state, model.learnt))
     return StudyModel(found.options, state, learnt, surrogate_of(state, learnt))
 
@@ -254,6 +271,7 @@ def _with_open_pairs(
     state = model.state
     ties = None if state.ties is None else torch.nn.functional.pad(state.ties, (0, len(waiting)))
     state = replace(state, points=X, comparisons=torch.cat([state.comparisons, believed], 1), ties=ties)
+    state = replace(state, eligible=_eligible(definition.space, X, len(options)))
     learnt = released(_imagined_pairs(state, model.learnt, believed))
     return StudyModel(options, state, learnt, surrogate_of(state, learnt))
 

@@ -79,7 +79,7 @@ class Given:
 
     @property
     def _sampled(self) -> list[dict[str, float | int | str | bool | None]]:
-        return sampling.designs(self.space, self.seed, 0, SAMPLE)
+        return sampling.designs(self.space.whole, self.seed, 0, SAMPLE)
 
     @property
     def size(self) -> int:

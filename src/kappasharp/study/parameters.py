@@ -249,7 +249,7 @@ class Categorical(_Lattice):
                 f"`Categorical` must have two choices or more, but got {list(self.choices)}; one value is `Fixed`."
             )
         for i, choice in enumerate(self.choices):
-            if self._index(choice) != i:
+            if self.index(choice) != i:
                 raise InvalidValueError(f"`Categorical` must not have a choice twice, but got {choice!r} twice.")
 
     @property
@@ -262,7 +262,8 @@ class Categorical(_Lattice):
         """Every choice."""
         return self.choices
 
-    def _index(self, value: Any) -> int | None:
+    def index(self, value: Any) -> int | None:
+        """The place of a choice in the list; None of what is no choice."""
         try:
             return self._places.get(_told_apart(value))
         except TypeError:  # a list, a table: no choice
@@ -275,7 +276,7 @@ class Categorical(_Lattice):
 
     def encode(self, value: Any) -> list[float]:
         """The coordinates of a choice in the unit cube."""
-        index = self._index(value)
+        index = self.index(value)
         assert index is not None
         return [float(i == index) for i in range(self.width)] if self.width > 1 else [float(index)]
 
@@ -289,7 +290,7 @@ class Categorical(_Lattice):
 
     def check(self, name: str, value: Any) -> Value:
         """The choice as it is stored, or a sentence."""
-        index = self._index(value)
+        index = self.index(value)
         if index is None:
             raise InvalidValueError(f"`{name}` must be one of {list(self.choices)}, but got {value!r}.")
         return self.choices[index]

@@ -100,6 +100,8 @@ def still_right(history: History, proposed: Asked, voter: str, form: Form | None
         return proposed if proposed.after in history.queue else None
     if history.queue and form is None:
         return None
+    if history.space is not None and any(history.space.outside(design) for design in proposed.designs):
+        return None
     wanted = {design_key(design) for design in proposed.designs}
     since = (question for number, (question, _) in history.asked.items() if number > proposed.after)
     return None if any(wanted == {design_key(design) for design in one.designs} for one in since) else proposed
@@ -142,7 +144,9 @@ def _among_options(model: StudyModel, own: StudyModel, question: Question) -> Qu
     """The design told against its likeliest better, where some points of the model are no options."""
     told = torch.tensor([model.options.index(own.options[leading(own)])])
     fitted = model.learnt.corrected.posterior
-    rival = settling.challenger(fitted, told, model.state.comparisons, among=len(model.options))
+    rival = settling.challenger(
+        fitted, told, model.state.comparisons, model.state.eligible, among=len(model.options)
+    )
     return question._replace(known=torch.stack([told, rival], -1))
 
 

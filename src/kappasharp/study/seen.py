@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import torch
+from torch import Tensor
 
 from kappasharp.study.allowing import Allowed
 from kappasharp.study.history import History
@@ -18,7 +19,14 @@ class Seen:
         self.space, self.history, self.allowed = space, history, allowed
         self.points = space.points(history.options)
         self.met = history.met()
-        self._barred = None if allowed is None or not len(self.points) else allowed(self.points) > 0.0
+        self._barred = self._breaking(self.points) if len(self.points) else None
+
+    def _breaking(self, X: Tensor) -> Tensor | None:
+        """Which points (n, d) are not open, or break a limit; None where none can."""
+        if not self.space.bounds:
+            return None if self.allowed is None else self.allowed(X) > 0.0
+        closed = self.space.beyond(X) > 0.0
+        return closed if self.allowed is None else closed | (self.allowed(X) > 0.0)
 
     def nearest(self, *designs: Design) -> list[Design]:
         """Each design itself, or the nearest of those already seen, within the limits, that cannot be told from it."""
@@ -36,11 +44,11 @@ class Seen:
         return found
 
     def keeping(self, designs: Sequence[Design]) -> list[Design]:
-        """Those that keep the limits."""
-        if self.allowed is None or not designs:
+        """Those that are open and keep the limits."""
+        broken = self._breaking(self.space.points(designs)) if designs else None
+        if broken is None:
             return list(designs)
-        broken = (self.allowed(self.space.points(designs)) > 0.0).tolist()
-        return [design for design, breaks in zip(designs, broken, strict=True) if not breaks]
+        return [design for design, breaks in zip(designs, broken.tolist(), strict=True) if not breaks]
 
     def allows(self, *designs: Design) -> bool:
         """Whether designs make a question: within the limits, to be told apart, and not met together by anybody."""

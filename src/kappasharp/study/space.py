@@ -12,20 +12,29 @@ from torch import Tensor
 from kappasharp.acquisition import line
 from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
-from kappasharp.study.parameters import TWO, Categorical, Fixed, Float, Int, Parameter, Tuned, Value
+from kappasharp.study import bounds
+from kappasharp.study.bounds import Bounds
+from kappasharp.study.parameters import SLACK, TWO, Categorical, Fixed, Float, Int, Parameter, Tuned, Value
 
 Design = dict[str, Value]
 KINDS: dict[str, type[Parameter]] = {"float": Float, "int": Int, "categorical": Categorical, "fixed": Fixed}
+# Ends of a range, or choices, that are open.
+Open = tuple[float | None, float | None, Sequence[Value] | None]
 LONGEST_NAME = 200
 # Of the model's cube. Far more than answers of A or B can tell apart, and few enough that every question stays quick.
 MOST_DIMENSIONS = 1000
 
 
 class Space:
-    """Named parameters in order; those that are not fixed span the cube."""
+    """Named parameters in order; those that are not fixed span the cube.
 
-    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+    Where `open_parts` name a parameter, no more of it is open than they say: what is drawn, listed and searched keeps to
+    them, while points, and the designs that may be spoken of, are those of the whole cube.
+    """
+
+    def __init__(self, parameters: Mapping[str, Parameter], open_parts: Mapping[str, Bounds] | None = None) -> None:
         self.parameters = dict(parameters)
+        self.bounds = dict(open_parts or {})
         self.tuned: dict[str, Tuned] = {n: part for n, part in parameters.items() if not isinstance(part, Fixed)}
         self.fixed: Design = {name: part.value for name, part in parameters.items() if isinstance(part, Fixed)}
         if not self.tuned:
@@ -43,18 +52,98 @@ class Space:
 
     @property
     def size(self) -> float:
-        """How many designs there are."""
-        return math.prod(math.inf if part.values is None else len(part.values) for part in self.tuned.values())
+        """How many designs are open."""
+        return math.prod(math.inf if values is None else len(values) for values in self.open_values.values())
+
+    @property
+    def open_values(self) -> dict[str, tuple[Value, ...] | None]:
+        """Every open value of each tuned parameter in order; None where they are without number."""
+        return {name: part.values for name, part in self.tuned.items()} | {
+            name: one.values for name, one in self.bounds.items()
+        }
+
+    @property
+    def whole(self) -> "Space":
+        """The same without bounds."""
+        return Space(self.parameters) if self.bounds else self
 
     @cached_property
     def lattice(self) -> Lattice | None:
         """The coordinates that may take some values only."""
-        groups, at = [], 0
-        for part in self.tuned.values():
-            if part.levels is not None:
-                groups.append(Group(tuple(range(at, at + part.width)), part.levels))
+        return _lattice([(part.width, part.levels) for part in self.tuned.values()])
+
+    @cached_property
+    def open_lattice(self) -> Lattice | None:
+        """The same where questions are searched: the values that are open; what is locked has one."""
+        if not self.bounds:
+            return self.lattice
+        return _lattice([(part.width, self._open_levels(name)) for name, part in self.tuned.items()])
+
+    def _open_levels(self, name: str) -> Tensor | None:
+        part, bounds = self.tuned[name], self.bounds.get(name)
+        if bounds is None or bounds.values is None:
+            return part.levels if bounds is None else None
+        return torch.tensor([part.encode(value) for value in bounds.values], dtype=torch.float64)
+
+    @cached_property
+    def box(self) -> tuple[Tensor, Tensor] | None:
+        """The ends (d,) of the part of the cube that is open; None where all of it is."""
+        if not self.bounds:
+            return None
+        ends = [
+            end
+            for name, part in self.tuned.items()
+            for end in (self.bounds[name].cube if name in self.bounds else [(0.0, 1.0)] * part.width)
+        ]
+        low, high = torch.tensor(ends, dtype=torch.float64).T
+        return low, high
+
+    def beyond(self, X: Tensor) -> Tensor:
+        """How far points (…, d) lie outside of what is open (…); 0 where the nearest design is open."""
+        if self.box is None:
+            return torch.zeros(X.shape[:-1], dtype=X.dtype, device=X.device)
+        low, high = (end.to(X) for end in self.box)
+        far = (low - X).clamp(min=0.0) + (X - high).clamp(min=0.0)
+        far = torch.where(far <= SLACK, 0.0, far).sum(-1)
+        at = 0
+        for name, part in self.tuned.items():
+            if name in self.bounds and isinstance(part, Categorical):
+                far = far + self._closed(name, X[..., at : at + part.width])
             at += part.width
-        return Lattice(tuple(groups)) if groups else None
+        return far
+
+    def _closed(self, name: str, X: Tensor) -> Tensor:
+        """1 where the nearest choice (…, width) is not open, else 0."""
+        levels, choices = self.tuned[name].levels, self.tuned[name].values
+        assert levels is not None and choices is not None
+        is_open = torch.tensor([self.bounds[name].holds(one) for one in choices], device=X.device)
+        nearest = (X.unsqueeze(-2) - levels.to(X)).square().sum(-1).argmin(-1)
+        return (~is_open[nearest]).to(X)
+
+    def outside(self, design: Mapping[str, Value]) -> list[str]:
+        """The parameters of a design whose values are not open."""
+        return [name for name, one in self.bounds.items() if not one.holds(design[name])]
+
+    def open_to(self, name: str) -> Bounds:
+        """What of a tuned parameter is open."""
+        return self.bounds.get(name) or bounds.everything(self.tuned[name])
+
+    def grown(
+        self, name: str, low: float | None, high: float | None, choices: Sequence[Value] | None = None
+    ) -> "Space":
+        """The space whose cube holds these values of a parameter too; itself where it does already."""
+        wider = bounds.grown(self.tuned[name], low, high, choices)
+        return self if wider is self.tuned[name] else Space({**self.parameters, name: wider}, self.bounds)
+
+    def opened(self, first: "Space", wanted: Mapping[str, Open]) -> "Space":
+        """The same cube with this much open: ends or choices of parameters, and of the others what `first` has."""
+        found = {}
+        for name, part in self.tuned.items():
+            low, high, choices = wanted.get(name) or bounds.everything(first.tuned[name]).ends
+            given = bounds.some(part, low, high, choices)
+            if given != bounds.everything(part):
+                found[name] = given
+        return Space(self.parameters, found)
 
     def encode(self, design: Mapping[str, Value]) -> list[float]:
         """A design's point in the cube."""
@@ -64,14 +153,15 @@ class Space:
         """The design nearest to a point of the cube."""
         values, at = {}, 0
         for name, part in self.tuned.items():
-            values[name] = part.decode(point[at : at + part.width])
+            found = part.decode(point[at : at + part.width])
+            values[name] = self.bounds[name].settled(found) if name in self.bounds else found
             at += part.width
         return self._complete(values)
 
     def draw(self, shares: Sequence[float]) -> Design:
         """The design at these shares, one for each tuned parameter."""
         drawn = zip(self.tuned.items(), shares, strict=True)
-        return self._complete({name: part.draw(u) for (name, part), u in drawn})
+        return self._complete({name: self.bounds.get(name, part).draw(u) for (name, part), u in drawn})
 
     def check(self, design: Any) -> Design:
         """A complete design as it is stored; fixed values may be left out."""
@@ -89,12 +179,13 @@ class Space:
 
     def same(self, one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
         """Whether two designs cannot be told apart: every parameter is within its just-noticeable difference."""
-        return all(part.same(one[name], other[name]) for name, part in self.tuned.items())
+        near = zip(self.encode(one), self.encode(other), self.tolerance.tolist(), strict=True)
+        return all(abs(x - y) <= within for x, y, within in near)
 
     @cached_property
     def tolerance(self) -> Tensor:
         """The same as distances in the cube, one for each coordinate."""
-        parts = [[part.tolerance] * part.width for part in self.tuned.values()]
+        parts = [[self.bounds.get(name, part).tolerance] * part.width for name, part in self.tuned.items()]
         return torch.tensor([number for part in parts for number in part], dtype=torch.float64)
 
     def points(self, designs: Iterable[Mapping[str, Value]]) -> Tensor:
@@ -115,6 +206,15 @@ class Space:
 
     def _complete(self, values: Mapping[str, Value]) -> Design:
         return {name: self.fixed[name] if name in self.fixed else values[name] for name in self.parameters}
+
+
+def _lattice(parts: Sequence[tuple[int, Tensor | None]]) -> Lattice | None:
+    groups, at = [], 0
+    for width, levels in parts:
+        if levels is not None:
+            groups.append(Group(tuple(range(at, at + width)), levels))
+        at += width
+    return Lattice(tuple(groups)) if groups else None
 
 
 # A space, or what it may be made of: each parameter as it is, as (low, high), as a list of choices, or as a table.

@@ -12,7 +12,7 @@ from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import allowing, sampling
 from kappasharp.study.allowing import Allowed, AllowedSequence
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import History
+from kappasharp.study.history import History, design_key
 from kappasharp.study.kinds import Form
 from kappasharp.study.seen import Seen
 from kappasharp.study.space import Design, Space
@@ -53,9 +53,12 @@ def first(definition: Definition, history: History, form: Form) -> list[Design]:
 
 def _first(definition: Definition, history: History, form: Form, allowed: Allowed | None) -> list[Design]:
     take, used = drawing(definition, allowed), _drawn(history)
+    seen = Seen(definition.space, history, allowed)
+    waiting = _waiting(definition, seen)
+    if waiting:
+        return _about(waiting, seen, take, used, form)
     if form.kind is Kind.SLIDER:
         return first_line(definition, history, allowed)
-    seen = Seen(definition.space, history, allowed)
     if form.designs > PAIR:
         return _gallery(seen, take, used, form.designs)
     for count in range(DRAWS):
@@ -68,6 +71,23 @@ def _first(definition: Definition, history: History, form: Form, allowed: Allowe
     pairs = combinations([*take(0, 2 * DRAWS), *seen.keeping(list(every(definition.space)))], 2)
     differing = ([one, other] for one, other in pairs if not definition.space.same(one, other))
     return enough(next(differing, []), PAIR)
+
+
+def _waiting(definition: Definition, seen: Seen) -> list[Design]:
+    """The designs that people came with and nobody was asked about yet, as far as they are open and keep the limits."""
+    shown = {design_key(design) for question, _ in seen.history.asked.values() for design in question.designs}
+    return seen.keeping([one for one in definition.favourites if design_key(one) not in shown])
+
+
+def _about(waiting: list[Design], seen: Seen, take: Take, used: int, form: Form) -> list[Design]:
+    """The first of those designs, and others of the Sobol sequence beside them; a slider has one at an end."""
+    kept = waiting[: 1 if form.kind is Kind.SLIDER else form.designs]
+    drawn = (one for skip in range(0, DRAWS * form.designs, form.designs) for one in take(used + skip, form.designs))
+    kept = [*kept, *islice(seen.distinct(drawn, kept), form.designs - len(kept))]
+    if len(kept) < form.designs:
+        others = seen.distinct(seen.keeping(list(every(seen.space))), kept)
+        kept += islice(others, form.designs - len(kept))
+    return enough(kept, form.designs)
 
 
 def _drawn(history: History) -> int:
@@ -90,7 +110,7 @@ def first_line(definition: Definition, history: History, allowed: Allowed | None
         drawn = take(used + 2 * count, 2)
         if len(drawn) < PAIR:
             break
-        ends = within(space, allowed, line.lengthened(space.points(drawn)))
+        ends = within(space, allowed, line.lengthened(space.points(drawn), box=space.box))
         if ends is not None:
             return ends
     return enough([], PAIR)
@@ -124,7 +144,7 @@ def _longest(kept: list[bool]) -> tuple[int, int]:
 
 def every(space: Space) -> Iterable[Design]:
     """All designs of a small space."""
-    values = [part.values for part in space.tuned.values()]
+    values = list(space.open_values.values())
     if space.size > SMALL or None in values:
         return ()
     return (space.check(dict(zip(space.tuned, row, strict=True))) for row in product(*values))  # type: ignore[arg-type]

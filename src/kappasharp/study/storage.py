@@ -8,7 +8,7 @@ import json
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
@@ -139,6 +139,31 @@ class Storage:
                 Record(row.id, row.uid, str(row.name), str(row.created), row.definition, row.digest, row.unprotected)
                 for row in connection.execute(select(STUDIES).order_by(STUDIES.c.id))
             ]
+
+    def rename(self, record: Record, name: str) -> Record:
+        """The study under another name; a DuplicateNameError if there is one of that name.
+
+        The chain of its events begins with its name, and so it is made anew, once it was found to be whole. Whoever
+        has the study open goes on with it: it is known by its identity.
+        """
+        with self._in_words(), self._writing.begin() as connection:
+            anchor = self._anchor(connection, record)
+            _read(connection, record, anchor, 0, None)
+            head = digest = digests.of_study(record.uid, name, record.created, record.text)
+            mine = EVENTS.c.study == record.id
+            for row in connection.execute(select(EVENTS).where(mine).order_by(EVENTS.c.number)).all():
+                head = digests.of_event(head, row)
+                connection.execute(update(EVENTS).where(mine, EVENTS.c.number == row.number).values(chain=head))
+            try:
+                connection.execute(
+                    update(STUDIES).where(STUDIES.c.id == record.id).values(name=name, digest=digest, head=head)
+                )
+            except IntegrityError as error:
+                raise DuplicateNameError(
+                    f"A study must have a name of its own, but another in {self.url} is called {name!r} already. "
+                    "Nothing was changed."
+                ) from error
+        return replace(record, name=name, digest=digest)
 
     def delete(self, record: Record) -> None:
         """Remove a study and all its events."""

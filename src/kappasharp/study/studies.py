@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from kappasharp.study.definition import (
     from_plain,
 )
 from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit
+from kappasharp.study.parameters import Value
 from kappasharp.study.space import Design, GivenSpace
 from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
@@ -27,6 +29,21 @@ DEFAULT_STORAGE = "sqlite:///kappasharp.db"
 IN_MEMORY = "sqlite://"
 
 Prefer = Callable[[Design, Design], Any]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A study in a list; of one that cannot be read `trouble` says why, and there are no figures."""
+
+    name: str
+    uid: str
+    created: str
+    parameters: int | None = None
+    answers: int | None = None
+    voters: int | None = None
+    last_answer: str | None = None
+    method: str | None = None
+    trouble: str | None = None
 
 
 def storage_of(given: str | Storage | None) -> Storage:
@@ -66,6 +83,7 @@ def create_study(
     outcomes: GivenOutcomes | None = None,
     hints: Sequence[Hint] = (),
     limits: Sequence[str | Limit] = (),
+    favourites: Sequence[Mapping[str, Value]] = (),
 ) -> Study:
     """Make a study of a space of named parameters, or go on with a stored one.
 
@@ -89,10 +107,12 @@ def create_study(
         hints: soft knowledge of outcomes, such as `ks.Less("overshoot")`, `ks.More("comfort")`.
         limits: what no design may break: `ks.AtMost("overshoot", 0.2)`, `ks.AtLeast(…)`, or a text about parameters,
             such as "a + b <= 1".
+        favourites: designs to start from, such as what you use today. The first questions ask about them, and like all
+            that was compared they may turn out best.
     """
     defined = partial(
         define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
-        use_seconds=use_seconds,
+        use_seconds=use_seconds, favourites=favourites,
     )  # fmt: skip
     # Checked before a database is made, and before anything is run.
     plain = defined()
@@ -103,6 +123,7 @@ def create_study(
             # What it was made with stands: a function of its outcomes is not tried again.
             found = _reopened(storage, _matching(stored, plain), outcomes)
             _check_knowledge(found, outcomes, hints, limits)
+            _check_favourites(found, plain)
             return found
     definition = defined(outcomes=outcomes, hints=hints, limits=limits)
     return store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
@@ -198,6 +219,16 @@ def _check_knowledge(
         )
 
 
+def _check_favourites(study: Study, wanted: Definition) -> None:
+    """A sentence where favourites are given that a stored study was made without: they would not be asked about."""
+    news = [one for one in wanted.favourites if one not in study.definition.favourites]
+    if news:
+        raise InvalidValueError(
+            f"`favourites` must be those of the stored study {study.name!r}, but it was made without {news[0]}; "
+            "`enqueue` has two designs asked next."
+        )
+
+
 def _name(name: Any) -> str:
     return events.named_text("study_name", name)
 
@@ -229,6 +260,46 @@ def load_study(
             f"`through` must be one of the {study.history.number} events of {study_name!r}, but got {through}."
         )
     return study
+
+
+def rename_study(study_name: str, new_name: str, *, storage: str | Storage | None = None) -> Study:
+    """Give a study another name; whoever has it open goes on with it.
+
+    Args:
+        study_name: its name in the database.
+        new_name: the one that it gets; no other study of the database may have it.
+        storage: as in `create_study`.
+    """
+    wanted = _name(new_name)
+    place = storage_of(storage)
+    record = place.find(study_name)
+    record.definition  # noqa: B018 - a damaged row is not written anew, or nobody would know
+    return Study(place, record if wanted == study_name else place.rename(record, wanted))
+
+
+def list_studies(*, storage: str | Storage | None = None) -> list[Listed]:
+    """Every study of a database, the oldest first: how many answers and voters, and when the last answer came.
+
+    Args:
+        storage: as in `create_study`; one that is not there yet has none, and is not made.
+    """
+    if not isinstance(storage, Storage) and not there_is(storage):
+        return []
+    place = storage_of(storage)
+    return [_listed(place, record) for record in place.studies()]
+
+
+def _listed(place: Storage, record: Record) -> Listed:
+    try:
+        one = Study(place, record)
+    except StorageError as error:
+        return Listed(record.name, record.uid, record.created, trouble=str(error))
+    given = list(one.history.comparisons.values())
+    return Listed(
+        record.name, record.uid, record.created, len(one.space.tuned), len(one.history.counted()),
+        len({each.voter for each in given}), max((each.time for each in given), default=None),
+        one.definition.method_name,
+    )  # fmt: skip
 
 
 def delete_study(study_name: str, *, storage: str | Storage | None = None) -> None:

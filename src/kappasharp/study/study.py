@@ -1,20 +1,25 @@
 """Study: ask, tell, best, undo. A view of the events in a database, and the few that it may add to them."""
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError, StorageError
-from kappasharp.study import events, kinds, questions, recording
+from kappasharp.study import changing, comparison_file, events, kinds, questions, recording
+from kappasharp.study.comparison_file import Imported
+from kappasharp.study.definition import Definition
 from kappasharp.study.events import (
     DEFAULT_VOTER,
     Added,
     Amended,
     Answered,
     Asked,
+    Bounded,
     Event,
     Queued,
     Recorded,
+    Remarked,
     Settling,
     Stored,
     Undone,
@@ -160,6 +165,8 @@ class Study(StudyView):
     def undo(self, voter: str = DEFAULT_VOTER) -> StudyQuestion | None:
         """Take back this voter's last answer and open the same pair again; None where it was no answer to a pair.
 
+        If they narrowed, locked or widened a parameter since, that is taken back instead.
+
         Args:
             voter: whose; a pair that this voter was shown since then is withdrawn.
         """
@@ -174,7 +181,8 @@ class Study(StudyView):
         with self._lock:
             self.refresh()
             number = self._history.last_of(voter)
-            pair = None if number is None else self._history.comparisons[number].pair
+            gone = None if number is None else self._history.comparisons.get(number)
+            pair = None if gone is None else gone.pair
             self._write(voter, last)
             return None if pair is None else self._history.open_pair(voter)
 
@@ -249,6 +257,97 @@ class Study(StudyView):
         if not self.history.counted():
             raise InvalidValueError(f"There is nothing to settle: the study {self.name!r} has no answers yet.")
         self._write(events.voter(voter), lambda _: wanted)
+
+    def narrow(
+        self,
+        name: str,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        choices: Sequence[Value] | None = None,
+        voter: str = DEFAULT_VOTER,
+    ) -> None:
+        """Ask from now on about a part of a parameter only. All answers stay, and the model goes on learning from them.
+
+        Args:
+            name: of a parameter that is tuned.
+            low: the smallest value from now on; by default the present.
+            high: the largest; by default the present.
+            choices: of a `Categorical`, those that stay.
+            voter: who wishes it.
+        """
+        self._change(voter, lambda now: changing.narrowed(now, name, low, high, choices))
+
+    def lock(self, name: str, value: Value, *, voter: str = DEFAULT_VOTER) -> None:
+        """Ask from now on about one value of a parameter; `widen` opens the others again.
+
+        Args:
+            name: of a parameter that is tuned.
+            value: any that was ever open.
+            voter: who wishes it.
+        """
+        self._change(voter, lambda now: changing.locked(now, name, value))
+
+    def widen(
+        self,
+        name: str,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        choices: Sequence[Value] | None = None,
+        voter: str = DEFAULT_VOTER,
+    ) -> None:
+        """Open more of a parameter: what was narrowed or locked, or values that the study never had. All answers stay.
+
+        Args:
+            name: of a parameter that is tuned; with nothing else, all that was ever open of it is open again.
+            low: the smallest value from now on; by default the present.
+            high: the largest; by default the present.
+            choices: of a `Categorical`, those that are opened beside the present ones, new ones too.
+            voter: who wishes it.
+        """
+        self._change(voter, lambda now: changing.widened(now, name, low, high, choices))
+
+    def _change(self, voter: str, change: Callable[[Definition], Bounded]) -> None:
+        # The definition is that of the history, which `_write` has brought up to date by then.
+        self._write(events.voter(voter), lambda _: change(self.definition))
+
+    def note(self, design: Mapping[str, Value], text: str | None, *, voter: str = DEFAULT_VOTER) -> None:
+        """Say something of a design, for people to read; the model does not hear of it.
+
+        Args:
+            design: seen or not, its fixed parameters or not.
+            text: a line of up to 500 characters, in place of what this voter said before; None takes that back.
+            voter: who says it.
+        """
+        remark = Remarked(self.space.check(design), None if text is None else events.note(text))
+        self._write(events.voter(voter), lambda _: remark)
+
+    def import_csv(self, path: str | Path, *, voter: str = DEFAULT_VOTER) -> Imported:
+        """Add past comparisons from a CSV file, all of them or none; how many there were.
+
+        The file has a column for each parameter of both designs, `a.NAME` and `b.NAME`, and `answer`: a, b or tie; a
+        column `voter` may name who answered. What `export` writes is read too.
+
+        Args:
+            path: the file.
+            voter: who answered, where the file does not say it.
+        """
+        name = events.voter(voter)
+        return self.add_rows(comparison_file.read(Path(path)), name)
+
+    def add_rows(self, text: str, voter: str) -> Imported:
+        """The same for the text of such a file."""
+        found = comparison_file.parse(text, self.definition, events.voter(voter))
+        self._writable()
+        with self._lock, self.storage.transaction(self.stored) as transaction:
+            for who, added in found.added:
+                transaction.append(who, added)
+        known = len(self._history.comparisons)
+        self.refresh()
+        for one in list(self._history.comparisons.values())[known:] if self.definition.simulator is not None else ():
+            self.complete(one)
+        return found.counted
 
     def record(
         self,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 
 from kappasharp.errors import CorruptedError, KappaSharpError, named
 from kappasharp.methods.method import Kind
-from kappasharp.study import events, kinds
+from kappasharp.study import changing, events, kinds
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import (
     LONGEST_FAILURE,
@@ -16,10 +16,12 @@ from kappasharp.study.events import (
     Amended,
     Answered,
     Asked,
+    Bounded,
     Event,
     Origin,
     Queued,
     Recorded,
+    Remarked,
     Settling,
     Source,
     Stored,
@@ -55,7 +57,10 @@ def happened(rows: Any, definition: Definition) -> list[Stored]:
     history, found = History("", space=definition.space), []
     for number, row in enumerate(rows, 1):
         try:
-            stored = _stored(row, number, definition, history)
+            assert history.space is not None
+            # What is open now says where questions were searched, not what they may have been about.
+            whole = definition if history.space is definition.space else replace(definition, space=history.space.whole)
+            stored = _stored(row, number, whole, history)
             history.apply(stored)
         except (KappaSharpError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             why = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
@@ -91,6 +96,11 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
             return _queued(event, definition, history)
         case Recorded():
             return _recorded(event, definition)
+        case Bounded():
+            return changing.checked(event, definition, history)
+        case Remarked():
+            (design,) = _designs([event.design], definition)
+            return replace(event, design=design, text=None if event.text is None else events.note(event.text))
         case _:
             return _plain(event, voter, history)
 

@@ -30,8 +30,8 @@ class StudyView:
         self, storage: Storage, record: Record, through: int | None = None, simulator: Simulator | None = None
     ) -> None:
         self.storage, self.stored, self.through = storage, record, through
-        self.definition: Definition = replace(from_plain(record.definition), simulator=simulator)
-        self._history = History(record.uid, space=self.definition.space)
+        self._definition: Definition = replace(from_plain(record.definition), simulator=simulator)
+        self._history = History(record.uid, space=self._definition.space)
         self._lock = RLock()
         self._learnt: tuple[Any, StudyModel] | None = None
         self.refresh()
@@ -45,8 +45,17 @@ class StudyView:
         return self.stored.name
 
     @property
+    def definition(self) -> Definition:
+        """What it was made with, and of its parameters what is open now."""
+        with self._lock:
+            if self._definition.space is not self._history.space:
+                assert self._history.space is not None
+                self._definition = replace(self._definition, space=self._history.space)
+            return self._definition
+
+    @property
     def space(self) -> Space:
-        """Its parameters."""
+        """Its parameters: what is open of them now, in the space of all that ever was."""
         return self.definition.space
 
     @property
@@ -75,7 +84,7 @@ class StudyView:
                 )
             memo = self._history.memo(len(counted))
             outcomes = self._history.outcomes_since(lifting.rests_on_records(self.definition))
-            key = (tuple((one.event, one.answer) for one in counted), id(memo), outcomes)
+            key = (tuple((one.event, one.answer) for one in counted), id(memo), outcomes, self._history.space)
             if self._learnt is None or self._learnt[0] != key:
                 self._learnt = None  # a long study's model is large: not two at once
                 self._learnt = (key, learning.learn(self.definition, self._history))
@@ -150,10 +159,19 @@ class StudyView:
             return tradeoffs.directions(self.definition, self._history, model)
 
     def notes(self) -> list[str]:
-        """How outcomes and limits stand, in sentences: what the model learns on, and what is missing."""
+        """How outcomes and limits stand, in sentences; what people say of a design is in `notes_on`."""
         with self._lock:
             self.refresh()
             return diagnosis.notes(self.definition, self._history)
+
+    def notes_on(self, design: Mapping[str, Value]) -> dict[str, str]:
+        """What each voter has said of a design, by `Study.note`.
+
+        Args:
+            design: seen or not, its fixed parameters or not.
+        """
+        whole = self.space.check(design)
+        return self.read(lambda history: history.said_of(whole))
 
     def options_dataframe(self) -> Any:
         """A pandas table, one row for each design: its parameters, its comparisons, the model's utility."""

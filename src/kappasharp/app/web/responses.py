@@ -198,8 +198,19 @@ answers = [
 ]
 for winner, loser, tie in answers:
     study.add_comparison(winner, loser, tie=tie)
-{_records(measured)}print(study.best if answers else study.ask())
+{_changes(definition)}{_records(measured)}print(study.best if answers else study.ask())
 '''
+
+
+def _changes(definition: Definition) -> str:
+    """What is open of each parameter, where that is not all."""
+    calls = []
+    for name, one in definition.space.bounds.items():
+        given = one.plain()
+        words = "lock" if "value" in given else "narrow"
+        rest = repr(given["value"]) if "value" in given else ", ".join(f"{key}={value!r}" for key, value in given.items())
+        calls.append(f"study.{words}({name!r}, {rest})\n")
+    return "".join(calls)
 
 
 def _records(measured: str) -> str:

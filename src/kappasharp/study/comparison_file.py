@@ -1,0 +1,249 @@
+"""Past comparisons from a CSV file: each bad line named with its number and reason, and nothing taken unless all is right.
+
+Columns are `a.NAME` and `b.NAME` for each tuned parameter, and `answer`; or those that the CSV export writes, whose
+galleries, orders, sliders and ratings are taken as the comparisons of two that they say. Other columns are left alone.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, StorageError
+from kappasharp.methods.method import Kind
+from kappasharp.study import events, kinds
+from kappasharp.study.definition import Definition
+from kappasharp.study.events import Added
+from kappasharp.study.history import design_key
+from kappasharp.study.kinds import SKIP, Answer, Form
+from kappasharp.study.parameters import Categorical, Fixed, Parameter, Value
+from kappasharp.study.space import Design, Space
+
+# What makes a spreadsheet take a text for a formula; the export puts an apostrophe before it.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+LETTERS = "abcdefghi"
+DELIMITERS = ",;\t"
+MOST_LINES, MOST_TOLD = 20_000, 10
+COLUMN = re.compile(r"([a-i])(?:\.|_params_)(.+)")
+WINNER = {"winner": "a", "loser": "b"}
+
+
+class Imported(NamedTuple):
+    """How many comparisons were taken, from how many answers, and how many skips were left out."""
+
+    comparisons: int
+    answers: int
+    skips: int
+
+
+class Found(NamedTuple):
+    """The comparisons of a file, each with its voter."""
+
+    added: list[tuple[str, Added]]
+    counted: Imported
+
+
+class Layout(NamedTuple):
+    """Where things stand in a line: each design's parameters by letter, and the other columns by name."""
+
+    designs: dict[str, dict[str, int]]
+    others: dict[str, int]
+    decimal_comma: bool
+
+
+def read(path: Path) -> str:
+    """The text of a file, or a sentence."""
+    try:
+        return path.read_text("utf-8-sig")
+    except OSError as error:
+        raise StorageError(f"{path} could not be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidValueError(f"{path} must be a text in UTF-8, but got {error}; save it as CSV UTF-8.") from error
+
+
+def parse(text: str, definition: Definition, voter: str) -> Found:
+    """The comparisons of a text, or a sentence that names every bad line."""
+    lines = _lines(text)
+    layout = _layout(lines[0][1], definition.space, text)
+    added: list[tuple[str, Added]] = []
+    troubles, answers, skips = [], 0, 0
+    for number, cells in lines[1:]:
+        try:
+            found = _line(cells, layout, definition, voter)
+        except KappaSharpError as error:
+            troubles.append(f"line {number}: {str(error).removesuffix('.')}")
+            continue
+        added += found
+        answers, skips = answers + bool(found), skips + (not found)
+    if troubles:
+        raise InvalidValueError(_in_words(troubles))
+    if not added:
+        raise InvalidValueError("The file must hold a comparison below its head line, but it has none.")
+    return Found(added, Imported(len(added), answers, skips))
+
+
+def _in_words(troubles: Sequence[str]) -> str:
+    told = "; ".join(troubles[:MOST_TOLD])
+    more = f"; and {len(troubles) - MOST_TOLD} more" if len(troubles) > MOST_TOLD else ""
+    one = "One line" if len(troubles) == 1 else f"{len(troubles)} lines"
+    return f"{one} of the file cannot be taken: {told}{more}. Nothing was stored; mend these and import it again."
+
+
+def _lines(text: str) -> list[tuple[int, list[str]]]:
+    """The rows that are not empty, with the numbers of their lines."""
+    head = text.lstrip("\ufeff").split("\n", 1)[0]
+    delimiter = max(DELIMITERS, key=head.count)
+    reader = csv.reader(io.StringIO(text.lstrip("\ufeff"), newline=""), delimiter=delimiter)
+    found: list[tuple[int, list[str]]] = []
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                found.append((reader.line_num, cells))
+            if len(found) > MOST_LINES:
+                raise InvalidValueError(f"The file must not have more than {MOST_LINES:,} lines; import it in parts.")
+    except csv.Error as error:
+        raise InvalidValueError(f"The file must be CSV, but line {reader.line_num} is not: {error}.") from error
+    if not found:
+        raise InvalidValueError("The file must have a head line, such as `a.width,b.width,answer`, but it is empty.")
+    return found
+
+
+def _layout(head: Sequence[str], space: Space, text: str) -> Layout:
+    """Which column holds what, or a sentence that names what is missing."""
+    designs: dict[str, dict[str, int]] = {}
+    others: dict[str, int] = {}
+    for place, cell in enumerate(head):
+        name = _plain(cell.strip())
+        for word, letter in WINNER.items():
+            name = f"{letter}{name[len(word):]}" if name.startswith(f"{word}.") else name
+        found = COLUMN.fullmatch(name)
+        if found is not None and found[2] in space.parameters:
+            designs.setdefault(found[1], {})[found[2]] = place
+        else:
+            others[name] = place
+    says_winner = any(cell.strip().startswith("winner.") for cell in head)
+    missing = [f"{side}.{name}" for side in "ab" for name in space.tuned if name not in designs.get(side, {})]
+    missing += [] if "answer" in others or says_winner else ["answer"]
+    if missing:
+        raise InvalidValueError(
+            f"The file must have a column for each parameter of both designs and one for the answer, but "
+            f"{', '.join(missing)} is missing; its head line has {', '.join(cell.strip() for cell in head)}."
+        )
+    if says_winner:
+        others.pop("answer", None)
+    return Layout(designs, others, ";" in text.split("\n", 1)[0])
+
+
+def _line(cells: Sequence[str], layout: Layout, definition: Definition, voter: str) -> list[tuple[str, Added]]:
+    """The comparisons of one line; none of a skip."""
+    value = _reader(cells, layout)
+    who = _plain(value("voter")) or voter
+    form, designs = _asked(value, cells, layout, definition.space)
+    said = value("answer") if "answer" in layout.others else "a"
+    answer = _answer(form, said)
+    if answer == SKIP:
+        return []
+    return [(events.voter(who), one) for one in _comparisons(definition.space, form, designs, answer)]
+
+
+def _reader(cells: Sequence[str], layout: Layout) -> Callable[[str], str]:
+    def value(name: str) -> str:
+        place = layout.others.get(name)
+        return "" if place is None or place >= len(cells) else cells[place].strip()
+
+    return value
+
+
+def _asked(
+    value: Callable[[str], str], cells: Sequence[str], layout: Layout, space: Space
+) -> tuple[Form, list[Design]]:
+    """What was asked, and the designs that were shown."""
+    kind = value("kind") or Kind.PAIR.value
+    if kind not in kinds.NAMES:
+        raise InvalidValueError(f"`kind` must be one of {', '.join(kinds.NAMES)}, but got {kind!r}.")
+    letters = "ab" if Kind(kind) not in kinds.SEVERAL else [one for one in LETTERS if _is_there(cells, layout, one)]
+    designs = [_design(cells, layout, letter, space) for letter in letters]
+    keys = {design_key(design) for design in designs}
+    if len(keys) < len(designs):
+        raise InvalidValueError(f"the designs of an answer must differ, but got {designs[0]} twice.")
+    return Form(Kind(kind), len(designs)), designs
+
+
+def _is_there(cells: Sequence[str], layout: Layout, letter: str) -> bool:
+    places = layout.designs.get(letter, {}).values()
+    return any(place < len(cells) and cells[place].strip() for place in places)
+
+
+def _design(cells: Sequence[str], layout: Layout, letter: str, space: Space) -> Design:
+    given: dict[str, Any] = {}
+    for name, place in layout.designs[letter].items():
+        cell = cells[place].strip() if place < len(cells) else ""
+        given[name] = _value(f"{letter}.{name}", space.parameters[name], cell, layout.decimal_comma)
+    return space.check(given)
+
+
+def _value(column: str, part: Parameter, cell: str, decimal_comma: bool) -> Value:
+    """The value that a cell holds."""
+    if isinstance(part, Categorical | Fixed):
+        choices = part.choices if isinstance(part, Categorical) else (part.value,)
+        near = [one for one in choices if cell in (_written(one), _raw(one))]
+        if len(near) != 1:
+            raise InvalidValueError(f"`{column}` must be one of {list(choices)}, but got {cell!r}.")
+        return near[0]
+    text = cell.replace(",", ".") if decimal_comma else cell
+    try:
+        return int(text) if re.fullmatch(r"[+-]?\d{1,16}", text) else float(text)
+    except ValueError as error:
+        raise InvalidTypeError(f"`{column}` must be a number, but got {cell!r}.") from error
+
+
+def _raw(value: Value) -> str:
+    return "" if value is None else str(value)
+
+
+def _written(value: Value) -> str:
+    """A cell as the export writes it."""
+    return str(defused(_raw(value))).strip()
+
+
+def defused(value: Any) -> Any:
+    """The value; a text that a spreadsheet would compute has an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+def _plain(cell: str) -> str:
+    """What was written before it was defused."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+
+
+def _answer(form: Form, said: str) -> Answer:
+    word = said.lower()
+    if word in kinds.WORDS:
+        return kinds.answer(form, word)
+    try:
+        return kinds.answer(form, _order(said) if form.kind is Kind.ORDER else json.loads(_plain(said)))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, KappaSharpError):
+            raise
+        raise InvalidValueError(f"`answer` must be a, b, tie or skip, but got {said!r}.") from error
+
+
+def _order(said: str) -> list[Any]:
+    """An order as the export writes it, "2 > 0 = 3 > 1"."""
+    groups = [[int(one) for one in group.split("=")] for group in said.split(">")]
+    return [group[0] if len(group) == 1 else group for group in groups]
+
+
+def _comparisons(space: Space, form: Form, designs: Sequence[Mapping[str, Value]], answer: Answer) -> list[Added]:
+    """What an answer says of two designs at a time: the fewest that say it all; of a slider, its place over the ends."""
+    if form.kind is Kind.SLIDER:
+        assert isinstance(answer, float)
+        place = space.between(dict(designs[0]), dict(designs[1]), answer)
+        return [Added(place, dict(end)) for end in designs if design_key(end) != design_key(place)]
+    said = kinds.said(form, answer)
+    return [
+        Added(dict(designs[i]), dict(designs[j]), bool(tie)) for (i, j), tie in zip(said.pairs, said.ties, strict=True)
+    ]
