@@ -11,7 +11,7 @@ import kappasharp as ks
 from kappasharp.core import posterior
 from kappasharp.study import learning, lifting, questions, tradeoffs
 from kappasharp.study.exchange import sealed
-from kappasharp.study.history import Known
+from kappasharp.study.outcomes import Known
 from tests.study import simulators
 from tests.study.simulators import SPACE, liked, simulate
 from tests.study.test_outcomes import NAMES, answer, answered, closure, computed

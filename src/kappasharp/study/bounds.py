@@ -1,7 +1,7 @@
 """What of each parameter questions may use now: all of it, a part, or one value; and how that is changed later.
 
-The model's cube spans every value that was ever open, the hull, which only grows: no answer is lost, and what was learnt
-beyond the present bounds still counts. The bounds say where questions are searched and what may be told to be best.
+The model's cube spans every value that was ever open, the hull, which only grows: no answer is lost, and what was
+learnt beyond the present bounds still counts. The bounds say where questions are searched, and what may be told.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Changes of a study's parameters while it runs: what may be narrowed, locked or widened, each rule with its sentence."""
+"""Changes of a study's parameters while it runs: what may be narrowed, locked or widened, or the rule against it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,7 +41,10 @@ def narrowed(definition: Definition, name: Any, low: Any, high: Any, choices: An
 def locked(definition: Definition, name: Any, value: Any) -> Bounded:
     """One value of a parameter from now on, of all that were ever open; or a sentence."""
     part = _tuned(definition.space, name)
-    one = part.check(name, value)
+    try:
+        one = part.check(name, value)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"{error} `widen` opens more first.") from error
     if isinstance(part, Categorical):
         return _possible(definition, Bounded(name, choices=[one]))
     assert isinstance(one, int | float)
@@ -134,13 +137,13 @@ def _check_lattice(name: str, part: Float | Int, low: float) -> None:
 def _kept(definition: Definition, now: Bounds, event: Bounded) -> Bounded:
     after = bounds.some(now.part, event.low, event.high, event.choices)
     if after == now:
-        raise InvalidValueError(f"`narrow({event.name!r})` must close something, but {event.name} is open to {now} now.")
+        raise InvalidValueError(f"`narrow` must close something, but {event.name} is open to {now} now.")
     return _possible(definition, event)
 
 
 def _news(definition: Definition, now: Bounds, event: Bounded) -> Bounded:
     if (event.low, event.high, tuple(event.choices) if event.choices else None) == now.ends:
-        raise InvalidValueError(f"`widen({event.name!r})` must open something, but {event.name} is open to {now} now.")
+        raise InvalidValueError(f"`widen` must open something, but {event.name} is open to {now} now.")
     return _possible(definition, event)
 
 

@@ -1,4 +1,4 @@
-"""Past comparisons from a CSV file: each bad line named with its number and reason, and nothing taken unless all is right.
+"""Past comparisons from a CSV file: each bad line named with its number and reason, and all taken or none.
 
 Columns are `a.NAME` and `b.NAME` for each tuned parameter, and `answer`; or those that the CSV export writes, whose
 galleries, orders, sliders and ratings are taken as the comparisons of two that they say. Other columns are left alone.
@@ -118,7 +118,7 @@ def _layout(head: Sequence[str], space: Space, text: str) -> Layout:
     for place, cell in enumerate(head):
         name = _plain(cell.strip())
         for word, letter in WINNER.items():
-            name = f"{letter}{name[len(word):]}" if name.startswith(f"{word}.") else name
+            name = f"{letter}{name[len(word) :]}" if name.startswith(f"{word}.") else name
         found = COLUMN.fullmatch(name)
         if found is not None and found[2] in space.parameters:
             designs.setdefault(found[1], {})[found[2]] = place
@@ -238,7 +238,7 @@ def _order(said: str) -> list[Any]:
 
 
 def _comparisons(space: Space, form: Form, designs: Sequence[Mapping[str, Value]], answer: Answer) -> list[Added]:
-    """What an answer says of two designs at a time: the fewest that say it all; of a slider, its place over the ends."""
+    """What an answer says of two designs at a time; of a slider, the place where it was left over the ends."""
     if form.kind is Kind.SLIDER:
         assert isinstance(answer, float)
         place = space.between(dict(designs[0]), dict(designs[1]), answer)

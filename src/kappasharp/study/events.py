@@ -152,8 +152,7 @@ class Remarked:
 
 Event = Asked | Answered | Added | Queued | Settling | Undone | Amended | Recorded | Bounded | Remarked
 KINDS: dict[str, type[Event]] = {
-    cls.kind: cls
-    for cls in (Asked, Answered, Added, Queued, Settling, Undone, Amended, Recorded, Bounded, Remarked)
+    cls.kind: cls for cls in (Asked, Answered, Added, Queued, Settling, Undone, Amended, Recorded, Bounded, Remarked)
 }
 
 

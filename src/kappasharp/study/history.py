@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
-from statistics import fmean, stdev
 from typing import Any
 
 from kappasharp.errors import CorruptedError, InvalidValueError
@@ -21,11 +20,11 @@ from kappasharp.study.events import (
     Recorded,
     Remarked,
     Settling,
-    Source,
     Stored,
     Undone,
 )
 from kappasharp.study.kinds import SKIP, Answer, Form, Judgement
+from kappasharp.study.outcomes import Known
 from kappasharp.study.parameters import Value
 from kappasharp.study.space import Design, Space
 
@@ -139,31 +138,6 @@ class Comparison:
     def is_tie(self) -> bool:
         """Whether it only says that there was no difference."""
         return bool(self.judgements) and all(one.tie for one in self.judgements)
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of one design's outcomes: every repetition of it, or why there are none. `event` came last."""
-
-    design: Design
-    event: int
-    source: Source
-    runs: tuple[dict[str, float], ...] = ()
-    failure: str | None = None
-
-    @property
-    def values(self) -> dict[str, float]:
-        """The mean of each outcome over the repetitions that have it."""
-        return {name: fmean(found) for name, found in self._by_name().items()}
-
-    @property
-    def spread(self) -> dict[str, float]:
-        """The deviation of each outcome that was measured more than once."""
-        return {name: stdev(found) for name, found in self._by_name().items() if len(found) > 1}
-
-    def _by_name(self) -> dict[str, list[float]]:
-        names = dict.fromkeys(name for run in self.runs for name in run)
-        return {name: [run[name] for run in self.runs if name in run] for name in names}
 
 
 @dataclass
@@ -385,13 +359,9 @@ class History:
         assert self.space is not None and self._first_space is not None
         last = {event.name: (event.low, event.high, event.choices) for _, event in self.bounded.values()}
         self.space = self.space.opened(self._first_space, last)
-        closed = [
-            voter
-            for voter, number in self.open.items()
-            if any(self.space.outside(design) for design in self.asked[number][0].designs)
-        ]
-        for voter in closed:
-            del self.open[voter]
+        for voter, number in list(self.open.items()):
+            if any(self.space.outside(design) for design in self.asked[number][0].designs):
+                del self.open[voter]
 
     def _remark(self, stored: Stored, event: Remarked) -> None:
         said = self.remarks.setdefault(design_key(event.design), {})

@@ -19,8 +19,8 @@ from kappasharp.core.features import Lift, Scaling
 from kappasharp.core.regression import Regression
 from kappasharp.study import sampling, simulation
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import History, Known, design_key
-from kappasharp.study.outcomes import Outcomes, Values
+from kappasharp.study.history import History, design_key
+from kappasharp.study.outcomes import Known, Outcomes, Values
 from kappasharp.study.simulation import CHEAP, Simulator
 from kappasharp.study.space import Space
 

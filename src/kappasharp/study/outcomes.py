@@ -7,10 +7,13 @@ known to break them are not proposed.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import fmean, stdev
 from typing import Any, Literal
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError, named
+from kappasharp.study.events import Source
 from kappasharp.study.parameters import finite
+from kappasharp.study.space import Design
 
 Better = Literal["less", "more"]
 Values = dict[str, float]
@@ -229,3 +232,28 @@ def split_name(name: Any, what: str = "outcomes") -> tuple[str, str]:
     if not module or not function:
         raise InvalidValueError(f"`{what}` must be module:function, such as bench:simulate, but got {name!r}.")
     return module, function
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one design's outcomes: every repetition of it, or why there are none. `event` came last."""
+
+    design: Design
+    event: int
+    source: Source
+    runs: tuple[dict[str, float], ...] = ()
+    failure: str | None = None
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The mean of each outcome over the repetitions that have it."""
+        return {name: fmean(found) for name, found in self._by_name().items()}
+
+    @property
+    def spread(self) -> dict[str, float]:
+        """The deviation of each outcome that was measured more than once."""
+        return {name: stdev(found) for name, found in self._by_name().items() if len(found) > 1}
+
+    def _by_name(self) -> dict[str, list[float]]:
+        names = dict.fromkeys(name for run in self.runs for name in run)
+        return {name: [run[name] for run in self.runs if name in run] for name in names}

@@ -144,9 +144,7 @@ def _among_options(model: StudyModel, own: StudyModel, question: Question) -> Qu
     """The design told against its likeliest better, where some points of the model are no options."""
     told = torch.tensor([model.options.index(own.options[leading(own)])])
     fitted = model.learnt.corrected.posterior
-    rival = settling.challenger(
-        fitted, told, model.state.comparisons, model.state.eligible, among=len(model.options)
-    )
+    rival = settling.challenger(fitted, told, model.state.comparisons, model.state.eligible, among=len(model.options))
     return question._replace(known=torch.stack([told, rival], -1))
 
 

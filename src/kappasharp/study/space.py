@@ -28,8 +28,8 @@ MOST_DIMENSIONS = 1000
 class Space:
     """Named parameters in order; those that are not fixed span the cube.
 
-    Where `open_parts` name a parameter, no more of it is open than they say: what is drawn, listed and searched keeps to
-    them, while points, and the designs that may be spoken of, are those of the whole cube.
+    Where `open_parts` name a parameter, no more of it is open than they say: what is drawn, listed and searched keeps
+    to them, while points, and the designs that may be spoken of, are those of the whole cube.
     """
 
     def __init__(self, parameters: Mapping[str, Parameter], open_parts: Mapping[str, Bounds] | None = None) -> None:

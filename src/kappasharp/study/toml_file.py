@@ -88,6 +88,17 @@ def parameters(entries: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def design(words: str) -> dict[str, Any]:
+    """A design of words such as kp=1,mode=soft; each name once."""
+    found: dict[str, Any] = {}
+    for word in words.split(","):
+        name, equals, given = word.strip().partition("=")
+        if not equals or not name or not given or name in found:
+            raise InvalidValueError(f"`--favourite` must be NAME=VALUE, by commas, each name once, but got {words!r}.")
+        found[name] = value(given)
+    return found
+
+
 def _parameter(entry: str, given: str) -> Any:
     """A range low:high, with int: before or :log after it; choices by commas; or one value, fixed."""
     kind = "int" if given.startswith("int:") else "float"

@@ -94,15 +94,20 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
             return replace(event, winner=winner, loser=loser)
         case Queued():
             return _queued(event, definition, history)
-        case Recorded():
-            return _recorded(event, definition)
-        case Bounded():
-            return changing.checked(event, definition, history)
-        case Remarked():
-            (design,) = _designs([event.design], definition)
-            return replace(event, design=design, text=None if event.text is None else events.note(event.text))
+        case Recorded() | Bounded() | Remarked():
+            return _beside(event, definition, history)
         case _:
             return _plain(event, voter, history)
+
+
+def _beside(event: Recorded | Bounded | Remarked, definition: Definition, history: History) -> Event:
+    """An event that is no answer and opens no question."""
+    if isinstance(event, Recorded):
+        return _recorded(event, definition)
+    if isinstance(event, Bounded):
+        return changing.checked(event, definition, history)
+    (design,) = _designs([event.design], definition)
+    return replace(event, design=design, text=None if event.text is None else events.note(event.text))
 
 
 def _answered(event: Answered, voter: str, history: History) -> Answered:

@@ -7,7 +7,7 @@ import click
 import torch
 from click import shell_completion
 
-from kappasharp.app.cli import listing, questions, studies
+from kappasharp.app.cli import arranging, listing, questions, studies
 from kappasharp.app.cli.demo import demo
 from kappasharp.app.cli.serve import serve
 from kappasharp.app.cli.tune import tune
@@ -46,7 +46,17 @@ def main() -> None:
     torch.set_num_threads(1)
 
 
-for command in (listing.problems, listing.methods, *studies.COMMANDS, *questions.COMMANDS, tune, serve, demo, *LATER):
+for command in (
+    listing.problems,
+    listing.methods,
+    *studies.COMMANDS,
+    *questions.COMMANDS,
+    *arranging.COMMANDS,
+    tune,
+    serve,
+    demo,
+    *LATER,
+):
     main.add_command(command)
 
 

@@ -21,8 +21,9 @@ from kappasharp.errors import InvalidValueError, StalePairError
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import kinds, toml_file
 from kappasharp.study.events import DEFAULT_VOTER
-from kappasharp.study.history import Known, StudyQuestion
+from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import Answer, Form
+from kappasharp.study.outcomes import Known
 from kappasharp.study.study import Study
 
 # An answer to each kind of question, as a person types it.

@@ -1,4 +1,4 @@
-"""The commands of a study but those that ask: new, studies, best, log, export, import, check, backup, simulate …"""
+"""The commands of a study that ask and change nothing: new, studies, best, log, export, import, check, backup …"""
 
 import shlex
 from dataclasses import asdict
@@ -9,22 +9,21 @@ import click
 
 from kappasharp.app.cli.output import REFUSED, best_table, columns, in_format, in_words, say, show
 from kappasharp.app.report import count, write_html
-from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, StorageError
+from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError
 from kappasharp.problems import oracle
 from kappasharp.study import checking, lifting, toml_file
 from kappasharp.study.definition import Options, define
 from kappasharp.study.events import DEFAULT_VOTER
 from kappasharp.study.rehearsal import rehearse
-from kappasharp.study.storage import Record, Storage
+from kappasharp.study.storage import Storage
 from kappasharp.study.studies import (
     DEFAULT_STORAGE,
     ENVIRONMENT,
     create_study,
     existing,
     import_json,
+    list_studies,
     load_study,
-    storage_of,
-    there_is,
 )
 from kappasharp.study.study import Study
 
@@ -101,6 +100,10 @@ def from_file(
 @click.option(
     "--question", help="What is usually asked: pair, choice, order, slider, rating or auto; order:5 shows five."
 )
+@click.option(
+    "--favourite", "favourites", multiple=True, metavar="NAME=VALUE,…",
+    help="A design to start from, every parameter of it; more than once for several.",
+)  # fmt: skip
 @click.option("--limit", "limits", multiple=True, help="What no design may break, such as 'a + b <= 1'.")
 @click.option(
     "--outcomes",
@@ -117,12 +120,14 @@ def new(
     *,
     outcomes: str | None,
     limits: tuple[str, ...],
+    favourites: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Make a study: from NAME and parameters, or from a file NAME.toml."""
     given = {key: value for key, value in options.items() if value is not None}
     given |= {"limits": list(limits)} if limits else {}
     with in_words():
+        given |= {"favourites": [toml_file.design(one) for one in favourites]} if favourites else {}
         if name.endswith(".toml"):
             if params:
                 raise InvalidValueError("`--param` must stand beside a name, but got it beside a file with parameters.")
@@ -146,35 +151,17 @@ def new(
 @in_format
 @storage_option
 def studies(storage: str | None, style: str) -> None:
-    """List the studies of a database."""
-    rows = []
+    """List the studies of a database: answers, voters, when the last answer came."""
     with in_words():
-        if there_is(storage):
-            database = storage_of(storage)
-            rows = [_row(record, database) for record in database.studies()]
+        found = list_studies(storage=storage)
+    for one in found:
+        if one.trouble is not None:
+            say(f"Error: {one.trouble}")
+    names = ("name", "parameters", "answers", "voters", "last_answer", "method", "created")
+    rows = [{name: getattr(one, name) for name in names} for one in found]
     if not rows:
         say("No studies there yet; `kappasharp new` makes one.")
     show(style, rows, columns(rows))
-
-
-def _row(record: Record, database: Storage) -> dict[str, Any]:
-    """A study in the list; one that cannot be read is in it too, without figures."""
-    try:
-        one = Study(database, record)
-    except StorageError as error:
-        say(f"Error: {error}")
-        return dict.fromkeys(("name", "parameters", "answers", "voters", "method", "created")) | {
-            "name": record.name,
-            "created": record.created,
-        }
-    return {
-        "name": one.name,
-        "parameters": len(one.space.tuned),
-        "answers": len(one.history.counted()),
-        "voters": len({each.voter for each in one.history.comparisons.values()}),
-        "method": one.definition.method_name,
-        "created": record.created,
-    }
 
 
 @click.command()
@@ -187,7 +174,7 @@ def best(storage: str | None, study: str, style: str, *, outcomes: str | None) -
     with in_words():
         held = opened(study, storage, outcomes=outcomes)
         found, notes = held.best, held.notes()
-    for note in notes:
+    for note in [*notes, *found.notes]:
         say(f"Note: {note}")
     show(style, asdict(found), best_table(found))
 
@@ -234,11 +221,24 @@ def export(
 
 @click.command("import")
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--name", help="By default the name in the file.")
+@click.option("--name", help="Of the study that is made; by default the name in the file.")
+@click.option("--study", shell_complete=_names, help="Of a CSV file: the study that its comparisons are added to.")
+@voter_option
 @in_format
 @storage_option
-def import_(storage: str | None, path: Path, name: str | None, style: str) -> None:
-    """Make a study of a JSON file that `export` wrote."""
+def import_(storage: str | None, path: Path, style: str, *, name: str | None, study: str | None, voter: str) -> None:
+    """Make a study of a JSON file that `export` wrote, or add past comparisons from a CSV file to a STUDY.
+
+    A CSV file has columns a.NAME and b.NAME for each parameter, and answer: a, b or tie; what `export` wrote is read
+    too. Every bad line is named, and nothing is stored unless all are right.
+
+    \b
+    kappasharp import chair.json
+    kappasharp import past.csv --study chair
+    """
+    if path.suffix == ".csv" or study is not None:
+        _import_csv(storage, path, study, voter, style)
+        return
     with in_words():
         try:
             found = import_json(path, storage=storage, study_name=name)
@@ -249,6 +249,17 @@ def import_(storage: str | None, path: Path, name: str | None, style: str) -> No
     answers = len(found.history.counted())
     say(f"Made in {found.storage.url}, with {count(answers, 'answer')}.")
     show(style, {"study": found.name, "storage": found.storage.url, "answers": answers}, [found.name])
+
+
+def _import_csv(storage: str | None, path: Path, study: str | None, voter: str, style: str) -> None:
+    with in_words():
+        if study is None:
+            raise InvalidValueError(f"A CSV file is added to a study: `kappasharp import {path} --study NAME`.")
+        held = opened(study, storage)
+        found = held.import_csv(path, voter=voter)
+    skipped = f"; {count(found.skips, 'skip')} left out" if found.skips else ""
+    say(f"Added {count(found.comparisons, 'comparison')} from {count(found.answers, 'answer')}{skipped}.")
+    show(style, {"study": held.name} | found._asdict(), [held.name])
 
 
 @click.command()
@@ -296,25 +307,6 @@ def backup(storage: str | None, path: Path, style: str) -> None:
     show(style, {"path": str(path), "storage": database.url}, [str(path)])
 
 
-@click.command()
-@study_argument
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@in_format
-@storage_option
-def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
-    """Remove a study with all its answers, for good."""
-    with in_words():
-        database = existing(storage)
-        record = database.find(study)
-        answers = _row(record, database)["answers"]
-        if not yes:
-            what = "all its answers" if answers is None else count(answers, "answer")
-            click.confirm(f"Remove {study!r} with {what} for good?", abort=True, err=True)
-        database.delete(record)
-    say(f"Removed {study!r}.")
-    show(style, {"study": study, "answers": answers}, [])
-
-
 def _persons(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in oracle.PERSONS if name.startswith(incomplete)]
 
@@ -357,4 +349,4 @@ def _percent(name: str, value: float) -> object:
     return value if name == "answers" else f"{value:.0%}"
 
 
-COMMANDS = (new, studies, best, log, export, import_, diagnose, check, backup, delete, simulate)
+COMMANDS = (new, studies, best, log, export, import_, diagnose, check, backup, simulate)

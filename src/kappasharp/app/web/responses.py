@@ -208,7 +208,9 @@ def _changes(definition: Definition) -> str:
     for name, one in definition.space.bounds.items():
         given = one.plain()
         words = "lock" if "value" in given else "narrow"
-        rest = repr(given["value"]) if "value" in given else ", ".join(f"{key}={value!r}" for key, value in given.items())
+        rest = (
+            repr(given["value"]) if "value" in given else ", ".join(f"{key}={value!r}" for key, value in given.items())
+        )
         calls.append(f"study.{words}({name!r}, {rest})\n")
     return "".join(calls)
 

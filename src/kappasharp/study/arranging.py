@@ -1,0 +1,151 @@
+"""What people change in a study beside answering: its parameters, notes on designs, comparisons from elsewhere."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from kappasharp.errors import StorageError
+from kappasharp.study import changing, comparison_file, events, recording
+from kappasharp.study.comparison_file import Imported
+from kappasharp.study.definition import Definition
+from kappasharp.study.events import DEFAULT_VOTER, Bounded, Event, Recorded, Remarked, Stored
+from kappasharp.study.history import Comparison, History, StudyQuestion
+from kappasharp.study.parameters import Value
+from kappasharp.study.view import StudyView
+
+Decide = Callable[[History], Event | None]
+
+
+class ArrangedStudy(StudyView):
+    """A study that may be written to."""
+
+    def narrow(
+        self,
+        name: str,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        choices: Sequence[Value] | None = None,
+        voter: str = DEFAULT_VOTER,
+    ) -> None:
+        """Ask from now on about a part of a parameter only. All answers stay, and the model goes on learning from them.
+
+        Args:
+            name: of a parameter that is tuned.
+            low: the smallest value from now on; by default the present.
+            high: the largest; by default the present.
+            choices: of a `Categorical`, those that stay.
+            voter: who wishes it.
+        """
+        self._change(voter, lambda now: changing.narrowed(now, name, low, high, choices))
+
+    def lock(self, name: str, value: Value, *, voter: str = DEFAULT_VOTER) -> None:
+        """Ask from now on about one value of a parameter; `widen` opens the others again.
+
+        Args:
+            name: of a parameter that is tuned.
+            value: any that was ever open.
+            voter: who wishes it.
+        """
+        self._change(voter, lambda now: changing.locked(now, name, value))
+
+    def widen(
+        self,
+        name: str,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        choices: Sequence[Value] | None = None,
+        voter: str = DEFAULT_VOTER,
+    ) -> None:
+        """Open more of a parameter: what was narrowed or locked, or values that the study never had. All answers stay.
+
+        Args:
+            name: of a parameter that is tuned; with nothing else, all that was ever open of it is open again.
+            low: the smallest value from now on; by default the present.
+            high: the largest; by default the present.
+            choices: of a `Categorical`, those that are opened beside the present ones, new ones too.
+            voter: who wishes it.
+        """
+        self._change(voter, lambda now: changing.widened(now, name, low, high, choices))
+
+    def _change(self, voter: str, change: Callable[[Definition], Bounded]) -> None:
+        # The definition is that of the history, which `_write` has brought up to date by then.
+        self._write(events.voter(voter), lambda _: change(self.definition))
+
+    def note(self, design: Mapping[str, Value], text: str | None, *, voter: str = DEFAULT_VOTER) -> None:
+        """Say something of a design, for people to read; the model does not hear of it.
+
+        Args:
+            design: seen or not, its fixed parameters or not.
+            text: a line of up to 500 characters, in place of what this voter said before; None takes that back.
+            voter: who says it.
+        """
+        remark = Remarked(self.space.check(design), None if text is None else events.note(text))
+        self._write(events.voter(voter), lambda _: remark)
+
+    def import_csv(self, path: str | Path, *, voter: str = DEFAULT_VOTER) -> Imported:
+        """Add past comparisons from a CSV file, all of them or none; how many there were.
+
+        The file has a column for each parameter of both designs, `a.NAME` and `b.NAME`, and `answer`: a, b or tie; a
+        column `voter` may name who answered. What `export` writes is read too.
+
+        Args:
+            path: the file.
+            voter: who answered, where the file does not say it.
+        """
+        name = events.voter(voter)
+        return self.import_text(comparison_file.read(Path(path)), name)
+
+    def import_text(self, text: str, voter: str) -> Imported:
+        """The same for the text of such a file."""
+        found = comparison_file.parse(text, self.definition, events.voter(voter))
+        self._writable()
+        with self._lock, self.storage.transaction(self.stored) as transaction:
+            for who, added in found.added:
+                transaction.append(who, added)
+        known = len(self._history.comparisons)
+        self.refresh()
+        for one in list(self._history.comparisons.values())[known:] if self.definition.simulator is not None else ():
+            self.complete(one)
+        return found.counted
+
+    def complete(self, question: StudyQuestion | Comparison) -> None:
+        """Compute and store the outcomes of designs, as far as they are missing and can be computed.
+
+        Nobody who asks or answers meanwhile waits for it.
+
+        Args:
+            question: what `ask` or `tell` returned; both have done so, unless `tell` was told otherwise.
+        """
+        if self.through is not None:
+            return
+        if isinstance(question, StudyQuestion):
+            designs = question.designs
+        else:
+            designs = self.read(lambda history: [history.options[option] for option in question.options])
+        # Whether a design has outcomes is asked again when they are stored.
+        for found in recording.missing(self.definition, self._history, designs):
+            self._write(question.voter, partial(_if_news, found))
+
+    def _writable(self) -> None:
+        if self.through is not None:
+            raise StorageError(f"The study {self.name!r} was opened as of event {self.through}: it may only be read.")
+
+    def _write(self, voter: str, decide: Decide) -> Stored | None:
+        """Append what `decide` makes of the latest history; nothing where it makes nothing of it."""
+        self._writable()
+        with self._lock:
+            with self.storage.transaction(self.stored) as transaction:
+                self._history.extend(transaction.read(self._history.number))
+                happened = decide(self._history)
+                if happened is None:
+                    return None
+                stored = transaction.append(voter, happened)
+            # Only now is it durable.
+            self._history.apply(stored)
+            return stored
+
+
+def _if_news(found: Recorded, history: History) -> Recorded | None:
+    return found if recording.is_news(history, found) else None
