@@ -20,11 +20,12 @@ from kappasharp.core import rankings
 from kappasharp.core.rankings import Said
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
+from kappasharp.study import terms
 from kappasharp.study.parameters import shown
 from kappasharp.study.space import Space
 
 Answer = str | int | float | list[Any]
-WORDS = ("a", "b", "tie", "skip")
+WORDS = terms.WORDS
 SKIP = "skip"
 # Designs of a choice or an order: as few, as many, and as many as where nobody says how many.
 FEWEST, MOST, USUAL = 3, 9, 4
