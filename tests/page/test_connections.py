@@ -9,8 +9,7 @@ import httpx
 import pytest
 import uvicorn
 
-from kappasharp.app.web import connections
-from kappasharp.app.web import guard, server
+from kappasharp.app.web import connections, guard, server
 from tests.page.chromium import wait_until
 from tests.page.doubles import TOKEN, service
 

@@ -8,7 +8,6 @@ import pytest
 import uvicorn
 from click.testing import CliRunner
 
-from kappasharp.app.cli import serve as serving
 from kappasharp.app.cli.main import main
 from kappasharp.app.web import connections
 from kappasharp.app.web.service import COMPUTING, DRAWING

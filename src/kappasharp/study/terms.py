@@ -1,4 +1,4 @@
-"""What a study takes where nobody says otherwise, and the words of an answer: all that `--help` needs to know of one."""
+"""What a study takes where nobody says otherwise, and the words of an answer: all of it that `--help` needs."""
 
 # Where studies are kept: the variable that may name a database, and the one that is used without it.
 ENVIRONMENT, DEFAULT_STORAGE = "KAPPASHARP_STORAGE", "sqlite:///kappasharp.db"

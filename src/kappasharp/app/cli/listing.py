@@ -94,7 +94,10 @@ def methods(style: str) -> None:
         }
         for name, row in METHODS.items()
     ]
-    peers = [{"name": name, **{key: getattr(one, key) for key in ("library", "versions", "summary")}} for name, one in PEERS.items()]
+    peers = [
+        {"name": name, **{key: getattr(one, key) for key in ("library", "versions", "summary")}}
+        for name, one in PEERS.items()
+    ]
     lines = [*columns(rows), "", "Other people's software, for `kappasharp run` (extra `peers`):"]
     lines += [f"{one['name']:<20} {one['library']} {one['versions']}: {one['summary']}" for one in peers]
     note = "A new method is one row of methods/registry.py; an experiment may change a row's numbers (`variants`)."

@@ -13,7 +13,7 @@ from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
 # Every command: its module in this folder, and the line that `--help` has of it.
 COMMANDS = {
-    "ask": ("questions", "The question to answer: the same again until it is answered, or `--question` asks another kind."),
+    "ask": ("questions", "The question to answer: the same again until it is answered."),
     "backup": ("studies", "Copy the whole database (SQLite) to the new file PATH, while others go on answering."),
     "best": ("studies", "The best design so far, how sure that is, and what to do next."),
     "check": ("studies", "Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed."),
@@ -24,8 +24,8 @@ COMMANDS = {
     "log": ("studies", "Every answer, the oldest first."),
     "methods": ("listing", "Every method with its choices."),
     "new": ("studies", "Make a study: from NAME and parameters, or from a file NAME.toml."),
-    "problems": ("listing", "The paper's eleven problems and the development set: dimension, bounds, maximum, provenance."),
-    "record": ("questions", "Store outcomes that were measured: every parameter of the design as NAME=VALUE, then its outcomes."),
+    "problems": ("listing", "The paper's eleven problems and the development set: dimension, bounds, and more."),
+    "record": ("questions", "Store outcomes that were measured: every parameter of the design, then its outcomes."),
     "report": ("reporting", "Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."),
     "run": ("experiments", "Run what is missing of an EXPERIMENT (a TOML file)."),
     "serve": ("serve", "Compare two designs in the browser."),

@@ -1,4 +1,4 @@
-"""Connections to the page: where it listens, for how long one is held without a request, how many another machine may hold."""
+"""Connections to the page: where it listens; nobody holds one for long without a request, no machine all of them."""
 
 import asyncio
 import errno
