@@ -1,17 +1,20 @@
-"""The commands that change a study beside answering it: parameters, note, rename, delete."""
+"""The commands that change a study beside answering it: parameters, note, rename, delete.
 
-from typing import Any
+What computes is imported where it is used: `--help` and the shell's completion come without torch.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kappasharp.app.cli.output import columns, in_format, in_words, say, show, text
+from kappasharp.app.cli.output import columns, in_format, in_words, say, show
 from kappasharp.app.cli.studies import opened, storage_option, study_argument, voter_option
-from kappasharp.app.report import count
-from kappasharp.errors import DuplicateNameError, InvalidValueError
-from kappasharp.study import changing, toml_file
-from kappasharp.study.bounds import Bounds, everything
-from kappasharp.study.studies import existing, list_studies, rename_study
-from kappasharp.study.study import Study
+from kappasharp.app.words import count, text
+from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError
+
+if TYPE_CHECKING:
+    from kappasharp.study.bounds import Bounds
+    from kappasharp.study.study import Study
 
 
 @click.command()
@@ -40,17 +43,7 @@ def parameters(
     """
     with in_words():
         found = opened(study, storage)
-        for word in narrow:
-            name, given = _range(found, word)
-            found.narrow(name, **given, voter=voter)
-        for word in lock:
-            name, equals, value = word.partition("=")
-            if not equals:
-                raise InvalidValueError(f"`--lock` must be NAME=VALUE, but got {word!r}.")
-            found.lock(name, _value(found, name, value), voter=voter)
-        for word in widen:
-            name, given = _range(found, word)
-            found.widen(name, **given, voter=voter)
+        _change(found, {"narrow": narrow, "lock": lock, "widen": widen}, voter)
         rows = _rows(found)
     for row in rows:
         if row["further"] is not None:
@@ -65,8 +58,34 @@ def parameters(
     show(style, [_data(row) for row in rows], columns(with_best if found.history.counted() else short))
 
 
-def _range(study: Study, word: str) -> tuple[str, dict[str, Any]]:
+def _change(study: "Study", wanted: dict[str, tuple[str, ...]], voter: str) -> None:
+    """Make every change, or none: where one is refused, those before it are taken back."""
+    done = 0
+    try:
+        for word in wanted["narrow"]:
+            name, given = _range(study, word)
+            study.narrow(name, **given, voter=voter)
+            done += 1
+        for word in wanted["lock"]:
+            name, equals, value = word.partition("=")
+            if not equals:
+                raise InvalidValueError(f"`--lock` must be NAME=VALUE, but got {word!r}.")
+            study.lock(name, _value(study, name, value), voter=voter)
+            done += 1
+        for word in wanted["widen"]:
+            name, given = _range(study, word)
+            study.widen(name, **given, voter=voter)
+            done += 1
+    except KappaSharpError:
+        for _ in range(done):
+            study.undo(voter)
+        raise
+
+
+def _range(study: "Study", word: str) -> tuple[str, dict[str, Any]]:
     """What name=low:high, name=:high or name=a,b says; a name alone says nothing more."""
+    from kappasharp.study import toml_file
+
     name, equals, given = word.partition("=")
     if not equals:
         return name, {}
@@ -79,15 +98,20 @@ def _range(study: Study, word: str) -> tuple[str, dict[str, Any]]:
     return name, {key: toml_file.value(end) for key, end in (("low", low), ("high", high)) if end}
 
 
-def _value(study: Study, name: str, word: str) -> Any:
+def _value(study: "Study", name: str, word: str) -> Any:
     """A value as it is typed: a choice by its own text, else a number where it reads as one."""
+    from kappasharp.study import toml_file
+
     part = study.space.tuned.get(name)
     texts = {} if part is None or part.values is None else {str(value): value for value in part.values}
     return texts.get(word, toml_file.value(word))
 
 
-def _rows(study: Study) -> list[dict[str, Any]]:
+def _rows(study: "Study") -> list[dict[str, Any]]:
     """What is open of each tuned parameter, the best design's value, and how far it might be widened."""
+    from kappasharp.study import changing
+    from kappasharp.study.bounds import everything
+
     best = study.best_params if study.history.counted() else None
     edges = {} if best is None else {edge.name: edge for edge in changing.edges(study.space, best)}
     rows = []
@@ -102,7 +126,7 @@ def _rows(study: Study) -> list[dict[str, Any]]:
     return rows
 
 
-def _words(bounds: Bounds) -> str:
+def _words(bounds: "Bounds") -> str:
     return str(bounds).removeprefix("one of ")
 
 
@@ -154,6 +178,8 @@ def note(
 @storage_option
 def rename(storage: str | None, study: str, name: str, style: str) -> None:
     """Give STUDY another NAME; whoever has it open goes on with it."""
+    from kappasharp.study.studies import existing, rename_study
+
     with in_words():
         try:
             found = rename_study(study, name, storage=existing(storage))
@@ -170,6 +196,8 @@ def rename(storage: str | None, study: str, name: str, style: str) -> None:
 @storage_option
 def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
     """Remove a study with all its answers, for good."""
+    from kappasharp.study.studies import existing, list_studies
+
     with in_words():
         database = existing(storage)
         record = database.find(study)
@@ -180,6 +208,3 @@ def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
         database.delete(record)
     say(f"Removed {study!r}.")
     show(style, {"study": study, "answers": answers}, [])
-
-
-COMMANDS = (parameters, note, rename, delete)
