@@ -94,6 +94,7 @@ def application(
         Route(f"{one}/line/{{number:int}}", line),
         Route(f"{one}/ahead", ahead),
         Route(f"{one}/picture/{{key}}", picture),
+        Route(f"{one}/picture/{{key}}/again", draw_again, methods=["POST"]),
         Route(f"{one}/frame/{{key}}", frame),
         Route(f"{one}/export/{{kind}}", export),
     ]
@@ -376,6 +377,15 @@ async def picture(request: Request) -> Response:
     if found.kind not in ("image", "audio", "video"):
         raise HTTPException(404, "This option has no picture.")
     return responses.media(found, request.headers.get("range"))
+
+
+async def draw_again(request: Request) -> Response:
+    """Draw a card once more that could not be drawn."""
+    session, key = await session_of(request), request.path_params["key"]
+    found = await session.cards.again(key)
+    if found is None:
+        raise HTTPException(404, "This picture is not known here any more; reload the page.")
+    return said(responses.card_data(found, key))
 
 
 async def frame(request: Request) -> Response:

@@ -44,7 +44,7 @@ class Service:
         own = () if renderer is None else (renderer,)
         # The page can choose among these and name no others: what runs is what the command line named.
         self.renderers = tuple(dict.fromkeys((*own, *renderers)))
-        self.computing, self.drawing = Workers(COMPUTING), Workers(DRAWING)
+        self.computing, self.drawing = Workers(COMPUTING), Workers(DRAWING, bare=True)
         self.cards = Cards(self.drawing)
         self.current: str | None = None
         self._sessions: dict[str, Session] = {}
@@ -60,8 +60,8 @@ class Service:
 
     def start(self) -> None:
         """Start the workers, so that they are there when somebody answers."""
-        self.computing.start()
         self.drawing.start()
+        self.computing.start()
 
     async def draw_ahead(self) -> None:
         """Have the pairs drawn that wait for somebody, so that the first page finds them drawn."""
@@ -69,7 +69,7 @@ class Service:
             return
         session = await off_loop(self.session, self.current)
         for pair in await session.read(lambda history: [history.asked[number][0] for number in history.open.values()]):
-            self.cards.prepare(session.renderer, *drawn_ahead(pair))
+            self.cards.show(session.renderer, *drawn_ahead(pair))
 
     def close(self) -> None:
         """End the workers."""

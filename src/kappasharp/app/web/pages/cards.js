@@ -1,8 +1,8 @@
 /** The user's own picture, page, sound or film of a design. */
 
 /** @import { Card, Page } from "./types.js" */
-import { el } from "./elements.js";
-import { at, get, sentence } from "./talk.js";
+import { button, el } from "./elements.js";
+import { at, get, post, sentence } from "./talk.js";
 
 /**
  * The element that shows an option, once it can be painted at once.
@@ -22,7 +22,7 @@ export async function media(page, option, card, name) {
       return failure(sentence(error));
     }
   }
-  if (card.kind === "failed") return failure(card.sentence);
+  if (card.kind === "failed") return retriable(page, option, card, name);
   const address = at(study.id, `${card.kind === "html" ? "frame" : "picture"}/${card.key}`);
   switch (card.kind) {
     case "image":
@@ -84,9 +84,35 @@ async function image(address, name) {
   return made;
 }
 
-/** @param {string} words */
-function failure(words) {
-  return el("p", { class: "media failed", role: "note" }, words);
+/**
+ * @param {string} words
+ * @param {HTMLElement} [remedy]
+ */
+function failure(words, remedy) {
+  return el("div", { class: "media failed", role: "note" }, el("p", {}, words), remedy);
+}
+
+/**
+ * Why there is no picture, and a button that has it drawn once more.
+ * @param {Page} page
+ * @param {number | null} option
+ * @param {Card} card
+ * @param {string} name
+ */
+function retriable(page, option, card, name) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  const again = button("Draw again", async () => {
+    again.disabled = true;
+    again.replaceChildren("Drawing …");
+    try {
+      const made = await media(page, option, await post(at(study.id, `picture/${card.key}/again`), {}), name);
+      place.replaceWith(made ?? el("p", { class: "media quiet" }, "No picture."));
+    } catch (error) {
+      place.replaceWith(failure(sentence(error)));
+    }
+  });
+  const place = failure(card.sentence, again);
+  return place;
 }
 
 /**
