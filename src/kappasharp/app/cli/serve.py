@@ -52,7 +52,10 @@ EXAMPLES = {
 @click.command()
 @click.argument("study", required=False)
 @click.option("--storage", envvar=ENVIRONMENT, show_envvar=True, help="A database of studies.")
-@click.option("--render", help="module:function that draws a design: render(params).")
+@click.option(
+    "--render", "renderers", multiple=True, metavar="MODULE:FUNCTION",
+    help="What draws a design: render(params). Given more than once, studies may use any of them.",
+)  # fmt: skip
 @outcomes_option
 @click.option("--example", type=click.Choice(list(EXAMPLES)), help="A ready example with pictures.")
 @click.option("--host", default=HOST, show_default=True, help="0.0.0.0 lets other machines in; the key stays.")
@@ -61,7 +64,7 @@ EXAMPLES = {
 def serve(
     study: str | None,
     storage: str | None,
-    render: str | None,
+    renderers: tuple[str, ...],
     example: str | None,
     *,
     outcomes: str | None,
@@ -76,7 +79,7 @@ def serve(
     with in_words():
         if study is not None and example is not None:
             raise InvalidValueError("`serve` takes a study or `--example`, not both.")
-        service = _service(study, storage, render, example, outcomes)
+        service = _service(study, storage, renderers, example, outcomes)
         listener = listen(host, port)
     token = guard.new_token()
     names = (socket.gethostname(), f"{socket.gethostname()}.local")
@@ -91,10 +94,13 @@ def serve(
 
 
 def _service(
-    study: str | None, storage: str | None, render: str | None, example: str | None, outcomes: str | None
+    study: str | None, storage: str | None, renderers: tuple[str, ...], example: str | None, outcomes: str | None
 ) -> Service:
     """The database, and the study that the page opens first."""
-    _check(render)
+    for one in renderers:
+        # One that cannot be loaded is better known before the page is open.
+        cards.load(one)
+    render = renderers[0] if renderers else None
     if outcomes is not None:
         simulation.load(outcomes)
     database = storage_of(storage)
@@ -102,18 +108,21 @@ def _service(
         raise InvalidValueError("`--storage` must name a database that outlives the page, but got one in memory.")
     own = tuple(one.outcomes["function"] for one in EXAMPLES.values() if one.outcomes is not None)
     functions = own if outcomes is None else (outcomes, *own)
-    service = Service(
-        database, renderer=render, renderers=tuple(one.renderer for one in EXAMPLES.values()), functions=functions
-    )
+    drawn = toml_file.read(Path(study)).render if study is not None and study.endswith(".toml") else None
+    if drawn is not None and not renderers:
+        cards.load(drawn)
+        renderers = (drawn,)
+    ours = tuple(one.renderer for one in EXAMPLES.values())
+    service = Service(database, renderer=render, renderers=(*renderers, *ours), functions=functions)
     if example is not None:
         service.show(_made(EXAMPLES[example], database, outcomes), render or EXAMPLES[example].renderer)
     elif study is not None and study.endswith(".toml"):
-        renderer = render or toml_file.read(Path(study)).render
-        _check(renderer)
-        service.show(from_file(Path(study), database, load_if_exists=True, function=outcomes), renderer)
+        service.show(from_file(Path(study), database, load_if_exists=True, function=outcomes), render or drawn)
     elif study is not None:
         found = load_study(study, storage=database, outcomes=outcomes)
         service.show(found, render or _example_renderer(found))
+        if (missing := service.missing_renderer(found)) is not None:
+            say(f"Note: {missing}")
     return service
 
 
@@ -127,14 +136,8 @@ def _made(example: ExampleStudy, database: Storage, outcomes: str | None) -> Stu
         given = None
     return create_study(
         example.space, storage=database, study_name=example.study_name, load_if_exists=True,
-        question=example.question, outcomes=given,
+        question=example.question, outcomes=given, render=example.renderer,
     )  # fmt: skip
-
-
-def _check(renderer: str | None) -> None:
-    """A renderer that cannot be loaded is better known before the page is open."""
-    if renderer is not None:
-        cards.load(renderer)
 
 
 def _example_renderer(study: Study) -> str | None:

@@ -41,9 +41,9 @@ def json_text(data: Any) -> str:
     return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def study_data(study: Study, renderer: str | None) -> Plain:
+def study_data(session: Session, missing_renderer: str | None) -> Plain:
     """What the page must know of a study before it shows anything."""
-    definition = study.definition
+    study, definition = session.study, session.study.definition
     return {
         "id": study.stored.uid,
         "name": study.name,
@@ -55,7 +55,8 @@ def study_data(study: Study, renderer: str | None) -> Plain:
         "question": definition.question,
         "kinds": definition.kinds,
         "parameters": [{"name": name} | part for name, part in definition.space.definition().items()],
-        "has_pictures": renderer is not None,
+        "has_pictures": session.renderer is not None,
+        "missing_renderer": missing_renderer,
         "outcomes": None if definition.outcomes is None else _outcomes(definition),
     }
 

@@ -222,7 +222,7 @@ async def listing(request: Request) -> Response:
     return said(
         {
             "studies": found,
-            "study": None if session is None else responses.study_data(session.study, session.renderer),
+            "study": None if session is None else _study(request, session),
             "renderers": list(service.renderers),
             "persons": list(PERSONS),
             "methods": [name for name, row in METHODS.items() if asks_pairs(row)],
@@ -252,8 +252,12 @@ async def rehearse(request: Request) -> Response:
 
 async def study(request: Request) -> Response:
     """One study."""
-    session = await session_of(request)
-    return said(responses.study_data(session.study, session.renderer))
+    return said(_study(request, await session_of(request)))
+
+
+def _study(request: Request, session: Session) -> dict[str, Any]:
+    service: Service = request.app.state.service
+    return responses.study_data(session, service.missing_renderer(session.study))
 
 
 async def pair(request: Request) -> Response:

@@ -103,6 +103,7 @@
  * @property {Kind[]} kinds
  * @property {Parameter[]} parameters
  * @property {boolean} has_pictures
+ * @property {string | null} missing_renderer what to do where its pictures cannot be drawn here
  * @property {OutcomeTable | null} outcomes
  *
  * @typedef {object} Listing
