@@ -176,24 +176,36 @@ def test_the_second_answer_to_a_pair_is_told_and_shown_the_current_one(context, 
     assert answers(server, "twice") == [(shown, "a")]
 
 
-def test_a_killed_server_loses_nothing(context, tmp_path):
+def test_a_killed_server_is_told_at_once_and_found_back_with_nothing_lost(context, tmp_path):
     server = Server(tmp_path, "--example", "pid")
     page = opened(context, server, "me")
     shown = turn(page, lambda: page.keyboard.press("ArrowLeft"))
     port = server.port
     server.kill()
+    # Nobody does anything: the page hears of it by itself.
+    page.locator("#notice", has_text="The server does not answer").wait_for()
     page.keyboard.press("ArrowRight")
     says(page, "Not saved. The server does not answer.")
     assert number(page) == shown
+    page.goto(f"{page.url.split('#')[0]}#history")
+    page.get_by_role("alert").get_by_text("this page then goes on by itself").first.wait_for()
     server = Server(tmp_path, "--example", "pid", port=port)
     try:
-        page.keyboard.press("ArrowRight")
-        says(page, "Not saved. This page needs the link")  # the key is new
-        page.goto(server.link)
-        settle(page)
-        assert number(page) == shown and len(answers(server, "me")) == 1
+        # A view that could not be opened is opened now; no reload, no new link.
+        page.get_by_role("heading", name="1 answer").wait_for()
+        assert page.locator("#notice").is_hidden()
+        visit(page, "compare")
+        assert number(page) == shown
         turn(page, lambda: page.keyboard.press("ArrowRight"))
         assert [answer for _, answer in answers(server, "me")] == ["a", "b"]
+        page.goto(f"{server.link}&study=nobody&voter=me")
+        page.get_by_text("There is no study called “nobody” here").wait_for()
+        page.get_by_role("link", name="See the studies").click()
+        page.get_by_role("button", name="Open PID controller").wait_for()
+        page.goto(f"{server.link}&voter=")
+        page.get_by_text("names a voter without a name").wait_for()
+        page.get_by_role("link", name="Vote without a name").click()
+        settle(page)
     finally:
         server.close()
 

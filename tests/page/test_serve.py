@@ -20,6 +20,7 @@ def run(tmp_path, monkeypatch):
     """Runs the command up to where it would serve; its result, and the service it would run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KAPPASHARP_STORAGE", f"sqlite:///{tmp_path / 'page.db'}")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     served = []
 
     def note(server, sockets):
@@ -44,6 +45,26 @@ def test_it_prints_the_link_alone_on_stdout(run):
     assert result.exit_code == 0 and result.stdout.startswith("http://127.0.0.1:") and "token=" in result.stdout
     assert len(result.stdout.splitlines()) == 1 and "voter=NAME" in result.stderr and "Warning" not in result.stderr
     assert len(service.listed()) == 1 and service.listed()[0]["name"] == "PID controller"
+
+
+def test_the_key_stays_for_who_serves_the_same_studies_on_this_machine_alone(run, tmp_path):
+    """So that an open page finds back after a restart; where others get in, every start has its own."""
+
+    def key(*words):
+        return run(*words)[0].stdout.partition("token=")[2].strip()
+
+    first = key()
+    kept = next((tmp_path / "state" / "kappasharp").iterdir())
+    assert key() == first and len(first) == 48 and kept.stat().st_mode & 0o077 == 0
+    assert key("--storage", f"sqlite:///{tmp_path / 'other.db'}") != first
+    assert key("--host", "0.0.0.0") != key("--host", "0.0.0.0") != first
+    kept.chmod(0o644)
+    second = key()
+    assert second != first and key("--new-key") != second
+    (tmp_path / "file").touch()
+    os.environ["XDG_STATE_HOME"] = str(tmp_path / "file")
+    result, _ = run()
+    assert "could not be kept" in result.stderr and "token=" in result.stdout
 
 
 def test_a_study_by_name_by_file_and_none(run, tmp_path):

@@ -60,6 +60,7 @@ EXAMPLES = {
 @click.option("--example", type=click.Choice(list(EXAMPLES)), help="A ready example with pictures.")
 @click.option("--host", default=HOST, show_default=True, help="0.0.0.0 lets other machines in; the key stays.")
 @click.option("--port", type=click.IntRange(0, 65535), help=f"[default: {PORT}, or the next free one]")
+@click.option("--new-key", is_flag=True, help="Make another key: links that were given before open nothing.")
 @click.option("--no-browser", is_flag=True, help="Print the link and open nothing.")
 def serve(
     study: str | None,
@@ -70,6 +71,7 @@ def serve(
     outcomes: str | None,
     host: str,
     port: int | None,
+    new_key: bool,
     no_browser: bool,
 ) -> None:
     """Compare two designs in the browser.
@@ -81,7 +83,7 @@ def serve(
             raise InvalidValueError("`serve` takes a study or `--example`, not both.")
         service = _service(study, storage, renderers, example, outcomes)
         listener = listen(host, port)
-    token = guard.new_token()
+    token = _key(service.storage, host, new_key=new_key)
     names = (socket.gethostname(), f"{socket.gethostname()}.local")
     app = application(service, token=token, hosts=guard.allowed_hosts(host), names=names)
     link = address(host, listener.getsockname()[1], token)
@@ -91,6 +93,19 @@ def serve(
         opening.daemon = True
         opening.start()
     uvicorn.Server(connections.configured(app)).run(sockets=[listener])
+
+
+def _key(storage: Storage, host: str, *, new_key: bool) -> str:
+    """The key in the link: where other machines get in, another one at every start."""
+    if host not in guard.LOOPBACK:
+        return guard.new_token()
+    # Which file a relative name means depends on the folder.
+    where = storage.url if "postgresql" in storage.url else f"{Path.cwd()} {storage.url}"
+    try:
+        return guard.kept_token(where, renewed=new_key)
+    except OSError as error:
+        say(f"Note: the key could not be kept ({error.strerror or error}): open pages need the new link after a restart.")
+        return guard.new_token()
 
 
 def _service(

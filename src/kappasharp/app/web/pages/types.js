@@ -109,6 +109,7 @@
  * @typedef {object} Listing
  * @property {{id: string, name: string, created: string}[]} studies
  * @property {Study | null} study
+ * @property {string | null} unknown the name in the address, where no study has it
  * @property {string[]} renderers
  * @property {string[]} persons
  * @property {string[]} methods
