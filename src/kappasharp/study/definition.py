@@ -17,10 +17,8 @@ from kappasharp.study.outcomes import from_plain as read_outcomes
 from kappasharp.study.parameters import shown
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.space import GivenSpace, Space, space
+from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
-# What docs/results supports today: no correction has beaten the plain baseline there, and of the presets `modern` has
-# the better means.
-DEFAULT_METHOD, DEFAULT_PRESET = "baseline", "modern"
 MOST_FIRST_PAIRS = 10_000
 LARGEST_SEED = 2**4096
 # Whose kind of question is chosen anew every time, and what it begins with. (docs/results/answers.md)

@@ -20,11 +20,12 @@ from kappasharp.core import rankings
 from kappasharp.core.rankings import Said
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
+from kappasharp.study import terms
 from kappasharp.study.parameters import shown
 from kappasharp.study.space import Space
 
 Answer = str | int | float | list[Any]
-WORDS = ("a", "b", "tie", "skip")
+WORDS = terms.WORDS
 SKIP = "skip"
 # Designs of a choice or an order: as few, as many, and as many as where nobody says how many.
 FEWEST, MOST, USUAL = 3, 9, 4
@@ -138,6 +139,23 @@ def answer(form: Form, value: Any) -> Answer:
     raise InvalidValueError(f"`answer` to {form.words} must be {_allowed(form)}, but got {_cut(value)}.")
 
 
+def given(form: Form, value: Any) -> Answer:
+    """An answer as programs give it, also True and False for A and B, capitals and arrays; as `answer` has it."""
+    plain = _unpacked(value)
+    if form.is_pair and isinstance(plain, bool):
+        return "a" if plain else "b"
+    if isinstance(plain, str) and plain.lower() in WORDS:
+        plain = plain.lower()
+    return answer(form, plain)
+
+
+def _unpacked(value: Any) -> Any:
+    """Plain Python for arrays and numbers of NumPy, torch and pandas, also within a list."""
+    if isinstance(value, list | tuple):
+        return [_unpacked(one) for one in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def place(value: Any) -> float:
     """A place of a slider, or a sentence."""
     if not _is_number(value) or not 0.0 <= value <= 1.0:
@@ -147,7 +165,7 @@ def place(value: Any) -> float:
 
 def _allowed(form: Form) -> str:
     return {
-        Kind.PAIR: "'a', 'b', 'tie' or 'skip'",
+        Kind.PAIR: "'a' (or True), 'b' (or False), 'tie' or 'skip'",
         Kind.CHOICE: f"the best design's number, 0 to {form.designs - 1}, or 'skip'",
         Kind.ORDER: f"a list of numbers from 0 to {form.designs - 1}, best first and equals in a list, or 'skip'",
         Kind.SLIDER: "a number from 0 to 1, or 'skip'",

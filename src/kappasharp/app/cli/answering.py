@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from kappasharp.app.report import text
+from kappasharp.app.words import text
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import Kind
 from kappasharp.study import kinds

@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kappasharp.app.cli.output import in_words
-from kappasharp.lab import engines, execution
-from kappasharp.lab.execution import Limit
+from kappasharp.app.cli.output import in_words, with_extra
+
+if TYPE_CHECKING:
+    from kappasharp.lab.execution import FinishedBlock, Limit, Workload
 
 # A GPU is not busy with fewer.
 GPU_BATCH = 4096
@@ -38,6 +40,8 @@ def run(
     size: str | None,
 ) -> None:
     """Run what is missing of an EXPERIMENT (a TOML file). Stop it at any time; run it again to go on."""
+    with with_extra("run", "lab"):
+        from kappasharp.lab import engines, execution
     with in_words():
         chosen = engines.engine(engine, device, workers)
         limit = _limit(device, batch, size)
@@ -71,12 +75,14 @@ def _stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _limit(device: str, runs: int | None, size: str | None) -> Limit:
+def _limit(device: str, runs: int | None, size: str | None) -> "Limit":
+    from kappasharp.lab import execution
+
     most = runs or (None if device == "cpu" else GPU_BATCH)
-    return Limit(most, None if size is None else execution.read_memory(size))
+    return execution.Limit(most, None if size is None else execution.read_memory(size))
 
 
-def _conclude(todo: execution.Workload, finished: int, failed: list[execution.FinishedBlock]) -> None:
+def _conclude(todo: "Workload", finished: int, failed: "list[FinishedBlock]") -> None:
     for step in failed:
         block = step.block
         where = f"{block.problem}, {block.initialization}, {block.method}, {block.preset}"

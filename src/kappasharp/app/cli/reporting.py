@@ -4,9 +4,7 @@ from pathlib import Path
 
 import click
 
-from kappasharp.app.cli.output import in_words
-from kappasharp.lab.report import write
-from kappasharp.lab.store import Store
+from kappasharp.app.cli.output import in_words, with_extra
 
 
 @click.command()
@@ -16,6 +14,9 @@ from kappasharp.lab.store import Store
 )
 def report(folder: Path, out: Path | None) -> None:
     """Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."""
+    with with_extra("report", "lab"):
+        from kappasharp.lab.report import write
+        from kappasharp.lab.store import Store
     store = Store(folder)
     with in_words():
         written = write(store, out)

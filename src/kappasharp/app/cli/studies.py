@@ -1,32 +1,29 @@
-"""The commands of a study but those that ask: new, studies, best, log, export, import, check, backup, simulate …"""
+"""The commands of a study but those that ask: new, studies, best, log, export, import, check, backup, simulate …
+
+What computes is imported where it is used: `--help` and the shell's completion come without torch.
+"""
 
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
 from kappasharp.app.cli.output import REFUSED, best_table, columns, in_format, in_words, say, show
-from kappasharp.app.report import count, write_html
+from kappasharp.app.words import count
 from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, StorageError
-from kappasharp.problems import oracle
-from kappasharp.study import checking, lifting, toml_file
-from kappasharp.study.definition import Options, define
-from kappasharp.study.events import DEFAULT_VOTER
-from kappasharp.study.rehearsal import rehearse
-from kappasharp.study.storage import Record, Storage
-from kappasharp.study.studies import (
-    DEFAULT_STORAGE,
-    ENVIRONMENT,
-    create_study,
-    existing,
-    import_json,
-    load_study,
-    storage_of,
-    there_is,
-)
-from kappasharp.study.study import Study
+from kappasharp.study.terms import DEFAULT_STORAGE, DEFAULT_VOTER, ENVIRONMENT
+
+if TYPE_CHECKING:
+    from kappasharp.study.definition import Options
+    from kappasharp.study.storage import Record, Storage
+    from kappasharp.study.study import Study
+
+# The simulated people of `problems.oracle`, by name.
+PERSONS = (
+    "paper", "exact", "careless", "hesitant", "biased", "human", "shaky", "hasty", "timed", "interrupted", "absent",
+)  # fmt: skip
 
 storage_option = click.option(
     "--storage", envvar=ENVIRONMENT, show_envvar=True,
@@ -45,22 +42,27 @@ voter_option = click.option("--voter", default=DEFAULT_VOTER, show_default=True,
 
 def _names(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Study names for the shell's completion; none, and not a word, where there is no database."""
+    from kappasharp.study import schema
+
     try:
-        found = existing(context.params.get("storage")).studies()
+        found = schema.study_names(context.params.get("storage"))
     except KappaSharpError:
         return []
-    return [record.name for record in found if record.name.startswith(incomplete)]
+    return [name for name in found if name.startswith(incomplete)]
 
 
 study_argument = click.argument("study", shell_complete=_names)
 
 
-def opened(name: str, storage: str | None, through: int | None = None, outcomes: str | None = None) -> Study:
+def opened(name: str, storage: str | None, through: int | None = None, outcomes: str | None = None) -> "Study":
     """The study of that name, or of a study file: made if it is not there yet.
 
     A function of outcomes is run if the file or `outcomes` names it, never because a database does; where it is
     missing a sentence says so.
     """
+    from kappasharp.study import lifting
+    from kappasharp.study.studies import existing, load_study
+
     if name.endswith(".toml") and through is None:
         return from_file(Path(name), storage, load_if_exists=True, function=outcomes)
     found = load_study(name, storage=existing(storage), through=through, outcomes=outcomes)
@@ -76,13 +78,16 @@ def shell_words(command: str, study: str, *words: str) -> str:
 
 def from_file(
     path: Path,
-    storage: str | Storage | None,
+    storage: "str | Storage | None",
     *,
     load_if_exists: bool,
     function: str | None = None,
-    **options: Unpack[Options],
-) -> Study:
+    **options: "Unpack[Options]",
+) -> "Study":
     """The study that a TOML file defines; options, and a function of outcomes, come before those of the file."""
+    from kappasharp.study import toml_file
+    from kappasharp.study.studies import create_study
+
     given = toml_file.read(path)
     if function is not None:
         said = given.options.get("outcomes")
@@ -133,6 +138,9 @@ def new(
                 "A study needs parameters: `--param kp=0.2:3`, more than once, or a file NAME.toml."
             )
         else:
+            from kappasharp.study import toml_file
+            from kappasharp.study.studies import create_study
+
             space = toml_file.parameters(params)
             what = outcomes if outcomes is None or ":" in outcomes else [one.strip() for one in outcomes.split(",")]
             study = create_study(space, storage=storage, study_name=name, outcomes=what, **given)
@@ -148,6 +156,8 @@ def new(
 @storage_option
 def studies(storage: str | None, style: str) -> None:
     """List the studies of a database."""
+    from kappasharp.study.studies import storage_of, there_is
+
     rows = []
     with in_words():
         if there_is(storage):
@@ -158,8 +168,10 @@ def studies(storage: str | None, style: str) -> None:
     show(style, rows, columns(rows))
 
 
-def _row(record: Record, database: Storage) -> dict[str, Any]:
+def _row(record: "Record", database: "Storage") -> dict[str, Any]:
     """A study in the list; one that cannot be read is in it too, without figures."""
+    from kappasharp.study.study import Study
+
     try:
         one = Study(database, record)
     except StorageError as error:
@@ -226,10 +238,7 @@ def export(
     """Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."""
     with in_words():
         found = opened(study, storage, through, outcomes)
-        is_report = path.suffix == ".html"
-        if path.suffix not in (".html", ".json", ".csv", ".parquet"):
-            raise InvalidValueError(f"PATH must end in .json, .csv, .parquet or .html, but got {str(path)!r}.")
-        written = write_html(found, path) if is_report else found.export(path, table=table)
+        written = found.export(path, table=table)
     show(style, {"study": found.name, "path": str(written)}, [str(written)])
 
 
@@ -240,6 +249,8 @@ def export(
 @storage_option
 def import_(storage: str | None, path: Path, name: str | None, style: str) -> None:
     """Make a study of a JSON file that `export` wrote."""
+    from kappasharp.study.studies import import_json
+
     with in_words():
         try:
             found = import_json(path, storage=storage, study_name=name)
@@ -270,6 +281,9 @@ def diagnose(storage: str | None, study: str, style: str, *, outcomes: str | Non
 @storage_option
 def check(storage: str | None, study: str | None, style: str) -> None:
     """Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed."""
+    from kappasharp.study import checking
+    from kappasharp.study.studies import existing
+
     with in_words():
         database = existing(storage)
         troubles = database.troubles()
@@ -290,6 +304,8 @@ def check(storage: str | None, study: str | None, style: str) -> None:
 @storage_option
 def backup(storage: str | None, path: Path, style: str) -> None:
     """Copy the whole database (SQLite) to the new file PATH, while others go on answering."""
+    from kappasharp.study.studies import existing
+
     with in_words():
         database = existing(storage)
         database.back_up(path)
@@ -304,6 +320,8 @@ def backup(storage: str | None, path: Path, style: str) -> None:
 @storage_option
 def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
     """Remove a study with all its answers, for good."""
+    from kappasharp.study.studies import existing
+
     with in_words():
         database = existing(storage)
         record = database.find(study)
@@ -317,7 +335,7 @@ def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
 
 
 def _persons(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in oracle.PERSONS if name.startswith(incomplete)]
+    return [name for name in PERSONS if name.startswith(incomplete)]
 
 
 @click.command()
@@ -328,7 +346,7 @@ def _persons(_: click.Context, __: click.Parameter, incomplete: str) -> list[str
     default="paper",
     show_default=True,
     shell_complete=_persons,
-    help=f"One of {', '.join(oracle.PERSONS)}.",
+    help=f"One of {', '.join(PERSONS)}.",
 )
 @click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
 @in_format
@@ -338,6 +356,12 @@ def simulate(storage: str | None, study: str, questions: int, person: str, seed:
 
     The rehearsal runs in memory; the study itself is not touched.
     """
+    from kappasharp.problems import oracle
+    from kappasharp.study import toml_file
+    from kappasharp.study.definition import define
+    from kappasharp.study.rehearsal import rehearse
+    from kappasharp.study.studies import existing, load_study
+
     with in_words():
         who = oracle.person(person)
         if study.endswith(".toml"):

@@ -15,7 +15,7 @@ from kappasharp.study import declaring, simulation, studies, toml_file
 from kappasharp.study.definition import Definition, define, from_plain
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.storage import Record, Storage
-from kappasharp.study.studies import DEFAULT_STORAGE, ENVIRONMENT
+from kappasharp.study.terms import DEFAULT_STORAGE, ENVIRONMENT
 from kappasharp.study.study import Study
 
 COMPUTING, DRAWING = 2, 2
