@@ -5,6 +5,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
+from html import unescape
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -25,6 +26,8 @@ from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
+# What a card that is a text may begin with: its own words for those who do not see it.
+TITLED, TITLE = ("image/svg", "text/html"), re.compile(rb"<title[^>]*>([^<]*)</title>", re.IGNORECASE)
 RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 TYPES = {
     ".json": "application/json", ".csv": "text/csv; charset=utf-8", ".parquet": "application/vnd.apache.parquet",
@@ -68,8 +71,10 @@ def _outcomes(definition: Definition) -> Plain:
 
 
 def card_data(card: Card, key: str) -> Plain:
-    """A card without its bytes, and the key that they have in an address."""
-    return {"kind": card.kind, "sentence": card.sentence, "key": key}
+    """A card without its bytes, the key that they have in an address, and what an SVG or a page says that it shows."""
+    found = TITLE.search(card.body[:4096]) if card.type.startswith(TITLED) else None
+    words = "" if found is None else " ".join(unescape(found[1].decode("utf-8", "replace")).split())
+    return {"kind": card.kind, "sentence": card.sentence, "key": key, "description": words[:300]}
 
 
 async def pair_data(session: Session, pair: StudyQuestion) -> Plain:

@@ -3,6 +3,7 @@
 /** @import { Listing, Page, Study, View } from "./types.js" */
 import { compare } from "./compare.js";
 import { el } from "./elements.js";
+import { byKey } from "./keys.js";
 import { get, sentence } from "./talk.js";
 
 /** @typedef {(page: Page, root: HTMLElement) => Promise<View>} Open */
@@ -51,6 +52,7 @@ const page = {
   listing: /** @type {Listing} */ (/** @type {unknown} */ (null)),
   study: null,
   voter: address.searchParams.get("voter") ?? "me",
+  status,
   say(words, kind) {
     clearTimeout(said);
     status.textContent = words;
@@ -110,6 +112,7 @@ async function show() {
   page.say("");
   showTabs();
   const root = el("div", { class: `view ${chosen.id}` });
+  main.after(status);
   main.replaceChildren(root);
   try {
     const opened = await chosen.open(page, root);
@@ -154,6 +157,7 @@ addEventListener("keydown", key);
 addEventListener("keyup", letGo);
 addEventListener("blur", () => {
   // A click inside a user's page takes the keys with it.
-  if (document.activeElement?.tagName === "IFRAME") page.say("The keys are in the picture now. Click beside it to answer by key.");
+  const words = document.activeElement?.tagName === "IFRAME" ? byKey("The keys are in the picture now. Click beside it to answer by key.") : "";
+  if (words) page.say(words);
 });
 void begin();
