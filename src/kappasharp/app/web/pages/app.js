@@ -127,12 +127,18 @@ async function show() {
 function key(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || part("keys").hasAttribute("open")) return;
   taken = view.key?.(event) ? event.key : "";
-  if (taken) event.preventDefault();
+  if (taken) keep(event);
 }
 
 /** Some browsers press a button when Space is let go. @param {KeyboardEvent} event */
 function letGo(event) {
-  if (event.key === taken) event.preventDefault();
+  if (event.key === taken) keep(event);
+}
+
+/** A key that was taken reaches nothing else: a player acts on it before any default is prevented. @param {KeyboardEvent} event */
+function keep(event) {
+  event.preventDefault();
+  event.stopPropagation();
 }
 
 async function begin() {
@@ -153,8 +159,8 @@ async function begin() {
 addEventListener("hashchange", () => {
   void show().then(() => main.focus({ preventScroll: true }));
 });
-addEventListener("keydown", key);
-addEventListener("keyup", letGo);
+addEventListener("keydown", key, true);
+addEventListener("keyup", letGo, true);
 addEventListener("blur", () => {
   // A click inside a user's page takes the keys with it.
   const words = document.activeElement?.tagName === "IFRAME" ? byKey("The keys are in the picture now. Click beside it to answer by key.") : "";
