@@ -3,6 +3,7 @@
 /** @import { Listing, Page, Study, View } from "./types.js" */
 import { compare } from "./compare.js";
 import { button, el } from "./elements.js";
+import { byKey } from "./keys.js";
 import { GONE, Refusal, get, sentence, watch } from "./talk.js";
 
 /** @typedef {(page: Page, root: HTMLElement) => Promise<View>} Open */
@@ -61,6 +62,7 @@ const page = {
   listing: /** @type {Listing} */ (/** @type {unknown} */ (null)),
   study: null,
   voter: address.searchParams.get("voter") ?? "me",
+  status,
   say(words, kind) {
     clearTimeout(said);
     status.textContent = words;
@@ -147,6 +149,7 @@ async function show() {
   page.say("");
   showTabs();
   const root = el("div", { class: `view ${chosen.id}` });
+  main.after(status);
   main.replaceChildren(root);
   failed = false;
   try {
@@ -163,12 +166,18 @@ async function show() {
 function key(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || part("keys").hasAttribute("open")) return;
   taken = view.key?.(event) ? event.key : "";
-  if (taken) event.preventDefault();
+  if (taken) keep(event);
 }
 
 /** Some browsers press a button when Space is let go. @param {KeyboardEvent} event */
 function letGo(event) {
-  if (event.key === taken) event.preventDefault();
+  if (event.key === taken) keep(event);
+}
+
+/** A key that was taken reaches nothing else: a player acts on it before any default is prevented. @param {KeyboardEvent} event */
+function keep(event) {
+  event.preventDefault();
+  event.stopPropagation();
 }
 
 /** A study or a voter that the address names and that is not there is told; nothing is put in its place. */
@@ -213,11 +222,12 @@ async function begin() {
 addEventListener("hashchange", () => {
   void show().then(() => main.focus({ preventScroll: true }));
 });
-addEventListener("keydown", key);
-addEventListener("keyup", letGo);
+addEventListener("keydown", key, true);
+addEventListener("keyup", letGo, true);
 addEventListener("blur", () => {
   // A click inside a user's page takes the keys with it.
-  if (document.activeElement?.tagName === "IFRAME") page.say("The keys are in the picture now. Click beside it to answer by key.");
+  const words = document.activeElement?.tagName === "IFRAME" ? byKey("The keys are in the picture now. Click beside it to answer by key.") : "";
+  if (words) page.say(words);
 });
 watch((now) => void presence(now));
 void begin();

@@ -11,6 +11,7 @@
  * @property {CardKind} kind
  * @property {string} sentence
  * @property {string} key
+ * @property {string} description what it shows, where its renderer says so
  *
  * @typedef {object} Option
  * @property {number | null} option null for an end of a line
@@ -145,6 +146,7 @@
  * @property {number} agreed
  *
  * @typedef {object} Standing
+ * @property {number} answers that it rests on
  * @property {Best | null} best
  * @property {number[]} surprises
  * @property {Voter[]} voters
@@ -230,6 +232,7 @@
  * @property {Listing} listing
  * @property {Study | null} study
  * @property {string} voter
+ * @property {HTMLElement} status where it says things; a view may give it a place of its own
  * @property {(sentence: string, kind?: "good" | "bad") => void} say
  * @property {(view: string) => void} go
  * @property {(id: string) => Promise<void>} open
