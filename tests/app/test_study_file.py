@@ -42,7 +42,8 @@ def test_a_file_says_all_of_a_study(tmp_path):
     (tmp_path / "x.toml").write_text(GOOD)
     found = toml_file.read(tmp_path / "x.toml")
     assert (found.name, found.render) == ("espresso", "coffee:picture")
-    assert found.options == {"seed": 4, "method": "adaptive", "preset": "paper", "first_pairs": 3}
+    said = {"seed": 4, "method": "adaptive", "preset": "paper", "first_pairs": 3, "render": "coffee:picture"}
+    assert found.options == said
     assert found.space.parameters == space({
         "dose": ks.Float(14.0, 20.0, step=0.5),
         "time": ks.Float(20, 40, jnd=1.0),
@@ -95,7 +96,7 @@ def test_ask_makes_the_files_study_once(shell):
         ("[parameters]\nx = 3", "A parameter must be (low, high), a list of choices"),
         ("method = 'adaptve'\n[parameters]\nx = [1, 2]", "Did you mean 'adaptive'?"),
         ("seed = 1.5\n[parameters]\nx = [1, 2]", "`seed` must be a whole number, but got 1.5"),
-        ("render = 3\n[parameters]\nx = [1, 2]", "`render` must be a text"),
+        ("render = 3\n[parameters]\nx = [1, 2]", "`render` must be module:function"),
         ("name = 3\n[parameters]\nx = [1, 2]", "`name` must be a text"),
         ("name = [\n", "study.toml is not TOML"),
     ],

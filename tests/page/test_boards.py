@@ -64,6 +64,14 @@ def switch(page, form, keep=False):
     return number(page)
 
 
+def apart(one, other):
+    """Whether two boxes cover nothing of each other; what is not shown covers nothing."""
+    if one is None or other is None:
+        return True
+    sides = (("x", "width"), ("y", "height"))
+    return any(a[at] + a[size] <= b[at] for at, size in sides for a, b in ((one, other), (other, one)))
+
+
 def place(page):
     return float(page.locator(".board").get_attribute("data-place"))
 
@@ -274,9 +282,10 @@ def test_no_key_means_two_things_and_space_never_answers(context, server):
         named = page.locator("#key-list kbd").all_inner_texts()
         assert len(set(named)) == len(named) > 6, form
         page.keyboard.press("Escape")
-        for button in page.locator(".choices button:enabled, .answers").all():
-            button.focus()
+        for one in page.locator(".controls button:enabled, .answers, #form").all():
+            one.focus()
             page.keyboard.press(" ")
+        page.keyboard.press("PageUp" if form != "slider" else "c")  # in the list of kinds: it changes by no key
         page.keyboard.press("Escape")
         assert number(page) == asked and page.locator(".board").get_attribute("data-pair") == str(asked)
     assert stored(server, "space") == []
@@ -286,7 +295,11 @@ def test_no_key_means_two_things_and_space_never_answers(context, server):
     page.keyboard.press(" ")
     page.locator(".board[data-layout='flip']").wait_for()
     assert page.evaluate("document.activeElement.id") == "question"
-    assert stored(server, "space") == [(asked, 0)]
+    # Nor does a list that was opened and left as it was keep the keys.
+    last = number(page)
+    page.locator("#form").focus()
+    turn(page, lambda: page.keyboard.press("ArrowRight"))
+    assert stored(server, "space") == [(asked, 0), (last, "b")]
 
 
 def test_another_voters_question_stays_as_it_is(context, server):
@@ -306,7 +319,7 @@ def test_another_voters_question_stays_as_it_is(context, server):
 @pytest.mark.parametrize("device", ["phone", "side"])
 def test_on_a_phone_everything_is_in_sight(context, server, device):
     options = PHONE if device == "phone" else ON_ITS_SIDE
-    page = opened(context, server, device, **options)
+    page = opened(context, server, device, **options, bypass_csp=True, reduced_motion="reduce")
     wide, high = options["viewport"].values()
     for form in (*FORMS, "choice:4"):
         switch(page, form)
@@ -322,10 +335,18 @@ def test_on_a_phone_everything_is_in_sight(context, server, device):
             assert box["y"] >= 0 and box["y"] + box["height"] <= high + 1, (form, one)
         for media in page.locator(".card .media").all():
             assert media.bounding_box()["height"] > (60 if device == "phone" else 40), form
+        for scheme in ("light", "dark"):
+            assert complaints(page, scheme) == [], (form, scheme)
     asked = number(page)
+    page.clock.install()
     turn(page, page.get_by_role("article", name="Option 2").tap)
     assert stored(server, device) == [(asked, 1)]
-    page.locator("#status", has_text=re.compile(r"2 is the best\.$")).wait_for()  # no word of keys
+    status = page.locator("#status")
+    status.filter(has_text=re.compile(r"2 is the best\.$")).wait_for()  # no word of keys
+    for one in page.locator(".card, .progress, .choices, .extras").all():
+        assert apart(status.bounding_box(), one.bounding_box())
+    page.clock.fast_forward(7000)
+    status.wait_for(state="hidden")
 
 
 def test_axe_finds_nothing(context, server):

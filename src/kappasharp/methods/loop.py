@@ -170,7 +170,10 @@ def _timed(model: Model, answers: Answers, fit: Fit, time: Tensor) -> Fit:
 def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
     """Line 14: the question, and what the next step needs of this one."""
     generators = [stream(seed, "acquisition restarts", str(state.step + 1)) for seed in state.seeds]
-    box = None if state.box is None else tuple(end.to(state.points).expand(len(state.points), -1) for end in state.box)
+    box = None
+    if state.box is not None:
+        low, high = (end.to(state.points).expand(len(state.points), -1) for end in state.box)
+        box = low, high
     chance = Request(generators, hints=state.hints, lattice=state.lattice, allowed=state.allowed, box=box)
     fitted = learnt.corrected.posterior
     if state.method.query is Query.SETTLING:

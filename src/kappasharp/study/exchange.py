@@ -19,7 +19,7 @@ from kappasharp.study.space import Design
 from kappasharp.study.storage import Record, Storage
 
 # Version 1 had no checksum; version 3 has questions that are more than a pair, version 4 outcomes and limits, version 5
-# favourites, changes of parameters and notes: each is written where there are any.
+# the name of a renderer, favourites, changes of parameters and notes: each is written where there are any.
 FORMAT, FORMAT_VERSION, OUTCOMES_VERSION, KINDS_VERSION, PAIRS_VERSION = "kappasharp study", 5, 4, 3, 2
 Rows = list[dict[str, Any]]
 TABLES = ("comparisons", "options")
@@ -142,7 +142,8 @@ def plain(record: Record, stored: list[Stored]) -> dict[str, Any]:
     version = PAIRS_VERSION if plain else KINDS_VERSION
     if record.definition.keys() & {"outcomes", "limits"}:
         version = OUTCOMES_VERSION
-    if "favourites" in record.definition or any(isinstance(one.event, Bounded | Remarked) for one in stored):
+    changed = any(isinstance(one.event, Bounded | Remarked) for one in stored)
+    if changed or record.definition.keys() & {"render", "favourites"}:
         version = FORMAT_VERSION
     head = {"format": FORMAT, "version": version, "name": record.name, "created": record.created}
     return sealed(head | {"definition": record.definition, "events": rows})

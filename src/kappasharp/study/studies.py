@@ -77,6 +77,7 @@ def create_study(
     hints: Sequence[Hint] = (),
     limits: Sequence[str | Limit] = (),
     favourites: Sequence[Mapping[str, Value]] = (),
+    render: str | None = None,
 ) -> Study:
     """Make a study of a space of named parameters, or go on with a stored one.
 
@@ -102,10 +103,12 @@ def create_study(
             such as "a + b <= 1".
         favourites: designs to start from, such as what you use today. The first questions ask about them, and like all
             that was compared they may turn out best.
+        render: the function that draws a design on the page, "module:function". The study remembers the name; `kappasharp
+            serve` runs the function only where it is named there too.
     """
     defined = partial(
         define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
-        use_seconds=use_seconds, favourites=favourites,
+        use_seconds=use_seconds, favourites=favourites, render=render,
     )  # fmt: skip
     # Checked before a database is made, and before anything is run.
     plain = defined()

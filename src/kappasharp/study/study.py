@@ -2,8 +2,10 @@
 
 import pickle
 from collections.abc import Mapping
+from itertools import combinations
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError
+from kappasharp.methods.method import Kind
 from kappasharp.study import events, kinds, questions, recording
 from kappasharp.study.arranging import ArrangedStudy
 from kappasharp.study.events import (
@@ -222,16 +224,28 @@ class Study(ArrangedStudy):
         self.complete(found)
         return found
 
-    def enqueue(self, a: Mapping[str, Value], b: Mapping[str, Value], *, voter: str = DEFAULT_VOTER) -> None:
-        """Have this pair asked next, of whoever asks first, after those that were enqueued before.
+    def enqueue(
+        self,
+        a: Mapping[str, Value],
+        b: Mapping[str, Value],
+        *more: Mapping[str, Value],
+        kind: str = Kind.PAIR.value,
+        voter: str = DEFAULT_VOTER,
+    ) -> None:
+        """Have a question about these designs asked next, of whoever asks first, after those that were enqueued before.
 
         Args:
             a: a design, its fixed parameters or not.
-            b: another design; the two are shown as A and B.
+            b: another design; they are shown in this order, of a slider as the ends of its line.
+            more: further ones, of a choice or an order.
+            kind: "pair", "choice", "order", "slider" or "rating".
             voter: who wishes it.
         """
-        first, second = self._designs(a, b, "a", "b")
-        self._write(events.voter(voter), lambda _: Queued(first, second))
+        designs = [self.space.check(one) for one in (a, b, *more)]
+        form = self.definition.asking(kinds.parse(kind, len(designs), what="kind"))
+        for one, other in combinations(zip("abcdefghi", designs, strict=False), 2):
+            self._designs(one[1], other[1], one[0], other[0])
+        self._write(events.voter(voter), lambda _: Queued(*designs[:2], question=form.kind.value, more=designs[2:]))
 
     def settle(self, duels: int = DUELS, *, voter: str = DEFAULT_VOTER) -> None:
         """Have the next questions be duels: the design told to be best against its likeliest better among those seen.

@@ -116,6 +116,7 @@ def from_file(
     metavar="MODULE:FUNCTION|NAMES",
     help="What people judge by: a function that computes it, or names such as comfort,mass that `record` gives.",
 )
+@click.option("--render", metavar="MODULE:FUNCTION", help="What draws a design on the page: render(params).")
 @in_format
 @storage_option
 def new(

@@ -72,15 +72,13 @@ def next_pair_after(at: Snapshot, voter: str, pair: int, answer: Answer) -> Aske
 
 
 def standing(at: Snapshot) -> Plain:
-    """The best design, how sure that is, what surprised the model, how far the voters agree."""
+    """The best design, how sure that is, what surprised the model, how far the voters agree; after so many answers."""
     definition, history = at.opened()
     model = _model(definition, history)
-    if model is None:
-        return {"best": None, "surprises": [], "voters": _voters(history, None), "couples": _couples(history)}
-    best = asdict(certainty.best(definition, history, model))
     return {
-        "best": best,
-        "surprises": diagnosis.surprises(history, model),
+        "answers": len(history.counted()),
+        "best": None if model is None else asdict(certainty.best(definition, history, model)),
+        "surprises": [] if model is None else diagnosis.surprises(history, model),
         "voters": _voters(history, model),
         "couples": _couples(history),
     }

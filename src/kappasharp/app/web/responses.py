@@ -5,6 +5,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
+from html import unescape
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -21,10 +22,13 @@ from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
 from kappasharp.study import diagnosis, lifting
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import History, StudyQuestion
+from kappasharp.study.history import Comparison, History, StudyQuestion
+from kappasharp.study.kinds import Answer
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
+# What a card that is a text may begin with: its own words for those who do not see it.
+TITLED, TITLE = ("image/svg", "text/html"), re.compile(rb"<title[^>]*>([^<]*)</title>", re.IGNORECASE)
 RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 TYPES = {
     ".json": "application/json", ".csv": "text/csv; charset=utf-8", ".parquet": "application/vnd.apache.parquet",
@@ -41,9 +45,9 @@ def json_text(data: Any) -> str:
     return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def study_data(study: Study, renderer: str | None) -> Plain:
+def study_data(session: Session, missing_renderer: str | None) -> Plain:
     """What the page must know of a study before it shows anything."""
-    definition = study.definition
+    study, definition = session.study, session.study.definition
     return {
         "id": study.stored.uid,
         "name": study.name,
@@ -55,7 +59,8 @@ def study_data(study: Study, renderer: str | None) -> Plain:
         "question": definition.question,
         "kinds": definition.kinds,
         "parameters": [{"name": name} | part for name, part in definition.space.definition().items()],
-        "has_pictures": renderer is not None,
+        "has_pictures": session.renderer is not None,
+        "missing_renderer": missing_renderer,
         "outcomes": None if definition.outcomes is None else _outcomes(definition),
     }
 
@@ -68,8 +73,10 @@ def _outcomes(definition: Definition) -> Plain:
 
 
 def card_data(card: Card, key: str) -> Plain:
-    """A card without its bytes, and the key that they have in an address."""
-    return {"kind": card.kind, "sentence": card.sentence, "key": key}
+    """A card without its bytes, the key that they have in an address, and what an SVG or a page says that it shows."""
+    found = TITLE.search(card.body[:4096]) if card.type.startswith(TITLED) else None
+    words = "" if found is None else " ".join(unescape(found[1].decode("utf-8", "replace")).split())
+    return {"kind": card.kind, "sentence": card.sentence, "key": key, "description": words[:300]}
 
 
 async def pair_data(session: Session, pair: StudyQuestion) -> Plain:
@@ -171,16 +178,8 @@ def _origin(history: History, pair: int | None) -> str:
 def python(study: Study, at: Snapshot) -> str:
     """A program that makes the same study of the same answers."""
     definition, history = at.opened()
-    if not definition.form.is_pair or not all(one.form.is_pair for one in history.counted()):
-        raise InvalidValueError(
-            "A program can be written for answers to pairs alone, but this study has other questions; its JSON file "
-            "has them all, and `kappasharp.import_json` reads it."
-        )
-    answers = [
-        (history.options[one.ordered[0]], history.options[one.ordered[1]], one.answer == "tie")
-        for one in history.counted()
-    ]
-    rows = "\n".join(f"    ({winner!r}, {loser!r}, {tie})," for winner, loser, tie in answers)
+    answers = history.counted()
+    rows = "\n".join(f"    {_row(history, one)!r}," for one in answers)
     measured = "\n".join(
         f"    ({one.design!r}, {list(one.runs)!r})," for one in history.known.values() if one.source == "measured"
     )
@@ -192,14 +191,24 @@ space = {_literal(definition.space.definition())}
 study = ks.create_study(
     space, storage="sqlite://", study_name={study.name!r}, {_options(definition)}
 )
-# Winner, loser, whether it was a tie.
+# Kind of question, its designs, the answer as `tell` takes it, who gave it.
 answers = [
 {rows}
 ]
-for winner, loser, tie in answers:
-    study.add_comparison(winner, loser, tie=tie)
+for kind, designs, answer, voter in answers:
+    study.enqueue(*designs, kind=kind)
+    study.tell(study.ask(voter), answer)
 {_changes(definition)}{_records(measured)}print(study.best if answers else study.ask())
 '''
+
+
+def _row(history: History, answer: Comparison) -> tuple[str, list[Design], Answer, str]:
+    """An answer with what it was about; of a slider, that is its line."""
+    if answer.pair is None or answer.kind != Kind.SLIDER.value:
+        designs = [history.options[option] for option in answer.options]
+    else:
+        designs = history.asked[answer.pair][0].designs
+    return answer.kind, designs, answer.answer, answer.voter
 
 
 def _changes(definition: Definition) -> str:
@@ -237,7 +246,7 @@ def _options(definition: Definition) -> str:
     preset = repr(choice) if isinstance(choice, str) else f"ks.Preset(**{asdict(choice)!r})"
     return (
         f"seed={definition.seed}, method={definition.method_name!r}, preset={preset}, "
-        f"first_pairs={definition.first_pairs}{_outcome_options(definition)}"
+        f"first_pairs={definition.first_pairs}, question={definition.question!r}{_outcome_options(definition)}"
     )
 
 

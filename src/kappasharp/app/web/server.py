@@ -4,7 +4,6 @@ The guard comes before it, studies and workers after it.
 """
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -45,8 +44,6 @@ from kappasharp.study.study import Study
 REHEARSAL_LIMIT = 300.0
 # For what waits on a study's lock or its database; a few that wait long must not hold up the rest.
 THREADS = 32
-# What a JavaScript number holds exactly, and how many digits that takes.
-LARGEST, DIGITS = 2**53, 17
 # A week: nobody looks at a pair for longer.
 LONGEST = 7 * 86400.0
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -78,6 +75,7 @@ def application(
     routes = [
         Route("/", page),
         Route("/static/{name}", asset),
+        Route("/api/alive", alive),
         Route("/api/studies", listing),
         Route("/api/studies", create, methods=["POST"]),
         Route("/api/rehearsal", rehearse, methods=["POST"]),
@@ -99,6 +97,7 @@ def application(
         Route(f"{one}/line/{{number:int}}", line),
         Route(f"{one}/ahead", ahead),
         Route(f"{one}/picture/{{key}}", picture),
+        Route(f"{one}/picture/{{key}}/again", draw_again, methods=["POST"]),
         Route(f"{one}/frame/{{key}}", frame),
         Route(f"{one}/export/{{kind}}", export),
     ]
@@ -160,23 +159,12 @@ async def broken(_: Request, __: Exception) -> Response:
 
 async def body(request: Request) -> dict[str, Any]:
     """The JSON object that a request brings."""
-    try:
-        data = json.loads(await request.body(), parse_int=_whole, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise InvalidValueError("The request must be JSON.") from error
-    if not isinstance(data, dict):
-        raise InvalidTypeError("The request must be a JSON object.")
-    return data
+    return guard.json_object(await request.body())
 
 
-def _whole(digits: str) -> int:
-    if len(digits) > DIGITS or abs(int(digits)) > LARGEST:
-        raise ValueError("too large")
-    return int(digits)
-
-
-def _no_number(word: str) -> float:
-    raise ValueError(word)
+async def alive(_: Request) -> Response:
+    """That the server is there, for a page that nobody does anything on."""
+    return said({"alive": True})
 
 
 def number_in(data: dict[str, Any], name: str) -> int:
@@ -219,14 +207,17 @@ async def listing(request: Request) -> Response:
     """What there is to choose from."""
     service: Service = request.app.state.service
     found = await off_loop(service.listed)
-    asked = request.query_params.get("study")
+    asked = request.query_params.get("study") or None
     chosen = next((one["id"] for one in found if one["name"] == asked), None)
-    chosen = chosen or service.current or (found[-1]["id"] if found else None)
+    if asked is None:
+        chosen = service.current or (found[-1]["id"] if found else None)
     session = None if chosen is None else await off_loop(service.session, chosen)
     return said(
         {
             "studies": found,
-            "study": None if session is None else responses.study_data(session.study, session.renderer),
+            # A name that no study has is told: another study in its place would be a guess.
+            "unknown": asked if chosen is None else None,
+            "study": None if session is None else _study(request, session),
             "renderers": list(service.renderers),
             "persons": list(PERSONS),
             "methods": [name for name, row in METHODS.items() if asks_pairs(row)],
@@ -256,8 +247,12 @@ async def rehearse(request: Request) -> Response:
 
 async def study(request: Request) -> Response:
     """One study."""
-    session = await session_of(request)
-    return said(responses.study_data(session.study, session.renderer))
+    return said(_study(request, await session_of(request)))
+
+
+def _study(request: Request, session: Session) -> dict[str, Any]:
+    service: Service = request.app.state.service
+    return responses.study_data(session, service.missing_renderer(session.study))
 
 
 async def pair(request: Request) -> Response:
@@ -381,6 +376,15 @@ async def picture(request: Request) -> Response:
     if found.kind not in ("image", "audio", "video"):
         raise HTTPException(404, "This option has no picture.")
     return responses.media(found, request.headers.get("range"))
+
+
+async def draw_again(request: Request) -> Response:
+    """Draw a card once more that could not be drawn."""
+    session, key = await session_of(request), request.path_params["key"]
+    found = await session.cards.again(key)
+    if found is None:
+        raise HTTPException(404, "This picture is not known here any more; reload the page.")
+    return said(responses.card_data(found, key))
 
 
 async def frame(request: Request) -> Response:

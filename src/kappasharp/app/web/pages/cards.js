@@ -1,8 +1,8 @@
 /** The user's own picture, page, sound or film of a design. */
 
 /** @import { Card, Page } from "./types.js" */
-import { el } from "./elements.js";
-import { at, get, sentence } from "./talk.js";
+import { button, el } from "./elements.js";
+import { at, get, post, sentence } from "./talk.js";
 
 /**
  * The element that shows an option, once it can be painted at once.
@@ -10,33 +10,74 @@ import { at, get, sentence } from "./talk.js";
  * @param {number | null} option null for a place of a line, whose card is drawn
  * @param {Card} card
  * @param {string} name what a screen reader says
+ * @param {string} [values] and what it adds of a picture that does not say itself what it shows
+ * @param {boolean} [blind] whether the values are hidden now
  * @returns {Promise<HTMLElement | null>}
  */
-export async function media(page, option, card, name) {
+export async function media(page, option, card, name, values = "", blind = false) {
   const study = page.study;
   if (study === null || card.kind === "none") return null;
   if (card.kind === "pending") {
     try {
-      return await media(page, option, await get(at(study.id, `card/${option}`)), name);
+      return await media(page, option, await get(at(study.id, `card/${option}`)), name, values, blind);
     } catch (error) {
       return failure(sentence(error));
     }
   }
-  if (card.kind === "failed") return failure(card.sentence);
-  const address = at(study.id, `${card.kind === "html" ? "frame" : "picture"}/${card.key}`);
-  switch (card.kind) {
-    case "image":
-      return image(address, name);
-    case "html":
-      return el("iframe", { class: "media", sandbox: "allow-scripts", src: address, title: name });
-    case "audio":
-      return el("audio", { class: "media", controls: true, preload: "auto", src: address, "aria-label": name });
-    default:
-      return el("video", {
-        class: "media", controls: true, loop: true, muted: true, playsinline: true, preload: "auto", src: address,
-        "aria-label": name,
-      });
-  }
+  if (card.kind === "failed") return retriable(page, card, (again) => media(page, option, again, name, values, blind));
+  const made = await element(card.kind, at(study.id, `${card.kind === "html" ? "frame" : "picture"}/${card.key}`));
+  Object.assign(made.dataset, { name, shows: card.description, values });
+  nameMedia(made, blind);
+  return made;
+}
+
+/**
+ * @param {Card["kind"]} kind
+ * @param {string} address
+ * @returns {HTMLElement | Promise<HTMLElement>}
+ */
+function element(kind, address) {
+  if (kind === "image") return image(address);
+  if (kind === "html") return el("iframe", { class: "media", sandbox: "allow-scripts", src: address });
+  /** @type {HTMLMediaElement} */
+  const player = kind === "audio"
+    ? el("audio", { class: "media", controls: true, preload: "auto", src: address })
+    : el("video", { class: "media", controls: true, loop: true, muted: true, playsinline: true, preload: "auto", src: address });
+  // An attribute mutes only what the parser makes.
+  player.muted = kind === "video";
+  player.addEventListener("error", () => player.replaceWith(failure("The browser cannot play this.")));
+  // Of two that can be heard, one plays at a time.
+  player.addEventListener("play", () => {
+    for (const other of document.querySelectorAll("audio, video")) {
+      if (other instanceof HTMLMediaElement && other !== player && !other.muted && !player.muted) other.pause();
+    }
+  });
+  return player;
+}
+
+/**
+ * What a screen reader says of a picture: what it shows, or else the values, unless they are hidden.
+ * @param {Element} made
+ * @param {boolean} blind
+ */
+export function nameMedia(made, blind) {
+  if (!(made instanceof HTMLElement) || made.dataset.name === undefined) return;
+  const { name, shows, values } = made.dataset;
+  const said = shows || (blind ? "" : values);
+  const words = said ? `${name}: ${said}` : name;
+  if (made instanceof HTMLImageElement) made.alt = words;
+  else if (made instanceof HTMLIFrameElement) made.title = words;
+  else made.ariaLabel = words;
+}
+
+/**
+ * Play a sound or a film, or stop it.
+ * @param {HTMLMediaElement} player
+ */
+export function play(player) {
+  if (!player.paused) return player.pause();
+  // A card that cannot be played says so itself; one that is taken away while it begins says nothing.
+  player.play().catch((error) => console.info(sentence(error)));
 }
 
 /** Pictures fetched and decoded ahead, by address. @type {Map<string, HTMLImageElement>} */
@@ -67,15 +108,11 @@ export async function prefetch(page) {
   }
 }
 
-/**
- * @param {string} address
- * @param {string} name
- */
-async function image(address, name) {
+/** @param {string} address */
+async function image(address) {
   const early = ready.get(address);
   ready.delete(address);
-  const made = early ?? el("img", { class: "media", src: address, draggable: "false" });
-  made.alt = name;
+  const made = early ?? el("img", { class: "media", src: address, alt: "", draggable: "false" });
   try {
     await made.decode();
   } catch {
@@ -84,9 +121,34 @@ async function image(address, name) {
   return made;
 }
 
-/** @param {string} words */
-function failure(words) {
-  return el("p", { class: "media failed", role: "note" }, words);
+/**
+ * @param {string} words
+ * @param {HTMLElement} [remedy]
+ */
+function failure(words, remedy) {
+  return el("div", { class: "media failed", role: "note" }, el("p", {}, words), remedy);
+}
+
+/**
+ * Why there is no picture, and a button that has it drawn once more.
+ * @param {Page} page
+ * @param {Card} card
+ * @param {(again: Card) => Promise<HTMLElement | null>} show
+ */
+function retriable(page, card, show) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  const again = button("Draw again", async () => {
+    again.disabled = true;
+    again.replaceChildren("Drawing …");
+    try {
+      const made = await show(await post(at(study.id, `picture/${card.key}/again`), {}));
+      place.replaceWith(made ?? el("p", { class: "media quiet" }, "No picture."));
+    } catch (error) {
+      place.replaceWith(failure(sentence(error)));
+    }
+  });
+  const place = failure(card.sentence, again);
+  return place;
 }
 
 /**

@@ -1,12 +1,12 @@
 /** Compare: one question after the other, of whatever kind. The kind's board shows it; what is around it is here. */
 
 /** @import { Answer, Board, Key, Kind, Page, Pair, Standing, View } from "./types.js" */
-import { prefetch } from "./cards.js";
+import { nameMedia, prefetch } from "./cards.js";
 import { button, el } from "./elements.js";
 import { reachable } from "./faces.js";
 import { byKey, pressed, showKeys } from "./keys.js";
 import { board as pair } from "./pair.js";
-import { showProgress } from "./progress.js";
+import { Progress } from "./progress.js";
 import { Refusal, at, get, post, sentence } from "./talk.js";
 import { answerWords, formWords, formsOf } from "./wording.js";
 
@@ -51,12 +51,15 @@ export class Compare {
     this.gone = false;
     this.seen = this.since = this.shown = 0;
     this.lastEvent = /** @type {number | null} */ (null);
+    this.complaint = "";
+    /** Whether the values behind the fold are shown. */
+    this.unfolded = false;
     this.blind = localStorage.getItem(BLIND) === "yes";
     /** What is asked until further notice, where that is not the study's usual. */
     this.kept = sessionStorage.getItem(`${KEPT} ${this.study.id}`) || null;
     this.title = el("h1", { id: "question", tabindex: "-1" }, "…");
     this.hint = el("p", { class: "hint quiet" });
-    this.progress = el("div", { class: "progress" });
+    this.progress = new Progress(page, this.study, (standing) => this.surprised(standing));
     this.place = el("div", { class: "place" });
     this.waiting = el("p", { class: "waiting quiet", hidden: true }, "Preparing the next question …");
     this.choices = el("div", { class: "choices", role: "group", "aria-labelledby": "question" });
@@ -64,17 +67,26 @@ export class Compare {
     this.form = el("select", { id: "form", "aria-label": "Ask this as", onchange: () => void this.ask(this.form.value) });
     this.buttons = this.makeButtons();
     root.append(
-      el("div", { class: "head" }, this.title, el("p", { class: "asked" }, this.buttons.keep, this.form), this.hint, this.progress),
+      el("div", { class: "head" }, this.title, el("p", { class: "asked" }, this.buttons.keep, this.form), this.hint, this.progress.element),
       this.place,
       this.waiting,
-      el("div", { class: "controls" }, this.choices, this.extras),
+      el("div", { class: "controls" }, this.choices, page.status, this.extras),
     );
     this.watch = this.lookAway.bind(this);
     document.addEventListener("visibilitychange", this.watch);
+    // What is folded on one card is folded on all.
+    root.addEventListener("toggle", (event) => this.unfold(event), true);
     // A click leaves the focus on no button that a key would press again.
     root.addEventListener("click", (event) => {
-      if (event.detail > 0 && event.target instanceof Element && event.target.closest("button")) this.rest();
+      if (event.detail > 0 && event.target instanceof Element && event.target.closest("button, summary")) this.rest();
     });
+  }
+
+  /** @param {Event} event */
+  unfold(event) {
+    if (!(event.target instanceof HTMLDetailsElement)) return;
+    this.unfolded = event.target.open;
+    for (const one of this.place.querySelectorAll("details")) one.open = this.unfolded;
   }
 
   makeButtons() {
@@ -122,9 +134,9 @@ export class Compare {
     this.busy = false;
     this.seen = 0;
     this.since = this.shown = performance.now();
-    showProgress(this.progress, this.study, pair, null);
+    this.progress.show(pair);
     // Pictures of what may come, then the figures: both while the person looks.
-    void prefetch(this.page).finally(() => this.showStanding(pair));
+    void prefetch(this.page).finally(() => this.progress.follow());
   }
 
   /**
@@ -173,21 +185,12 @@ export class Compare {
     this.page.say(`You will be asked for ${formWords(this.kept ?? this.study.question)}${this.kept === null ? " again, as is usual here" : " from now on"}.`);
   }
 
-  /** @param {Pair} pair */
-  async showStanding(pair) {
-    try {
-      /** @type {Standing} */
-      const standing = await get(at(this.study.id, "standing"));
-      if (this.gone || this.pair?.number !== pair.number) return;
-      showProgress(this.progress, this.study, pair, standing);
-      if (this.lastEvent !== null && standing.surprises.includes(this.lastEvent)) {
-        this.page.say(`Saved. That answer surprised the model.${byKey(` ${this.undoKey()} undoes it.`)}`, "good");
-      }
-      this.lastEvent = null;
-    } catch {
-      // The line stays as it was: the pair and the answers do not hang on it.
-      this.progress.classList.add("stale");
+  /** @param {Standing} standing */
+  surprised(standing) {
+    if (this.lastEvent !== null && standing.surprises.includes(this.lastEvent)) {
+      this.page.say(`Saved. That answer surprised the model.${byKey(` ${this.undoKey()} undoes it.`)}`, "good");
     }
+    if (this.progress.fresh) this.lastEvent = null;
   }
 
   /** Seconds that the question was looked at. */
@@ -256,11 +259,27 @@ export class Compare {
     }
   }
 
+  /**
+   * Say what is missing, until it is there.
+   * @param {string} words
+   */
+  complain(words) {
+    this.complaint = words;
+    this.page.say(words, "bad");
+  }
+
+  /** What was missing is there. */
+  appease() {
+    if (this.complaint && this.page.status.textContent === this.complaint) this.page.say("");
+    this.complaint = "";
+  }
+
   hide() {
     this.blind = !this.blind;
     localStorage.setItem(BLIND, this.blind ? "yes" : "no");
     this.buttons.blind.setAttribute("aria-pressed", String(this.blind));
     for (const values of this.root.querySelectorAll(".card:not(.bare) .values, .shared")) values.toggleAttribute("hidden", this.blind);
+    for (const one of this.root.querySelectorAll(".media")) nameMedia(one, this.blind);
     this.page.say(this.blind ? "Values hidden." : "Values shown.");
   }
 
@@ -292,7 +311,7 @@ export class Compare {
   }
 
   leave() {
-    this.gone = true;
+    this.gone = this.progress.gone = true;
     this.board?.leave?.();
     document.body.classList.remove("zoomed");
     document.removeEventListener("visibilitychange", this.watch);

@@ -2,6 +2,8 @@
 
 /** @import { Design, Parameter, Value } from "./types.js" */
 
+/** So many values are told in a sentence. */
+const NAMED = 8;
 const SVG = "http://www.w3.org/2000/svg";
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
@@ -123,15 +125,71 @@ export function apart(parameters, designs) {
 }
 
 /**
+ * What is shown of many parameters at once, and what behind a fold: where the designs differ most comes first.
+ * @param {Parameter[]} parameters
+ * @param {Design[]} designs
+ * @param {number} room how many can be shown
+ */
+export function foremost(parameters, designs, room) {
+  const { differing, same } = apart(parameters, designs);
+  const all = [...differing, ...same];
+  // A fold that hides one or two is not worth a click.
+  if (all.length <= room + 2) return { first: all, rest: [], differing };
+  const sorted = differing.length <= room ? differing : [...differing].sort((one, other) => spread(other, designs) - spread(one, designs));
+  const first = sorted.slice(0, room);
+  return { first, rest: all.filter((one) => !first.includes(one)), differing };
+}
+
+/**
+ * How far designs are apart in a parameter, from 0 to 1.
+ * @param {Parameter} parameter
+ * @param {Design[]} designs
+ */
+function spread(parameter, designs) {
+  const places = designs.map((one) => share(parameter, one[parameter.name]) ?? -1);
+  return places.includes(-1) ? 1 : Math.max(...places) - Math.min(...places);
+}
+
+/** Longer names than this, in letters, take two lines, unless the window is very wide. */
+const LONG = 22;
+
+/**
+ * How many parameters a card has room for: beside a picture, or alone.
+ * @param {Parameter[]} parameters
+ * @param {boolean} pictured
+ */
+export function room(parameters, pictured) {
+  const small = matchMedia("(max-width: 40rem), (max-height: 30rem)").matches;
+  const long = parameters.some((one) => one.name.length > LONG) && !matchMedia("(min-width: 110rem)").matches;
+  return (small ? 4 : 8) * (pictured ? 1 : 2) - (long && pictured ? (small ? 2 : 3) : 0);
+}
+
+/**
+ * What did not find room, behind a fold.
+ * @param {HTMLElement} shown
+ * @param {Parameter[]} rest
+ * @param {Parameter[]} differing
+ * @param {boolean} open
+ * @param {(rest: Parameter[]) => HTMLElement} lines
+ */
+export function folded(shown, rest, differing, open, lines) {
+  if (!rest.length) return shown;
+  const more = rest.filter((one) => differing.includes(one)).length;
+  const words = more === rest.length ? `${more} more values differ` : more ? `${rest.length} more values, ${more} of them differ` : `${rest.length} more values, the same`;
+  return el("div", {}, shown, el("details", { class: "fold", open }, el("summary", {}, words), lines(rest)));
+}
+
+/**
  * The parameters of a design, one line each; where other designs are given, what differs comes first and is marked.
  * @param {Parameter[]} parameters
  * @param {Design} design
  * @param {Design[]} [others]
+ * @param {{room: number, open: boolean}} [fold]
  */
-export function parameterLines(parameters, design, others = []) {
-  const { differing, same } = apart(parameters, [design, ...others]);
-  const lines = [...differing, ...same].map((one) => line(one, design, others, differing.includes(one)));
-  return el("dl", { class: "parameters" }, ...lines.flat());
+export function parameterLines(parameters, design, others = [], fold = { room: Infinity, open: false }) {
+  const { first, rest, differing } = foremost(parameters, [design, ...others], fold.room);
+  const lines = (/** @type {Parameter[]} */ some) => el("dl", { class: "parameters" }, ...some.flatMap((one) => line(one, design, others, differing.includes(one))));
+  return folded(lines(first), rest, differing, fold.open, lines);
 }
 
 /**
@@ -141,6 +199,16 @@ export function parameterLines(parameters, design, others = []) {
  */
 export function valueWords(differing, design) {
   return el("dl", { class: "words" }, ...differing.map((one) => el("div", {}, el("dt", {}, one.name), el("dd", {}, shown(design[one.name])))));
+}
+
+/**
+ * The same in a sentence, the foremost alone.
+ * @param {Parameter[]} parameters
+ * @param {Design} design
+ * @param {Design[]} designs
+ */
+export function valueSentence(parameters, design, designs) {
+  return foremost(parameters, designs, NAMED).first.map((one) => `${one.name} ${shown(design[one.name])}`).join(", ");
 }
 
 /**

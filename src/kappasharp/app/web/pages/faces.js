@@ -1,11 +1,15 @@
 /** The designs of a question as cards: all together, one after the other in place, or one alone and large. */
 
 /** @import { Compare } from "./compare.js" */
-/** @import { Key, Option } from "./types.js" */
-import { media } from "./cards.js";
-import { button, el } from "./elements.js";
+/** @import { Design, Key, Option, Parameter } from "./types.js" */
+import { media, play } from "./cards.js";
+import { apart, button, el, folded, foremost, room, valueSentence, valueWords } from "./elements.js";
 import { byKey } from "./keys.js";
 
+/** By design, in order: a key that looks at it, or plays it. None of them means anything else. */
+const LETTERS = [..."abcdefghi"];
+/** Where a click is not about the card. */
+const NOT_THE_CARD = "button, audio, video, a, details";
 /** Pictures are waited for this long, in milliseconds, to come together. */
 const PATIENCE = 500;
 
@@ -14,13 +18,15 @@ const PATIENCE = 500;
  * @param {Compare} view
  * @param {Option} one
  * @param {string} name
+ * @param {string} values
+ * @param {() => void} later called when it has taken its place
  */
-async function picture(view, one, name) {
-  const coming = media(view.page, one.option, one.card, name);
+async function picture(view, one, name, values, later) {
+  const coming = media(view.page, one.option, one.card, name, values, view.blind);
   if (one.card.kind !== "pending") return coming;
   const place = el("p", { class: "media drawing quiet" }, "Drawing …");
   const first = await Promise.race([coming, new Promise((done) => setTimeout(() => done(place), PATIENCE))]);
-  if (first === place) void coming.then((made) => place.replaceWith(made ?? el("p", { class: "media quiet" }, "No picture.")));
+  if (first === place) void coming.then((made) => place.replaceWith(made ?? el("p", { class: "media quiet" }, "No picture."))).then(later);
   return /** @type {HTMLElement | null} */ (first);
 }
 
@@ -37,6 +43,20 @@ export function reachable(element) {
   }
 }
 
+/**
+ * Where a design, the first of these, differs from the others, in few words; what finds no room is behind a fold.
+ * @param {Compare} view
+ * @param {Design[]} designs
+ */
+export function differences(view, designs) {
+  const { differing } = apart(view.study.parameters, designs);
+  const { first, rest } = foremost(differing, designs, room(differing, true));
+  const words = (/** @type {Parameter[]} */ some) => valueWords(some, designs[0]);
+  return folded(words(first), rest, differing, view.unfolded, words);
+}
+
+/** @typedef {{lines: HTMLElement, badge?: HTMLElement, className?: string, choose?: (event: MouseEvent) => void}} Look what stands on a card */
+
 export class Faces {
   /**
    * @param {Compare} view
@@ -52,11 +72,14 @@ export class Faces {
     this.cards = [];
     /** @type {HTMLButtonElement[]} */
     this.corners = [];
+    const letters = LETTERS.slice(0, marks.length);
+    const named = marks.length > 2 ? `${marks[0]} – ${marks[marks.length - 1]}` : "A or B";
     this.element = el("div", { class: `board ${kind}`, "data-layout": "all" });
     this.flipButton = button(marks.length > 2 ? "One by one" : "Flip", () => this.flip(), { key: "Space", shortcut: "Space", pressed: false });
     /** @type {Key[]} */
     this.keys = [
       { keys: [" "], label: "Space", words: marks.length > 2 ? "See one after the other in place" : "Flip A and B in place", action: () => this.flip() },
+      { keys: letters, label: marks.length > 2 ? `A – ${letters[letters.length - 1].toUpperCase()}` : "A B", words: `Look at ${named}: enlarge it; a sound or a film plays or stops`, action: (key) => this.look(letters.indexOf(key)) },
       { keys: ["z"], label: "Z", words: "Enlarge", action: () => this.zoom(this.face) },
       { keys: ["Escape"], label: "Esc", words: `Back to ${this.all}`, action: () => this.back() },
     ];
@@ -65,11 +88,14 @@ export class Faces {
   /**
    * Draw the cards.
    * @param {Option[]} designs
-   * @param {(index: number) => {lines: HTMLElement, badge?: HTMLElement, className?: string, enlarge?: string, choose?: (event: MouseEvent) => void}} look
+   * @param {(index: number) => Look} look
    */
   async draw(designs, look) {
-    const pictures = await Promise.all(designs.map((one, index) => picture(this.view, one, this.name(index))));
+    const all = designs.map((one) => one.params);
+    const { parameters } = this.view.study;
+    const pictures = await Promise.all(designs.map((one, index) => picture(this.view, one, this.name(index), valueSentence(parameters, one.params, all), () => this.equip(index))));
     this.cards = pictures.map((made, index) => this.card(made, index, look(index)));
+    for (const index of this.cards.keys()) this.equip(index);
     this.element.prepend(...this.cards);
     this.layout("all", 0);
   }
@@ -82,15 +108,15 @@ export class Faces {
   /**
    * @param {HTMLElement | null} made
    * @param {number} index
-   * @param {{lines: HTMLElement, badge?: HTMLElement, className?: string, enlarge?: string, choose?: (event: MouseEvent) => void}} look
+   * @param {Look} look
    */
   card(made, index, look) {
-    const corner = button("Enlarge", () => this.zoom(index), { kind: "corner", key: look.enlarge, name: `Enlarge ${this.marks[index]}` });
-    this.corners.push(corner);
+    const corner = this.corner(index);
     const choose = look.choose;
     const click = (/** @type {MouseEvent} */ event) => {
       const target = /** @type {Element} */ (event.target);
-      if (choose !== undefined && !target.closest("button, audio, video, a")) choose(event);
+      // Who marks a value to copy it does not choose.
+      if (choose !== undefined && !target.closest(NOT_THE_CARD) && (getSelection()?.isCollapsed ?? true)) choose(event);
     };
     return el(
       "article",
@@ -100,6 +126,54 @@ export class Faces {
         made === null ? null : el("div", { class: "stage" }, made),
         el("div", { class: "values", hidden: this.view.blind && made !== null }, look.lines)),
     );
+  }
+
+  /** @param {number} index */
+  corner(index) {
+    const made = button("Enlarge", () => this.look(index, true), { kind: "corner", key: LETTERS[index].toUpperCase(), name: `Enlarge ${this.marks[index]}`, shortcut: LETTERS[index] });
+    this.corners.push(made);
+    return made;
+  }
+
+  /**
+   * What can be heard or watched of a design.
+   * @param {number} index
+   */
+  player(index) {
+    const found = this.cards[index].querySelector("audio, video");
+    return found instanceof HTMLMediaElement ? found : null;
+  }
+
+  /**
+   * Give what can be played its button; the letter is its key then.
+   * @param {number} index
+   */
+  equip(index) {
+    const [player, corner, mark] = [this.player(index), this.corners[index], this.marks[index]];
+    if (player === null) return;
+    const made = button("Play", () => play(player), { kind: "corner playing", key: LETTERS[index].toUpperCase(), name: `Play ${mark}`, shortcut: LETTERS[index] });
+    const tell = () => {
+      made.children[0].textContent = player.paused ? "Play" : "Stop";
+      made.ariaLabel = player.paused ? `Play ${mark}` : `Stop ${mark}`;
+    };
+    player.addEventListener("play", tell);
+    player.addEventListener("pause", tell);
+    player.addEventListener("error", () => made.remove());
+    corner.querySelector("kbd")?.remove();
+    corner.removeAttribute("aria-keyshortcuts");
+    corner.hidden = player instanceof HTMLAudioElement;
+    corner.before(made);
+  }
+
+  /**
+   * Have a closer look at a design, or a listen.
+   * @param {number} index
+   * @param {boolean} [enlarge] even if it can be played
+   */
+  look(index, enlarge = false) {
+    const player = this.player(index);
+    if (player !== null && !enlarge) play(player);
+    else if (!this.cards[index].classList.contains("bare")) this.zoom(index);
   }
 
   /**

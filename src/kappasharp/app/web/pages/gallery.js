@@ -2,8 +2,8 @@
 
 /** @import { Compare } from "./compare.js" */
 /** @import { Board, Design, Option, Pair } from "./types.js" */
-import { apart, button, el, parameterLines, shown, valueWords } from "./elements.js";
-import { Faces } from "./faces.js";
+import { apart, button, el, parameterLines, room, shown } from "./elements.js";
+import { Faces, differences } from "./faces.js";
 import { byKey } from "./keys.js";
 import { Outcomes, outcomeHint } from "./outcomes.js";
 
@@ -25,8 +25,8 @@ export function galleryLines(view, designs, index, outcomes) {
  */
 function values(view, designs, index) {
   const all = designs.map((one) => one.params);
-  if (!view.study.has_pictures) return parameterLines(view.study.parameters, all[index], all);
-  return valueWords(apart(view.study.parameters, all).differing, all[index]);
+  const { parameters, has_pictures: drawn } = view.study;
+  return drawn ? differences(view, [all[index], ...all]) : parameterLines(parameters, all[index], all, { room: room(parameters, true), open: view.unfolded });
 }
 
 /**
@@ -37,7 +37,9 @@ function values(view, designs, index) {
 export function sharedLine(view, designs) {
   const { same } = apart(view.study.parameters, designs);
   if (!same.length || !view.study.has_pictures || view.study.outcomes !== null) return null;
-  return el("p", { class: "shared values quiet", hidden: view.blind }, `The same in all: ${same.map((one) => `${one.name} ${shown(designs[0][one.name])}`).join(", ")}`);
+  const words = same.map((one) => `${one.name} ${shown(designs[0][one.name])}`).join(", ");
+  if (same.length <= room(same, true)) return el("p", { class: "shared values quiet", hidden: view.blind }, `The same in all: ${words}`);
+  return el("details", { class: "shared values quiet", hidden: view.blind, open: view.unfolded }, el("summary", {}, `${same.length} values are the same in all`), words);
 }
 
 /**

@@ -1,7 +1,13 @@
-/** Keys: each means one thing at a time, and Space never answers. */
+/**
+ * Keys. Each means one thing, whatever has the focus: those that answer never only look, those that look never answer. Enter presses what
+ * has the focus, Space presses nothing, and no player and no list takes a key that a question has.
+ */
 
 /** @import { Key } from "./types.js" */
 import { el } from "./elements.js";
+
+/** What Enter presses. */
+const PRESSED = "button, a, summary, audio, video";
 
 /**
  * Do what a key means now; whether it meant anything.
@@ -11,18 +17,34 @@ import { el } from "./elements.js";
  */
 export function pressed(event, keys, say) {
   const target = event.target instanceof HTMLElement ? event.target : null;
-  if (target?.closest("audio, video, select, textarea, input:not([type=range])")) return false;
+  const list = target?.closest("select") ?? null;
+  if (target?.closest("textarea, input:not([type=range])") || (list !== null && isOpen(list))) return false;
   const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  // Enter presses what has the focus, once however long it is held.
-  if (name === "Enter" && target?.closest("button, a")) return event.repeat;
+  if (name === "Enter" && list !== null) {
+    list.showPicker();
+    return true;
+  }
+  // Once, however long it is held.
+  if (name === "Enter" && target?.closest(PRESSED)) return event.repeat;
   const found = keys.find((one) => one.keys.includes(name));
   if (found !== undefined) {
     if (!event.repeat || found.repeats) found.action(name, event.shiftKey);
     return true;
   }
-  const would = name === " " && target?.closest(".choice, .answers") != null;
-  if (would) say("Space never answers. Enter presses this button.");
-  return would;
+  const would = name === " " && target?.closest(`${PRESSED}, select`) != null;
+  if (would) say("Space presses nothing here. Enter does.");
+  // A list that is closed changes by no key: what it would choose is another question.
+  return would || (list !== null && name !== "Tab");
+}
+
+/** @param {HTMLSelectElement} list */
+function isOpen(list) {
+  try {
+    return list.matches(":open");
+  } catch {
+    // An older browser, which keeps the keys to itself while the list is open.
+    return false;
+  }
 }
 
 /**

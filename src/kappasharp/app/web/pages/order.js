@@ -82,7 +82,7 @@ class Order {
         { keys: this.marks, label: `1 – ${count}`, words: "Give this one the next place", action: (key) => this.put(Number(key) - 1) },
         { keys: ["="], label: "=", words: "The last one equals the one before it, or not", action: () => this.equal(this.placed.length - 1) },
         { keys: ["Backspace"], label: "⌫", words: "Take the last one back", action: () => this.change(() => this.placed.pop()) },
-        { keys: ["Enter"], label: "↵", words: "Send the order", action: () => this.answer() },
+        { keys: ["Enter"], label: "↵", words: "Send the order; on a button, press it", action: () => this.answer() },
         ...this.faces.keys,
       ],
       leave: () => {
@@ -95,7 +95,7 @@ class Order {
   /** @param {MouseEvent} [event] */
   answer(event) {
     if (!this.placed.length) {
-      this.view.page.say("Put at least one first: the others then come after it.");
+      this.view.complain("Put at least one first: the others then come after it.");
       return;
     }
     this.view.answer(this.said(), event);
@@ -115,6 +115,7 @@ class Order {
   /** @param {() => void} change */
   change(change) {
     if (this.view.busy) return;
+    this.view.appease();
     change();
     if (this.placed.length) this.placed[0].tied = false;
     this.show();
@@ -128,7 +129,7 @@ class Order {
   /** @param {number} number */
   put(number) {
     if (this.at(number) < 0) this.change(() => this.placed.push({ number, tied: false }));
-    else this.view.page.say(`${this.marks[number]} has its place already.${byKey(" ⌫ takes the last one back.")}`);
+    else this.view.complain(`${this.marks[number]} has its place already.${byKey(" ⌫ takes the last one back.")}`);
   }
 
   /** @param {number} number */
@@ -160,7 +161,7 @@ class Order {
   /** @param {number} index */
   equal(index) {
     if (index > 0) this.change(() => (this.placed[index].tied = !this.placed[index].tied));
-    else this.view.page.say("There is none before it to be equal to.");
+    else this.view.complain("There is none before it to be equal to.");
   }
 
   show() {

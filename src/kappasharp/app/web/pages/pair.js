@@ -2,12 +2,12 @@
 
 /** @import { Compare } from "./compare.js" */
 /** @import { Board, Key, Pair } from "./types.js" */
-import { apart, button, el, parameterLines, valueWords } from "./elements.js";
-import { Faces } from "./faces.js";
+import { button, el, parameterLines, room } from "./elements.js";
+import { Faces, differences } from "./faces.js";
 import { Outcomes, outcomeHint } from "./outcomes.js";
 import { RATINGS, ratingWords } from "./wording.js";
 
-const LETTERS = ["A", "B"];
+const MARKS = ["A", "B"];
 
 /**
  * @param {Compare} view
@@ -16,15 +16,14 @@ const LETTERS = ["A", "B"];
  */
 export async function board(view, pair) {
   const rated = pair.kind === "rating";
-  const faces = new Faces(view, rated ? "pair rating" : "pair", LETTERS);
+  const faces = new Faces(view, rated ? "pair rating" : "pair", MARKS);
   const outcomes = new Outcomes(view, pair, false);
   await faces.draw(pair.designs, (index) => ({
     className: "ab"[index],
     lines: outcomes.on(index, parameters(view, pair, index)),
-    enlarge: rated ? undefined : String(index + 1),
     choose: rated ? undefined : (event) => view.answer("ab"[index], event),
   }));
-  const { choices, keys } = rated ? scale(view) : sides(view, faces);
+  const { choices, keys } = rated ? scale(view) : sides(view);
   return {
     title: rated ? "Which is better, by how much?" : "Which do you prefer?",
     hint: outcomeHint(view.study.outcomes),
@@ -47,15 +46,15 @@ export async function board(view, pair) {
 function parameters(view, pair, index) {
   const { parameters: all, outcomes, has_pictures: drawn } = view.study;
   const [own, other] = [pair.designs[index].params, pair.designs[1 - index].params];
-  return outcomes !== null && drawn ? valueWords(apart(all, [own, other]).differing, own) : parameterLines(all, own, [other]);
+  if (outcomes === null || !drawn) return parameterLines(all, own, [other], { room: room(all, drawn), open: view.unfolded });
+  return differences(view, [own, other]);
 }
 
 /**
  * @param {Compare} view
- * @param {Faces} faces
  * @returns {{choices: HTMLElement[], keys: Key[]}}
  */
-function sides(view, faces) {
+function sides(view) {
   const say = (/** @type {string} */ answer) => (/** @type {MouseEvent} */ event) => view.answer(answer, event);
   return {
     choices: [
@@ -67,7 +66,6 @@ function sides(view, faces) {
       { keys: ["ArrowLeft"], label: "←", words: "A is better", action: () => view.answer("a") },
       { keys: ["ArrowRight"], label: "→", words: "B is better", action: () => view.answer("b") },
       { keys: ["ArrowDown"], label: "↓", words: "Can’t tell", action: () => view.answer("tie") },
-      { keys: ["1", "2"], label: "1 2", words: "Enlarge A or B", action: (key) => faces.zoom(Number(key) - 1) },
     ],
   };
 }

@@ -1,32 +1,95 @@
-/** How far a study is: answers, and what the model expects of the best design so far. */
+/** How far a study is: answers, and what the model expects of the best design so far. Figures older than the count say so. */
 
-/** @import { Pair, Standing, Study } from "./types.js" */
+/** @import { Page, Pair, Standing, Study } from "./types.js" */
 import { el, percent } from "./elements.js";
+import { at, get, sentence } from "./talk.js";
+
+export class Progress {
+  /**
+   * @param {Page} page
+   * @param {Study} study
+   * @param {(standing: Standing) => void} heard
+   */
+  constructor(page, study, heard) {
+    this.page = page;
+    this.study = study;
+    this.heard = heard;
+    this.element = el("div", { class: "progress" });
+    /** The question that is open. @type {Pair | null} */
+    this.pair = null;
+    /** The latest figures. @type {Standing | null} */
+    this.standing = null;
+    /** Whether they are of now. */
+    this.fresh = false;
+    this.asking = this.gone = false;
+    this.epoch = 0;
+  }
+
+  /**
+   * Another question is open: its count is true at once, the figures are as old as they are.
+   * @param {Pair} pair
+   */
+  show(pair) {
+    this.fresh = false;
+    // What rests on an answer that was taken back is not older but wrong.
+    if (this.pair !== null && pair.answers < this.pair.answers) this.forget();
+    this.pair = pair;
+    this.write();
+  }
+
+  forget() {
+    this.standing = null;
+    this.epoch += 1;
+  }
+
+  /** Ask for the figures, and again as long as there were answers meanwhile: one request at a time, however fast the answers come. */
+  async follow() {
+    if (this.asking) return;
+    this.asking = true;
+    try {
+      while (!this.gone && !this.fresh) {
+        const [asked, epoch] = [this.pair, this.epoch];
+        /** @type {Standing} */
+        const found = await get(at(this.study.id, "standing"));
+        if (this.gone) return;
+        if (epoch !== this.epoch) continue;
+        this.standing = found;
+        this.fresh = asked === this.pair;
+        this.write();
+        this.heard(found);
+      }
+    } catch (error) {
+      // The line stays as it is, with its age: neither question nor answers hang on it.
+      console.info(sentence(error));
+    } finally {
+      this.asking = false;
+    }
+  }
+
+  write() {
+    const { pair, standing, study } = this;
+    if (pair === null) return;
+    // Other people may have answered since the question was put.
+    const answers = this.fresh && standing !== null ? standing.answers : pair.answers;
+    const best = answers < study.first_pairs ? null : (standing?.best ?? null);
+    const age = standing === null || standing.answers === answers ? null : standing.answers;
+    this.element.replaceChildren(
+      el("meter", { min: 0, max: 1, low: 0.5, high: 0.9, optimum: 1, value: (best === null ? 0 : 1 - best.room_left).toFixed(3), "aria-label": "Way to the best design" }),
+      el("p", {}, el("span", { class: "count" }, `${answers} ${answers === 1 ? "answer" : "answers"}`), ` · ${words(study.first_pairs - answers, best, age)}`),
+    );
+  }
+}
 
 /**
- * @param {HTMLElement} place
- * @param {Study} study
- * @param {Pair} pair
- * @param {Standing | null} standing null while the model is asked: the figures of the answer before stay so long
+ * What stands behind the count.
+ * @param {number} left answers before the model chooses
+ * @param {Standing["best"]} best
+ * @param {number | null} age the number of answers that the figures rest on, where there are more now
  */
-export function showProgress(place, study, pair, standing) {
-  const started = pair.answers >= study.first_pairs;
-  const count = `${pair.answers} ${pair.answers === 1 ? "answer" : "answers"}`;
-  const shown = place.querySelector(".count");
-  if (standing === null && started && shown !== null) {
-    shown.textContent = count;
-    return;
-  }
-  const best = started ? (standing?.best ?? null) : null;
-  const words = [];
-  if (!started) words.push(`${study.first_pairs - pair.answers} more before the model chooses`);
-  if (best !== null) {
-    words.push(`the best so far beats ${percent(best.beats_random)} of designs`, `room left ${percent(best.room_left)}`);
-  }
-  const done = best === null ? 0 : 1 - best.room_left;
-  place.classList.remove("stale");
-  place.replaceChildren(
-    el("meter", { min: 0, max: 1, low: 0.5, high: 0.9, optimum: 1, value: done.toFixed(3), "aria-label": "Way to the best design" }),
-    el("p", {}, el("span", { class: "count" }, count), ...words.map((one) => ` · ${one}`)),
-  );
+function words(left, best, age) {
+  if (left > 0) return `${left} more before the model chooses`;
+  if (best === null) return "the model is being computed";
+  const [beats, room] = [percent(best.beats_random), percent(best.room_left)];
+  if (age === null) return `the best so far beats ${beats} of designs · room left ${room}`;
+  return `as of answer ${age}, the best beats ${beats} of designs · room left ${room}`;
 }

@@ -1,9 +1,9 @@
 /** A line between two designs: the card follows the place until it looks best. */
 
 /** @import { Compare } from "./compare.js" */
-/** @import { Board, Card, Design, Pair, Stop, Told } from "./types.js" */
-import { media } from "./cards.js";
-import { apart, button, el, parameterLines, shown } from "./elements.js";
+/** @import { Board, Card, Design, Pair, Parameter, Stop, Told } from "./types.js" */
+import { media, play } from "./cards.js";
+import { apart, button, el, folded, foremost, parameterLines, room, valueSentence } from "./elements.js";
 import { byKey } from "./keys.js";
 import { outcomeHint, outcomeLines } from "./outcomes.js";
 import { at, get, sentence } from "./talk.js";
@@ -60,6 +60,7 @@ class Slider {
     this.onCard = null;
     this.gone = false;
     this.clock = 0;
+    this.ends = [stops[0].params, stops[stops.length - 1].params];
     this.moving = apart(view.study.parameters, stops.map((one) => one.params)).differing;
     this.stage = el("div", { class: "stage" });
     this.note = el("p", { class: "following quiet", hidden: true });
@@ -100,13 +101,19 @@ class Slider {
         { keys: ["ArrowRight", "ArrowUp"], label: "→ ↑", words: "On along the line; with Shift by a hair", repeats: true, action: (_, fine) => by(this.step(fine)) },
         { keys: ["PageDown", "PageUp"], label: "PgDn PgUp", words: "The same in large steps", repeats: true, action: (key) => by(key === "PageUp" ? far : -far) },
         { keys: ["Home", "End"], label: "Home End", words: "To an end of the line", action: (key) => this.go(key === "Home" ? 0 : this.finest) },
-        { keys: ["Enter"], label: "↵", words: "Send this place", action: () => void this.answer() },
+        { keys: ["Enter"], label: "↵", words: "Send this place; on a button, press it", action: () => void this.answer() },
+        { keys: ["a"], label: "A", words: "A sound or a film plays or stops", action: () => this.play() },
       ],
       leave: () => {
         this.gone = true;
         clearTimeout(this.clock);
       },
     };
+  }
+
+  play() {
+    const found = this.stage.querySelector("audio, video");
+    if (found instanceof HTMLMediaElement) play(found);
   }
 
   /** @param {boolean} fine */
@@ -141,7 +148,7 @@ class Slider {
   /** The thumb stands where the card is, and says it. */
   hold() {
     this.range.value = String(this.place);
-    const words = this.moving.map((one) => `${one.name} ${shown(this.params()[one.name])}`).join(", ");
+    const words = valueSentence(this.moving, this.params(), this.ends);
     this.range.setAttribute("aria-valuetext", `${Math.round((100 * this.place) / this.finest)} %: ${words}`);
     this.element.dataset.place = String(this.place / this.finest);
   }
@@ -152,13 +159,15 @@ class Slider {
   }
 
   showValues() {
-    const ends = [this.stops[0].params, this.stops[this.stops.length - 1].params];
-    const tuned = this.view.study.parameters;
-    const moving = [...this.moving, ...tuned.filter((one) => !this.moving.includes(one))];
-    const lines = parameterLines(moving, this.params());
-    for (const [index, dd] of [...lines.querySelectorAll("dd")].entries()) dd.classList.toggle("differs", index < this.moving.length && ends[0] !== ends[1]);
+    const [tuned, here] = [this.view.study.parameters, this.params()];
+    const { first, rest } = foremost(tuned, this.ends, room(tuned, this.hasPictures));
+    const lines = (/** @type {Parameter[]} */ some) => {
+      const made = parameterLines(some, here);
+      for (const [index, dd] of [...made.querySelectorAll("dd")].entries()) dd.classList.toggle("differs", this.moving.includes(some[index]));
+      return made;
+    };
     const told = this.outcomes === null ? null : outcomeLines(this.outcomes, this.pair.ranges ?? {}, this.told.get(this.place) ?? COMPUTING, []);
-    this.values.replaceChildren(...(told === null ? [] : [el("div", { class: "outcomes" }, told)]), lines);
+    this.values.replaceChildren(...(told === null ? [] : [el("div", { class: "outcomes" }, told)]), folded(lines(first), rest, this.moving, this.view.unfolded, lines));
   }
 
   /** @param {number} place */
@@ -204,7 +213,8 @@ class Slider {
       if (place === this.place) this.tell(sentence(error));
     }
     if (found === undefined) return;
-    found.made ??= (await media(page, null, found.card, "The design at this place")) ?? el("p", { class: "media quiet" }, "No picture.");
+    const values = valueSentence(study.parameters, found.params, this.ends);
+    found.made ??= (await media(page, null, found.card, "The design at this place", values, this.view.blind)) ?? el("p", { class: "media quiet" }, "No picture.");
     if (this.gone) return;
     if (place === this.place) this.showValues();
     this.showNearest();
@@ -224,8 +234,10 @@ class Slider {
       this.stage.replaceChildren(/** @type {HTMLElement} */ (made));
     }
     this.element.dataset.shown = this.onCard === null ? "" : String(this.onCard / this.finest);
-    if (this.onCard === this.place) this.note.hidden = true;
-    else if (!this.note.hidden) this.tellDrawing();
+    if (this.onCard === this.place) {
+      this.note.hidden = true;
+      this.view.appease();
+    } else if (!this.note.hidden) this.tellDrawing();
   }
 
   tellDrawing() {
@@ -272,7 +284,7 @@ class Slider {
       await Promise.race([this.fetch(place), new Promise((done) => setTimeout(done, PATIENCE))]);
       if (this.gone || place !== this.place) return;
       if (this.onCard !== place) {
-        this.view.page.say("This place is still being drawn. Send it when you see it.", "bad");
+        this.view.complain("This place is still being drawn. Send it when you see it.");
         return;
       }
     }

@@ -11,6 +11,7 @@
  * @property {CardKind} kind
  * @property {string} sentence
  * @property {string} key
+ * @property {string} description what it shows, where its renderer says so
  *
  * @typedef {object} Option
  * @property {number | null} option null for an end of a line
@@ -103,11 +104,13 @@
  * @property {Kind[]} kinds
  * @property {Parameter[]} parameters
  * @property {boolean} has_pictures
+ * @property {string | null} missing_renderer what to do where its pictures cannot be drawn here
  * @property {OutcomeTable | null} outcomes
  *
  * @typedef {object} Listing
  * @property {{id: string, name: string, created: string}[]} studies
  * @property {Study | null} study
+ * @property {string | null} unknown the name in the address, where no study has it
  * @property {string[]} renderers
  * @property {string[]} persons
  * @property {string[]} methods
@@ -143,6 +146,7 @@
  * @property {number} agreed
  *
  * @typedef {object} Standing
+ * @property {number} answers that it rests on
  * @property {Best | null} best
  * @property {number[]} surprises
  * @property {Voter[]} voters
@@ -228,6 +232,7 @@
  * @property {Listing} listing
  * @property {Study | null} study
  * @property {string} voter
+ * @property {HTMLElement} status where it says things; a view may give it a place of its own
  * @property {(sentence: string, kind?: "good" | "bad") => void} say
  * @property {(view: string) => void} go
  * @property {(id: string) => Promise<void>} open
