@@ -46,6 +46,10 @@ class StorageError(KappaSharpError, OSError):
     """A database could not do what was asked of it; nothing of that was kept, and nothing before it was lost."""
 
 
+class DeletedError(StorageError):
+    """A study that somebody held was deleted meanwhile."""
+
+
 class CorruptedError(StorageError):
     """A stored row is not what was written."""
 

@@ -27,7 +27,7 @@ from kappasharp.study.events import (
 from kappasharp.study.kinds import SKIP, Answer, Form, Judgement
 from kappasharp.study.outcomes import Known
 from kappasharp.study.parameters import Value
-from kappasharp.study.space import Design, Space
+from kappasharp.study.space import Change, Changes, Design, Space
 
 
 @dataclass(frozen=True)
@@ -162,18 +162,11 @@ class History:
     # The last event about outcomes, and the last about measured ones.
     recorded_at: int = 0
     measured_at: int = 0
-    # What is open now, in the cube of all that ever was; needed where there are sliders or bounds.
+    # What is open now, in the cube of all that ever was; needed where there are sliders or changes of parameters.
     space: Space | None = None
-    # Changes of parameters that count, by the numbers of their events, and who made each; the last one that made the
-    # cube larger; what voters say of designs.
-    bounded: dict[int, tuple[str, Bounded]] = field(default_factory=dict)
-    widened_at: int = 0
+    changes: Changes = field(default_factory=Changes)
     remarks: dict[tuple[tuple[str, Value], ...], dict[str, str]] = field(default_factory=dict)
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
-    _first_space: Space | None = None
-
-    def __post_init__(self) -> None:
-        self._first_space = self._first_space or self.space
 
     def extend(self, events: Iterable[Stored]) -> None:
         """Take in more events; a CorruptedError names one that speaks of what never happened."""
@@ -268,7 +261,7 @@ class History:
     def last_of(self, voter: str) -> int | None:
         """The number of this voter's last answer, comparison or change of a parameter that still counts."""
         own = [number for number, one in self.comparisons.items() if one.voter == voter]
-        own += [number for number, (who, _) in self.bounded.items() if who == voter]
+        own += [number for number, one in self.changes.made.items() if one.voter == voter]
         return max(own, default=None)
 
     def said_of(self, design: Mapping[str, Value]) -> dict[str, str]:
@@ -286,7 +279,7 @@ class History:
     def is_of_another_cube(self, memo: dict[str, Any] | None) -> bool:
         """Whether a model noted this before the space was last widened: its points and scales mean something else."""
         when = (number for number, (_, event) in self.asked.items() if event.memo is memo)
-        return memo is not None and next(when, self.number) < self.widened_at
+        return memo is not None and next(when, self.number) < self.changes.widened_at
 
     def _note(self, design: Design) -> int:
         number = self._index.setdefault(design_key(design), len(self.options))
@@ -333,9 +326,8 @@ class History:
         )
 
     def _undo(self, event: Undone) -> None:
-        if event.event in self.bounded:
-            del self.bounded[event.event]
-            self._rebound()
+        if event.event in self.changes.made:
+            self._open(self.changes.undone(event.event))
             return
         gone = self.comparisons.pop(event.event)
         if gone.pair is not None:
@@ -353,19 +345,14 @@ class History:
 
     def _bound(self, stored: Stored, event: Bounded) -> None:
         assert self.space is not None
-        wider = self.space.grown(event.name, event.low, event.high, event.choices)
-        if wider is not self.space:
-            self.space, self.widened_at = wider, stored.number
-        self.bounded[stored.number] = (stored.voter, event)
-        self._rebound()
+        made = Change(stored.voter, event.name, (event.low, event.high, event.choices))
+        self._open(self.changes.changed(self.space, stored.number, made))
 
-    def _rebound(self) -> None:
-        """Open what the changes that count leave open; open questions about anything else are withdrawn."""
-        assert self.space is not None and self._first_space is not None
-        last = {event.name: (event.low, event.high, event.choices) for _, event in self.bounded.values()}
-        self.space = self.space.opened(self._first_space, last)
+    def _open(self, space: Space) -> None:
+        """Go on in that space; open questions about what is not open in it are withdrawn."""
+        self.space = space
         for voter, number in list(self.open.items()):
-            if any(self.space.outside(design) for design in self.asked[number][0].designs):
+            if any(space.outside(design) for design in self.asked[number][0].designs):
                 del self.open[voter]
 
     def _remark(self, stored: Stored, event: Remarked) -> None:

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -206,6 +206,45 @@ class Space:
 
     def _complete(self, values: Mapping[str, Value]) -> Design:
         return {name: self.fixed[name] if name in self.fixed else values[name] for name in self.parameters}
+
+
+class Change(NamedTuple):
+    """Who opened how much of which parameter."""
+
+    voter: str
+    name: str
+    ends: Open
+
+
+@dataclass
+class Changes:
+    """Changes of a space that count, by the numbers of their events: the last of each parameter says what is open.
+
+    `widened_at` is the last that made the cube larger.
+    """
+
+    made: dict[int, Change] = field(default_factory=dict)
+    widened_at: int = 0
+    _first: Space | None = None
+    _now: Space | None = None
+
+    def changed(self, now: Space, number: int, made: Change) -> Space:
+        """The space after one more change."""
+        self._first = self._first or now
+        self._now = now.grown(made.name, *made.ends)
+        self.widened_at = self.widened_at if self._now is now else number
+        self.made[number] = made
+        return self._opened()
+
+    def undone(self, number: int) -> Space:
+        """The space without a change; its cube stays as it is."""
+        del self.made[number]
+        return self._opened()
+
+    def _opened(self) -> Space:
+        assert self._now is not None and self._first is not None
+        self._now = self._now.opened(self._first, {one.name: one.ends for one in self.made.values()})
+        return self._now
 
 
 def _lattice(parts: Sequence[tuple[int, Tensor | None]]) -> Lattice | None:

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
-from kappasharp.errors import CorruptedError, DuplicateNameError, StorageError, named
+from kappasharp.errors import CorruptedError, DeletedError, DuplicateNameError, StorageError, named
 from kappasharp.study import database, digests, events, schema
 from kappasharp.study.events import Event, Stored
 from kappasharp.study.schema import EVENTS, STUDIES
@@ -40,6 +40,8 @@ class Record:
     digest: str
     # Of a study from before events were chained: how many it had then.
     unprotected: int | None = None
+    # How many events it had when the row was read.
+    events: int = 0
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -136,9 +138,25 @@ class Storage:
         """Every study, the oldest first; a damaged one is among them, and says so when its definition is read."""
         with self._in_words(), self._reading.begin() as connection:
             return [
-                Record(row.id, row.uid, str(row.name), str(row.created), row.definition, row.digest, row.unprotected)
+                Record(
+                    row.id,
+                    row.uid,
+                    str(row.name),
+                    str(row.created),
+                    row.definition,
+                    row.digest,
+                    row.unprotected,
+                    row.events,
+                )  # fmt: skip
                 for row in connection.execute(select(STUDIES).order_by(STUDIES.c.id))
             ]
+
+    def latest(self, record: Record) -> Record:
+        """The study's row as it is now, under whatever name; a DeletedError if it is gone."""
+        found = next((one for one in self.studies() if one.uid == record.uid), None)
+        if found is None:
+            raise DeletedError(f"The study {record.name!r} is no longer in {self.url}: somebody deleted it.")
+        return found
 
     def rename(self, record: Record, name: str) -> Record:
         """The study under another name; a DuplicateNameError if there is one of that name.
@@ -209,7 +227,7 @@ class Storage:
             wanted = wanted.with_for_update()
         row = connection.execute(wanted).one_or_none()
         if row is None:
-            raise StorageError(f"The study {record.name!r} is no longer in {self.url}: somebody deleted it.")
+            raise DeletedError(f"The study {record.name!r} is no longer in {self.url}: somebody deleted it.")
         if not isinstance(row.events, int):
             raise CorruptedError(f"The row of the study {record.name!r} is damaged: it counts {row.events!r} events.")
         return Anchor(*row)

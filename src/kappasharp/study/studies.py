@@ -266,11 +266,16 @@ def rename_study(study_name: str, new_name: str, *, storage: str | Storage | Non
         new_name: the one that it gets; no other study of the database may have it.
         storage: as in `create_study`.
     """
-    wanted = _name(new_name)
+    _name(new_name)
     place = storage_of(storage)
-    record = place.find(study_name)
-    record.definition  # noqa: B018 - a damaged row is not written anew, or nobody would know
-    return Study(place, record if wanted == study_name else place.rename(record, wanted))
+    return Study(place, renamed(place, place.find(study_name), new_name))
+
+
+def renamed(place: Storage, record: Record, name: Any) -> Record:
+    """A study's row under another name, or a sentence; a damaged one is not written anew, or nobody would know."""
+    wanted = _name(name)
+    from_plain(record.definition)
+    return record if wanted == record.name else place.rename(record, wanted)
 
 
 def list_studies(*, storage: str | Storage | None = None) -> list[Listed]:
@@ -282,10 +287,11 @@ def list_studies(*, storage: str | Storage | None = None) -> list[Listed]:
     if not isinstance(storage, Storage) and not there_is(storage):
         return []
     place = storage_of(storage)
-    return [_listed(place, record) for record in place.studies()]
+    return [listed(place, record) for record in place.studies()]
 
 
-def _listed(place: Storage, record: Record) -> Listed:
+def listed(place: Storage, record: Record) -> Listed:
+    """A study as a list has it."""
     try:
         one = Study(place, record)
     except StorageError as error:

@@ -23,8 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.files import replacing
 
-# How large a body may be, and how many seconds it may take to arrive.
-MOST_BODY, BODY_SECONDS = 64 * 1024, 10.0
+# How large a body may be, one that brings a file, and how many seconds it may take to arrive.
+MOST_BODY, MOST_FILE, BODY_SECONDS = 64 * 1024, 4 * 1024 * 1024, 10.0
 # What a JavaScript number holds exactly, and how many digits that takes.
 LARGEST, DIGITS = 2**53, 17
 # How long a key is kept, in seconds: as long as the cookie that holds it.
@@ -150,13 +150,14 @@ class Guard:
         outgoing = self._with_headers(send, set_cookie=fresh)
         refusal = self._refusal(scope, headers, fresh=fresh)
         body: bytes | None = b""
+        most = MOST_FILE if scope["path"].endswith("/import") else MOST_BODY
         if refusal is None and scope["method"] == "POST":
             try:
-                body = await asyncio.wait_for(_read(headers, receive), BODY_SECONDS)
+                body = await asyncio.wait_for(_read(headers, receive, most), BODY_SECONDS)
             except TimeoutError:
                 refusal = _last_word(f"A request must arrive within {BODY_SECONDS:g} seconds.", 408)
         if body is None:
-            refusal = _last_word(f"A request must not be larger than {MOST_BODY // 1024} kB.", 413)
+            refusal = _last_word(f"A request must not be larger than {most // 1024} kB.", 413)
         if refusal is not None:
             await refusal(scope, receive, outgoing)
             return
@@ -245,16 +246,16 @@ def _from_our_page(headers: Headers, scheme: str) -> bool:
     return headers.get(WRITE_HEADER) == "1" and kind == "application/json" and at_home and site == "same-origin"
 
 
-async def _read(headers: Headers, receive: Receive) -> bytes | None:
+async def _read(headers: Headers, receive: Receive, most: int) -> bytes | None:
     """The whole body; None where it is too large."""
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or int(length[:12]) > MOST_BODY:
+    if not length.isdecimal() or int(length[:12]) > most:
         return None
     body = b""
     while True:
         message: MutableMapping[str, Any] = await receive()
         body += message.get("body", b"")
-        if len(body) > MOST_BODY:
+        if len(body) > most:
             return None
         if not message.get("more_body", False):
             return body

@@ -19,13 +19,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kappasharp.app.web import guard, jobs, responses
+from kappasharp.app.web import arranging, guard, jobs, responses
 from kappasharp.app.web.cards import NOTHING, Card
 from kappasharp.app.web.outcomes import PATIENCE
 from kappasharp.app.web.service import Service
 from kappasharp.app.web.session import Session, off_loop
 from kappasharp.app.web.workers import WorkerError
 from kappasharp.errors import (
+    DeletedError,
     DuplicateNameError,
     InvalidTypeError,
     InvalidValueError,
@@ -48,7 +49,8 @@ THREADS = 32
 LONGEST = 7 * 86400.0
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 STATUS: tuple[tuple[type[Exception], int], ...] = (
-    (StalePairError, 409), (UnknownNameError, 404), (DuplicateNameError, 409), (StorageError, 503), (WorkerError, 503),
+    (StalePairError, 409), (UnknownNameError, 404), (DeletedError, 404), (DuplicateNameError, 409), (StorageError, 503),
+    (WorkerError, 503),
 )  # fmt: skip
 Handler = Callable[[Request], Any]
 
@@ -78,6 +80,7 @@ def application(
         Route("/api/alive", alive),
         Route("/api/studies", listing),
         Route("/api/studies", create, methods=["POST"]),
+        Route("/api/counts", counts),
         Route("/api/rehearsal", rehearse, methods=["POST"]),
         Route(one, study),
         Route(f"{one}/pair", pair),
@@ -100,6 +103,8 @@ def application(
         Route(f"{one}/picture/{{key}}/again", draw_again, methods=["POST"]),
         Route(f"{one}/frame/{{key}}", frame),
         Route(f"{one}/export/{{kind}}", export),
+        *(Route(f"{one}/{name}", arranged(look)) for name, look in arranging.READS.items()),
+        *(Route(f"{one}/{name}", arranging_by(job), methods=["POST"]) for name, job in arranging.WRITES.items()),
     ]
     handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
     before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed)
@@ -227,6 +232,32 @@ async def listing(request: Request) -> Response:
     )
 
 
+async def counts(request: Request) -> Response:
+    """The studies there are with their answers and voters, for a list of them."""
+    service: Service = request.app.state.service
+    return said({"studies": await off_loop(service.counted)})
+
+
+def arranged(look: Callable[[Session], Any]) -> Handler:
+    """The answer to a request for what may be arranged."""
+
+    async def show(request: Request) -> Response:
+        return said(await look(await session_of(request)))
+
+    return show
+
+
+def arranging_by(job: arranging.Job) -> Handler:
+    """The answer to a request that arranges something."""
+
+    async def arrange(request: Request) -> Response:
+        session, data = await session_of(request), await body(request)
+        voter = voter_in(request, data.get("voter", events.DEFAULT_VOTER))
+        return said(await job(request.app.state.service, session, data, voter))
+
+    return arrange
+
+
 async def create(request: Request) -> Response:
     """Make a study."""
     service: Service = request.app.state.service
@@ -247,7 +278,9 @@ async def rehearse(request: Request) -> Response:
 
 async def study(request: Request) -> Response:
     """One study."""
-    return said(_study(request, await session_of(request)))
+    session = await session_of(request)
+    await off_loop(request.app.state.service.renamed, session)
+    return said(_study(request, session))
 
 
 def _study(request: Request, session: Session) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import os
 import shlex
 import tomllib
+from dataclasses import asdict
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -51,6 +52,7 @@ class Service:
         self.current: str | None = None
         self._sessions: dict[str, Session] = {}
         self._opening = Lock()
+        self._counted: dict[str, tuple[Any, Plain]] = {}
         self._renderers: dict[str, str | None] = {}
         self._simulators: dict[str, Simulator | None] = {}
 
@@ -84,6 +86,34 @@ class Service:
     def listed(self) -> list[Plain]:
         """The studies there are."""
         return [{"id": record.uid, "name": record.name, "created": record.created} for record in self.storage.studies()]
+
+    def counted(self) -> list[Plain]:
+        """The same with their answers and voters; each is read again only when something happened in it."""
+        found = {}
+        for record in self.storage.studies():
+            known = self._counted.get(record.uid)
+            if known is None or known[0] != (record.events, record.name):
+                known = ((record.events, record.name), asdict(studies.listed(self.storage, record)))
+            found[record.uid] = known
+        self._counted = found
+        return [{"id": uid} | row for uid, (_, row) in found.items()]
+
+    def rename(self, session: Session, name: Any) -> None:
+        """Give a study another name; sessions know it by its identity and go on."""
+        self.renamed(session)
+        session.study.stored = studies.renamed(self.storage, session.study.stored, name)
+
+    def renamed(self, session: Session) -> None:
+        """Take in the name that a study got elsewhere; a sentence where it was deleted."""
+        session.study.stored = self.storage.latest(session.study.stored)
+
+    def delete(self, session: Session) -> None:
+        """Remove a study for good, and forget its session."""
+        self.renamed(session)
+        uid = session.study.stored.uid
+        self.storage.delete(session.study.stored)
+        self._sessions.pop(uid, None)
+        self.current = None if self.current == uid else self.current
 
     def session(self, uid: str) -> Session:
         """The study of that identity: one session, whoever opens it first."""

@@ -1,0 +1,117 @@
+"""What the page changes of a study beside its answers: parameters, notes, comparisons from a file, its name; its end."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kappasharp.app.web import jobs
+from kappasharp.app.web.jobs import Plain
+from kappasharp.app.web.service import Service
+from kappasharp.app.web.session import Session, off_loop
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.study import bounds
+from kappasharp.study.history import History
+from kappasharp.study.study import Study
+
+Job = Callable[[Service, Session, Plain, str], Awaitable[Plain]]
+
+
+async def parameters(session: Session) -> Plain:
+    """What is open of each tuned parameter, the best design's value of it, and how far it might be widened."""
+    best = (await session.view("standing", jobs.standing))["best"]
+    edges = {} if best is None else {edge["name"]: edge for edge in best["edges"]}
+    space = await off_loop(lambda: session.study.space)
+    rows = []
+    for name, part in space.tuned.items():
+        now, ever = space.open_to(name), bounds.everything(part)
+        rows.append(
+            {
+                "name": name,
+                "kind": "choice" if now.ends[2] is not None else "number",
+                "step": getattr(part, "step", None),
+            }
+            | {"open": _plain(now), "ever": _plain(ever), "locked": now.is_locked}
+            | {"best": None if best is None else best["params"][name], "edge": edges.get(name)}
+        )
+    told = {"outside": best["outside"], "better_outside": best["better_outside"]} if best is not None else {}
+    return {"parameters": rows} | told
+
+
+def _plain(found: bounds.Bounds) -> Plain:
+    """Low and high of numbers, the list of choices, and their words."""
+    low, high, choices = found.ends
+    return {"low": low, "high": high, "choices": None if choices is None else list(choices), "words": str(found)}
+
+
+async def change(_: Service, session: Session, data: Plain, voter: str) -> Plain:
+    """Narrow, lock or widen a parameter."""
+    await off_loop(_change, session.study, data, voter)
+    # What was computed ahead rests on what was open before.
+    session.speculation.drop_all()
+    return await parameters(session)
+
+
+def _change(study: Study, data: Plain, voter: str) -> None:
+    name, ends = data.get("name"), {key: data.get(key) for key in ("low", "high", "choices")}
+    match data.get("change"):
+        case "narrow":
+            study.narrow(name, **ends, voter=voter)  # type: ignore[arg-type]
+        case "lock":
+            study.lock(name, data.get("value"), voter=voter)  # type: ignore[arg-type]
+        case "widen":
+            study.widen(name, **ends, voter=voter)  # type: ignore[arg-type]
+        case other:
+            raise InvalidValueError(f"`change` must be narrow, lock or widen, but got {other!r}.")
+
+
+async def notes(session: Session) -> Plain:
+    """What was said of designs that were seen."""
+    return {"notes": await session.read(_notes)}
+
+
+def _notes(history: History) -> list[Plain]:
+    return [
+        {"option": option, "voter": voter, "text": text}
+        for option, design in enumerate(history.options)
+        for voter, text in history.said_of(design).items()
+    ]
+
+
+async def note(_: Service, session: Session, data: Plain, voter: str) -> Plain:
+    """Say something of a design that was seen, or take it back."""
+    option, text = data.get("option"), data.get("text")
+    if isinstance(option, bool) or not isinstance(option, int):
+        raise InvalidTypeError(f"`option` must be a whole number, but got {option!r}.")
+    design = await session.design(option)
+    given = None if isinstance(text, str) and not text.strip() else text
+    await off_loop(lambda: session.study.note(design, given, voter=voter))
+    return await notes(session)
+
+
+async def import_csv(_: Service, session: Session, data: Plain, voter: str) -> Plain:
+    """Add the comparisons of a CSV file, all or none."""
+    text: Any = data.get("csv")
+    if not isinstance(text, str):
+        raise InvalidTypeError("`csv` must be a text.")
+    found = await off_loop(session.study.import_text, text, voter)
+    return found._asdict()
+
+
+async def rename(service: Service, session: Session, data: Plain, _: str) -> Plain:
+    """Give the study another name."""
+    await off_loop(service.rename, session, data.get("name"))
+    return {"name": session.study.name}
+
+
+async def delete(service: Service, session: Session, data: Plain, _: str) -> Plain:
+    """Remove the study for good; who asks for it says its name, so that nobody removes another than they see."""
+    if data.get("name") != session.study.name:
+        raise InvalidValueError(f"To delete this study its name must be given, {session.study.name!r}.")
+    await off_loop(service.delete, session)
+    return {"done": True}
+
+
+# What may be asked for, and what may be done, each by the last word of its address.
+READS: dict[str, Callable[[Session], Awaitable[Plain]]] = {"parameters": parameters, "notes": notes}
+WRITES: dict[str, Job] = {
+    "parameters": change, "note": note, "import": import_csv, "rename": rename, "delete": delete,
+}  # fmt: skip
