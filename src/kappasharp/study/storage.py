@@ -147,7 +147,7 @@ class Storage:
                     row.digest,
                     row.unprotected,
                     row.events,
-                )  # fmt: skip
+                )
                 for row in connection.execute(select(STUDIES).order_by(STUDIES.c.id))
             ]
 

@@ -1,7 +1,11 @@
-"""What the page changes of a study beside its answers: parameters, notes, comparisons from a file, its name; its end."""
+"""What the page changes of a study beside its answers: parameters, notes, comparisons from a file, its name."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from kappasharp.app.web import jobs
 from kappasharp.app.web.jobs import Plain
@@ -115,3 +119,33 @@ READS: dict[str, Callable[[Session], Awaitable[Plain]]] = {"parameters": paramet
 WRITES: dict[str, Job] = {
     "parameters": change, "note": note, "import": import_csv, "rename": rename, "delete": delete,
 }  # fmt: skip
+
+
+def routes(
+    address: str,
+    session_of: Callable[[Request], Awaitable[Session]],
+    written: Callable[[Request], Awaitable[tuple[Session, Plain, str]]],
+    said: Callable[[Plain], Response],
+) -> list[Route]:
+    """The addresses of all of it; the arguments are how the server reads requests and answers them."""
+
+    def looking(look: Callable[[Session], Awaitable[Plain]]) -> Callable[[Request], Awaitable[Response]]:
+        async def show(request: Request) -> Response:
+            return said(await look(await session_of(request)))
+
+        return show
+
+    def doing(job: Job) -> Callable[[Request], Awaitable[Response]]:
+        async def arrange(request: Request) -> Response:
+            return said(await job(request.app.state.service, *await written(request)))
+
+        return arrange
+
+    async def counts(request: Request) -> Response:
+        return said({"studies": await off_loop(request.app.state.service.counted)})
+
+    return [
+        Route("/api/counts", counts),
+        *(Route(f"{address}/{name}", looking(look)) for name, look in READS.items()),
+        *(Route(f"{address}/{name}", doing(job), methods=["POST"]) for name, job in WRITES.items()),
+    ]

@@ -80,7 +80,6 @@ def application(
         Route("/api/alive", alive),
         Route("/api/studies", listing),
         Route("/api/studies", create, methods=["POST"]),
-        Route("/api/counts", counts),
         Route("/api/rehearsal", rehearse, methods=["POST"]),
         Route(one, study),
         Route(f"{one}/pair", pair),
@@ -103,8 +102,7 @@ def application(
         Route(f"{one}/picture/{{key}}/again", draw_again, methods=["POST"]),
         Route(f"{one}/frame/{{key}}", frame),
         Route(f"{one}/export/{{kind}}", export),
-        *(Route(f"{one}/{name}", arranged(look)) for name, look in arranging.READS.items()),
-        *(Route(f"{one}/{name}", arranging_by(job), methods=["POST"]) for name, job in arranging.WRITES.items()),
+        *arranging.routes(one, session_of, _written, said),
     ]
     handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
     before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed)
@@ -232,30 +230,10 @@ async def listing(request: Request) -> Response:
     )
 
 
-async def counts(request: Request) -> Response:
-    """The studies there are with their answers and voters, for a list of them."""
-    service: Service = request.app.state.service
-    return said({"studies": await off_loop(service.counted)})
-
-
-def arranged(look: Callable[[Session], Any]) -> Handler:
-    """The answer to a request for what may be arranged."""
-
-    async def show(request: Request) -> Response:
-        return said(await look(await session_of(request)))
-
-    return show
-
-
-def arranging_by(job: arranging.Job) -> Handler:
-    """The answer to a request that arranges something."""
-
-    async def arrange(request: Request) -> Response:
-        session, data = await session_of(request), await body(request)
-        voter = voter_in(request, data.get("voter", events.DEFAULT_VOTER))
-        return said(await job(request.app.state.service, session, data, voter))
-
-    return arrange
+async def _written(request: Request) -> tuple[Session, dict[str, Any], str]:
+    """What a request is about, what it brings, and who it is from."""
+    session, data = await session_of(request), await body(request)
+    return session, data, voter_in(request, data.get("voter", events.DEFAULT_VOTER))
 
 
 async def create(request: Request) -> Response:
