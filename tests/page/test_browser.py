@@ -21,7 +21,7 @@ from tests.page.chromium import (
     wait_until,
 )
 
-VIEWS = ("compare", "best", "history", "model", "export", "start")
+VIEWS = ("compare", "best", "history", "model", "export", "study", "start")
 PID = "PID controller"
 
 
@@ -353,6 +353,77 @@ def test_start_makes_a_study_and_rehearses(context, server):
     page.get_by_role("button", name="As TOML").click()
     page.get_by_role("button", name="Begin").click()
     page.locator("#study-name", has_text="my study").wait_for()
+
+
+def test_a_study_starts_from_a_favourite_and_is_arranged(context, server, tmp_path):
+    """Faults stand beside their fields and go with their causes; then favourite, lock, note, file, name and end."""
+    page = opened(context, server, "me", "#start")
+    page.get_by_label("Name", exact=True).fill("chair")
+    page.get_by_label("Name of the parameter").nth(1).fill("x")
+    page.get_by_label("From").first.fill("2")
+    page.get_by_role("button", name="Begin").click()
+    to, second = page.get_by_label("To", exact=True).first, page.get_by_label("Name of the parameter").nth(1)
+    assert to.get_attribute("aria-invalid") == second.get_attribute("aria-invalid") == "true"
+    assert page.locator(".fault:visible").all_inner_texts() == [
+        "To must be larger than From.",
+        "Another parameter has this name.",
+    ]
+    # The cause was mended in another field than the one that is marked.
+    page.get_by_label("From").first.fill("0")
+    second.fill("y")
+    assert to.get_attribute("aria-invalid") is None and page.locator(".fault:visible").count() == 0
+    page.get_by_label("Step").nth(1).fill("0.25")
+    page.get_by_text("Start from a design you like").click()
+    page.get_by_role("button", name="Add a favourite").click()
+    page.locator(".favourite-fields").get_by_label("x").fill("0.3")
+    page.locator(".favourite-fields").get_by_label("y").fill("0.6")
+    page.get_by_role("button", name="Begin").click()
+    assert page.locator(".fault:visible").inner_text() == "This must be 0 plus a multiple of 0.25."
+    page.locator(".favourite-fields").get_by_label("y").fill("0.5")
+    page.get_by_role("button", name="Begin").click()
+    settle(page)
+    stored = study_of(server, "chair")
+    assert {"x": 0.3, "y": 0.5} in stored.history.open_pair("me").designs
+    for _ in range(3):
+        turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    page.locator("#study-name a").click()
+    panel = page.get_by_role("region", name="Parameters")
+    panel.get_by_label("Lock y at").fill("0.25")
+    panel.get_by_role("button", name="Lock y").click()
+    panel.get_by_text("Locked at 0.25.").wait_for()
+    assert all(design["y"] == 0.25 for design in stored.ask("other").designs)
+    panel.get_by_role("button", name="Take the change back").click()
+    panel.get_by_text("Locked at 0.25.").wait_for(state="detached")
+    panel.get_by_label("x to").fill("0.5")
+    panel.get_by_role("button", name="Set the range of x").click()
+    panel.get_by_text("Open from 0 to 0.5; it was open from 0 to 1.").wait_for()
+    notes = page.get_by_role("region", name="Notes")
+    notes.get_by_label("Design").fill("0")
+    notes.get_by_label("Note").fill("<i>low</i>")
+    notes.get_by_role("button", name="Note it").click()
+    notes.get_by_text("<i>low</i>").wait_for()
+    for name, lines in (("bad", "0,0,1,1,a\n0,0,1,1,maybe"), ("good", "0,0,1,1,a\n0,0,1,1,tie")):
+        (tmp_path / f"{name}.csv").write_text(f"a.x,a.y,b.x,b.y,answer\n{lines}\n")
+    past = page.get_by_role("region", name="Past comparisons")
+    past.get_by_label("A CSV file").set_input_files(tmp_path / "bad.csv")
+    past.get_by_role("button", name="Add them").click()
+    past.get_by_text("line 3").wait_for()
+    past.get_by_label("A CSV file").set_input_files(tmp_path / "good.csv")
+    assert past.locator(".fault:visible").count() == 0
+    past.get_by_role("button", name="Add them").click()
+    says(page, "2 comparisons from 2 answers")
+    page.get_by_label("Name of the study").fill("stool")
+    page.get_by_role("button", name="Rename").click()
+    page.locator("#study-name", has_text="stool").wait_for()
+    page.goto(f"{page.url.split('#')[0]}#start")
+    page.get_by_role("region", name="Studies").get_by_text("5 answers · 1 voter").wait_for()
+    page.get_by_role("button", name="Delete stool").click()
+    page.get_by_role("dialog").get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Delete stool").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete for good").click()
+    says(page, "“stool” was deleted")
+    assert "stool" not in [one.name for one in stored.storage.studies()]
+    stored.storage.close()
 
 
 def test_a_users_html_lives_in_a_sandbox(context, tmp_path):

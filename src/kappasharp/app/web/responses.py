@@ -151,7 +151,7 @@ def _line(session: Session, slider: StudyQuestion) -> Plain:
 
 def _progress(history: History, voter: str) -> Plain:
     own = sum(one.voter == voter for one in history.comparisons.values())
-    return {"answers": len(history.counted()), "own_answers": own, "can_undo": own > 0}
+    return {"answers": len(history.counted()), "own_answers": own, "can_undo": history.last_of(voter) is not None}
 
 
 def history_data(at: Snapshot) -> Plain:

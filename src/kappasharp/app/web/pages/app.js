@@ -8,13 +8,14 @@ import { GONE, Refusal, get, sentence, watch } from "./talk.js";
 
 /** @typedef {(page: Page, root: HTMLElement) => Promise<View>} Open */
 
-/** @type {{id: string, label: string, open: Open, needsStudy: boolean}[]} */
+/** @type {{id: string, label: string, open: Open, needsStudy: boolean, hasNoTab?: boolean}[]} */
 const VIEWS = [
   { id: "compare", label: "Compare", open: compare, needsStudy: true },
   { id: "best", label: "Best so far", open: later("best"), needsStudy: true },
   { id: "history", label: "History", open: later("history"), needsStudy: true },
   { id: "model", label: "Model", open: later("model"), needsStudy: true },
   { id: "export", label: "Export", open: later("export"), needsStudy: true },
+  { id: "study", label: "This study", open: later("study"), needsStudy: true, hasNoTab: true },
   { id: "start", label: "Start", open: later("start"), needsStudy: false },
 ];
 
@@ -78,6 +79,12 @@ const page = {
     remember(/** @type {Study} */ (page.study).name);
     showStudy();
   },
+  leave() {
+    page.study = null;
+    remember("");
+    showStudy();
+    page.go("start");
+  },
 };
 
 /**
@@ -87,13 +94,15 @@ const page = {
 function remember(study) {
   const url = new URL(location.href);
   url.searchParams.delete("token");
-  if (study !== null) url.searchParams.set("study", study);
+  if (study) url.searchParams.set("study", study);
+  else if (study === "") url.searchParams.delete("study");
   history.replaceState(null, "", url);
 }
 
 function showStudy() {
   const name = page.study?.name ?? "kappasharp";
-  part("study-name").textContent = name;
+  // The name leads to what may be changed of the study.
+  part("study-name").replaceChildren(page.study === null ? name : el("a", { href: "#study", title: "Parameters, notes, past comparisons, name" }, name));
   document.title = page.study === null ? "kappasharp" : `${name} · kappasharp`;
   note(page.study?.missing_renderer ?? "", true);
   const who = part("who");
@@ -135,7 +144,7 @@ function current() {
 
 function showTabs() {
   const chosen = current();
-  const links = VIEWS.filter((one) => page.study !== null || !one.needsStudy).map((one) =>
+  const links = VIEWS.filter((one) => !one.hasNoTab && (page.study !== null || !one.needsStudy)).map((one) =>
     el("a", { href: `#${one.id}`, "aria-current": one === chosen ? "page" : null }, one.label),
   );
   part("views").replaceChildren(...links);

@@ -117,6 +117,29 @@
  * @property {Kind[]} kinds
  * @property {string} storage
  *
+ * @typedef {object} Counted a study in the list
+ * @property {string} id
+ * @property {string} name
+ * @property {string} created
+ * @property {number | null} answers
+ * @property {number | null} voters
+ * @property {string | null} last_answer
+ * @property {string | null} trouble
+ *
+ * @typedef {{low: number | null, high: number | null, choices: Value[] | null, words: string}} OpenValues
+ *
+ * @typedef {object} OpenParameter
+ * @property {string} name
+ * @property {"number" | "choice"} kind
+ * @property {number | null} step
+ * @property {OpenValues} open
+ * @property {OpenValues} ever
+ * @property {boolean} locked
+ * @property {Value} best
+ * @property {{side: "low" | "high", value: number, further: number} | null} edge
+ *
+ * @typedef {{option: number, voter: string, text: string}} NoteRow
+ *
  * @typedef {object} Advice
  * @property {"go_on" | "could_stop" | "not_enough_signal" | "link_groups"} what
  * @property {string} sentence
@@ -236,6 +259,7 @@
  * @property {(sentence: string, kind?: "good" | "bad") => void} say
  * @property {(view: string) => void} go
  * @property {(id: string) => Promise<void>} open
+ * @property {() => void} leave after a study was deleted
  *
  * @typedef {object} View
  * @property {(event: KeyboardEvent) => boolean} [key]
