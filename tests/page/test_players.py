@@ -116,7 +116,10 @@ def test_thirty_parameters_leave_the_buttons_in_sight(context, server, device):
         box = one.bounding_box()
         assert box["y"] + box["height"] <= options["viewport"]["height"]
     for name in page.locator(".parameters dt:visible").all():
-        assert name.evaluate("one => one.scrollWidth <= one.clientWidth + 1 && getComputedStyle(one).textOverflow") == "clip"
+        assert (
+            name.evaluate("one => one.scrollWidth <= one.clientWidth + 1 && getComputedStyle(one).textOverflow")
+            == "clip"
+        )
     asked = number(page)
     fold.first.click()
     wait_until(lambda: page.locator(".fold[open]").count() == 2)  # on both cards
