@@ -19,7 +19,15 @@ if _TYPE_CHECKING:
     from kappasharp.study.history import Pair
     from kappasharp.study.outcomes import AtLeast, AtMost, Less, More
     from kappasharp.study.parameters import Categorical, Fixed, Float, Int
-    from kappasharp.study.studies import create_study, delete_study, import_json, load_study, optimize
+    from kappasharp.study.studies import (
+        create_study,
+        delete_study,
+        import_json,
+        list_studies,
+        load_study,
+        optimize,
+        rename_study,
+    )
     from kappasharp.study.study import Study
 
 __version__ = "0.2.0"
@@ -38,7 +46,15 @@ _PLACES = {
     "kappasharp.study.history": ("Pair",),
     "kappasharp.study.outcomes": ("AtLeast", "AtMost", "Less", "More"),
     "kappasharp.study.parameters": ("Categorical", "Fixed", "Float", "Int"),
-    "kappasharp.study.studies": ("create_study", "delete_study", "import_json", "load_study", "optimize"),
+    "kappasharp.study.studies": (
+        "create_study",
+        "delete_study",
+        "import_json",
+        "list_studies",
+        "load_study",
+        "optimize",
+        "rename_study",
+    ),
     "kappasharp.study.study": ("Study",),
 }
 _WHERE = {name: module for module, names in _PLACES.items() for name in names}
@@ -95,8 +111,10 @@ __all__ = [
     "fit",
     "import_json",
     "init",
+    "list_studies",
     "load_study",
     "optimize",
     "problem",
+    "rename_study",
     "tell",
 ]

@@ -210,4 +210,6 @@ def _table(given: Plain) -> dict[str, Any]:
 
 
 def _options(given: Plain) -> dict[str, Any]:
-    return {entry: given[entry] for entry in ("method", "question", "outcomes", "limits", "favourites") if given.get(entry)}
+    return {
+        entry: given[entry] for entry in ("method", "question", "outcomes", "limits", "favourites") if given.get(entry)
+    }
