@@ -21,13 +21,13 @@ from starlette.routing import Route
 
 from kappasharp.app.web import guard, jobs, responses
 from kappasharp.app.web.cards import NOTHING, Card
+from kappasharp.app.web.guard import number_in, seconds_in
 from kappasharp.app.web.outcomes import PATIENCE
 from kappasharp.app.web.service import Service
 from kappasharp.app.web.session import Session, off_loop
 from kappasharp.app.web.workers import WorkerError
 from kappasharp.errors import (
     DuplicateNameError,
-    InvalidTypeError,
     InvalidValueError,
     KappaSharpError,
     StalePairError,
@@ -44,8 +44,6 @@ from kappasharp.study.study import Study
 REHEARSAL_LIMIT = 300.0
 # For what waits on a study's lock or its database; a few that wait long must not hold up the rest.
 THREADS = 32
-# A week: nobody looks at a pair for longer.
-LONGEST = 7 * 86400.0
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (StalePairError, 409), (UnknownNameError, 404), (DuplicateNameError, 409), (StorageError, 503), (WorkerError, 503),
@@ -165,27 +163,6 @@ async def body(request: Request) -> dict[str, Any]:
 async def alive(_: Request) -> Response:
     """That the server is there, for a page that nobody does anything on."""
     return said({"alive": True})
-
-
-def number_in(data: dict[str, Any], name: str) -> int:
-    """A whole number of a request."""
-    value = data.get(name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")
-    return value
-
-
-def seconds_in(data: dict[str, Any]) -> float | None:
-    """How long somebody looked, where the page measured it."""
-    value = data.get("seconds")
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidTypeError(f"`seconds` must be a number, but got {value!r}.")
-    number = float(value)
-    if not 0.0 <= number <= LONGEST:
-        raise InvalidValueError(f"`seconds` must be from 0 to {LONGEST:.0f}, but got {value!r}.")
-    return number
 
 
 def voter_in(request: Request, given: Any) -> str:

@@ -168,6 +168,7 @@
  *
  * @typedef {object} Row
  * @property {number} event
+ * @property {number} number of the answer, counted from 1
  * @property {string} voter
  * @property {string} time
  * @property {number[]} options
@@ -182,6 +183,7 @@
  *
  * @typedef {object} Past
  * @property {Row[]} rows
+ * @property {Row[]} removed
  * @property {Record<string, Design>} options
  * @property {number[]} cycle
  * @property {number} queue
