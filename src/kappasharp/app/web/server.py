@@ -69,7 +69,6 @@ def application(
         yield
         service.close()
 
-    one = "/api/studies/{study}"
     routes = [
         Route("/", page),
         Route("/static/{name}", asset),
@@ -77,6 +76,17 @@ def application(
         Route("/api/studies", listing),
         Route("/api/studies", create, methods=["POST"]),
         Route("/api/rehearsal", rehearse, methods=["POST"]),
+        *_of_a_study("/api/studies/{study}"),
+    ]
+    handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
+    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed)
+    app = Starlette(routes=routes, middleware=[before], exception_handlers=handlers, lifespan=life)
+    app.state.service = service
+    return app
+
+
+def _of_a_study(one: str) -> list[Route]:
+    return [
         Route(one, study),
         Route(f"{one}/pair", pair),
         Route(f"{one}/answer", answer, methods=["POST"]),
@@ -87,6 +97,7 @@ def application(
         Route(f"{one}/challenge", challenge, methods=["POST"]),
         Route(f"{one}/standing", computed("standing", jobs.standing)),
         Route(f"{one}/best", computed("best", jobs.best_view)),
+        Route(f"{one}/why", computed("why", jobs.why_view)),
         Route(f"{one}/model", computed("model", jobs.model_view)),
         Route(f"{one}/outcomes", computed("outcomes", jobs.outcomes_view)),
         Route(f"{one}/outcomes/{{number:int}}", outcomes),
@@ -99,11 +110,6 @@ def application(
         Route(f"{one}/frame/{{key}}", frame),
         Route(f"{one}/export/{{kind}}", export),
     ]
-    handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
-    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed)
-    app = Starlette(routes=routes, middleware=[before], exception_handlers=handlers, lifespan=life)
-    app.state.service = service
-    return app
 
 
 @cache
