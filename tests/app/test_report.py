@@ -10,6 +10,7 @@ import pytest
 
 import kappasharp as ks
 from kappasharp.app import charts, report
+from kappasharp.study import certainty
 
 EVIL = "<script>alert('x')</script>&\"q\""
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -95,7 +96,7 @@ def test_it_says_what_the_study_says(mixed, text):
 
 
 def test_every_answer_has_a_row(mixed, text):
-    rows = text.split("class='answers'")[1]
+    rows = text.split("class='answers'")[-1]
     given = [one.answer for one in mixed.history.comparisons.values()]
     assert re.findall(r"<td>(a|b|tie|skip)</td></tr>", rows) == given
 
@@ -199,7 +200,7 @@ def test_what_was_undone_or_amended_counts_as_it_reads_now():
 
 
 def test_a_long_past_is_thinned(monkeypatch):
-    monkeypatch.setattr(report, "CHECKPOINTS", 4)
+    monkeypatch.setattr(certainty, "CHECKPOINTS", 4)
     study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://")
     for i in range(10):
         study.add_comparison({"x": 0.01 + 0.08 * i}, {"x": 0.02 + 0.08 * i})
@@ -268,8 +269,11 @@ def test_the_page_gets_the_same_marks_as_the_report():
     chart = charts.curves([curve], charts.shares(), label='"', across="answers", shaded={2: "acted"})
     plain = json.loads(json.dumps(charts.plain(chart)))
     picture = pictures(charts.html(chart))['"']
-    assert len(picture) == len(plain["marks"])
-    for element, mark in zip(picture, plain["marks"], strict=True):
+    shapes, strips = picture[: len(plain["marks"])], picture[len(plain["marks"]) :]
+    # What the page says at the pointer, the report has as titles.
+    said = ["1 answers: <b> 50 %", "2 answers: <b> 75 %"]
+    assert [one.findtext("title") for one in strips] == said == [one["words"] for one in plain["readings"]]
+    for element, mark in zip(shapes, plain["marks"], strict=True):
         at = {name: str(value) for name, value in mark["at"].items()}
         assert (element.tag, element.attrib) == (mark["tag"], at | {"class": mark["kind"]})
         assert (written(element), element.findtext("title") or "") == (mark["words"], mark["title"])

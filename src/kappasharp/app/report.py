@@ -8,19 +8,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kappasharp.app import charts, outcome_views
-from kappasharp.app.charts import Curve, Edge, Node
+from kappasharp.app.charts import Edge, Node
 from kappasharp.app.words import count, text
 from kappasharp.errors import StorageError
 from kappasharp.files import write_text
 from kappasharp.methods.method import Kind
-from kappasharp.study import certainty, history, kinds, learning
-from kappasharp.study.certainty import Best, slices
-from kappasharp.study.events import Asked, Queued
+from kappasharp.study import certainty, diagnosis, kinds
+from kappasharp.study.certainty import Best, Checkpoint, slices
 from kappasharp.study.history import Comparison, History
 from kappasharp.study.study import Study
 
-# The model is fitted again at this many points of the past, no more: certainty over time costs a fit each.
-CHECKPOINTS = 16
 ROWS = 500
 # Pairs of outcomes that a report draws: all of four outcomes.
 FRONTS = 6
@@ -46,14 +43,6 @@ class Section(NamedTuple):
     body: str
 
 
-class Checkpoint(NamedTuple):
-    """How sure the model was after a number of answers."""
-
-    answers: int
-    preferred: float
-    room: float
-
-
 def write_html(study: Study, path: Path, pictures: Sequence[Section] = ()) -> Path:
     """Write the report, all of it or nothing; `pictures` come right after the best design."""
     page = html(study, pictures)
@@ -70,10 +59,11 @@ def html(study: Study, pictures: Sequence[Section] = ()) -> str:
         Section("Best design so far", _best(best, _outcome_rows(study, best))),
         *pictures,
         *_outcomes(study),
+        Section("Why is this the best?", _why(study, best)),
         Section("How sure, answer by answer", _certainty(past(study))),
         Section("Along one parameter at a time", _slices(study, best)),
         Section("Which answers link what", _graph(study, best)),
-        Section("What the answers determine", _list(str(study.diagnostics()).splitlines())),
+        Section("What the answers determine", _list(_determined(study))),
         Section("Every answer", _answers(study)),
     ]
     body = "\n".join(f"<section><h2>{escape(one.title)}</h2>\n{one.body}\n</section>" for one in sections)
@@ -156,33 +146,26 @@ def _outcomes(study: Study) -> list[Section]:
 
 
 def past(study: Study) -> list[Checkpoint]:
-    """The certainty at up to CHECKPOINTS points of the past, from the study's own events: each as it was then."""
-    stored = study.storage.read(study.stored, 0, study.through)
-    wanted = history.spread(len(study.history.counted()), CHECKPOINTS)
-    # What was undone or amended counts as it reads now: the last event that left that number of answers.
-    last, told = {}, History(study.stored.uid, space=study.space)
-    for one in stored:
-        told.apply(one)
-        if not isinstance(one.event, Asked | Queued):
-            last[len(told.counted())] = one.number
-    chosen = {number for answers, number in last.items() if answers in wanted}
-    told, found = History(study.stored.uid, space=study.space), []
-    for one in stored:
-        told.apply(one)
-        if one.number in chosen:
-            model = learning.learn(study.definition, told)
-            sure = certainty.figures(study.definition, model, learning.favourite(model))
-            found.append(Checkpoint(len(told.counted()), sure.preferred, sure.room))
-    return sorted(found)
+    """The certainty at points of the past, from the study's own answers."""
+    return certainty.course(study.definition, study.history)
+
+
+def _why(study: Study, best: Best) -> str:
+    lines = certainty.reasons(study.definition, study.history, study.model(), best.option)
+    called = study.history.answer_numbers()
+    rows = "".join(
+        f"<tr><td>{called[one.event]}</td><td>{escape(one.voter)}</td>"
+        + "".join(f"<td>{', '.join(map(str, others))}</td>" for others in (one.beat, one.lost_to, one.equalled))
+        + "</tr>"
+        for one in certainty.meetings(study.history, best.option)[-ROWS:]
+    )
+    head = "<tr><th>answer</th><th>voter</th><th>won against</th><th>lost to</th><th>no difference from</th></tr>"
+    table = f"<div class='scroll'><table class='answers'>{head}{rows}</table></div>" if rows else ""
+    return f"{_list(lines)}{table}"
 
 
 def _certainty(found: list[Checkpoint]) -> str:
-    given = [
-        Curve("beats a random design", "first", [(one.answers, one.preferred) for one in found]),
-        Curve("room left", "second", [(one.answers, one.room) for one in found]),
-    ]
-    chart = charts.curves(given, charts.shares(), label="Certainty over the number of answers", across="answers")
-    return f"{charts.html(chart)}<p class='small'>Both are the model's own estimates, each as it stood then.</p>"
+    return f"{charts.html(charts.course(found))}<p class='small'>Both are what the model expected then.</p>"
 
 
 def _slices(study: Study, best: Best) -> str:
@@ -212,18 +195,22 @@ def _group_words(groups: int) -> str:
     )
 
 
+def _determined(study: Study) -> list[str]:
+    return diagnosis.sentences(study.diagnostics(), study.history.answer_numbers())
+
+
 def _list(lines: Sequence[str]) -> str:
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 
 def _answers(study: Study) -> str:
     told = study.history
-    rows = list(told.comparisons.values())[-ROWS:]
+    rows, called = list(told.comparisons.values())[-ROWS:], told.answer_numbers()
     plain = all(one.form.is_pair for one in rows)
     head = "<th>A</th><th>B</th>" if plain else "<th>asked</th><th>designs</th>"
-    head = f"<tr><th>event</th><th>voter</th>{head}<th>answer</th></tr>"
+    head = f"<tr><th>answer</th><th>voter</th>{head}<th>said</th></tr>"
     body = "".join(
-        f"<tr><td>{one.event}</td><td>{escape(one.voter)}</td>{_about(told, one, plain=plain)}"
+        f"<tr><td>{called[one.event]}</td><td>{escape(one.voter)}</td>{_about(told, one, plain=plain)}"
         f"<td>{escape(str(kinds.cell(one.answer)))}{' (amended)' if one.amended else ''}</td></tr>"
         for one in rows
     )

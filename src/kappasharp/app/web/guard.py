@@ -27,6 +27,8 @@ from kappasharp.files import replacing
 MOST_BODY, MOST_FILE, BODY_SECONDS = 64 * 1024, 4 * 1024 * 1024, 10.0
 # What a JavaScript number holds exactly, and how many digits that takes.
 LARGEST, DIGITS = 2**53, 17
+# A week: nobody looks at a pair for longer.
+LONGEST = 7 * 86400.0
 # How long a key is kept, in seconds: as long as the cookie that holds it.
 TOKEN_BYTES, MOST_AGE = 24, 30 * 86400
 # Browsers send a custom header to their own origin only, unless the server allows more; this one allows nothing.
@@ -113,6 +115,27 @@ def _whole(digits: str) -> int:
 
 def _no_number(word: str) -> float:
     raise ValueError(word)
+
+
+def number_in(data: dict[str, Any], name: str) -> int:
+    """A whole number of a request."""
+    value = data.get(name)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")
+    return value
+
+
+def seconds_in(data: dict[str, Any]) -> float | None:
+    """How long somebody looked, where the page measured it."""
+    value = data.get("seconds")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidTypeError(f"`seconds` must be a number, but got {value!r}.")
+    number = float(value)
+    if not 0.0 <= number <= LONGEST:
+        raise InvalidValueError(f"`seconds` must be from 0 to {LONGEST:.0f}, but got {value!r}.")
+    return number
 
 
 def allowed_hosts(host: str) -> tuple[str, ...] | None:

@@ -155,20 +155,23 @@ def _progress(history: History, voter: str) -> Plain:
 
 
 def history_data(at: Snapshot) -> Plain:
-    """Every answer, the latest first, with the answers that it contradicts."""
+    """Every answer, the latest first, with the answers that it contradicts; and those that were taken out."""
     _, history = at.opened()
-    counted = history.counted()
+    counted, called = history.counted(), history.answer_numbers()
     against: dict[int, list[int]] = {}
     for earlier, later in diagnosis.opposite(counted):
-        against.setdefault(earlier, []).append(later)
-        against.setdefault(later, []).append(earlier)
-    rows = [
-        asdict(one)
-        | {"form": str(one.form), "contradicts": against.get(one.event, []), "origin": _origin(history, one.pair)}
-        for one in reversed(history.comparisons.values())
-    ]
-    designs = {number: history.options[number] for row in rows for number in row["options"]}
-    return {"rows": rows, "options": designs, "cycle": diagnosis.cycle(counted), "queue": len(history.queue)}
+        against.setdefault(earlier, []).append(called[later])
+        against.setdefault(later, []).append(called[earlier])
+
+    def row(one: Comparison) -> Plain:
+        more = {"number": called[one.event], "form": str(one.form), "contradicts": against.get(one.event, [])}
+        return asdict(one) | more | {"origin": _origin(history, one.pair)}
+
+    rows = [row(one) for one in reversed(history.comparisons.values())]
+    removed = [row(history.removed[event]) for event in sorted(history.removed, reverse=True)]
+    designs = {number: history.options[number] for one in rows + removed for number in one["options"]}
+    lists = {"rows": rows, "removed": removed, "options": designs}
+    return lists | {"cycle": diagnosis.cycle(counted), "queue": len(history.queue)}
 
 
 def _origin(history: History, pair: int | None) -> str:

@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from kappasharp.app.web import arranging, guard, jobs, responses
 from kappasharp.app.web.cards import NOTHING, Card
+from kappasharp.app.web.guard import number_in, seconds_in
 from kappasharp.app.web.outcomes import PATIENCE
 from kappasharp.app.web.service import Service
 from kappasharp.app.web.session import Session, off_loop
@@ -28,7 +29,6 @@ from kappasharp.app.web.workers import WorkerError
 from kappasharp.errors import (
     DeletedError,
     DuplicateNameError,
-    InvalidTypeError,
     InvalidValueError,
     KappaSharpError,
     StalePairError,
@@ -45,8 +45,6 @@ from kappasharp.study.study import Study
 REHEARSAL_LIMIT = 300.0
 # For what waits on a study's lock or its database; a few that wait long must not hold up the rest.
 THREADS = 32
-# A week: nobody looks at a pair for longer.
-LONGEST = 7 * 86400.0
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (StalePairError, 409), (UnknownNameError, 404), (DeletedError, 404), (DuplicateNameError, 409), (StorageError, 503),
@@ -73,7 +71,6 @@ def application(
         yield
         service.close()
 
-    one = "/api/studies/{study}"
     routes = [
         Route("/", page),
         Route("/static/{name}", asset),
@@ -81,6 +78,17 @@ def application(
         Route("/api/studies", listing),
         Route("/api/studies", create, methods=["POST"]),
         Route("/api/rehearsal", rehearse, methods=["POST"]),
+        *_of_a_study("/api/studies/{study}"),
+    ]
+    handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
+    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed)
+    app = Starlette(routes=routes, middleware=[before], exception_handlers=handlers, lifespan=life)
+    app.state.service = service
+    return app
+
+
+def _of_a_study(one: str) -> list[Route]:
+    return [
         Route(one, study),
         Route(f"{one}/pair", pair),
         Route(f"{one}/answer", answer, methods=["POST"]),
@@ -91,6 +99,7 @@ def application(
         Route(f"{one}/challenge", challenge, methods=["POST"]),
         Route(f"{one}/standing", computed("standing", jobs.standing)),
         Route(f"{one}/best", computed("best", jobs.best_view)),
+        Route(f"{one}/why", computed("why", jobs.why_view)),
         Route(f"{one}/model", computed("model", jobs.model_view)),
         Route(f"{one}/outcomes", computed("outcomes", jobs.outcomes_view)),
         Route(f"{one}/outcomes/{{number:int}}", outcomes),
@@ -104,11 +113,6 @@ def application(
         Route(f"{one}/export/{{kind}}", export),
         *arranging.routes(one, session_of, _written, said),
     ]
-    handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
-    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed)
-    app = Starlette(routes=routes, middleware=[before], exception_handlers=handlers, lifespan=life)
-    app.state.service = service
-    return app
 
 
 @cache
@@ -168,27 +172,6 @@ async def body(request: Request) -> dict[str, Any]:
 async def alive(_: Request) -> Response:
     """That the server is there, for a page that nobody does anything on."""
     return said({"alive": True})
-
-
-def number_in(data: dict[str, Any], name: str) -> int:
-    """A whole number of a request."""
-    value = data.get(name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")
-    return value
-
-
-def seconds_in(data: dict[str, Any]) -> float | None:
-    """How long somebody looked, where the page measured it."""
-    value = data.get("seconds")
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidTypeError(f"`seconds` must be a number, but got {value!r}.")
-    number = float(value)
-    if not 0.0 <= number <= LONGEST:
-        raise InvalidValueError(f"`seconds` must be from 0 to {LONGEST:.0f}, but got {value!r}.")
-    return number
 
 
 def voter_in(request: Request, given: Any) -> str:

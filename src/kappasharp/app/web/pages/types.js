@@ -154,6 +154,16 @@
  * @property {number} n_comparisons
  * @property {string} status
  *
+ * @typedef {object} Meeting what one answer says of the best design
+ * @property {number} number
+ * @property {string} voter
+ * @property {Kind} kind
+ * @property {number[]} beat
+ * @property {number[]} lost_to
+ * @property {number[]} equalled
+ *
+ * @typedef {{sentences: string[], meetings: Meeting[], course: Chart | null}} Why
+ *
  * @typedef {object} Voter
  * @property {string} name
  * @property {number} answers
@@ -188,9 +198,11 @@
  * @property {string} label
  * @property {Mark[]} marks
  * @property {{words: string, kind: string}[]} caption
+ * @property {{x: number, ys: number[], words: string}[]} readings
  *
  * @typedef {object} Row
  * @property {number} event
+ * @property {number} number of the answer, counted from 1
  * @property {string} voter
  * @property {string} time
  * @property {number[]} options
@@ -205,6 +217,7 @@
  *
  * @typedef {object} Past
  * @property {Row[]} rows
+ * @property {Row[]} removed
  * @property {Record<string, Design>} options
  * @property {number[]} cycle
  * @property {number} queue
@@ -234,7 +247,8 @@
  * @property {number} best
  * @property {{plain: Chart, corrected: Chart}} graphs
  * @property {Record<string, any>} diagnosis
- * @property {string[]} sentences
+ * @property {string[]} sentences in plain words
+ * @property {string[]} technical
  * @property {Moment[]} moments
  * @property {Noted[]} noted
  * @property {Chart | null} conditions
