@@ -355,9 +355,8 @@ def test_start_makes_a_study_and_rehearses(context, server):
     page.locator("#study-name", has_text="my study").wait_for()
 
 
-def test_a_study_starts_from_a_favourite_and_is_arranged(context, server, tmp_path):
-    """Faults stand beside their fields and go with their causes; then favourite, lock, note, file, name and end."""
-    page = opened(context, server, "me", "#start")
+def begin_chair(page):
+    """Faults stand beside their fields and go with their causes; the first question asks about the favourite."""
     page.get_by_label("Name", exact=True).fill("chair")
     page.get_by_label("Name of the parameter").nth(1).fill("x")
     page.get_by_label("From").first.fill("2")
@@ -382,6 +381,25 @@ def test_a_study_starts_from_a_favourite_and_is_arranged(context, server, tmp_pa
     page.locator(".favourite-fields").get_by_label("y").fill("0.5")
     page.get_by_role("button", name="Begin").click()
     settle(page)
+
+
+def add_past(page, tmp_path):
+    """Bad lines are named beside the file, until another is chosen."""
+    for name, lines in (("bad", "0,0,1,1,a\n0,0,1,1,maybe"), ("good", "0,0,1,1,a\n0,0,1,1,tie")):
+        (tmp_path / f"{name}.csv").write_text(f"a.x,a.y,b.x,b.y,answer\n{lines}\n")
+    past = page.get_by_role("region", name="Past comparisons")
+    past.get_by_label("A CSV file").set_input_files(tmp_path / "bad.csv")
+    past.get_by_role("button", name="Add them").click()
+    past.get_by_text("line 3").wait_for()
+    past.get_by_label("A CSV file").set_input_files(tmp_path / "good.csv")
+    assert past.locator(".fault:visible").count() == 0
+    past.get_by_role("button", name="Add them").click()
+    says(page, "2 comparisons from 2 answers")
+
+
+def test_a_study_starts_from_a_favourite_and_is_arranged(context, server, tmp_path):
+    page = opened(context, server, "me", "#start")
+    begin_chair(page)
     stored = study_of(server, "chair")
     assert {"x": 0.3, "y": 0.5} in stored.history.open_pair("me").designs
     for _ in range(3):
@@ -402,16 +420,7 @@ def test_a_study_starts_from_a_favourite_and_is_arranged(context, server, tmp_pa
     notes.get_by_label("Note").fill("<i>low</i>")
     notes.get_by_role("button", name="Note it").click()
     notes.get_by_text("<i>low</i>").wait_for()
-    for name, lines in (("bad", "0,0,1,1,a\n0,0,1,1,maybe"), ("good", "0,0,1,1,a\n0,0,1,1,tie")):
-        (tmp_path / f"{name}.csv").write_text(f"a.x,a.y,b.x,b.y,answer\n{lines}\n")
-    past = page.get_by_role("region", name="Past comparisons")
-    past.get_by_label("A CSV file").set_input_files(tmp_path / "bad.csv")
-    past.get_by_role("button", name="Add them").click()
-    past.get_by_text("line 3").wait_for()
-    past.get_by_label("A CSV file").set_input_files(tmp_path / "good.csv")
-    assert past.locator(".fault:visible").count() == 0
-    past.get_by_role("button", name="Add them").click()
-    says(page, "2 comparisons from 2 answers")
+    add_past(page, tmp_path)
     page.get_by_label("Name of the study").fill("stool")
     page.get_by_role("button", name="Rename").click()
     page.locator("#study-name", has_text="stool").wait_for()

@@ -101,7 +101,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Edge:
+class ParameterEdge:
     """The best design sits at an end of what is open; `further` is as far as it might be widened."""
 
     name: str
@@ -120,6 +120,35 @@ class Edge:
             f"The best design has {self.name} = {self.value:g}, the {which} that is open; if values beyond it make "
             f"sense, `{self.call}` opens them, and no answer is lost."
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmongOpen:
+    """How a design that is told stands to what is open.
+
+    `edges` are the parameters that sit at an end. `better_outside` is the number of an option that the model holds to
+    be better still but that is not open any more; `outside` names parameters of the design itself that are not, where
+    no design was compared that is.
+    """
+
+    outside: tuple[str, ...] = ()
+    better_outside: int | None = None
+    edges: tuple[ParameterEdge, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """The same in sentences."""
+        lines = []
+        if self.outside:
+            lines.append(
+                f"No design was compared yet that is open now: this one's {', '.join(self.outside)} is not. The next "
+                "questions ask about others."
+            )
+        if self.better_outside is not None:
+            lines.append(
+                f"Option {self.better_outside} seems better still, but it is not open any more; `study.widen` opens it."
+            )
+        return lines + [str(edge) for edge in self.edges]
 
 
 # From how many values on it says something that a whole number sits at an end; and by what share of the range, open to
@@ -167,7 +196,7 @@ def grown(part: Tuned, low: float | None, high: float | None, choices: Sequence[
     return part if (wider.low, wider.high) == (part.low, part.high) else wider
 
 
-def edges(name: str, bounds: Bounds, value: Value) -> list[Edge]:
+def edges(name: str, bounds: Bounds, value: Value) -> list[ParameterEdge]:
     """Where a value sits at an end of what is open, on the way to values that it might have liked better."""
     part = bounds.part
     few = bounds.values is not None and len(bounds.values) < MANY_VALUES
@@ -176,7 +205,7 @@ def edges(name: str, bounds: Bounds, value: Value) -> list[Edge]:
     place, (low, high) = part.encode(value)[0], bounds.cube[0]
     near = max(bounds.tolerance, SLACK)
     sides: list[Side] = [side for side, end in (("low", low), ("high", high)) if abs(place - end) <= near]  # type: ignore[misc]
-    return [Edge(name, side, value, _further(bounds, side)) for side in sides[:1]]
+    return [ParameterEdge(name, side, value, _further(bounds, side)) for side in sides[:1]]
 
 
 def _further(bounds: Bounds, side: Side) -> float:

@@ -19,7 +19,7 @@ from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
 from kappasharp.study import allowing, changing, lifting, recording
-from kappasharp.study.bounds import Edge
+from kappasharp.study.bounds import AmongOpen
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, spread
 from kappasharp.study.kinds import ONE_PAIR, Form
@@ -67,14 +67,12 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Best:
+class Best(AmongOpen):
     """The design seen that the model believes to be best; `option` is its number.
 
     `beats_random` is the share of the space's designs that it is preferred to, `room_left` how much of the way from an
     ordinary design to the best there is lies still ahead; both are what the model expects. `status` is its certificate;
-    `outcomes` are those of a study that has some. Where not all of each parameter is open, the best of those that are
-    is told: `better_outside` is the option that the model holds to be better still, and `outside` names parameters of
-    this one that are not open, where no design was compared that is. `edges` say which parameters sit at an end.
+    `outcomes` are those of a study that has some. Where not all of each parameter is open, it is the best of those.
     """
 
     params: Design
@@ -85,24 +83,6 @@ class Best:
     n_comparisons: int
     status: str
     outcomes: Values | None = None
-    outside: tuple[str, ...] = ()
-    better_outside: int | None = None
-    edges: tuple[Edge, ...] = ()
-
-    @property
-    def notes(self) -> list[str]:
-        """How the design stands to what is open of each parameter, in sentences."""
-        lines = []
-        if self.outside:
-            lines.append(
-                f"No design was compared yet that is open now: this one's {', '.join(self.outside)} is not. The next "
-                "questions ask about others."
-            )
-        if self.better_outside is not None:
-            lines.append(
-                f"Option {self.better_outside} seems better still, but it is not open any more; `study.widen` opens it."
-            )
-        return lines + [str(edge) for edge in self.edges]
 
     def _repr_html_(self) -> str:
         found: str = face("best_html")(self)
@@ -176,9 +156,9 @@ def best(definition: Definition, history: History, model: StudyModel) -> Best:
         counted,
         model.surrogate.status[0],
         recording.values(definition, history, history.options[option]),
-        tuple(space.outside(history.options[option])),
-        None if at_all == place else model.options[at_all],
-        tuple(changing.edges(space, history.options[option])),
+        outside=tuple(space.outside(history.options[option])),
+        better_outside=None if at_all == place else model.options[at_all],
+        edges=tuple(changing.edges(space, history.options[option])),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.study import bounds, constraints
-from kappasharp.study.bounds import Bounds, Edge
+from kappasharp.study.bounds import Bounds, ParameterEdge
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Bounded
 from kappasharp.study.history import History
@@ -88,7 +88,7 @@ def checked(event: Bounded, definition: Definition, history: History) -> Bounded
     return _possible(now, Bounded(event.name, first, last))
 
 
-def edges(space: Space, design: dict[str, Value]) -> list[Edge]:
+def edges(space: Space, design: dict[str, Value]) -> list[ParameterEdge]:
     """Where a design sits at an end of what is open."""
     return [edge for name in space.tuned for edge in bounds.edges(name, space.open_to(name), design[name])]
 

@@ -39,7 +39,7 @@ class Imported(NamedTuple):
     skips: int
 
 
-class Found(NamedTuple):
+class FileContent(NamedTuple):
     """The comparisons of a file, each with its voter."""
 
     added: list[tuple[str, Added]]
@@ -64,7 +64,7 @@ def read(path: Path) -> str:
         raise InvalidValueError(f"{path} must be a text in UTF-8, but got {error}; save it as CSV UTF-8.") from error
 
 
-def parse(text: str, definition: Definition, voter: str) -> Found:
+def parse(text: str, definition: Definition, voter: str) -> FileContent:
     """The comparisons of a text, or a sentence that names every bad line."""
     lines = _lines(text)
     layout = _layout(lines[0][1], definition.space, text)
@@ -82,7 +82,7 @@ def parse(text: str, definition: Definition, voter: str) -> Found:
         raise InvalidValueError(_in_words(troubles))
     if not added:
         raise InvalidValueError("The file must hold a comparison below its head line, but it has none.")
-    return Found(added, Imported(len(added), answers, skips))
+    return FileContent(added, Imported(len(added), answers, skips))
 
 
 def _in_words(troubles: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """A study as a fold over its events: which designs there are, what was answered, and which questions are open."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -185,33 +185,19 @@ class History:
 
     def apply(self, stored: Stored) -> None:
         """Take in one more event."""
-        match stored.event:
-            case Asked():
-                self._ask(stored, stored.event)
-            case Answered():
-                self._answer(stored, stored.event)
-            case Added():
-                self._add(stored, stored.event)
-            case Queued():
-                self.queue[stored.number] = stored.event
-            case Recorded():
-                self._record(stored, stored.event)
-            case Bounded():
-                self._bound(stored, stored.event)
-            case Remarked():
-                self._remark(stored, stored.event)
-            case _:
-                self._change(stored.event)
+        take: Callable[[Stored, Any], None] = {
+            Asked: self._ask, Answered: self._answer, Added: self._add, Queued: self._queue, Settling: self._settle,
+            Undone: self._undo, Amended: self._amend, Recorded: self._record, Bounded: self._bound,
+            Remarked: self._remark,
+        }[type(stored.event)]  # fmt: skip
+        take(stored, stored.event)
         self.number = stored.number
 
-    def _change(self, event: Settling | Undone | Amended) -> None:
-        match event:
-            case Settling():
-                self.settling = event.duels
-            case Undone():
-                self._undo(event)
-            case Amended():
-                self._amend(event)
+    def _queue(self, stored: Stored, event: Queued) -> None:
+        self.queue[stored.number] = event
+
+    def _settle(self, _: Stored, event: Settling) -> None:
+        self.settling = event.duels
 
     def after(self, stored: Stored) -> "History":
         """The history as it would be with one more event; this one stays as it is."""
@@ -337,7 +323,7 @@ class History:
             stored.number, stored.voter, stored.time, options, "tie" if event.tie else "a", None, None
         )
 
-    def _undo(self, event: Undone) -> None:
+    def _undo(self, _: Stored, event: Undone) -> None:
         if event.event in self.changes.made:
             self._open(self.changes.undone(event.event))
             return
@@ -346,7 +332,7 @@ class History:
             # A pair that this voter was shown since then is withdrawn.
             self.open[gone.voter] = gone.pair
 
-    def _amend(self, event: Amended) -> None:
+    def _amend(self, _: Stored, event: Amended) -> None:
         if event.answer is None:
             self.removed[event.event] = self.comparisons.pop(event.event)
             return

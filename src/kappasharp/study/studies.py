@@ -103,8 +103,8 @@ def create_study(
             such as "a + b <= 1".
         favourites: designs to start from, such as what you use today. The first questions ask about them, and like all
             that was compared they may turn out best.
-        render: the function that draws a design on the page, "module:function". The study remembers the name; `kappasharp
-            serve` runs the function only where it is named there too.
+        render: the function that draws a design on the page, "module:function". The study remembers the name;
+            `kappasharp serve` runs the function only where it is named there too.
     """
     defined = partial(
         define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
