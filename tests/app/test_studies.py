@@ -384,3 +384,42 @@ def test_another_kind_once(shell):
     shell.refused("ask", "pid", "--question", "guess", code=2, says="'pair', 'choice', 'order', 'slider' or 'rating'")
     shell.refused("new", "other", *PARAMETERS, "--question", "triple", code=2, says="`question` must be")
     shell.refused("new", "other", "-p", "n=int:1:8", "--question", "slider", code=2, says="continuous")
+
+
+def test_a_study_is_arranged(shell):
+    """A favourite first; all changes of a command or none; notes, a file with a bad line, names and counts."""
+    chair = ("-p", "width=30:50", "-p", "wood=oak,pine,3", "--favourite", "width=44,wood=oak")
+    shell("new", "chair", *chair)
+    assert {"width": 44.0, "wood": "oak"} in [shell.json("ask", "chair")[side] for side in "ab"]
+    answer(shell, "chair", "aab")
+    shell.refused("new", "other", *chair[:2], "--favourite", "width", code=2, says="NAME=VALUE")
+    changed = shell.json(
+        "parameters", "chair", "--narrow", "width=35:", "--narrow", "wood=oak,3", "--widen", "width=:60"
+    )
+    assert [one["open"] for one in changed] == [{"low": 35.0, "high": 60.0}, {"choices": ["oak", 3]}]
+    shell.refused("parameters", "chair", "--lock", "wood=oak", "--lock", "width=99", code=2, says="`widen` opens more")
+    assert shell.json("parameters", "chair") == changed
+    assert "Taken back" in shell("undo", "chair").stderr
+    assert shell.json("parameters", "chair")[0]["open"] == {"low": 35.0, "high": 50.0}
+    shell.refused("parameters", "chair", "--widen", "width=wide", code=2, says="A range must be")
+    assert "ever open" in shell("parameters", "chair").stdout
+
+    shell("note", "chair", "0", "too low")
+    shell.refused("note", "chair", "99", "x", code=2, says="one of the")
+    assert shell.json("note", "chair") == [{"option": 0, "voter": "me", "note": "too low"}]
+    assert shell.json("note", "chair", "0", "--forget") == []
+
+    past = shell.folder / "past.csv"
+    past.write_text("a.width,a.wood,b.width,b.wood,answer\n40,oak,45,3,a\n40,oak,45,ash,b\n")
+    shell.refused("import", past, "--study", "chair", code=2, says="line 3: `b.wood` must be one of")
+    shell.refused("import", past, code=2, says="--study NAME")
+    past.write_text("a.width,a.wood,b.width,b.wood,answer\n40,oak,45,3,a\n40,oak,45,oak,skip\n")
+    assert shell.json("import", past, "--study", "chair", "--voter", "ann")["skips"] == 1
+
+    shell("new", "table", "-p", "x=0:1")
+    shell.refused("rename", "chair", "table", code=2, says="'table' already")
+    assert shell("rename", "chair", "stool").stdout == "stool\n"
+    rows = {row["name"]: row for row in shell.json("studies")}
+    assert rows.keys() == {"stool", "table"} and (rows["stool"]["answers"], rows["stool"]["voters"]) == (4, 2)
+    assert rows["stool"]["last_answer"] and rows["table"]["last_answer"] is None
+    assert len(shell.json("check")["studies"]) == 2

@@ -41,7 +41,7 @@ def test_a_line_is_understood(words):
 def test_every_command_of_a_study_is_shown():
     shown = {words[0] for words in lines(DOCS / "command-line.md")}
     commands = {command.name for command in (*studies.COMMANDS, *questions.COMMANDS)}
-    assert commands | {"tune", "simulate", "demo", "completion"} <= shown
+    assert commands | {"parameters", "note", "rename", "delete", "tune", "simulate", "demo", "completion"} <= shown
 
 
 def test_the_study_file_of_the_page_is_one():
@@ -50,7 +50,7 @@ def test_the_study_file_of_the_page_is_one():
     )
     found = toml_file.parse(tomllib.loads(code), "x")
     assert found.name == "espresso" and len(found.space.parameters) == 7
-    assert set(found.options) == set(Options.__annotations__) - {"outcomes", "limits"}  # a block of their own
+    assert set(found.options) == set(Options.__annotations__) - {"outcomes", "limits", "render"}  # told beside it
 
 
 def test_every_exit_code_is_explained():

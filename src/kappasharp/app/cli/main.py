@@ -36,7 +36,7 @@ COMMANDS = {
     "studies": ("studies", "List the studies of a database: answers, voters, when the last answer came."),
     "tell": ("questions", "Answer a question."),
     "tune": ("tune", "Answer in the terminal, pairs with the arrow keys."),
-    "undo": ("questions", "Take back the voter's last answer; its pair is open again."),
+    "undo": ("questions", "Take back the voter's last answer, whose pair is open again; or change of a parameter."),
 }  # fmt: skip
 
 

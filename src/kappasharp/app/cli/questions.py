@@ -164,7 +164,7 @@ def _short(form: "Form", answer: "Answer") -> str:
 @in_format
 @storage_option
 def undo(storage: str | None, study: str, voter: str, style: str) -> None:
-    """Take back the voter's last answer; its pair is open again."""
+    """Take back the voter's last answer, whose pair is open again; or change of a parameter."""
     with in_words():
         pair = opened(study, storage).undo(voter)
     say("Taken back." if pair is None else f"Taken back; pair {pair.number} is open again.")

@@ -97,6 +97,7 @@ function certainty(page, best) {
       " ",
       el("span", { class: "quiet" }, "Five duels between designs that you have seen; nothing new is made."),
     ),
+    el("p", {}, el("a", { href: "#study" }, best.edges.length ? "It sits at an end of what is open: widen a parameter" : "Narrow, lock or widen a parameter, or note something")),
     best.status === "ok" ? null : el("p", { class: "problem" }, `A solve lacks its certificate: ${best.status}.`),
     el("p", { class: "quiet" }, `Both figures are what the model expects after ${best.n_comparisons} answers, not a promise.`),
   );

@@ -153,6 +153,7 @@
  * @property {Advice} advice
  * @property {number} n_comparisons
  * @property {string} status
+ * @property {{name: string, side: "low" | "high", value: number, further: number}[]} edges where it sits at an end
  *
  * @typedef {object} Meeting what one answer says of the best design
  * @property {number} number
