@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, text
 from kappasharp.errors import CorruptedError, StorageError
 from kappasharp.study import database, schema
 from kappasharp.study.storage import Storage
-from kappasharp.study.studies import create_study, load_study
+from kappasharp.study.studies import create_study, load_study, rename_study
 
 OLD = Path(__file__).parent / "version_1"
 OLD_INSERT = "INSERT INTO kappasharp_events (study, number, kind, voter, time, body, digest) VALUES (1, 15, 'undone', "
@@ -67,6 +67,20 @@ def test_an_old_database_opens_and_goes_on(old):
     assert load_study("empty", storage=old).ask().number == 1
     assert create_study({"x": (0.0, 1.0)}, storage=old, study_name="new").stored.id == 4
     assert [one.unprotected for one in Storage(old).studies()] == [14, 0, 6, None]
+
+
+def test_an_old_study_takes_what_is_new(old):
+    """Changes of parameters, notes and another name; what it stored before stays as it was, to the byte."""
+    before = rows(old)[1][0]
+    study = load_study("pid", storage=old)
+    name = next(iter(study.space.tuned))
+    study.lock(name, study.history.options[0][name])
+    study.note(study.history.options[0], "mine")
+    renamed = rename_study("pid", "old", storage=old)
+    assert {design[name] for design in renamed.ask("new").designs} == {study.history.options[0][name]}
+    after = rows(old)[1][0]
+    assert [row for row in after if row in before] == before and len(after) == len(before) + 3
+    assert renamed.stored.unprotected == 14 and load_study("old", storage=old).notes_on(study.history.options[0])
 
 
 def test_old_damage_stays_damage(old):
