@@ -150,7 +150,7 @@ def _slice(found: Slice, up: tuple[float, float], *, log: bool) -> Chart:
 
 def _reading(found: Slice, i: int) -> str:
     """What the model expects at one value."""
-    value = f"{found.name} {_short(found.values[i])}"
+    value = _short(found.values[i])
     mean, deviation = found.mean[i], found.high[i] - found.mean[i]
     if deviation < SAME and abs(mean) < SAME:
         return f"{value}: the best design's own"

@@ -350,9 +350,10 @@ def reasons(definition: Definition, history: History, model: StudyModel, option:
     found = []
     if wins or losses or ties:
         rivals = len({other for one in met for others in one[3:] for other in others})
+        equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
         found.append(
             f"Compared with {_times(rivals, 'other design', 'other designs')}: {_times(wins, 'win', 'wins')}, "
-            f"{_times(losses, 'loss', 'losses')}, {_times(ties, 'time', 'times')} no difference."
+            f"{_times(losses, 'loss', 'losses')}{equal}."
         )
     if chosen:
         found.append(f"Chosen on a line between two designs {_times(chosen, 'time', 'times')}.")
