@@ -114,7 +114,9 @@ def test_a_file_that_cannot_be_read_is_a_sentence(shell):
 
 
 def test_a_report_without_pictures_says_how_to_get_them(shell):
-    (shell.folder / "drawing.py").write_text("def draw(params):\n    return '<svg xmlns=\"http://www.w3.org/2000/svg\"/>'")
+    (shell.folder / "drawing.py").write_text(
+        "def draw(params):\n    return '<svg xmlns=\"http://www.w3.org/2000/svg\"/>'"
+    )
     (shell.folder / "d.toml").write_text('render = "drawing:draw"\n[parameters]\nx = {low = 0, high = 1}\n')
     shell("new", "d.toml")
     answer(shell, "d", "a")

@@ -103,7 +103,11 @@ def test_one_that_hangs_or_dies_is_a_sentence_and_takes_no_other_with_it(only_dr
         beside = [cards.card(f"{only_draws}:slow", {"x": i}) for i in range(4)]
         drawn = await asyncio.gather(*beside)
         cards.limit = 60.0
-        return await hanging, await cards.card(f"{HERE}:dies", {"x": 0.0}), [*drawn, await cards.card(f"{HERE}:svg", {})]
+        return (
+            await hanging,
+            await cards.card(f"{HERE}:dies", {"x": 0.0}),
+            [*drawn, await cards.card(f"{HERE}:svg", {})],
+        )
 
     hung, died, drawn = asyncio.run(with_workers(2, act))
     assert hung.kind == died.kind == "failed"

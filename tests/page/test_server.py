@@ -121,8 +121,12 @@ def test_best_has_two_figures_a_sentence_and_slices(browser):
     why = browser.get(browser.at("why")).json()
     met = [one for one in study.history.counted() if study.best.option in one.options]
     said = [(one["beat"], one["lost_to"]) for one in why["meetings"]]
-    assert said == [([one.ordered[1]], []) if one.ordered[0] == study.best.option else ([], [one.ordered[0]]) for one in met]
-    assert [one["number"] for one in why["meetings"]] == [list(study.history.comparisons).index(one.event) + 1 for one in met]
+    assert said == [
+        ([one.ordered[1]], []) if one.ordered[0] == study.best.option else ([], [one.ordered[0]]) for one in met
+    ]
+    assert [one["number"] for one in why["meetings"]] == [
+        list(study.history.comparisons).index(one.event) + 1 for one in met
+    ]
     wins = sum(len(one["beat"]) for one in why["meetings"])
     assert f"{wins} win" in why["sentences"][0] and "comes nearest" in why["sentences"][1]
     last = f"8 answers: beats a random design {study.best.beats_random:.0%}".replace("%", " %")

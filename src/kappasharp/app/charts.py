@@ -1,7 +1,7 @@
 """Pictures as plain marks, drawn by hand so that a report and the page need no library: slices, curves, a graph.
 
-All geometry is here. A chart is a list of lines, circles, paths and words with numbers and a class each (marks.py): the
-report writes it as SVG text, the page places the same marks as elements. Colours and strokes are in charts.css, for both.
+All geometry is here. A chart is a list of lines, circles, paths and words with numbers and a class each (marks.py):
+the report writes it as SVG text, the page places the same marks as elements. Colours and strokes are in charts.css.
 """
 
 import math
@@ -167,7 +167,10 @@ def _band(box: Box, places: Sequence[float], found: Slice) -> list[Mark]:
         marks.path([*upper, *reversed(lower)], "band", closed=True),
         marks.path(line, "line first"),
         marks.circle(*line[here], BEST_RING, "ring"),
-        *(marks.label(across[i], box.height - 4, _short(found.values[i]), side) for i, side in ((0, "start"), (-1, "end"))),
+        *(
+            marks.label(across[i], box.height - 4, _short(found.values[i]), side)
+            for i, side in ((0, "start"), (-1, "end"))
+        ),
     ]
 
 
@@ -232,8 +235,12 @@ def scatter(dots: Sequence[Dot], across: Axis, up: Axis, *, label: str, joined: 
     for value in ticks(box.x_low, box.x_high, 4):
         drawn += [marks.line(box.x(value), box.top, box.x(value), floor, "grid")]
         drawn += [marks.label(box.x(value), floor + 15, f"{value:.6g}")]
-    drawn += [marks.line(box.x(v), box.top, box.x(v), floor, "limit") for v in across.limits if box.x_low <= v <= box.x_high]
-    drawn += [marks.line(box.left, box.y(v), right, box.y(v), "limit") for v in up.limits if box.y_low <= v <= box.y_high]
+    drawn += [
+        marks.line(box.x(v), box.top, box.x(v), floor, "limit") for v in across.limits if box.x_low <= v <= box.x_high
+    ]
+    drawn += [
+        marks.line(box.left, box.y(v), right, box.y(v), "limit") for v in up.limits if box.y_low <= v <= box.y_high
+    ]
     drawn += [marks.label(right, box.height - 6, _axis_words(across, "→", box.width - box.left), "end", across.name)]
     places = {dot: (box.x(dot.x), box.y(dot.y)) for dot in sorted(dots, key=lambda dot: (_ORDER[dot.kind], dot.x))}
     on_front = sorted(place for dot, place in places.items() if dot.kind != "seen")

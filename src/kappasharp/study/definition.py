@@ -167,9 +167,7 @@ def define(
     found = Definition(space(given), int(seed), method, preset, int(first_pairs), form, is_auto, use_seconds)
     said = declaring.declared(found.space, found.seed, outcomes, hints, limits)
     _check_hints(found, said.outcomes)
-    return replace(
-        _asking(found), outcomes=said.outcomes, limits=said.limits, render=render, simulator=said.simulator
-    )
+    return replace(_asking(found), outcomes=said.outcomes, limits=said.limits, render=render, simulator=said.simulator)
 
 
 def _check_hints(found: Definition, outcomes: Outcomes | None) -> None:

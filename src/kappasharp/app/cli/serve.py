@@ -109,7 +109,9 @@ def _key(storage: "Storage", host: str, *, new_key: bool) -> str:
     try:
         return guard.kept_token(where, renewed=new_key)
     except OSError as error:
-        say(f"Note: the key could not be kept ({error.strerror or error}): open pages need the new link after a restart.")
+        say(
+            f"Note: the key could not be kept ({error.strerror or error}): open pages need the new link after a restart."
+        )
         return guard.new_token()
 
 

@@ -240,9 +240,7 @@ class Cards:
         key = self.key(renderer, design)
         if key not in self._drawn:
             turn = Turn(ahead, self._wishes)
-            self._drawn[key] = Drawing(
-                renderer, design, turn, asyncio.create_task(self._draw(renderer, design, turn))
-            )
+            self._drawn[key] = Drawing(renderer, design, turn, asyncio.create_task(self._draw(renderer, design, turn)))
             self._forget()
         elif not ahead:
             self.workers.hurry(self._drawn[key].turn, self._wishes)

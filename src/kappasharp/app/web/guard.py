@@ -229,7 +229,8 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
                 if set_cookie and message["status"] < 400:  # noqa: PLR2004
                     headers.append(
-                        "set-cookie", f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={MOST_AGE}"
+                        "set-cookie",
+                        f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={MOST_AGE}",
                     )
             await send(message)
 

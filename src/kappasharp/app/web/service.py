@@ -15,8 +15,8 @@ from kappasharp.study import declaring, simulation, studies, toml_file
 from kappasharp.study.definition import Definition, define, from_plain
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.storage import Record, Storage
-from kappasharp.study.terms import DEFAULT_STORAGE, ENVIRONMENT
 from kappasharp.study.study import Study
+from kappasharp.study.terms import DEFAULT_STORAGE, ENVIRONMENT
 
 COMPUTING, DRAWING = 2, 2
 NO_RENDERER = ""
