@@ -135,7 +135,7 @@ def test_commands_are_listed_as_they_describe_themselves():
         for name in COMMANDS:
             itself = main.get_command(context, name).make_context(name, [], parent=context, resilient_parsing=True)
             assert itself.command.name == name
-            shown, own = (one.get_short_help_str(60) for one in (main.get_command(context, name), itself.command))
+            shown, own = (one.get_short_help_str(64) for one in (main.get_command(context, name), itself.command))
             assert shown == own, name
 
 

@@ -59,8 +59,8 @@ def main() -> None:
     """Tune anything by answering one question again and again: A or B?"""
     # One thread: the matrices are small, and several processes share a machine better. torch reads this at its import.
     os.environ["OMP_NUM_THREADS"] = "1"
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
 
 
 for name, (module, summary) in COMMANDS.items():

@@ -57,7 +57,7 @@ def ask(
     place: float | None,
     outcomes: str | None,
 ) -> None:
-    """The question to answer: the same again until it is answered, or `--question` asks another kind."""
+    """The question to answer: the same again until it is answered. `--question` asks another kind."""
     with in_words():
         found = opened(study, storage, outcomes=outcomes)
         if place is not None:
