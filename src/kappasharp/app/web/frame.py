@@ -62,10 +62,10 @@ class Frame:
 
     def _repr_html_(self) -> str:
         # The key is kept as a cookie of this site alone: the frame must be addressed as the notebook itself is.
-        frames, local = f"iframe[data-kappasharp='{self.port}']", self.url.replace(HOST, "localhost")
+        frames, local = f"iframe[data-kappasharp='{self.port}']", json.dumps(self.url.replace(HOST, "localhost"))
         script = (
-            f"if (location.hostname === 'localhost') for (const one of document.querySelectorAll({json.dumps(frames)})) "
-            f"if (one.src !== {json.dumps(local)}) one.src = {json.dumps(local)};"
+            f"if (location.hostname === 'localhost') for (const one of document.querySelectorAll({json.dumps(frames)}))"
+            f" if (one.src !== {local}) one.src = {local};"
         )
         return (
             f"<iframe data-kappasharp='{self.port}' title='kappasharp' src='{escape(self.url)}' "
