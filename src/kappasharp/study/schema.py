@@ -26,6 +26,7 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.exc import SQLAlchemyError
 
 from kappasharp.errors import CorruptedError, StorageError
 from kappasharp.study import database, digests

@@ -1,4 +1,4 @@
-"""The commands of a study but those that ask: new, studies, best, log, export, import, check, backup, simulate …
+"""The commands of a study but those that ask: new, studies, best, log, export, import, check, backup …
 
 What computes is imported where it is used: `--help` and the shell's completion come without torch.
 """
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from kappasharp.study.definition import Options
     from kappasharp.study.storage import Record, Storage
     from kappasharp.study.study import Study
-
-# The simulated people of `problems.oracle`, by name.
-PERSONS = (
-    "paper", "exact", "careless", "hesitant", "biased", "human", "shaky", "hasty", "timed", "interrupted", "absent",
-)  # fmt: skip
 
 storage_option = click.option(
     "--storage", envvar=ENVIRONMENT, show_envvar=True,
@@ -211,11 +206,16 @@ def best(storage: str | None, study: str, style: str, *, outcomes: str | None) -
 @storage_option
 def log(storage: str | None, study: str, style: str) -> None:
     """Every answer, the oldest first."""
+    from kappasharp.app.cli import answering
+
     with in_words():
-        rows = opened(study, storage).rows("comparisons")
+        found = opened(study, storage)
+        rows, told = found.rows("comparisons"), found.history.comparisons
     names = ("event", "pair", "time", "voter", "kind", "answer", "first", "a", "b")
     short = [
         {key: row[key] for key in names if key in row}
+        # For people designs count from 1, as they are asked; for programs from 0.
+        | {"answer": answering.short(told[row["event"]].form, told[row["event"]].answer)}
         | {key.replace("_outcomes_", " "): value for key, value in row.items() if "_outcomes_" in key}
         for row in rows
     ]
@@ -348,52 +348,4 @@ def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
     show(style, {"study": study, "answers": answers}, [])
 
 
-def _persons(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in PERSONS if name.startswith(incomplete)]
-
-
-@click.command()
-@study_argument
-@click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to answer.")
-@click.option(
-    "--person",
-    default="paper",
-    show_default=True,
-    shell_complete=_persons,
-    help=f"One of {', '.join(PERSONS)}.",
-)
-@click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
-@in_format
-@storage_option
-def simulate(storage: str | None, study: str, questions: int, person: str, seed: int, style: str) -> None:
-    """Rehearse a STUDY (a name or a TOML file) with a simulated person: how sure after how many answers, and how true.
-
-    The rehearsal runs in memory; the study itself is not touched.
-    """
-    from kappasharp.problems import oracle
-    from kappasharp.study import toml_file
-    from kappasharp.study.definition import define
-    from kappasharp.study.rehearsal import rehearse
-    from kappasharp.study.studies import existing, load_study
-
-    with in_words():
-        who = oracle.person(person)
-        if study.endswith(".toml"):
-            given = toml_file.read(Path(study))
-            definition = define(given.space, **given.options)
-        else:
-            definition = load_study(study, storage=existing(storage)).definition
-        asked = "pairs" if definition.form.is_pair else f"questions ({definition.form})"
-        say(f"A simulated person ({person}) with a hidden ideal answers {questions} {asked}.")
-        rows = []
-        for row in rehearse(definition, questions, who, seed):
-            say(f"{row.answers:>4} answers: preferred to {row.preferred:.0%} (truly {row.truly_preferred:.0%})")
-            rows.append(row._asdict())
-    show(style, rows, columns([{name: _percent(name, value) for name, value in row.items()} for row in rows]))
-
-
-def _percent(name: str, value: float) -> object:
-    return value if name == "answers" else f"{value:.0%}"
-
-
-COMMANDS = (new, studies, best, log, export, import_, diagnose, check, backup, delete, simulate)
+COMMANDS = (new, studies, best, log, export, import_, diagnose, check, backup, delete)
