@@ -337,8 +337,10 @@ def test_on_a_phone_everything_is_in_sight(context, server, device):
             assert media.bounding_box()["height"] > (60 if device == "phone" else 40), form
         for scheme in ("light", "dark"):
             assert complaints(page, scheme) == [], (form, scheme)
-    asked = number(page)
     page.clock.install()
+    page.reload()
+    settle(page)
+    asked = number(page)
     turn(page, page.get_by_role("article", name="Option 2").tap)
     assert stored(server, device) == [(asked, 1)]
     status = page.locator("#status")
