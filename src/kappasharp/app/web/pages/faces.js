@@ -202,6 +202,8 @@ export class Faces {
       corner.children[0].textContent = layout === "all" ? "Enlarge" : `Show ${this.all}`;
       corner.ariaLabel = layout === "all" ? `Enlarge ${this.marks[index]}` : `Show ${this.all}`;
       corner.hidden = this.isSmall(index);
+      const key = corner.querySelector("kbd");
+      if (key !== null) key.textContent = layout === "all" ? LETTERS[index].toUpperCase() : "Esc";
     }
   }
 
