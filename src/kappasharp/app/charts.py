@@ -46,7 +46,7 @@ class Scale(NamedTuple):
     low: Number
     high: Number
     levels: Sequence[tuple[Number, str]]
-    say: Callable[[Number], str]
+    say: Callable[[Number], str] = "{:.3g}".format
 
 
 def shares(low: Number = 0.0) -> Scale:

@@ -345,11 +345,12 @@ def meetings(history: History, option: int) -> list[Meeting]:
 def reasons(definition: Definition, history: History, model: StudyModel, option: int) -> list[str]:
     """Why a design is told to be the best, in words."""
     met = meetings(history, option)
-    wins, losses, ties = (sum(len(one[column]) for one in met) for column in (3, 4, 5))
+    wins, losses = sum(len(one.beat) for one in met), sum(len(one.lost_to) for one in met)
+    ties = sum(len(one.equalled) for one in met)
     chosen = sum(one.kind == Kind.SLIDER.value for one in met)
     found = []
     if wins or losses or ties:
-        rivals = len({other for one in met for others in one[3:] for other in others})
+        rivals = len({other for one in met for other in (*one.beat, *one.lost_to, *one.equalled)})
         equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
         found.append(
             f"Compared with {_times(rivals, 'other design', 'other designs')}: {_times(wins, 'win', 'wins')}, "

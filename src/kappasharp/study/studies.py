@@ -83,8 +83,8 @@ def create_study(
         hints: soft knowledge of outcomes, such as `ks.Less("overshoot")`, `ks.More("comfort")`.
         limits: what no design may break: `ks.AtMost("overshoot", 0.2)`, `ks.AtLeast(…)`, or a text about parameters,
             such as "a + b <= 1".
-        render: the function that draws a design on the page, "module:function". The study remembers the name; `kappasharp
-            serve` runs the function only where it is named there too.
+        render: the function that draws a design on the page, "module:function". The study remembers the name;
+            `kappasharp serve` runs the function only where it is named there too.
     """
     defined = partial(
         define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
