@@ -81,7 +81,7 @@ def take(page, link, view, name, *, whole=False):
     page.reload()
     if view == "compare":
         settle(page)
-        page.locator(".progress", has_text="·").wait_for()
+        page.locator(".progress", has_text="room left").wait_for()
     page.locator("h1").wait_for()
     page.locator(MESSAGES, has_text="…").first.wait_for(state="detached")
     page.wait_for_timeout(1200)
@@ -94,7 +94,8 @@ def take(page, link, view, name, *, whole=False):
 def shots(browser, example, answers, pictures, kinds=(None,), **options):
     with tempfile.TemporaryDirectory() as folder:
         prepare(folder, example, answers, kinds, **options)
-        with serving(folder, "--example", example) as server:
+        # By name: an example that was made otherwise than usual is not the example.
+        with serving(folder, EXAMPLES[example].study_name, "--render", EXAMPLES[example].renderer) as server:
             for view, name, settings, whole in pictures:
                 context = browser.new_context(**settings)
                 page = context.new_page()

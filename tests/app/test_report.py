@@ -3,7 +3,9 @@
 import json
 import math
 import re
+from base64 import b64encode
 from html.parser import HTMLParser
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -291,3 +293,33 @@ def test_ticks_are_round(low, high, count, found):
 def test_powers_of_ten_have_names():
     assert [name for _, name in charts.powers([-1.0, 2.5]).levels] == ["10⁻¹", "10⁰", "10¹", "10²"]
     assert [name for _, name in charts.powers([0.0, 1.0]).levels] == ["10⁰", "10⁰·⁵", "10¹"]
+
+
+class Shown(NamedTuple):
+    kind: str
+    type: str = ""
+    body: bytes = b""
+    sentence: str = ""
+
+
+def test_the_designs_are_shown_as_people_saw_them(mixed, monkeypatch):
+    """In the file itself; nothing in a picture runs, and what is too large, or a page of HTML, is a sentence."""
+    svg = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
+    options = list(report.pictured(mixed))
+    assert options[0] == mixed.best.option and len(options) == len(set(options)) == len(mixed.model().options)
+    kinds = [
+        Shown("image", "image/svg+xml", svg),
+        Shown("html", "text/html", b"<script>1</script>"),
+        Shown("failed", sentence="No <licence>."),
+        Shown("audio", "audio/wav", b"RIFF"),
+        Shown("image", "image/png", bytes(report.PICTURE_BYTES + 1)),
+    ]
+    text = report.html(mixed, pictures=dict(zip(options, kinds, strict=False)))
+    page = Page(text)
+    (source,) = [value for tag, name, value in page.attributes if (tag, name) == ("img", "src")]
+    assert source == f"data:image/svg+xml;base64,{b64encode(svg).decode()}" and "script" not in page.tags
+    assert report.NO_PAGES in page.text and "No <licence>." in page.text and report.TOO_LARGE in page.text
+    assert ("audio", "src", f"data:audio/wav;base64,{b64encode(b'RIFF').decode()}") in page.attributes
+    assert f"{len(options) - len(kinds)} other designs can be seen on the page" in page.text
+    monkeypatch.setattr(report, "ALL_BYTES", 10)
+    assert "<img" not in report.html(mixed, pictures={options[0]: kinds[0]})

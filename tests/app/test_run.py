@@ -13,6 +13,7 @@ import torch
 from click.testing import CliRunner
 
 from kappasharp.app.cli.main import main
+from kappasharp.errors import install_command
 from kappasharp.lab.store import Store
 from kappasharp.problems.problem import Problem
 from tests.lab import tiny
@@ -207,4 +208,4 @@ def test_a_missing_library_is_a_sentence(toml, tmp_path):
     words = [sys.executable, "-c", code, "run", str(toml), "--out", str(tmp_path / "results"), "--workers", "2"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert "`kappasharp run` needs 'pyarrow': pip install 'kappasharp[lab]'." in done.stderr
+    assert f"`kappasharp run` needs 'pyarrow': {install_command('lab')}." in done.stderr

@@ -171,8 +171,9 @@ def answers(shell):
 
 
 def test_letters_do_as_well_and_others_mean_nothing(shell, press):
-    press(["x", "a", "\x1b", "B", "t", "s", "U", "ab", "q"])
+    said = press(["x", "a", "\x1b", "B", "t", "s", "U", "ab", "q"])
     assert answers(shell) == ["a", "b", "tie"]
+    assert "x means nothing here. ← A is better" in said and r"'\x1b' means nothing here." in said
 
 
 def test_it_ends_after_so_many_answers(shell, press):
@@ -240,7 +241,7 @@ def test_an_order_is_typed(shell, press):
     keys = [*"3 1=4 2", "\r", "s", *"2 2", "\n", "x", *"55", "\x7f", "\x7f", *"4", "\r", *"1 ", "\x7f", "\x7f", "q"]
     said = press(keys)
     assert answers(shell) == [[2, [0, 3], 1], "skip", [3]]
-    assert "Saved: 3 > 1 = 4 > 2." in said and "each once" in said
+    assert "Saved: 3 > 1 = 4 > 2." in said and "each once" in said and "x means nothing here. numbers, best" in said
 
 
 def test_a_slider_moves_with_arrows_and_by_a_typed_place(shell, press):

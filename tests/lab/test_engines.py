@@ -196,7 +196,7 @@ def test_a_gpu_that_is_not_there_is_refused_before_anything_runs():
 
 def test_a_missing_dask_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
-    with pytest.raises(MissingLibraryError, match=r"The engine dask://host:1 needs .*pip install 'kappasharp\[lab\]'"):
+    with pytest.raises(MissingLibraryError, match=r"The engine dask://host:1 needs .*pip install '.*\[lab\]'"):
         list(engines.engine("dask://host:1")(JOBS))
 
 

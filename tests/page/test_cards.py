@@ -9,7 +9,7 @@ import pytest
 from kappasharp import processes
 from kappasharp.app.cli.serve import EXAMPLE_NAMES, examples
 from kappasharp.app.examples import cabin, image_filter, pid
-from kappasharp.app.web import cards
+from kappasharp.app.web import cards, responses
 from kappasharp.app.web.cards import Cards
 from kappasharp.app.web.workers import Workers, ready
 from kappasharp.errors import InvalidValueError
@@ -239,7 +239,10 @@ def test_the_pid_example_measures_what_it_draws():
     assert found["overshoot [%]"] == pytest.approx(100.0 * max(max(positions) - 1.0, 0.0))
     assert list(found) == list(pid.HINTS) and 0.0 < found["rise time [s]"] < found["settling time [s]"] < pid.SECONDS
     assert abs(positions[-1] - 1.0) < 0.3 and len(positions) == pid.STEPS
-    assert "5.5 m" in cabin.render(cabin_design())
+    drawn = cards.card(cabin.render(cabin_design()))
+    words = "a cabin 5.5 m wide, its roof at 35°, falu red, 2 windows, a porch of 1.6 m"
+    assert responses.card_data(drawn, "key")["description"] == words  # of a picture's own title
+    assert responses.card_data(cards.card("<p>hello</p>"), "key")["description"] == ""
 
 
 def cabin_design():

@@ -1,4 +1,4 @@
-"""Sounds, films and thirty parameters in a real browser: keys play, players take no key, and the buttons stay in sight."""
+"""Sounds, films and thirty parameters in a real browser: keys play, players take none, buttons stay in sight."""
 
 import base64
 
@@ -115,11 +115,8 @@ def test_thirty_parameters_leave_the_buttons_in_sight(context, server, device):
     for one in (*page.locator(".choices button").all(), *fold.all()):
         box = one.bounding_box()
         assert box["y"] + box["height"] <= options["viewport"]["height"]
-    for name in page.locator(".parameters dt:visible").all():
-        assert (
-            name.evaluate("one => one.scrollWidth <= one.clientWidth + 1 && getComputedStyle(one).textOverflow")
-            == "clip"
-        )
+    cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+    assert page.locator(".parameters dt:visible").evaluate_all(cut) == 0
     asked = number(page)
     fold.first.click()
     wait_until(lambda: page.locator(".fold[open]").count() == 2)  # on both cards

@@ -118,6 +118,19 @@ def test_best_has_two_figures_a_sentence_and_slices(browser):
     assert found["best"]["beats_random"] == pytest.approx(study.best.beats_random, abs=1e-9)
     assert found["best"]["advice"]["sentence"]
     assert [one["caption"][0]["words"] for one in found["slices"]] == ["x", "y"]
+    why = browser.get(browser.at("why")).json()
+    met = [one for one in study.history.counted() if study.best.option in one.options]
+    said = [(one["beat"], one["lost_to"]) for one in why["meetings"]]
+    assert said == [
+        ([one.ordered[1]], []) if one.ordered[0] == study.best.option else ([], [one.ordered[0]]) for one in met
+    ]
+    assert [one["number"] for one in why["meetings"]] == [
+        list(study.history.comparisons).index(one.event) + 1 for one in met
+    ]
+    wins = sum(len(one["beat"]) for one in why["meetings"])
+    assert f"{wins} win" in why["sentences"][0] and "comes nearest" in why["sentences"][1]
+    last = f"8 answers: beats a random design {study.best.beats_random:.0%}".replace("%", " %")
+    assert why["course"]["readings"][-1]["words"].startswith(last) and len(why["course"]["readings"]) == 8
 
 
 def test_numbers_to_choose_from_are_choices_and_no_curve(opened):

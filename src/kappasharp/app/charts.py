@@ -1,7 +1,7 @@
 """Pictures as plain marks, drawn by hand so that a report and the page need no library: slices, curves, a graph.
 
-All geometry is here. A chart is a list of lines, circles, paths and words with numbers and a class each (marks.py): the
-report writes it as SVG text, the page places the same marks as elements. Colours and strokes are in charts.css, for both.
+All geometry is here. A chart is a list of lines, circles, paths and words with numbers and a class each (marks.py):
+the report writes it as SVG text, the page places the same marks as elements. Colours and strokes are in charts.css.
 """
 
 import math
@@ -46,7 +46,7 @@ class Scale(NamedTuple):
     low: Number
     high: Number
     levels: Sequence[tuple[Number, str]]
-    say: Callable[[Number], str]
+    say: Callable[[Number], str] = "{:.3g}".format
 
 
 def shares(low: Number = 0.0) -> Scale:
@@ -150,7 +150,7 @@ def _slice(found: Slice, up: tuple[float, float], *, log: bool) -> Chart:
 
 def _reading(found: Slice, i: int) -> str:
     """What the model expects at one value."""
-    value = f"{found.name} {_short(found.values[i])}"
+    value = _short(found.values[i])
     mean, deviation = found.mean[i], found.high[i] - found.mean[i]
     if deviation < SAME and abs(mean) < SAME:
         return f"{value}: the best design's own"

@@ -77,7 +77,7 @@ def _share(value: Number, low: Number, high: Number) -> float:
 
 def plain(chart: Chart) -> dict[str, Any]:
     """A chart as plain data, for JSON."""
-    lists = {"marks": chart.marks, "caption": chart.caption, "readings": chart.readings}
+    lists: dict[str, Sequence[Any]] = {"marks": chart.marks, "caption": chart.caption, "readings": chart.readings}
     return chart._asdict() | {name: [one._asdict() for one in found] for name, found in lists.items()}
 
 

@@ -37,7 +37,7 @@ class Plots:
         axes.plot(at, [one.room for one in found], "s--", color=ORANGE, label="room left")
         axes.set(xlabel="answers", ylim=(-0.02, 1.02), title=_cut(self._study.name, 60))
         axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.locator_params(axis="x", integer=True)
         axes.legend(frameon=False)
         return figure
 

@@ -1,11 +1,13 @@
 """A study as one HTML page that needs nothing else: the best design, how sure, what the model believes, answers."""
 
-from collections.abc import Sequence
+import shlex
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kappasharp.app import charts, outcome_views
 from kappasharp.app.charts import Edge, Node
@@ -16,6 +18,7 @@ from kappasharp.methods.method import Kind
 from kappasharp.study import certainty, diagnosis, kinds
 from kappasharp.study.certainty import Best, Checkpoint, slices
 from kappasharp.study.history import Comparison, History
+from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
 ROWS = 500
@@ -36,6 +39,32 @@ GRAPH = (
 )
 
 
+# As many designs have a picture, the best first; so large may one be, and all of them together.
+PICTURES, PICTURE_BYTES, ALL_BYTES = 24, 2 * 2**20, 8 * 2**20
+NO_PAGES = "Its picture is a page of HTML, which may run code: a report shows none."
+TOO_LARGE = "Its picture is too large for a report."
+
+
+class Drawn(Protocol):
+    """The picture of a design, as cards are: a kind, bytes of a type, or a sentence where there is none."""
+
+    @property
+    def kind(self) -> str:
+        """Image, audio, video, html, none, failed."""
+
+    @property
+    def type(self) -> str:
+        """As browsers name it."""
+
+    @property
+    def body(self) -> bytes:
+        """What it holds."""
+
+    @property
+    def sentence(self) -> str:
+        """Why there is none."""
+
+
 class Section(NamedTuple):
     """A heading and HTML under it."""
 
@@ -43,21 +72,32 @@ class Section(NamedTuple):
     body: str
 
 
-def write_html(study: Study, path: Path, pictures: Sequence[Section] = ()) -> Path:
-    """Write the report, all of it or nothing; `pictures` come right after the best design."""
-    page = html(study, pictures)
+def write_html(
+    study: Study, path: Path, sections: Sequence[Section] = (), pictures: Mapping[int, Drawn] | None = None
+) -> Path:
+    """Write the report, all of it or nothing; more sections come right after the best design."""
+    page = html(study, sections, pictures)
     try:
         return write_text(path, page)
     except OSError as error:
         raise StorageError(f"{path} could not be written: {error.strerror or error}.") from error
 
 
-def html(study: Study, pictures: Sequence[Section] = ()) -> str:
-    """The report as text."""
+def pictured(study: Study) -> dict[int, Design]:
+    """The designs whose pictures a report shows, by number: the best first."""
+    model, best = study.model(), study.best
+    utility = dict(zip(model.options, model.surrogate.utility.tolist(), strict=False))
+    ordered = sorted(model.options, key=lambda option: (option != best.option, -utility[option]))
+    return {option: study.history.options[option] for option in ordered[:PICTURES]}
+
+
+def html(study: Study, sections: Sequence[Section] = (), pictures: Mapping[int, Drawn] | None = None) -> str:
+    """The report as text; `pictures` are those of the designs that `pictured` names."""
     best = study.best
-    sections = [
+    chapters = [
         Section("Best design so far", _best(best, _outcome_rows(study, best))),
-        *pictures,
+        *sections,
+        *_pictures(study, pictures),
         *_outcomes(study),
         Section("Why is this the best?", _why(study, best)),
         Section("How sure, answer by answer", _certainty(past(study))),
@@ -66,7 +106,7 @@ def html(study: Study, pictures: Sequence[Section] = ()) -> str:
         Section("What the answers determine", _list(_determined(study))),
         Section("Every answer", _answers(study)),
     ]
-    body = "\n".join(f"<section><h2>{escape(one.title)}</h2>\n{one.body}\n</section>" for one in sections)
+    body = "\n".join(f"<section><h2>{escape(one.title)}</h2>\n{one.body}\n</section>" for one in chapters)
     sheets = [
         resources.files("kappasharp.app").joinpath(name).read_text("utf-8") for name in ("charts.css", "report.css")
     ]
@@ -105,6 +145,36 @@ def _best(best: Best, outcomes: str) -> str:
         f"<div class='design'><table>{rows}</table>{outcomes}<div class='figures'>{figures}</div></div>"
         f"<p class='advice'>{escape(str(best.advice))}</p>{certificate}"
     )
+
+
+def _pictures(study: Study, pictures: Mapping[int, Drawn] | None) -> list[Section]:
+    """The designs as people saw them, the best first; or how to get them into the report."""
+    title, render = "The designs, the best first", study.definition.render
+    if pictures is None:
+        command = shlex.join(["kappasharp", "export", study.name, "report.html", "--render", render or ""])
+        why = f"Pictures are drawn by {render}, which was not named for this report: `{command}` shows them."
+        return [] if render is None else [Section(title, f"<p class='small'>{escape(why)}</p>")]
+    held, tiles = 0, []
+    for option, one in pictures.items():
+        held += len(one.body)
+        shown = _picture(one, f"Design {option}", left=ALL_BYTES - held)
+        tiles.append(f"<figure class='picture'>{shown}<figcaption>Design <b>{option}</b></figcaption></figure>")
+    left_out = len(study.model().options) - len(pictures)
+    more = f"<p class='small'>{count(left_out, 'other design')} can be seen on the page.</p>" if left_out > 0 else ""
+    return [Section(title, f"<div class='pictures'>{''.join(tiles)}</div>{more}")] if tiles else []
+
+
+def _picture(one: Drawn, name: str, *, left: int) -> str:
+    """A picture in the page itself. As an image nothing in it runs."""
+    words = {"html": NO_PAGES, "none": "It has no picture.", "failed": one.sentence}.get(one.kind)
+    if words is None and (len(one.body) > PICTURE_BYTES or left < 0):
+        words = TOO_LARGE
+    if words is not None:
+        return f"<p class='small'>{escape(words)}</p>"
+    source = f"data:{one.type};base64,{b64encode(one.body).decode()}"
+    if one.kind == "image":
+        return f"<img src='{source}' alt='{name}'>"
+    return f"<{one.kind} controls src='{source}' aria-label='{name}'></{one.kind}>"
 
 
 def _outcome_rows(study: Study, best: Best) -> str:

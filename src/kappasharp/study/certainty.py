@@ -72,7 +72,7 @@ class Best(AmongOpen):
 
     `beats_random` is the share of the space's designs that it is preferred to, `room_left` how much of the way from an
     ordinary design to the best there is lies still ahead; both are what the model expects. `status` is its certificate;
-    `outcomes` are those of a study that has some. Where not all of each parameter is open, it is the best of those.
+    `outcomes` are those of a study that has some. It is the best of the designs that are open.
     """
 
     params: Design
@@ -350,14 +350,16 @@ def meetings(history: History, option: int) -> list[Meeting]:
 def reasons(definition: Definition, history: History, model: StudyModel, option: int) -> list[str]:
     """Why a design is told to be the best, in words."""
     met = meetings(history, option)
-    wins, losses, ties = (sum(len(one[column]) for one in met) for column in (3, 4, 5))
+    wins, losses = sum(len(one.beat) for one in met), sum(len(one.lost_to) for one in met)
+    ties = sum(len(one.equalled) for one in met)
     chosen = sum(one.kind == Kind.SLIDER.value for one in met)
     found = []
     if wins or losses or ties:
-        rivals = len({other for one in met for others in one[3:] for other in others})
+        rivals = len({other for one in met for other in (*one.beat, *one.lost_to, *one.equalled)})
+        equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
         found.append(
             f"Compared with {_times(rivals, 'other design', 'other designs')}: {_times(wins, 'win', 'wins')}, "
-            f"{_times(losses, 'loss', 'losses')}, {_times(ties, 'time', 'times')} no difference."
+            f"{_times(losses, 'loss', 'losses')}{equal}."
         )
     if chosen:
         found.append(f"Chosen on a line between two designs {_times(chosen, 'time', 'times')}.")

@@ -125,6 +125,13 @@ class Definition:
             return None
         return self.asking(kinds.parse(self.form.kind if kind is None else kind, designs, what="kind"))
 
+    def asked_otherwise(self, question: str) -> "Definition":
+        """The same study with another usual kind of question, and as many first ones as that has."""
+        return define(
+            self.space, seed=self.seed, method=self.method_name, preset=self.preset_choice, question=question,
+            use_seconds=self.use_seconds, outcomes=self.outcomes, limits=self.limits,
+        )  # fmt: skip
+
     def asking(self, form: Form) -> Form:
         """The form, if this study can ask such questions; or a sentence."""
         if not form.is_pair and find_method(self.method_name) != Method():

@@ -165,7 +165,7 @@ def place(value: Any) -> float:
 
 def _allowed(form: Form) -> str:
     return {
-        Kind.PAIR: "'a' (or True), 'b' (or False), 'tie' or 'skip'",
+        Kind.PAIR: "'a', 'b', 'tie' or 'skip'",
         Kind.CHOICE: f"the best design's number, 0 to {form.designs - 1}, or 'skip'",
         Kind.ORDER: f"a list of numbers from 0 to {form.designs - 1}, best first and equals in a list, or 'skip'",
         Kind.SLIDER: "a number from 0 to 1, or 'skip'",

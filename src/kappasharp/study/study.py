@@ -245,7 +245,8 @@ class Study(ArrangedStudy):
         form = self.definition.asking(kinds.parse(kind, len(designs), what="kind"))
         for one, other in combinations(zip("abcdefghi", designs, strict=False), 2):
             self._designs(one[1], other[1], one[0], other[0])
-        self._write(events.voter(voter), lambda _: Queued(*designs[:2], question=form.kind.value, more=designs[2:]))
+        queued = Queued(designs[0], designs[1], question=form.kind.value, more=designs[2:])
+        self._write(events.voter(voter), lambda _: queued)
 
     def settle(self, duels: int = DUELS, *, voter: str = DEFAULT_VOTER) -> None:
         """Have the next questions be duels: the design told to be best against its likeliest better among those seen.

@@ -32,7 +32,7 @@ COMMANDS = {
     "report": ("reporting", "Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."),
     "run": ("experiments", "Run what is missing of an EXPERIMENT (a TOML file)."),
     "serve": ("serve", "Compare two designs in the browser."),
-    "simulate": ("studies", "Rehearse a STUDY with a simulated person: how sure after how many answers, and how true."),
+    "simulate": ("simulate", "Rehearse a STUDY with a simulated person: how sure after how many answers, how true."),
     "studies": ("studies", "List the studies of a database: answers, voters, when the last answer came."),
     "tell": ("questions", "Answer a question."),
     "tune": ("tune", "Answer in the terminal, pairs with the arrow keys."),
@@ -62,8 +62,8 @@ def main() -> None:
     """Tune anything by answering one question again and again: A or B?"""
     # One thread: the matrices are small, and several processes share a machine better. torch reads this at its import.
     os.environ["OMP_NUM_THREADS"] = "1"
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
 
 
 for name, (module, summary) in COMMANDS.items():

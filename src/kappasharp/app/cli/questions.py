@@ -58,7 +58,7 @@ def ask(
     place: float | None,
     outcomes: str | None,
 ) -> None:
-    """The question to answer: the same again until it is answered, or `--question` asks another kind."""
+    """The question to answer: the same again until it is answered. `--question` asks another kind."""
     with in_words():
         found = opened(study, storage, outcomes=outcomes)
         if place is not None:
@@ -133,6 +133,7 @@ def tell(
     All take skip. With `-f json` ANSWER is JSON and counts designs from 0, as Python does: 2, [2, [0, 3], 1], 0.35.
     """
     with in_words():
+        from kappasharp.app.cli import answering
         from kappasharp.study import kinds
 
         found = opened(study, storage, outcomes=outcomes)
@@ -149,13 +150,7 @@ def tell(
         done = found.tell(pair, _given(form, answer, style))
     say("Saved.")
     data = {"event": done.event, "pair": done.pair, "voter": done.voter, "answer": done.answer}
-    show(style, data, [f"{done.kind} {done.pair}: {_short(form, done.answer)}"])
-
-
-def _short(form: "Form", answer: "Answer") -> str:
-    from kappasharp.app.cli import answering
-
-    return answer if isinstance(answer, str) else answering.said(form, answer)
+    show(style, data, [f"{done.kind} {done.pair}: {answering.short(form, done.answer)}"])
 
 
 @click.command()

@@ -109,9 +109,7 @@ def _key(storage: "Storage", host: str, *, new_key: bool) -> str:
     try:
         return guard.kept_token(where, renewed=new_key)
     except OSError as error:
-        say(
-            f"Note: the key could not be kept ({error.strerror or error}): open pages need the new link after a restart."
-        )
+        say(f"Note: the key could not be kept ({error.strerror or error}): after a restart open pages need a new link.")
         return guard.new_token()
 
 
@@ -121,13 +119,14 @@ def _service(
     """The database, and the study that the page opens first."""
     from kappasharp.app.web import cards
     from kappasharp.app.web.service import Service
-    from kappasharp.study import simulation, toml_file
+    from kappasharp.study import simulation
     from kappasharp.study.studies import load_study, storage_of
 
+    render = renderers[0] if renderers else None
+    renderers = renderers or _of_file(study)
     for one in renderers:
         # One that cannot be loaded is better known before the page is open.
         cards.load(one)
-    render = renderers[0] if renderers else None
     if outcomes is not None:
         simulation.load(outcomes)
     database = storage_of(storage)
@@ -135,22 +134,26 @@ def _service(
         raise InvalidValueError("`--storage` must name a database that outlives the page, but got one in memory.")
     own = tuple(one.outcomes["function"] for one in examples().values() if one.outcomes is not None)
     functions = own if outcomes is None else (outcomes, *own)
-    drawn = toml_file.read(Path(study)).render if study is not None and study.endswith(".toml") else None
-    if drawn is not None and not renderers:
-        cards.load(drawn)
-        renderers = (drawn,)
     ours = tuple(one.renderer for one in examples().values())
     service = Service(database, renderer=render, renderers=(*renderers, *ours), functions=functions)
     if example is not None:
         service.show(_made(examples()[example], database, outcomes), render or examples()[example].renderer)
     elif study is not None and study.endswith(".toml"):
-        service.show(from_file(Path(study), database, load_if_exists=True, function=outcomes), render or drawn)
+        service.show(from_file(Path(study), database, load_if_exists=True, function=outcomes), *renderers[:1])
     elif study is not None:
         found = load_study(study, storage=database, outcomes=outcomes)
         service.show(found, render or _example_renderer(found))
         if (missing := service.missing_renderer(found)) is not None:
             say(f"Note: {missing}")
     return service
+
+
+def _of_file(study: str | None) -> tuple[str, ...]:
+    """The renderer that a study file names, if it is one and names one."""
+    from kappasharp.study import toml_file
+
+    named = toml_file.read(Path(study)).render if study is not None and study.endswith(".toml") else None
+    return () if named is None else (named,)
 
 
 def _made(example: ExampleStudy, database: "Storage", outcomes: str | None) -> "Study":

@@ -1,4 +1,4 @@
-"""The commands of a study but those that ask: new, studies, best, log, export, import, check, backup, simulate …
+"""The commands of a study but those that ask: new, studies, best, log, export, import, check, backup …
 
 What computes is imported where it is used: `--help` and the shell's completion come without torch.
 """
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from kappasharp.study.definition import Options
     from kappasharp.study.storage import Storage
     from kappasharp.study.study import Study
-
-# The simulated people of `problems.oracle`, by name.
-PERSONS = (
-    "paper", "exact", "careless", "hesitant", "biased", "human", "shaky", "hasty", "timed", "interrupted", "absent",
-)  # fmt: skip
 
 storage_option = click.option(
     "--storage", envvar=ENVIRONMENT, show_envvar=True,
@@ -198,11 +193,16 @@ def best(storage: str | None, study: str, style: str, *, outcomes: str | None) -
 @storage_option
 def log(storage: str | None, study: str, style: str) -> None:
     """Every answer, the oldest first."""
+    from kappasharp.app.cli import answering
+
     with in_words():
-        rows = opened(study, storage).rows("comparisons")
+        found = opened(study, storage)
+        rows, told = found.rows("comparisons"), found.history.comparisons
     names = ("event", "pair", "time", "voter", "kind", "answer", "first", "a", "b")
     short = [
         {key: row[key] for key in names if key in row}
+        # For people designs count from 1, as they are asked; for programs from 0.
+        | {"answer": answering.short(told[row["event"]].form, told[row["event"]].answer)}
         | {key.replace("_outcomes_", " "): value for key, value in row.items() if "_outcomes_" in key}
         for row in rows
     ]
@@ -217,16 +217,30 @@ def log(storage: str | None, study: str, style: str) -> None:
 @click.option("--table", type=click.Choice(["comparisons", "options"]), default="comparisons", show_default=True)
 @click.option("--through", type=int, help="As it was after this event; also opens a study that is damaged later on.")
 @outcomes_option
+@click.option("--render", metavar="MODULE:FUNCTION", help="What draws the designs for a report: render(params).")
 @in_format
 @storage_option
 def export(
-    storage: str | None, study: str, path: Path, style: str, *, table: str, through: int | None, outcomes: str | None
-) -> None:
+    storage: str | None, study: str, path: Path, style: str, *, table: str, through: int | None, outcomes: str | None,
+    render: str | None,
+) -> None:  # fmt: skip
     """Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."""
     with in_words():
         found = opened(study, storage, through, outcomes)
-        written = found.export(path, table=table)
+        # A study file that is named here is allowed with all that it names; a name in a database is not run by itself.
+        drawn = render or (found.definition.render if study.endswith(".toml") else None)
+        pictures = path.suffix == ".html" and drawn is not None
+        written = _drawn_report(found, path, str(drawn)) if pictures else found.export(path, table=table)
     show(style, {"study": found.name, "path": str(written)}, [str(written)])
+
+
+def _drawn_report(study: "Study", path: Path, renderer: str) -> Path:
+    """A report with the pictures of the designs."""
+    from kappasharp.app import report
+    from kappasharp.app.web import cards
+
+    pictures = {option: cards.draw(renderer, design) for option, design in report.pictured(study).items()}
+    return report.write_html(study, path, pictures=pictures)
 
 
 @click.command("import")
@@ -324,52 +338,4 @@ def backup(storage: str | None, path: Path, style: str) -> None:
     show(style, {"path": str(path), "storage": database.url}, [str(path)])
 
 
-def _persons(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in PERSONS if name.startswith(incomplete)]
-
-
-@click.command()
-@study_argument
-@click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to answer.")
-@click.option(
-    "--person",
-    default="paper",
-    show_default=True,
-    shell_complete=_persons,
-    help=f"One of {', '.join(PERSONS)}.",
-)
-@click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
-@in_format
-@storage_option
-def simulate(storage: str | None, study: str, questions: int, person: str, seed: int, style: str) -> None:
-    """Rehearse a STUDY (a name or a TOML file) with a simulated person: how sure after how many answers, and how true.
-
-    The rehearsal runs in memory; the study itself is not touched.
-    """
-    from kappasharp.problems import oracle
-    from kappasharp.study import toml_file
-    from kappasharp.study.definition import define
-    from kappasharp.study.rehearsal import rehearse
-    from kappasharp.study.studies import existing, load_study
-
-    with in_words():
-        who = oracle.person(person)
-        if study.endswith(".toml"):
-            given = toml_file.read(Path(study))
-            definition = define(given.space, **given.options)
-        else:
-            definition = load_study(study, storage=existing(storage)).definition
-        asked = "pairs" if definition.form.is_pair else f"questions ({definition.form})"
-        say(f"A simulated person ({person}) with a hidden ideal answers {questions} {asked}.")
-        rows = []
-        for row in rehearse(definition, questions, who, seed):
-            say(f"{row.answers:>4} answers: preferred to {row.preferred:.0%} (truly {row.truly_preferred:.0%})")
-            rows.append(row._asdict())
-    show(style, rows, columns([{name: _percent(name, value) for name, value in row.items()} for row in rows]))
-
-
-def _percent(name: str, value: float) -> object:
-    return value if name == "answers" else f"{value:.0%}"
-
-
-COMMANDS = (new, studies, best, log, export, import_, diagnose, check, backup, simulate)
+COMMANDS = (new, studies, best, log, export, import_, diagnose, check, backup)

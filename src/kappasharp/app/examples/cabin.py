@@ -26,11 +26,13 @@ SCENERY = """<defs>
 
 
 def render(params: dict[str, Any]) -> str:
-    """The cabin's front, a fir and a person for scale."""
+    """The cabin's front, a fir and a person for scale; its title is for those who do not see it."""
     wide, high = params["width"] * METRE, params["wall height"] * METRE
     porch = params["porch"] * METRE
     left = MIDDLE - (wide + porch) / 2
+    title = f"a cabin {params['width']:.1f} m wide, its roof at {params['roof pitch']:.0f}°, {params['cladding']}"
     parts = (
+        f"<title>{title}, {params['windows']} windows, a porch of {params['porch']:.1f} m</title>",
         SCENERY,
         _fir(52, 150),
         _fir(104, 105),

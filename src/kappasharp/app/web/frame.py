@@ -6,7 +6,6 @@ from collections.abc import Callable
 from html import escape
 from threading import Thread, main_thread
 from typing import Any
-from urllib.parse import urlencode
 
 import uvicorn
 
@@ -33,7 +32,6 @@ class Frame:
         self.port = listener.getsockname()[1]
         self.url = connections.address(HOST, self.port, token)
         self.height = HEIGHT
-        self._query = urlencode({"token": token})
         self._server = uvicorn.Server(connections.configured(app))
         self._thread = Thread(target=self._server.run, args=([listener],), name="kappasharp page", daemon=True)
         self._thread.start()
@@ -64,17 +62,16 @@ class Frame:
 
     def _repr_html_(self) -> str:
         # The key is kept as a cookie of this site alone: the frame must be addressed as the notebook itself is.
-        rest = json.dumps(f":{self.port}/?{self._query}")
-        names = json.dumps(list(guard.LOOPBACK[:2]))
+        frames, local = f"iframe[data-kappasharp='{self.port}']", json.dumps(self.url.replace(HOST, "localhost"))
         script = (
-            "const frame = document.currentScript.previousElementSibling.previousElementSibling; "
-            f"const host = {names}.includes(location.hostname) ? location.hostname : {json.dumps(HOST)}; "
-            f"frame.src = 'http://' + host + {rest};"
+            f"if (location.hostname === 'localhost') for (const one of document.querySelectorAll({json.dumps(frames)}))"
+            f" if (one.src !== {local}) one.src = {local};"
         )
         return (
-            f"<div><iframe title='kappasharp' style='width:100%;height:{self.height}px;border:0'></iframe>"
+            f"<iframe data-kappasharp='{self.port}' title='kappasharp' src='{escape(self.url)}' "
+            f"style='width:100%;height:{self.height}px;border:0'></iframe>"
             f"<div><a href='{escape(self.url)}' target='_blank' rel='noopener'>Open it in a tab</a></div>"
-            f"<script>{script}</script></div>"
+            f"<script>{script}</script>"
         )
 
 

@@ -115,10 +115,11 @@ def why_view(at: Snapshot) -> Plain:
     if model is None:
         return {"sentences": [], "meetings": [], "course": None}
     option, called = model.options[learning.leading(model)], history.answer_numbers()
+    course = certainty.course(definition, history)
     return {
         "sentences": certainty.reasons(definition, history, model, option),
         "meetings": [one._asdict() | {"number": called[one.event]} for one in certainty.meetings(history, option)],
-        "course": charts.plain(charts.course(certainty.course(definition, history))),
+        "course": charts.plain(charts.course(course)) if len(course) > 1 else None,
     }
 
 

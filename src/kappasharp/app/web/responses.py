@@ -1,9 +1,10 @@
 """What leaves the server: a study as plain data, as files to download, and the bytes of its cards."""
 
+import asyncio
 import json
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from html import unescape
 from pathlib import Path
@@ -14,10 +15,10 @@ from starlette.responses import Response
 
 from kappasharp.app import outcome_views, report
 from kappasharp.app.web import guard
-from kappasharp.app.web.cards import Card
+from kappasharp.app.web.cards import Card, failed
 from kappasharp.app.web.jobs import Plain, Snapshot, snapshot
 from kappasharp.app.web.outcomes import SOON, ToldOutcomes
-from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session
+from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session, off_loop
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
 from kappasharp.study import diagnosis, lifting
@@ -37,7 +38,10 @@ TYPES = {
 # Stops of a slider on the page: what an arrow key moves it by.
 STOPS = 41
 # A report opened from here is still a stranger to the page: no script, nothing from elsewhere.
-REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"
+# Who downloads a report waits no longer than this, in seconds, for pictures that nobody saw yet.
+REPORT_SECONDS = 60.0
+STILL_DRAWN = failed("Its picture was still being drawn; download the report once more.")
 
 
 def json_text(data: Any) -> str:
@@ -276,10 +280,23 @@ def _exported(ending: str, table: str = "comparisons") -> Callable[[Study], byte
     return make
 
 
-def _report(study: Study) -> bytes:
+def _report(study: Study, pictures: Mapping[int, Card] | None = None) -> bytes:
     if not study.history.counted():
         raise InvalidValueError("A report needs an answer; there is none yet.")
-    return report.html(study).encode()
+    return report.html(study, pictures=pictures).encode()
+
+
+async def pictures(session: Session, study: Study) -> dict[int, Card] | None:
+    """The cards that a report shows, as far as they are drawn within some seconds; None where nothing draws them."""
+    if session.renderer is None or not study.history.counted():
+        return None
+    designs = await off_loop(report.pictured, study)
+    drawing = {
+        option: asyncio.ensure_future(session.cards.card(session.renderer, design))
+        for option, design in designs.items()
+    }
+    await asyncio.wait(drawing.values(), timeout=REPORT_SECONDS)
+    return {option: one.result() if one.done() else STILL_DRAWN for option, one in drawing.items()}
 
 
 class Export(NamedTuple):
@@ -301,16 +318,17 @@ EXPORTS = {
 }
 
 
-def export(study: Study, kind: str) -> Response:
-    """The study as a file to download."""
+def export(study: Study, kind: str, pictures: Mapping[int, Card] | None = None) -> Response:
+    """The study as a file to download; a report with the pictures of its designs."""
     make, ending, suffix = named("export", kind, EXPORTS)
+    content = _report(study, pictures) if kind == "html" else make(study)
     name = re.sub(r"[^\w.-]+", "-", study.name, flags=re.ASCII).strip("-.") or "study"
     full = quote(f"{study.name}{suffix}{ending}", safe="")
     headers = {
         "content-disposition": f"attachment; filename=\"{name}{suffix}{ending}\"; filename*=UTF-8''{full}",
         "content-security-policy": REPORT_POLICY,
     }
-    return Response(make(study), media_type=TYPES[ending], headers=headers)
+    return Response(content, media_type=TYPES[ending], headers=headers)
 
 
 def media(card: Card, wanted: str | None) -> Response:

@@ -392,5 +392,7 @@ async def frame(request: Request) -> Response:
 
 async def export(request: Request) -> Response:
     """The study as a file."""
-    session = await session_of(request)
-    return await off_loop(lambda: responses.export(session.apart(), request.path_params["kind"]))
+    session, kind = await session_of(request), request.path_params["kind"]
+    study = await off_loop(session.apart)
+    pictures = await responses.pictures(session, study) if kind == "html" else None
+    return await off_loop(responses.export, study, kind, pictures)

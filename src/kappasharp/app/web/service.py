@@ -145,9 +145,8 @@ class Service:
         if own is None or self.renderer_of(study) is not None:
             return None
         return (
-            f"This study has pictures, drawn by {own}, but this page was started without that function, and a name in "
-            f"a database is never run by itself: only values are shown. To see the pictures, stop the page and start "
-            f"it with `{self._command(study.name, own)}`."
+            f"The pictures of this study are drawn by {own}, which this page was not started with: only values are "
+            f"shown. Stop the page and start it with `{self._command(study.name, own)}`."
         )
 
     def _command(self, name: str, renderer: str) -> str:

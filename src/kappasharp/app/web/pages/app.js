@@ -235,7 +235,7 @@ addEventListener("keydown", key, true);
 addEventListener("keyup", letGo, true);
 addEventListener("blur", () => {
   // A click inside a user's page takes the keys with it.
-  const words = document.activeElement?.tagName === "IFRAME" ? byKey("The keys are in the picture now. Click beside it to answer by key.") : "";
+  const words = document.activeElement?.tagName === "IFRAME" ? byKey("The keys are in the picture now. A click on the question above it brings them back.") : "";
   if (words) page.say(words);
 });
 watch((now) => void presence(now));

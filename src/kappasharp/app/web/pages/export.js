@@ -8,11 +8,11 @@ import { at } from "./talk.js";
 /** @type {[string, string, string][]} */
 const FILES = [
   ["json", "JSON", "Everything: every question, answer, undo and change, in order. `kappasharp import` reads it again."],
-  ["csv", "CSV of the answers", "One row for each answer, with both designs."],
+  ["csv", "CSV of the answers", "One row for each answer, with its designs."],
   ["options", "CSV of the designs", "One row for each design, with its wins and the model’s utility."],
   ["parquet", "Parquet of the answers", "The same rows for data tools. It needs the library pyarrow on the server."],
   ["html", "HTML report", "One page with pictures that needs nothing else: to send or to print."],
-  ["python", "Python", "A program that makes the same study from the same answers."],
+  ["python", "Python", "A program that makes the same study from the same answers, of every kind."],
 ];
 
 /**

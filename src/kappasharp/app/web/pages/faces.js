@@ -121,7 +121,7 @@ export class Faces {
     return el(
       "article",
       { class: `card ${look.className ?? ""}${made === null ? " bare" : ""}${choose ? " choosable" : ""}`, "data-index": index, "aria-label": this.name(index), onclick: click },
-      el("header", {}, look.badge ?? el("h2", {}, this.marks[index]), made === null ? null : corner),
+      el("header", {}, look.badge ?? el("h2", {}, this.marks[index]), corner),
       el("div", { class: "inside" },
         made === null ? null : el("div", { class: "stage" }, made),
         el("div", { class: "values", hidden: this.view.blind && made !== null }, look.lines)),
@@ -130,7 +130,7 @@ export class Faces {
 
   /** @param {number} index */
   corner(index) {
-    const made = button("Enlarge", () => this.look(index, true), { kind: "corner", key: LETTERS[index].toUpperCase(), name: `Enlarge ${this.marks[index]}`, shortcut: LETTERS[index] });
+    const made = button("Enlarge", () => this.enlarge(index), { kind: "corner", key: LETTERS[index].toUpperCase(), name: `Enlarge ${this.marks[index]}`, shortcut: LETTERS[index] });
     this.corners.push(made);
     return made;
   }
@@ -161,23 +161,33 @@ export class Faces {
     player.addEventListener("error", () => made.remove());
     corner.querySelector("kbd")?.remove();
     corner.removeAttribute("aria-keyshortcuts");
-    corner.hidden = player instanceof HTMLAudioElement;
     corner.before(made);
+    corner.hidden = this.isSmall(index);
   }
 
   /**
    * Have a closer look at a design, or a listen.
    * @param {number} index
-   * @param {boolean} [enlarge] even if it can be played
    */
-  look(index, enlarge = false) {
+  look(index) {
     const player = this.player(index);
-    if (player !== null && !enlarge) play(player);
+    if (player !== null) play(player);
     else if (!this.cards[index].classList.contains("bare")) this.zoom(index);
   }
 
+  /** Whether there is nothing to enlarge now, nor to go back from. @param {number} index */
+  isSmall(index) {
+    return this.element.dataset.layout === "all" && (this.cards[index].classList.contains("bare") || this.player(index) instanceof HTMLAudioElement);
+  }
+
+  /** What the corner of a card does. @param {number} index */
+  enlarge(index) {
+    if (this.element.dataset.layout === "all") this.zoom(index);
+    else this.back();
+  }
+
   /**
-   * @param {"all" | "flip" | "zoom"} layout
+   * @param {string | undefined} layout all, flip or zoom
    * @param {number} face
    */
   layout(layout, face) {
@@ -188,8 +198,12 @@ export class Faces {
     for (const [index, card] of this.cards.entries()) {
       card.classList.toggle("face", index === face);
       card.toggleAttribute("inert", layout !== "all" && index !== face);
-      this.corners[index].children[0].textContent = layout === "zoom" ? `Show ${this.all}` : "Enlarge";
-      this.corners[index].ariaLabel = layout === "zoom" ? `Show ${this.all}` : `Enlarge ${this.marks[index]}`;
+      const corner = this.corners[index];
+      corner.children[0].textContent = layout === "all" ? "Enlarge" : `Show ${this.all}`;
+      corner.ariaLabel = layout === "all" ? `Enlarge ${this.marks[index]}` : `Show ${this.all}`;
+      corner.hidden = this.isSmall(index);
+      const key = corner.querySelector("kbd");
+      if (key !== null) key.textContent = layout === "all" ? LETTERS[index].toUpperCase() : "Esc";
     }
   }
 

@@ -238,7 +238,7 @@ function turnedRound(one) {
  * @param {HTMLElement[]} rows
  */
 function table(name, rows) {
-  const heads = ["#", "A", "B", "Answer", "Voter", "Thought for"].map((one) => el("th", { scope: "col" }, one));
+  const heads = ["No.", "A", "B", "Answer", "Voter", "Thought for"].map((one) => el("th", { scope: "col" }, one));
   return el(
     "div",
     { class: "panel scroll", tabindex: "0", role: "region", "aria-label": name },

@@ -19,10 +19,8 @@ export async function open(page, root) {
   /** @type {[ModelView, HTMLElement[]]} */
   const [found, seen] = await Promise.all([get(at(study.id, "model")), panels(study)]);
   waiting.remove();
-  // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
-  root.append(...seen);
   if (!found.nodes.length) {
-    root.append(el("p", { class: "empty" }, "No answers yet: there is no model to look at."));
+    root.append(...seen, el("p", { class: "empty" }, "No answers yet: there is no model to look at."));
     return {};
   }
   let corrected = found.diagnosis.gate_open === true;
@@ -49,6 +47,8 @@ export async function open(page, root) {
     el("section", { class: "panel", "aria-label": "What the answers say" },
       el("h2", {}, "What the answers say"),
       el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", {}, one)))),
+    // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
+    ...seen,
     el("section", { class: "panel", "aria-label": "Comparison graph" },
       el("div", { class: "head" }, el("h2", {}, heading(found)), found.has_correction ? toggle : null), picture,
       el("p", { class: "quiet" }, "Higher: the model thinks you like it more. Each line is an answer and points to the loser; a dashed one is a tie. Designs of one colour are linked by answers; between colours only their likeness tells."),

@@ -21,7 +21,7 @@ export class Progress {
     this.standing = null;
     /** Whether they are of now. */
     this.fresh = false;
-    this.asking = this.gone = false;
+    this.asking = this.gone = this.failed = false;
     this.epoch = 0;
   }
 
@@ -30,7 +30,7 @@ export class Progress {
    * @param {Pair} pair
    */
   show(pair) {
-    this.fresh = false;
+    this.fresh = this.failed = false;
     // What rests on an answer that was taken back is not older but wrong.
     if (this.pair !== null && pair.answers < this.pair.answers) this.forget();
     this.pair = pair;
@@ -59,8 +59,10 @@ export class Progress {
         this.heard(found);
       }
     } catch (error) {
-      // The line stays as it is, with its age: neither question nor answers hang on it.
+      // What is known stays, with its age: neither question nor answers hang on it.
       console.info(sentence(error));
+      this.failed = true;
+      this.write();
     } finally {
       this.asking = false;
     }
@@ -75,7 +77,7 @@ export class Progress {
     const age = standing === null || standing.answers === answers ? null : standing.answers;
     this.element.replaceChildren(
       el("meter", { min: 0, max: 1, low: 0.5, high: 0.9, optimum: 1, value: (best === null ? 0 : 1 - best.room_left).toFixed(3), "aria-label": "Way to the best design" }),
-      el("p", {}, el("span", { class: "count" }, `${answers} ${answers === 1 ? "answer" : "answers"}`), ` · ${words(study.first_pairs - answers, best, age)}`),
+      el("p", {}, el("span", { class: "count" }, `${answers} ${answers === 1 ? "answer" : "answers"}`), ` · ${words(study.first_pairs - answers, best, age, this.failed)}`),
     );
   }
 }
@@ -85,10 +87,11 @@ export class Progress {
  * @param {number} left answers before the model chooses
  * @param {Standing["best"]} best
  * @param {number | null} age the number of answers that the figures rest on, where there are more now
+ * @param {boolean} failed whether newer figures did not come
  */
-function words(left, best, age) {
+function words(left, best, age, failed) {
   if (left > 0) return `${left} more before the model chooses`;
-  if (best === null) return "the model is being computed";
+  if (best === null) return failed ? "the model’s figures did not come" : "the model is being computed";
   const [beats, room] = [percent(best.beats_random), percent(best.room_left)];
   if (age === null) return `the best so far beats ${beats} of designs · room left ${room}`;
   return `as of answer ${age}, the best beats ${beats} of designs · room left ${room}`;
