@@ -145,7 +145,6 @@ def best(definition: Definition, history: History, model: StudyModel) -> Best:
     place = leading(model)
     option = model.options[place]
     found = figures(definition, model, place)
-    counted = len(history.counted())
     space, at_all = definition.space, leading(model._replace(state=replace(model.state, eligible=None)))
     return Best(
         history.options[option],
@@ -153,7 +152,7 @@ def best(definition: Definition, history: History, model: StudyModel) -> Best:
         found.preferred,
         found.room,
         advise(history, model, place, found, definition.form),
-        counted,
+        len(history.counted()),
         model.surrogate.status[0],
         recording.values(definition, history, history.options[option]),
         outside=tuple(space.outside(history.options[option])),

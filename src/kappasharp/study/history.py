@@ -185,12 +185,12 @@ class History:
 
     def apply(self, stored: Stored) -> None:
         """Take in one more event."""
-        take: Callable[[Stored, Any], None] = {
+        takes: dict[type, Callable[[Stored, Any], None]] = {
             Asked: self._ask, Answered: self._answer, Added: self._add, Queued: self._queue, Settling: self._settle,
             Undone: self._undo, Amended: self._amend, Recorded: self._record, Bounded: self._bound,
             Remarked: self._remark,
-        }[type(stored.event)]  # fmt: skip
-        take(stored, stored.event)
+        }  # fmt: skip
+        takes[type(stored.event)](stored, stored.event)
         self.number = stored.number
 
     def _queue(self, stored: Stored, event: Queued) -> None:
