@@ -95,7 +95,7 @@ def shots(browser, example, answers, pictures, kinds=(None,), **options):
     with tempfile.TemporaryDirectory() as folder:
         prepare(folder, example, answers, kinds, **options)
         # By name: an example that was made otherwise than usual is not the example.
-        with serving(folder, EXAMPLES[example].study_name, "--render", EXAMPLES[example].renderer) as server:
+        with serving(folder, examples()[example].study_name, "--render", examples()[example].renderer) as server:
             for view, name, settings, whole in pictures:
                 context = browser.new_context(**settings)
                 page = context.new_page()
@@ -117,6 +117,7 @@ def main():
                 ("model", "model", WIDE, True),
                 ("export", "export", WIDE, False),
                 ("start", "start", WIDE, False),
+                ("study", "study", WIDE, False),
                 ("model", "model-dark", WIDE | dark, True),
             ],
             method="static", first_pairs=3, outcomes=examples()["pid"].outcomes["function"],

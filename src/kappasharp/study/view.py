@@ -48,11 +48,11 @@ class StudyView:
     @property
     def definition(self) -> Definition:
         """What it was made with, and of its parameters what is open now."""
-        with self._lock:
-            if self._definition.space is not self._history.space:
-                assert self._history.space is not None
-                self._definition = replace(self._definition, space=self._history.space)
-            return self._definition
+        # Without the lock: the page asks for it where nobody may wait.
+        found, space = self._definition, self._history.space
+        if space is not None and found.space is not space:
+            self._definition = found = replace(found, space=space)
+        return found
 
     @property
     def space(self) -> Space:
