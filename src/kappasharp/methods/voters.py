@@ -99,3 +99,11 @@ def seen_by(fit: Fit, voter: int | None = None) -> Fit:
         map=fit.map._replace(f=f[:, :n], beta=view.beta[:, :n]),
         posterior=fit.posterior._replace(theta=view.theta, beta=view.beta, root=view.root),
     )
+
+
+def losses(fit: Fit) -> Tensor:
+    """How far every design (runs, n, V) is expected to lie below each voter's own best of them."""
+    assert fit.people is not None
+    views = [seen_by(fit, voter).map.f for voter in range(fit.people.member.shape[-1])]
+    utility = torch.stack(views, -1)
+    return utility.amax(1, keepdim=True) - utility
