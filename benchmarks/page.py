@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kappasharp.app.cli.serve import EXAMPLES
+from kappasharp.app.cli.serve import examples
 from kappasharp.study.studies import create_study, storage_of
 from tests.page.chromium import launched, serving, settle, turn
 
@@ -36,7 +36,7 @@ def wish(design):
 def prepared(folder):
     """The photo filter, six numbers, with thirty answers."""
     storage = storage_of(f"sqlite:///{Path(folder) / 'page.db'}")
-    example = EXAMPLES["filter"]
+    example = examples()["filter"]
     study = create_study(example.space, storage=storage, study_name=example.study_name)
     assert len(study.space.tuned) == 6
     for _ in range(ANSWERS):

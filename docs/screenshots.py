@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kappasharp.app.cli.serve import EXAMPLES  # noqa: E402
+from kappasharp.app.cli.serve import examples  # noqa: E402
 from kappasharp.app.examples import pid  # noqa: E402
 from kappasharp.study.studies import create_study, storage_of  # noqa: E402
 from tests.page.chromium import launched, serving, settle  # noqa: E402
@@ -63,7 +63,7 @@ def answer(question, like):
 def prepare(folder, name, answers, kinds, **options):
     """An example with some answers by two simulated people, to questions of these kinds in turn; the last is open."""
     storage = storage_of(f"sqlite:///{Path(folder) / 'page.db'}")
-    example, like = EXAMPLES[name], PEOPLE[name]
+    example, like = examples()[name], PEOPLE[name]
     study = create_study(
         example.space, storage=storage, study_name=example.study_name, question=example.question,
         **{"outcomes": example.outcomes, **options},
@@ -119,7 +119,7 @@ def main():
                 ("start", "start", WIDE, False),
                 ("model", "model-dark", WIDE | dark, True),
             ],
-            method="static", first_pairs=3, outcomes=EXAMPLES["pid"].outcomes["function"],
+            method="static", first_pairs=3, outcomes=examples()["pid"].outcomes["function"],
         )  # fmt: skip
         shots(
             browser, "pid", 14, [("compare", "outcomes", WIDE, False), ("model", "outcomes-model", TALL, False)]

@@ -1,19 +1,21 @@
 """kappasharp: preferential optimisation from answers to one question, A or B?"""
 
-import importlib
-import typing
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
-from kappasharp.errors import KappaSharpError
-from kappasharp.methods.loop import Info, ask, init, tell
-from kappasharp.methods.method import Method, Preset
-from kappasharp.methods.registry import METHODS, PRESETS
-from kappasharp.methods.state import Question, State
-from kappasharp.methods.surrogate import Surrogate, fit
-from kappasharp.problems.problem import Problem
-from kappasharp.problems.registry import PROBLEMS
-from kappasharp.problems.registry import find_problem as problem
+from kappasharp.faces import offer as _offer
 
-if typing.TYPE_CHECKING:
+if _TYPE_CHECKING:
+    from kappasharp.errors import KappaSharpError
+    from kappasharp.methods.loop import Info, ask, init, tell
+    from kappasharp.methods.method import Method, Preset
+    from kappasharp.methods.registry import METHODS, PRESETS
+    from kappasharp.methods.state import Question, State
+    from kappasharp.methods.surrogate import Surrogate, fit
+    from kappasharp.problems.problem import Problem
+    from kappasharp.problems.registry import PROBLEMS
+    from kappasharp.problems.registry import find_problem as problem
     from kappasharp.study.history import Pair
     from kappasharp.study.outcomes import AtLeast, AtMost, Less, More
     from kappasharp.study.parameters import Categorical, Fixed, Float, Int
@@ -22,30 +24,46 @@ if typing.TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-# Studies are imported when first used: they need a database library, which a machine that only computes may lack.
-_WHEN_USED = {
-    "Pair": "kappasharp.study.history",
-    "AtLeast": "kappasharp.study.outcomes",
-    "AtMost": "kappasharp.study.outcomes",
-    "Less": "kappasharp.study.outcomes",
-    "More": "kappasharp.study.outcomes",
-    "Categorical": "kappasharp.study.parameters",
-    "Fixed": "kappasharp.study.parameters",
-    "Float": "kappasharp.study.parameters",
-    "Int": "kappasharp.study.parameters",
-    "create_study": "kappasharp.study.studies",
-    "delete_study": "kappasharp.study.studies",
-    "import_json": "kappasharp.study.studies",
-    "load_study": "kappasharp.study.studies",
-    "optimize": "kappasharp.study.studies",
-    "Study": "kappasharp.study.study",
+# Everything is imported when it is first used: torch takes two seconds, and studies need a database library, which a
+# machine that only computes may lack.
+_PLACES = {
+    "kappasharp.errors": ("KappaSharpError",),
+    "kappasharp.methods.loop": ("Info", "ask", "init", "tell"),
+    "kappasharp.methods.method": ("Method", "Preset"),
+    "kappasharp.methods.registry": ("METHODS", "PRESETS"),
+    "kappasharp.methods.state": ("Question", "State"),
+    "kappasharp.methods.surrogate": ("Surrogate", "fit"),
+    "kappasharp.problems.problem": ("Problem",),
+    "kappasharp.problems.registry": ("PROBLEMS", "problem"),
+    "kappasharp.study.history": ("Pair",),
+    "kappasharp.study.outcomes": ("AtLeast", "AtMost", "Less", "More"),
+    "kappasharp.study.parameters": ("Categorical", "Fixed", "Float", "Int"),
+    "kappasharp.study.studies": ("create_study", "delete_study", "import_json", "load_study", "optimize"),
+    "kappasharp.study.study": ("Study",),
 }
+_WHERE = {name: module for module, names in _PLACES.items() for name in names}
+_CALLED_THERE = {"problem": "find_problem"}
+
+# What the floors above do for a study that is asked for it.
+_offer(
+    report="kappasharp.app.report:write_html",
+    plots="kappasharp.app.plots:Plots",
+    study_html="kappasharp.app.cells:study_html",
+    best_html="kappasharp.app.cells:best_html",
+    question_html="kappasharp.app.cells:question_html",
+    frame="kappasharp.app.web.frame:show",
+)
 
 
-def __getattr__(name: str) -> typing.Any:
-    if name not in _WHEN_USED:
+def __getattr__(name: str) -> _Any:
+    if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_WHEN_USED[name]), name)
+    globals()[name] = found = getattr(_import_module(_WHERE[name]), _CALLED_THERE.get(name, name))
+    return found
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
 
 
 __all__ = [

@@ -1,10 +1,15 @@
 """What kappasharp raises. Each class is also a built-in error, so callers may catch either."""
 
 import importlib
+import json
+import shlex
 from collections.abc import Mapping
 from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 Row = TypeVar("Row")
 
@@ -60,6 +65,20 @@ def named(kind: str, name: Any, table: Mapping[str, Row]) -> Row:
     raise UnknownNameError(f"No {kind} is called {name!r}.{hint} {known}")
 
 
+def install_command(extra: str) -> str:
+    """What installs an extra: from the place that this package was itself installed from, a clone or an index."""
+    try:
+        found = distribution("kappasharp").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return f"`python -m pip install '.[{extra}]'` in the clone"
+    url = "" if found is None else str(json.loads(found).get("url", ""))
+    if not url:
+        return f"`python -m pip install 'kappasharp[{extra}]'`"
+    path = unquote(urlsplit(url).path)
+    what = f"{path}[{extra}]" if url.startswith("file:") and Path(path).is_dir() else f".[{extra}]"
+    return f"`python -m pip install {shlex.quote(what)}`" + (" in a clone" if what.startswith(".") else "")
+
+
 def needed(module: str, whom: str, extra: str, remedy: str = "") -> ModuleType:
     """An optional library, or the sentence that says who needs it and what brings it: an extra, or another remedy."""
     try:
@@ -67,5 +86,5 @@ def needed(module: str, whom: str, extra: str, remedy: str = "") -> ModuleType:
     except ImportError as error:
         raise MissingLibraryError(
             f"{whom} needs the library {module!r}, which cannot be imported ({error}); "
-            + (remedy or f"`pip install 'kappasharp[{extra}]'` installs it.")
+            + (remedy or f"{install_command(extra)} installs it.")
         ) from error

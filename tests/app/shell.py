@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -12,7 +13,8 @@ import kappasharp
 from kappasharp.app.cli.main import main
 
 SOURCE = str(Path(kappasharp.__file__).parents[1])
-START = "from kappasharp.app.cli.main import main; main(prog_name='kappasharp')"
+IMPORT, RUN = "from kappasharp.app.cli.main import main", "main(prog_name='kappasharp')"
+START = f"{IMPORT}; {RUN}"
 
 
 class Shell:
@@ -44,11 +46,14 @@ class Shell:
         assert result.stdout == "" and says in sentence, result.output
         return sentence
 
-    def process(self, *words: object, **environment: str) -> subprocess.CompletedProcess:
-        """The same in a process of its own."""
+    def process(
+        self, *words: object, without: Sequence[str] = (), code: str = RUN, **environment: str
+    ) -> subprocess.CompletedProcess:
+        """The same in a process of its own, in which the libraries `without` cannot be imported."""
+        blocked = f"import sys; sys.modules.update(dict.fromkeys({list(without)}))\n"
         env = os.environ | {"KAPPASHARP_STORAGE": self.url, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"} | environment
         return subprocess.run(
-            [sys.executable, "-c", START, *map(str, words)],
+            [sys.executable, "-c", f"{blocked}{IMPORT}\n{code}", *map(str, words)],
             capture_output=True, text=True, check=False, timeout=120, cwd=self.folder, env=env,
         )  # fmt: skip
 

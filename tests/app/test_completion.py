@@ -1,14 +1,31 @@
-"""Shell completion: the scripts, and what they complete: commands, options, study names."""
+"""Shell completion and `--help`: what they offer, and that neither brings a library that computes."""
 
 import shutil
 import subprocess
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from kappasharp.app.cli.main import main
+from kappasharp.app.cli import simulate
+from kappasharp.app.cli.main import COMMANDS, main
+from kappasharp.problems.oracle import PERSONS
 from tests.app.shell import Shell
+
+# torch takes two seconds of every call, SQLAlchemy a third of one; the rest comes with extras.
+HEAVY = [
+    "torch",
+    "numpy",
+    "sqlalchemy",
+    "starlette",
+    "uvicorn",
+    "pyarrow",
+    "scipy",
+    "matplotlib",
+    "dask",
+    "distributed",
+]
 
 
 @pytest.fixture
@@ -85,5 +102,42 @@ def test_completion_makes_no_database_and_never_fails(shell, monkeypatch):
 
 def test_the_shell_gets_its_words_from_the_command(shell):
     shell("new", "pid", "-p", "x=0:1")
-    done = shell.process(_KAPPASHARP_COMPLETE="bash_complete", COMP_WORDS="kappasharp ask p", COMP_CWORD="2")
+    words = {"_KAPPASHARP_COMPLETE": "bash_complete", "COMP_WORDS": "kappasharp ask p", "COMP_CWORD": "2"}
+    # Names need the database; the model's library would fail to be imported.
+    done = shell.process(without=["torch", "numpy"], **words)
     assert done.returncode == 0 and done.stdout == "plain,pid\n", done.stderr
+
+
+def test_help_and_completion_import_nothing_that_computes(shell):
+    """Every command's help, the script, commands and options, where none of the libraries can be imported."""
+    code = """
+from click.shell_completion import ShellComplete
+others = [["--help"], ["completion", "bash"], ["problems", "show", "-h"]]
+for words in others + [[one, "--help"] for one in main.commands]:
+    try:
+        main(words, prog_name="kappasharp")
+    except SystemExit as end:
+        assert not end.code, words
+complete = ShellComplete(main, {}, "kappasharp", "_KAPPASHARP_COMPLETE").get_completions
+offered = complete([], "s") + complete(["run"], "--eng") + complete(["tell", "pid"], "t")
+print("OFFERED", *(item.value for item in offered))
+"""
+    done = shell.process(without=HEAVY, code=code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].split() == [
+        "OFFERED", "serve", "simulate", "studies", "--engine", "tie"
+    ]  # fmt: skip
+    assert done.stdout.count("Usage: kappasharp") == len(main.commands) + 2
+
+
+def test_commands_are_listed_as_they_describe_themselves():
+    with click.Context(main) as context:
+        for name in COMMANDS:
+            itself = main.get_command(context, name).make_context(name, [], parent=context, resilient_parsing=True)
+            assert itself.command.name == name
+            shown, own = (one.get_short_help_str(64) for one in (main.get_command(context, name), itself.command))
+            assert shown == own, name
+
+
+def test_the_simulated_people_are_those_there_are():
+    assert tuple(PERSONS) == simulate.PERSONS

@@ -13,7 +13,7 @@ from kappasharp.app.examples import pid
 
 
 def test_the_demo_tunes_and_reports(tmp_path):
-    result = CliRunner().invoke(main, ["demo", "--questions", "20", "--out", str(tmp_path)])
+    result = CliRunner().invoke(main, ["demo", "--questions", "12", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert "Best controller found" in result.output
     assert "Every fit carried its certificate" in result.output
@@ -72,7 +72,7 @@ def test_the_curve_in_text_rises_to_its_target():
 
 
 def test_the_demo_answers_other_kinds(tmp_path):
-    result = demonstrate(tmp_path, "--questions", "5", "--question", "slider")
-    assert result.exit_code == 0 and "5 questions (slider)" in result.stderr
+    result = demonstrate(tmp_path, "--questions", "3", "--question", "slider")
+    assert result.exit_code == 0 and "3 questions (slider)" in result.stderr
     study = ks.load_study("pid", storage=f"sqlite:///{tmp_path / 'study.db'}")
-    assert [one.kind for one in study.history.counted()] == ["slider"] * 5
+    assert [one.kind for one in study.history.counted()] == ["slider"] * 3

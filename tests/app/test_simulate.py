@@ -57,3 +57,16 @@ def test_a_simulated_person_answers_every_kind(tmp_path, question):
     said = shell("simulate", "s", "--questions", "10", "--person", "human", "-f", "json")
     assert f"10 questions ({question})" in said.stderr
     assert json.loads(said.stdout)[-1]["truly_preferred"] > 0.7
+
+
+def test_a_study_is_rehearsed_with_another_kind_of_question(shell, tmp_path):
+    said = shell("simulate", "s", "--questions", "3", "--question", "choice:3", "-f", "json")
+    assert "3 questions (choice:3)" in said.stderr
+    shell("new", "c", "-p", "x=0:1", "-p", "n=int:1:5", "-p", "mode=a,b,c", "--question", "choice:3")
+    assert shell("simulate", "c", "--questions", "3", "-f", "json").stdout == said.stdout
+    (tmp_path / "tea.toml").write_text("[parameters]\nx = {low = 0, high = 1}\n")
+    assert (
+        "1 questions (rating)"
+        in shell("simulate", tmp_path / "tea.toml", "--questions", 1, "--question", "rating").stderr
+    )
+    shell.refused("simulate", "s", "--question", "choce", code=2, says="`question` must be")

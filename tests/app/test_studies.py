@@ -7,7 +7,8 @@ import sqlite3
 import pytest
 
 import kappasharp as ks
-from kappasharp.study import exchange
+from kappasharp.app.cli import answering
+from kappasharp.study import exchange, kinds
 from tests.app.shell import Shell, answer
 
 PARAMETERS = ("-p", "kp=0.2:3", "-p", "ki=1e-3:2:log", "-p", "n=int:1:8", "-p", "mode=soft,hard", "-p", "c=7")
@@ -335,11 +336,18 @@ def test_storage_may_be_named_beside_the_environment(shell):
 
 
 def test_a_process_of_its_own_writes_data_to_stdout_and_talk_to_stderr(shell):
-    made = shell.process("new", "s", "-p", "x=0:1", "-f", "json", KAPPASHARP_STORAGE="")
-    assert made.returncode == 0 and json.loads(made.stdout)["storage"] == "sqlite:///kappasharp.db"
-    assert made.stderr.startswith("Made in") and (shell.folder / "kappasharp.db").exists()
-    stale = shell.process("tell", "s", "a", KAPPASHARP_STORAGE="")
-    assert (stale.returncode, stale.stdout) == (3, "") and stale.stderr.startswith("Error: No pair is open")
+    code = """
+try:
+    main(["new", "s", "-p", "x=0:1", "-f", "json"])
+except SystemExit as end:
+    assert end.code == 0
+main(["tell", "s", "a"])
+"""
+    done = shell.process(code=code, KAPPASHARP_STORAGE="")
+    assert done.returncode == 3 and json.loads(done.stdout)["storage"] == "sqlite:///kappasharp.db"
+    made, stale = done.stderr.splitlines()
+    assert made.startswith("Made in") and (shell.folder / "kappasharp.db").exists()
+    assert stale.startswith("Error: No pair is open")
 
 
 FORMS = {"choice:4": ("3", 2), "order:4": ("3 1=4 2", [2, [0, 3], 1]), "slider": ("0.35", 0.35), "rating": ("-2", -2)}
@@ -360,7 +368,10 @@ def test_questions_that_carry_more(shell, form):
     shell.json("ask", "pid")
     assert shell.json("tell", "pid", "SKIP")["answer"] == "skip"
     assert [one.answer for one in stored(shell).history.comparisons.values()] == [stored_as, stored_as, "skip"]
-    assert shell("log", "pid").stdout.splitlines()[0].split()[4:7] == ["kind", "answer", "first"]
+    log = shell("log", "pid").stdout.splitlines()
+    assert log[0].split()[4:7] == ["kind", "answer", "first"]
+    # People count designs from 1 here too, as they typed it.
+    assert answering.short(kinds.parse(form), stored_as) in log[1] and (form != "choice:4" or "3 is the best" in log[1])
     assert shell.json("best", "pid")["n_comparisons"] == 2
     shell("export", "pid", "pid.html")
     shell("export", "pid", "pid.json")

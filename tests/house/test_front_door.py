@@ -1,9 +1,10 @@
-"""What `import kappasharp` gives and what it costs: an exact list of names, and nothing beside torch."""
+"""What `import kappasharp` gives and what it costs: an exact list of names, and nothing at all until one is used."""
 
 import subprocess
 import sys
-import types
 from pathlib import Path
+
+import pytest
 
 import kappasharp
 
@@ -13,8 +14,8 @@ NAMES = {
     "Preset", "Problem", "Question", "State", "Surrogate",
     "__version__", "ask", "fit", "init", "problem", "tell",
 }  # fmt: skip
-# Imported when first used: they need more than torch.
-WHEN_USED = {
+# Those of a study: they need more than torch.
+OF_STUDIES = {
     "AtLeast", "AtMost", "Categorical", "Fixed", "Float", "Int", "Less", "More", "Pair", "Study",
     "create_study", "delete_study", "import_json", "load_study", "optimize",
 }  # fmt: skip
@@ -51,11 +52,14 @@ def python(code: str) -> str:
 
 
 def test_exact_names():
-    assert set(kappasharp.__all__) == NAMES | WHEN_USED
-    assert all(getattr(kappasharp, name).__name__ == name for name in WHEN_USED)
-    public = {name for name in vars(kappasharp) if not name.startswith("_")}
-    modules = {name for name in public if isinstance(getattr(kappasharp, name), types.ModuleType)}
-    assert public - modules == NAMES - {"__version__"}
+    assert set(kappasharp.__all__) == set(dir(kappasharp)) == NAMES | OF_STUDIES
+    assert all(getattr(kappasharp, name).__name__ == name for name in OF_STUDIES)
+    assert all(getattr(kappasharp, name) is not None for name in NAMES)
+    # What a shell offers after `ks.` before anything is used, whether it asks `dir` or looks into the module.
+    code = "import kappasharp; print(*(n for n in [*vars(kappasharp), *dir(kappasharp)] if not n.startswith('_')))"
+    assert set(python(code).split()) == (NAMES | OF_STUDIES | {"faces"}) - {"__version__"}
+    with pytest.raises(AttributeError, match="has no attribute 'importlib'"):
+        kappasharp.importlib  # noqa: B018
 
 
 def test_exact_registry():
@@ -68,39 +72,34 @@ def test_every_method_and_preset_is_explained():
     assert [name for name in METHODS + PRESETS if f"`{name}`" not in page] == []
 
 
-def test_import_brings_nothing_but_torch():
+def test_import_brings_nothing_and_use_brings_torch():
     """Only the standard library, torch and what torch itself imports: whatever else happens to be installed."""
     code = """
-import sys, torch
-before = {name.partition(".")[0] for name in sys.modules}
+import sys
+def brought(before): return sorted({name.partition(".")[0] for name in sys.modules} - before)
+known = set(sys.stdlib_module_names) | {name.partition(".")[0] for name in sys.modules}
 import kappasharp
-after = {name.partition(".")[0] for name in sys.modules}
-print(*sorted(after - before - set(sys.stdlib_module_names)))
+print(*brought(known), sep=",")
+import torch
+known |= set(brought(known))
+kappasharp.fit, kappasharp.PROBLEMS, kappasharp.ask
+print(*brought(known), sep=",")
 """
-    assert python(code).split() == ["kappasharp"]
+    assert python(code).split("\n") == ["kappasharp", "", ""]
 
 
-def test_a_question_needs_nothing_but_torch():
-    """The loop runs where no optional package is installed (an entry of None makes an import fail)."""
+def test_a_question_and_a_block_of_the_lab_need_nothing_but_torch():
+    """They run on a bare GPU machine: NumPy, too, is only a simulation's. (An entry of None makes an import fail.)"""
     code = f"""
 import sys
-sys.modules.update(dict.fromkeys({OPTIONAL}))
+sys.modules.update(dict.fromkeys({[*OPTIONAL, *LIBRARIES]}))
 import kappasharp as ks
 state = ks.init([[0.1], [0.9]], [[0, 1]])
 question, state, info = ks.ask(state)
 print(len(ks.tell(state, question, 0).points[0]), *info.status)
-"""
-    assert python(code).split() == ["4", "ok"]
-
-
-def test_a_block_of_the_lab_needs_nothing_but_torch():
-    """The block runner works on a bare GPU machine: NumPy, too, is only a simulation's."""
-    code = f"""
-import sys
-sys.modules.update(dict.fromkeys({[*OPTIONAL, *LIBRARIES]}))
 from kappasharp.lab import experiment, grid, run
 table = {{"problems": ["hartmann-6d"], "initializations": ["pure_k3"], "methods": ["static"], "presets": ["paper"]}}
 blocks = grid.blocks(experiment.parse("bare", table | {{"seeds": 2, "queries": 9}}))
 print(*(row["status"] for row in run.run_together(blocks)[0]))
 """
-    assert python(code).split() == ["ok", "ok"]
+    assert python(code).split() == ["4", "ok", "ok", "ok"]

@@ -246,7 +246,7 @@ def test_a_peers_row_says_which_version_ran(scripted):
 )
 def test_a_missing_library_is_said(monkeypatch, name, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
-    words = rf"The method {name} needs the library '{module}'.*`pip install 'kappasharp\[{extra}\]'`"
+    words = rf"The method {name} needs the library '{module}'.*`python -m pip install '.*\[{extra}\]'`"
     with pytest.raises(MissingLibraryError, match=words):
         played(name)
     (outcome,) = engines.serial([(tiny.blocks(problems=[problem_of(name).name], methods=[name])[0],)])

@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from kappasharp import processes
-from kappasharp.app.cli.serve import EXAMPLES
+from kappasharp.app.cli.serve import EXAMPLE_NAMES, examples
 from kappasharp.app.examples import cabin, image_filter, pid
 from kappasharp.app.web import cards, responses
 from kappasharp.app.web.cards import Cards
@@ -138,9 +138,9 @@ def test_a_picture_can_run_no_script_and_a_player_gets_the_range_it_asks_for(ope
     assert browser.get(address, headers={"range": "bytes=-"}).content == whole.content
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", EXAMPLE_NAMES)
 def test_examples_draw_every_corner_of_their_space(name):
-    example = EXAMPLES[name]
+    example = examples()[name]
     whole = space(example.space)
     low, high = whole.draw([0.0] * len(whole.tuned)), whole.draw([0.999] * len(whole.tuned))
     one, other = (cards.draw(example.renderer, design) for design in (low, high))

@@ -9,8 +9,7 @@ import httpx
 import pytest
 import uvicorn
 
-from kappasharp.app.cli import connections, serve
-from kappasharp.app.web import guard, server
+from kappasharp.app.web import connections, guard, server
 from tests.page.chromium import wait_until
 from tests.page.doubles import TOKEN, service
 
@@ -24,7 +23,7 @@ def port():
     app = server.application(of, token=TOKEN, hosts=guard.allowed_hosts("127.0.0.1"))
     config = connections.configured(app)
     config.lifespan = "off"  # the workers are not wanted here
-    running, listener = uvicorn.Server(config), serve.listen("127.0.0.1", 0)
+    running, listener = uvicorn.Server(config), connections.listen("127.0.0.1", 0)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
     thread.start()
     wait_until(lambda: running.started)

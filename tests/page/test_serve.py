@@ -8,8 +8,8 @@ import pytest
 import uvicorn
 from click.testing import CliRunner
 
-from kappasharp.app.cli import serve as serving
 from kappasharp.app.cli.main import main
+from kappasharp.app.web import connections
 from kappasharp.app.web.service import COMPUTING, DRAWING
 from kappasharp.study.studies import create_study, load_study
 from tests.page.chromium import Server, wait_until
@@ -93,8 +93,8 @@ def test_a_busy_port_is_a_sentence_and_the_default_moves_on():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
-            serving.listen("127.0.0.1", port)
-    with serving.listen("127.0.0.1", None) as first, serving.listen("127.0.0.1", None) as second:
+            connections.listen("127.0.0.1", port)
+    with connections.listen("127.0.0.1", None) as first, connections.listen("127.0.0.1", None) as second:
         assert first.getsockname()[1] != second.getsockname()[1]
         assert first.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 

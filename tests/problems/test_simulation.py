@@ -1,10 +1,13 @@
 """Simulators beside the analytic problems: shared out among real processes, or missing."""
 
+import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from kappasharp import errors
 from kappasharp.errors import InvalidValueError, KappaSharpError, MissingLibraryError, needed
 from kappasharp.problems import jet, robot_push, simulation
 from kappasharp.problems.registry import find_problem
@@ -72,11 +75,26 @@ def test_a_library_that_is_there_is_returned():
 
 def test_a_missing_library_is_a_sentence_with_the_command():
     words = (
-        r"The problem plasma-16d needs the library 'no_such_module'.*`pip install 'kappasharp\[lab\]'` installs it\."
+        r"The problem plasma-16d needs the library 'no_such_module'.*`python -m pip install '.*\[lab\]'` installs it\."
     )
     with pytest.raises(MissingLibraryError, match=words) as caught:
         needed("no_such_module", "The problem plasma-16d", "lab")
     assert isinstance(caught.value, KappaSharpError) and isinstance(caught.value, ImportError)
+
+
+@pytest.mark.parametrize(
+    ("url", "command"),
+    [
+        (None, "`python -m pip install 'kappasharp[lab]'`"),
+        ("file:///", "`python -m pip install '/[lab]'`"),
+        ("file:///no%20such/clone", "`python -m pip install '.[lab]'` in a clone"),
+        ("https://example.org/kappasharp.whl", "`python -m pip install '.[lab]'` in a clone"),
+    ],
+)
+def test_an_extra_comes_from_where_the_package_came_from(monkeypatch, url, command):
+    found = None if url is None else json.dumps({"url": url, "dir_info": {}})
+    monkeypatch.setattr(errors, "distribution", lambda _: SimpleNamespace(read_text=lambda _: found))
+    assert errors.install_command("lab") == command
 
 
 @pytest.mark.parametrize(("name", "library"), [("plasma-16d", "daqp"), ("robotpush-14d", "Box2D")])

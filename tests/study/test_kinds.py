@@ -135,7 +135,7 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("form", "wrong"),
         [
-            *(("pair", one) for one in ("c", 0, 0.5, None, ["a"], True)),
+            *(("pair", one) for one in ("c", 0, 0.5, None, ["a"], [True])),
             *(("choice:4", one) for one in ("a", 4, -1, 1.0, True, None, [1], math.nan)),
             *(("order:4", one) for one in ([], [0, 0], [0, [1, 0]], [0, 4], [[]], 2, [0, "a"], [True], "tie", [0.0])),
             *(("slider", one) for one in (-0.1, 1.1, "a", True, [0.5], None, math.nan, math.inf)),

@@ -104,7 +104,7 @@ class TestAskAndTell:
         pair = study.ask()
         assert study.tell(pair.number, "tie").answer == "tie"
 
-    @pytest.mark.parametrize("bad", ["A", "left", "", None, 1, math.nan])
+    @pytest.mark.parametrize("bad", ["AB", "left", "", None, 1, math.nan])
     def test_an_answer_is_one_of_four(self, study, bad):
         with pytest.raises(InvalidValueError, match="'a', 'b', 'tie' or 'skip'"):
             study.tell(study.ask(), bad)
@@ -426,7 +426,7 @@ class TestFiles:
         assert ks.import_json(tmp_path / "a.json", storage="sqlite://").history.number == 0
 
     def test_bad_paths_and_tables(self, study, tmp_path):
-        with pytest.raises(InvalidValueError, match=r"end in .json, .csv or .parquet"):
+        with pytest.raises(InvalidValueError, match=r"end in .json, .csv, .parquet or .html"):
             study.export(tmp_path / "x.xlsx")
         with pytest.raises(StorageError, match="could not be written"):
             study.export(tmp_path / "no" / "x.json")

@@ -5,10 +5,11 @@ from html import escape
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kappasharp.app import charts, outcome_views
 from kappasharp.app.charts import Curve, Edge, Node
+from kappasharp.app.words import count, text
 from kappasharp.errors import StorageError
 from kappasharp.files import write_text
 from kappasharp.methods.method import Kind
@@ -243,18 +244,3 @@ def _about(told: History, one: Comparison, *, plain: bool) -> str:
 def _design(told: History, option: int) -> str:
     values = ", ".join(f"{name} {text(value)}" for name, value in told.options[option].items())
     return f"<b>{option}</b> {escape(values)}"
-
-
-def text(value: Any) -> str:
-    """A value as people read it; what would move a terminal's cursor is written out."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return str(value).lower()  # as it is typed, and as TOML and the page write it
-    words = f"{value:.5g}" if isinstance(value, float) else str(value)
-    return words if words.isprintable() else repr(words)
-
-
-def count(number: int, what: str) -> str:
-    """A number of things in words: 1 answer, 2 answers."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

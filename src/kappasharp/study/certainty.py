@@ -13,6 +13,7 @@ from torch import Tensor
 
 from kappasharp.acquisition.eubo import closed_form, sobol_normals
 from kappasharp.core import comparisons, evidence, laplace, likelihood
+from kappasharp.faces import face
 from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
@@ -79,6 +80,10 @@ class Best:
     n_comparisons: int
     status: str
     outcomes: Values | None = None
+
+    def _repr_html_(self) -> str:
+        found: str = face("best_html")(self)
+        return found
 
 
 class Figures(NamedTuple):

@@ -17,10 +17,8 @@ from kappasharp.study.outcomes import from_plain as read_outcomes
 from kappasharp.study.parameters import shown
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.space import GivenSpace, Space, space
+from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
-# What docs/results supports today: no correction has beaten the plain baseline there, and of the presets `modern` has
-# the better means.
-DEFAULT_METHOD, DEFAULT_PRESET = "baseline", "modern"
 MOST_FIRST_PAIRS = 10_000
 LARGEST_SEED = 2**4096
 # Whose kind of question is chosen anew every time, and what it begins with. (docs/results/answers.md)
@@ -117,6 +115,13 @@ class Definition:
         if kind is None and designs is None:
             return None
         return self.asking(kinds.parse(self.form.kind if kind is None else kind, designs, what="kind"))
+
+    def asked_otherwise(self, question: str) -> "Definition":
+        """The same study with another usual kind of question, and as many first ones as that has."""
+        return define(
+            self.space, seed=self.seed, method=self.method_name, preset=self.preset_choice, question=question,
+            use_seconds=self.use_seconds, outcomes=self.outcomes, limits=self.limits,
+        )  # fmt: skip
 
     def asking(self, form: Form) -> Form:
         """The form, if this study can ask such questions; or a sentence."""

@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Literal
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
+from kappasharp.study import terms
 from kappasharp.study.kinds import NAMES, Answer, Form
 from kappasharp.study.parameters import finite, shown
 from kappasharp.study.space import Design
 
 Origin = Literal["start", "model", "queue", "again", "settle"]
 Source = Literal["simulated", "measured"]
-DEFAULT_VOTER = "me"
+DEFAULT_VOTER = terms.DEFAULT_VOTER
 LONGEST_NAME, LONGEST_VOTER, LONGEST_FAILURE = 200, 100, 500
 # Duels that one wish to settle may ask for.
 MOST_DUELS = 100

@@ -110,8 +110,8 @@ def dataframe(rows: Rows) -> Any:
 
 def check_path(path: Path) -> None:
     """The endings that can be written."""
-    if path.suffix not in (".json", ".csv", ".parquet"):
-        raise InvalidValueError(f"`path` must end in .json, .csv or .parquet, but got {str(path)!r}.")
+    if path.suffix not in (".json", ".csv", ".parquet", ".html"):
+        raise InvalidValueError(f"`path` must end in .json, .csv, .parquet or .html, but got {str(path)!r}.")
 
 
 def write(path: Path, content: dict[str, Any] | Rows) -> Path:

@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from kappasharp.errors import CorruptedError, InvalidValueError
+from kappasharp.faces import face
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import kinds
 from kappasharp.study.events import (
@@ -54,6 +55,10 @@ class StudyQuestion:
     def form(self) -> Form:
         """Its kind, and about how many designs it is."""
         return Form(Kind(self.kind), PAIR + len(self.more))
+
+    def _repr_html_(self) -> str:
+        found: str = face("question_html")(self)
+        return found
 
     def at(self, place: float) -> Design:
         """The design at a place of a slider: 0 is the first end, 1 the second.

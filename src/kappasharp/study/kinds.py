@@ -20,11 +20,12 @@ from kappasharp.core import rankings
 from kappasharp.core.rankings import Said
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
+from kappasharp.study import terms
 from kappasharp.study.parameters import shown
 from kappasharp.study.space import Space
 
 Answer = str | int | float | list[Any]
-WORDS = ("a", "b", "tie", "skip")
+WORDS = terms.WORDS
 SKIP = "skip"
 # Designs of a choice or an order: as few, as many, and as many as where nobody says how many.
 FEWEST, MOST, USUAL = 3, 9, 4
@@ -136,6 +137,23 @@ def answer(form: Form, value: Any) -> Answer:
         case Kind.ORDER if isinstance(value, list | tuple):
             return _order(form, value)
     raise InvalidValueError(f"`answer` to {form.words} must be {_allowed(form)}, but got {_cut(value)}.")
+
+
+def given(form: Form, value: Any) -> Answer:
+    """An answer as programs give it, also True and False for A and B, capitals and arrays; as `answer` has it."""
+    plain = _unpacked(value)
+    if form.is_pair and isinstance(plain, bool):
+        return "a" if plain else "b"
+    if isinstance(plain, str) and plain.lower() in WORDS:
+        plain = plain.lower()
+    return answer(form, plain)
+
+
+def _unpacked(value: Any) -> Any:
+    """Plain Python for arrays and numbers of NumPy, torch and pandas, also within a list."""
+    if isinstance(value, list | tuple):
+        return [_unpacked(one) for one in value]
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def place(value: Any) -> float:

@@ -23,7 +23,7 @@ from kappasharp.methods.asking import NEW
 from kappasharp.methods.method import PAIR, Kind, Query
 from kappasharp.methods.state import Question, State
 from kappasharp.streams import stream, uniform
-from kappasharp.study import choosing, pace, starting
+from kappasharp.study import choosing, pace, starting, terms
 from kappasharp.study.allowing import Allowed
 from kappasharp.study.choosing import Chosen
 from kappasharp.study.definition import Definition
@@ -38,7 +38,7 @@ from kappasharp.study.space import Design, Space
 # beside those that there are.
 SHORTLIST, POOL = 40, 128
 # How many duels settle which of the designs seen is best, unless somebody says otherwise.
-DUELS = 5
+DUELS = terms.DUELS
 
 
 def rests_on_model(definition: Definition, history: History, form: Form | None = None) -> bool:

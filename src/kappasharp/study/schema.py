@@ -5,6 +5,7 @@ definition, where the chain begins, and holds on to its end: how many `events` t
 """
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,9 +26,11 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.exc import SQLAlchemyError
 
 from kappasharp.errors import CorruptedError, StorageError
-from kappasharp.study import digests
+from kappasharp.study import database, digests
+from kappasharp.study.terms import DEFAULT_STORAGE, ENVIRONMENT
 
 SCHEMA_VERSION = 2
 METADATA = MetaData()
@@ -63,6 +66,22 @@ EVENTS = Table(
 )
 # Any number, as long as it is always this one: PostgreSQL's lock for whoever makes or changes the tables.
 LOCK = 1_262_703_939
+
+
+def study_names(url: str | None) -> list[str]:
+    """The names of the studies in a database, the oldest first, for the shell's completion: nothing is made or read
+    beside them. By default in KAPPASHARP_STORAGE, or else in this folder."""
+    place = url or os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE
+    if not database.exists(place):
+        return []
+    made = database.engine(place, busy_seconds=1.0)
+    try:
+        with made.connect() as connection:
+            return [str(name) for name in connection.execute(select(STUDIES.c.name).order_by(STUDIES.c.id)).scalars()]
+    except SQLAlchemyError as error:
+        raise database.refusal(database.readable(place), error) from error
+    finally:
+        made.dispose()
 
 
 def version(connection: Connection) -> int | None:

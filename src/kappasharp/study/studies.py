@@ -10,20 +10,13 @@ from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValue
 from kappasharp.methods.method import Preset
 from kappasharp.study import declaring, events, exchange, kinds, simulation
 from kappasharp.study.database import exists
-from kappasharp.study.definition import (
-    DEFAULT_METHOD,
-    DEFAULT_PRESET,
-    Definition,
-    define,
-    from_plain,
-)
+from kappasharp.study.definition import Definition, define, from_plain
 from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit
 from kappasharp.study.space import Design, GivenSpace
 from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
+from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET, DEFAULT_STORAGE, ENVIRONMENT
 
-ENVIRONMENT = "KAPPASHARP_STORAGE"
-DEFAULT_STORAGE = "sqlite:///kappasharp.db"
 IN_MEMORY = "sqlite://"
 
 Prefer = Callable[[Design, Design], Any]

@@ -109,10 +109,10 @@ class Study(StudyView):
 
         Args:
             pair: what `ask` returned, or its number.
-            answer: what its kind asks for, or "skip", of which the model does not hear. A pair: "a", "b" or "tie" (no
-                difference; the model learns from it). A choice: the number of the best design, from 0 on. An order:
-                the numbers, best first, equals in a list, such as [2, [0, 3], 1]; those left out come last. A slider:
-                a place from 0 to 1. A rating: -3 to 3, above 0 where the first design is better.
+            answer: what its kind asks for, or "skip", of which the model does not hear. A pair: "a" or True, "b" or
+                False, or "tie" (no difference; the model learns from it). A choice: the number of the best design,
+                from 0 on. An order: the numbers, best first, equals in a list, such as [2, [0, 3], 1]; those left out
+                come last. A slider: a place from 0 to 1. A rating: -3 to 3, above 0 where the first design is better.
             seconds: how long the voter took, where somebody measured it.
             complete: whether outcomes of these designs that are missing are computed before this returns.
         """
@@ -120,7 +120,7 @@ class Study(StudyView):
         with self._lock:
             self.refresh()
             asked = self._asked(number)
-            answered = Answered(number, kinds.answer(asked.form, answer), measured)
+            answered = Answered(number, kinds.given(asked.form, answer), measured)
             stored = self._write(asked.voter, lambda history: self._if_new(history, answered, asked.voter))
             known = self._history
             found = known.answers_to(number)[0] if stored is None else known.comparisons[stored.number]
@@ -196,7 +196,7 @@ class Study(StudyView):
                     f"`comparison` must be one that counts in {self.name!r}, but got {comparison!r}."
                 )
             form = history.form_of(comparison)
-            return Amended(comparison, None if answer is None else kinds.answer(form, answer))
+            return Amended(comparison, None if answer is None else kinds.given(form, answer))
 
         self._write(events.voter(voter), change)
 

@@ -7,6 +7,7 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from kappasharp.errors import InvalidValueError, named
+from kappasharp.faces import face
 from kappasharp.study import certainty, diagnosis, exchange, learning, lifting, recording, tradeoffs
 from kappasharp.study.certainty import Best, Slice
 from kappasharp.study.definition import Definition, from_plain
@@ -177,12 +178,34 @@ class StudyView:
         """Write the study to a file, all of it or nothing, and return the path.
 
         Args:
-            path: .json holds every event, for `import_json`; .csv and .parquet hold one table.
+            path: .json holds every event, for `import_json`; .csv and .parquet hold one table; .html is a report with
+                pictures.
             table: "comparisons", one row for each answer, or "options", one row for each design.
         """
         target = Path(path)
         exchange.check_path(target)
+        if target.suffix == ".html":
+            written: Path = face("report")(self, target)
+            return written
         return exchange.write(target, self.plain() if target.suffix == ".json" else self.rows(table))
+
+    @property
+    def plot(self) -> Any:
+        """Figures with matplotlib: `plot.progress()`, `plot.slices()`, `plot.designs()`, `plot.agreement()`."""
+        return face("plots")(self)
+
+    def show(self, render: str | Callable[..., Any] | None = None, *, height: int = 720) -> Any:
+        """The page, to answer in: a notebook shows it in a frame, and `url` opens it in a tab. It runs until `close`.
+
+        Args:
+            render: draws a design, `render(params)`: a function of a module, or its name "module:function".
+            height: of the frame, in pixels.
+        """
+        return face("frame")(self, render, height=height)
+
+    def _repr_html_(self) -> str:
+        found: str = face("study_html")(self)
+        return found
 
     def plain(self) -> dict[str, Any]:
         """All of the study as plain data: what its JSON file holds."""

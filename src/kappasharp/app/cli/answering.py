@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from kappasharp.app.report import text
+from kappasharp.app.words import text
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import Kind
 from kappasharp.study import kinds
@@ -57,6 +57,11 @@ def said(form: Form, answer: Answer) -> str:
     return f"{int(answer) + 1} is the best" if form.kind is Kind.CHOICE else f"best at {answer:g}"
 
 
+def short(form: Form, answer: Answer) -> str:
+    """An answer in a few words: as it is typed where that is a word."""
+    return answer if isinstance(answer, str) else said(form, answer)
+
+
 def spoken(form: Form, typed: str) -> Answer:
     """The answer that a person typed; or a sentence."""
     word = typed.strip().lower()
@@ -96,9 +101,9 @@ def read(question: StudyQuestion) -> Pressed:
     """What the person presses that means something for this question."""
     match question.form.kind:
         case Kind.PAIR:
-            return _pressed(PAIR_KEYS)
+            return _pressed(Kind.PAIR, PAIR_KEYS)
         case Kind.CHOICE:
-            return _pressed({str(i + 1): i for i in range(question.form.designs)} | COMMANDS)
+            return _pressed(Kind.CHOICE, {str(i + 1): i for i in range(question.form.designs)} | COMMANDS)
         case Kind.RATING:
             return _rating()
         case Kind.SLIDER:
@@ -113,14 +118,19 @@ def _key() -> str:
         return QUIT[0]
 
 
-def _pressed(meaning: dict[str, Any], key: str | None = None) -> Pressed:
-    """The next key that means something."""
+def _pressed(kind: Kind, meaning: dict[str, Any], key: str | None = None) -> Pressed:
+    """The next key that means something; of any other it is said that it does not."""
     while True:
         key = _key() if key is None else key
         found = meaning.get(key, meaning.get(key.lower()))
         if found is not None:
             return Pressed(found) if found in ("undo", "quit") else Pressed(None, found)
+        _not_known(kind, key)
         key = None
+
+
+def _not_known(kind: Kind, key: str) -> None:
+    click.echo(f"{text(key)} means nothing here. {HELP[kind]}")
 
 
 def _rating() -> Pressed:
@@ -133,7 +143,8 @@ def _rating() -> Pressed:
                 return Pressed(None, -values[below])
             key = below
         if key in values or key in COMMANDS or key.lower() in COMMANDS:
-            return _pressed(values | COMMANDS, key)
+            return _pressed(Kind.RATING, values | COMMANDS, key)
+        _not_known(Kind.RATING, key)
 
 
 def _slider(question: StudyQuestion) -> Pressed:
@@ -143,7 +154,7 @@ def _slider(question: StudyQuestion) -> Pressed:
     while True:
         key = _key()
         if key in QUIT or (not typed and (key in COMMANDS or key.lower() in COMMANDS)):
-            return _pressed(COMMANDS, key)
+            return _pressed(Kind.SLIDER, COMMANDS, key)
         if key in ENTER and not typed:
             return Pressed(None, place)
         if key in (*LEFT, *RIGHT, *ENTER):
@@ -151,10 +162,10 @@ def _slider(question: StudyQuestion) -> Pressed:
             place, typed = _place(typed, place) if key in ENTER else min(max(moved, 0.0), 1.0), ""
             _show(question, place)
         else:
-            typed = _edited(typed, key, "0123456789.")
+            typed = _edited(Kind.SLIDER, typed, key, "0123456789.")
 
 
-def _edited(line: str, key: str, allowed: str) -> str:
+def _edited(kind: Kind, line: str, key: str, allowed: str) -> str:
     """The line after a key, and what the terminal shows of it."""
     if key in ERASE:
         click.echo("\b \b" if line else "", nl=False)
@@ -162,6 +173,9 @@ def _edited(line: str, key: str, allowed: str) -> str:
     if len(key) == 1 and key in allowed:
         click.echo(key, nl=False)
         return line + key
+    click.echo()
+    _not_known(kind, key)
+    click.echo(line, nl=False)
     return line
 
 
@@ -186,9 +200,9 @@ def _typed(form: Form) -> Pressed:
     while True:
         key = _key()
         if key in QUIT or (not line and (key in COMMANDS or key.lower() in COMMANDS)):
-            return _pressed(COMMANDS, key)
+            return _pressed(Kind.ORDER, COMMANDS, key)
         if key not in ENTER:
-            line = _edited(line, key, "0123456789=>, ")
+            line = _edited(Kind.ORDER, line, key, "0123456789=>, ")
             continue
         click.echo()
         try:

@@ -22,10 +22,10 @@ from kappasharp.problems import oracle
 from kappasharp.problems.step_response import SECONDS, STEPS, simulate
 from kappasharp.streams import stream
 from kappasharp.study import rehearsal, studies
-from kappasharp.study.definition import DEFAULT_METHOD, DEFAULT_PRESET
 from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import Answer
 from kappasharp.study.study import Study
+from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
 GAINS = pid.SPACE
 SETTLING_TIME = 3.0
@@ -136,18 +136,8 @@ def responses(study: Study) -> report.Section:
     return report.Section("Its step response", charts.html(chart))
 
 
-@click.command()
-@click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to ask.")
-@click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
-@click.option("--method", default=DEFAULT_METHOD, show_default=True, help="A method of the registry.")
-@click.option("--preset", default=DEFAULT_PRESET, show_default=True, help="A preset of the registry.")
-@click.option("--question", default="pair", show_default=True, help="pair, choice, order, slider or rating; order:5.")
-@click.option(
-    "--out", default="kappasharp-demo", show_default=True, type=click.Path(path_type=Path, file_okay=False),
-    help="Where the database and the report go.",
-)  # fmt: skip
-def demo(questions: int, seed: int, method: str, preset: str, out: Path, *, question: str) -> None:
-    """A simulated person tunes a PID controller by comparing step responses."""
+def run(questions: int, seed: int, method: str, preset: str, out: Path, *, question: str) -> None:
+    """The whole demonstration: the study, what was found, the report."""
     with in_words():
         study = start(out, seed, method=method, preset=preset, question=question)
         what = "pairs" if study.definition.form.is_pair else f"questions ({study.definition.form})"

@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kappasharp.app.cli.output import in_words
-from kappasharp.lab import engines, execution
-from kappasharp.lab.execution import Limit
+from kappasharp.app.cli.output import in_format, in_words, show, with_extra
+
+if TYPE_CHECKING:
+    from kappasharp.lab.execution import FinishedBlock, Limit, Workload
 
 # A GPU is not busy with fewer.
 GPU_BATCH = 4096
@@ -27,6 +29,7 @@ GPU_BATCH = 4096
     "--batch", type=click.IntRange(1), help="Most runs in lockstep; by default a block's on cpu, 4096 on cuda."
 )
 @click.option("--memory", "size", help="Most memory of one worker, as 4GB: cuts batches that would need more.")
+@in_format
 def run(
     experiment: Path,
     out: Path,
@@ -36,8 +39,11 @@ def run(
     *,
     batch: int | None,
     size: str | None,
+    style: str,
 ) -> None:
     """Run what is missing of an EXPERIMENT (a TOML file). Stop it at any time; run it again to go on."""
+    with with_extra("run", "lab"):
+        from kappasharp.lab import engines, execution
     with in_words():
         chosen = engines.engine(engine, device, workers)
         limit = _limit(device, batch, size)
@@ -58,7 +64,7 @@ def run(
     except KeyboardInterrupt:
         click.echo(f"\nStopped. {finished} runs were stored; the same command goes on from there.", err=True)
         sys.exit(130)
-    _conclude(todo, finished, failed)
+    _conclude(todo, finished, failed, style)
 
 
 @contextmanager
@@ -71,12 +77,14 @@ def _stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _limit(device: str, runs: int | None, size: str | None) -> Limit:
+def _limit(device: str, runs: int | None, size: str | None) -> "Limit":
+    from kappasharp.lab import execution
+
     most = runs or (None if device == "cpu" else GPU_BATCH)
-    return Limit(most, None if size is None else execution.read_memory(size))
+    return execution.Limit(most, None if size is None else execution.read_memory(size))
 
 
-def _conclude(todo: execution.Workload, finished: int, failed: list[execution.FinishedBlock]) -> None:
+def _conclude(todo: "Workload", finished: int, failed: "list[FinishedBlock]", style: str) -> None:
     for step in failed:
         block = step.block
         where = f"{block.problem}, {block.initialization}, {block.method}, {block.preset}"
@@ -84,6 +92,8 @@ def _conclude(todo: execution.Workload, finished: int, failed: list[execution.Fi
     elsewhere = todo.n_left - finished
     if elsewhere:
         click.echo(f"{elsewhere} runs are in another runner's hands.", err=True)
-    click.echo(f"{finished - sum(step.runs for step in failed)} runs were added to {todo.store.folder}.")
+    added = finished - sum(step.runs for step in failed)
+    data = {"experiment": todo.experiment.name, "folder": str(todo.store.folder), "runs": todo.n_runs, "added": added}
+    show(style, data, [f"{added} runs were added to {todo.store.folder}."])
     if failed:
         sys.exit(1)

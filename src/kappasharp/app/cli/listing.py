@@ -1,83 +1,127 @@
 """What there is to choose from, as tables and pages of text."""
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from kappasharp.core.activation import Gate, Rule
-from kappasharp.core.correction import Correction, Weights
-from kappasharp.errors import UnknownNameError
-from kappasharp.lab.peers import PEERS
-from kappasharp.methods.method import PAIR, Method
-from kappasharp.methods.registry import METHODS
-from kappasharp.problems.problem import Problem
-from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, find_problem
+from kappasharp.app.cli.output import columns, in_format, in_words
+from kappasharp.app.cli.output import show as put
+
+if TYPE_CHECKING:
+    from kappasharp.core.activation import Gate
+    from kappasharp.core.correction import Correction
+    from kappasharp.methods.method import Method
+    from kappasharp.problems.problem import Problem
 
 
 @click.group(invoke_without_command=True)
 @click.option("--all", "everything", is_flag=True, help="The variants too, which are not in the paper's grid.")
+@in_format
 @click.pass_context
-def problems(context: click.Context, everything: bool) -> None:
+def problems(context: click.Context, everything: bool, style: str) -> None:
     """The paper's eleven problems and the development set: dimension, bounds, maximum, provenance."""
     if context.invoked_subcommand is not None:
         return
+    from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS
+
     tables = {"The paper's eleven": PROBLEMS, "The development set, to choose methods on": DEVELOPMENT}
     if everything:
         tables["Variants of the paper's"] = VARIANTS
-    click.echo(f"{'name':<20} {'d':>3}  {'bounds':<14} {'maximum':>13}  provenance")
+    lines = [f"{'name':<20} {'d':>3}  {'bounds':<14} {'maximum':>13}  provenance"]
     for heading, rows in tables.items():
-        click.echo(f"\n{heading}:")
-        for row in rows.values():
-            click.echo(_line(row))
-    click.echo("\n≥: the best found so far, nothing proves that there is no better.")
-    click.echo("`kappasharp problems show NAME` prints a definition.")
+        lines += ["", f"{heading}:", *map(_line, rows.values())]
+    lines += ["", "≥: the best found so far, nothing proves that there is no better."]
+    data = [_problem_data(row) for rows in tables.values() for row in rows.values()]
+    put(style, data, [*lines, "`kappasharp problems show NAME` prints a definition."])
 
 
 @problems.command()
 @click.argument("name")
-def show(name: str) -> None:
+@in_format
+def show(name: str, style: str) -> None:
     """The definition of one problem."""
-    try:
+    from kappasharp.problems.registry import find_problem
+
+    with in_words():
         row = find_problem(name)
-    except UnknownNameError as error:
-        raise click.UsageError(str(error)) from error
-    click.echo(f"{row.name}  (version {row.version}, {row.provenance.value})")
-    click.echo(f"\nutility     {row.formula}")
-    click.echo(f"origin      {row.origin}")
-    click.echo(f"maximum     {_maximum(row).strip()}  ({row.maximum.source})")
-    click.echo(f"attained at {', '.join(f'{value:.6g}' for value in row.maximum.point)}")
-    click.echo("\nparameters")
     names = row.parameters or tuple(f"x{i + 1}" for i in range(row.dimensions))
-    for label, low, high in zip(names, row.low, row.high, strict=True):
-        click.echo(f"  {label:<48} {low:>8.4g} to {high:.4g}")
+    lines = [
+        f"{row.name}  (version {row.version}, {row.provenance.value})",
+        "",
+        f"utility     {row.formula}",
+        f"origin      {row.origin}",
+        f"maximum     {_maximum(row).strip()}  ({row.maximum.source})",
+        f"attained at {', '.join(f'{value:.6g}' for value in row.maximum.point)}",
+        "",
+        "parameters",
+    ]
+    sides = zip(names, row.low, row.high, strict=True)
+    put(style, _problem_data(row), lines + [f"  {label:<48} {low:>8.4g} to {high:.4g}" for label, low, high in sides])
+
+
+def _problem_data(row: "Problem") -> dict[str, Any]:
+    names = row.parameters or tuple(f"x{i + 1}" for i in range(row.dimensions))
+    return {
+        "name": row.name,
+        "version": row.version,
+        "provenance": row.provenance.value,
+        "dimensions": row.dimensions,
+        "parameters": {label: [low, high] for label, low, high in zip(names, row.low, row.high, strict=True)},
+        "maximum": row.maximum.value,
+        "proven": row.maximum.proven,
+        "point": list(row.maximum.point),
+        "formula": row.formula,
+        "origin": row.origin,
+    }
 
 
 @click.command()
-def methods() -> None:
+@in_format
+def methods(style: str) -> None:
     """Every method with its choices."""
-    click.echo(f"{'name':<18} {'inference':<9} {'correction':<38} {'gate':<24} {'query':<11} acquisition")
-    for name, row in METHODS.items():
-        click.echo(
-            f"{name:<18} {row.inference.value:<9} {_correction(row.correction):<38} {_gate(row.gate):<24} "
-            f"{_query(row):<11} {row.acquisition.value}"
-        )
-    click.echo("\nOther people's software, for `kappasharp run` (extra `peers`):")
-    for name, peer in PEERS.items():
-        click.echo(f"{name:<20} {peer.library} {peer.versions}: {peer.summary}")
-    click.echo(
-        "\nA new method is one row of methods/registry.py; an experiment may change a row's numbers (`variants`)."
-    )
+    from kappasharp.lab.peers import PEERS
+    from kappasharp.methods.registry import METHODS
+
+    rows = [
+        {
+            "name": name,
+            "question": _question(row),
+            "inference": row.inference.value,
+            "correction": _correction(row.correction),
+            "gate": _gate(row.gate),
+            "query": row.query.value,
+            "acquisition": row.acquisition.value,
+        }
+        for name, row in METHODS.items()
+    ]
+    peers = [
+        {"name": name, **{key: getattr(one, key) for key in ("library", "versions", "summary")}}
+        for name, one in PEERS.items()
+    ]
+    lines = [*columns(rows), "", "Other people's software, for `kappasharp run` (extra `peers`):"]
+    lines += [f"{one['name']:<20} {one['library']} {one['versions']}: {one['summary']}" for one in peers]
+    note = "A new method is one row of methods/registry.py; an experiment may change a row's numbers (`variants`)."
+    study = "A study takes those that ask a pair; `--question` of `kappasharp new` says what else it asks."
+    put(style, {"methods": rows, "peers": peers}, [*lines, "", study, note])
 
 
-def _query(row: Method) -> str:
-    return row.query.value if row.designs == PAIR else f"best of {row.designs}"
+def _question(row: "Method") -> str:
+    """What is asked: a pair, the best of several, or another kind."""
+    shown = f":{row.designs}" if row.designs > 2 else ""  # noqa: PLR2004
+    return f"{row.kind.value}{shown}" if row.kind.value != "pair" or not shown else f"best of {row.designs}"
 
 
-def _correction(choice: Correction) -> str:
+def _correction(choice: "Correction") -> str:
+    from kappasharp.core.correction import Weights
+
     if choice.weights is Weights.NONE:
         return "none"
     return f"{choice.weights.value} in {choice.placement.value}, α = {choice.target_exponent:g}"
 
 
-def _gate(gate: Gate) -> str:
+def _gate(gate: "Gate") -> str:
+    from kappasharp.core.activation import Rule
+
     match gate.rule:
         case Rule.NEVER:
             return "never"
@@ -89,14 +133,14 @@ def _gate(gate: Gate) -> str:
             return f"predicts better, step {gate.first_step}"
 
 
-def _line(row: Problem) -> str:
+def _line(row: "Problem") -> str:
     return f"{row.name:<20} {row.dimensions:>3}  {_box(row):<14} {_maximum(row):>13}  {row.provenance.value}"
 
 
-def _box(row: Problem) -> str:
+def _box(row: "Problem") -> str:
     sides = {(low, high) for low, high in zip(row.low, row.high, strict=True)}
     return "mixed" if len(sides) > 1 else "[{:g}, {:g}]".format(*sides.pop())
 
 
-def _maximum(row: Problem) -> str:
+def _maximum(row: "Problem") -> str:
     return f"{'' if row.maximum.proven else '≥ '}{row.maximum.value:.6g}"

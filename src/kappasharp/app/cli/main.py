@@ -1,53 +1,87 @@
-"""The command `kappasharp`."""
+"""The command `kappasharp`: its commands by name, each imported when it is used, and torch only where it computes."""
 
 import importlib
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
-import torch
 from click import shell_completion
 
-from kappasharp.app.cli import listing, questions, studies
-from kappasharp.app.cli.demo import demo
-from kappasharp.app.cli.serve import serve
-from kappasharp.app.cli.tune import tune
+from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
+
+# Every command: its module in this folder, and the line that `--help` has of it.
+COMMANDS = {
+    "ask": ("questions", "The question to answer: the same again until it is answered."),
+    "backup": ("studies", "Copy the whole database (SQLite) to the new file PATH, while others go on answering."),
+    "best": ("studies", "The best design so far, how sure that is, and what to do next."),
+    "check": ("studies", "Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed."),
+    "delete": ("studies", "Remove a study with all its answers, for good."),
+    "diagnose": ("studies", "What the answers determine, how the model stands, where they contradict each other."),
+    "export": ("studies", "Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."),
+    "import": ("studies", "Make a study of a JSON file that `export` wrote."),
+    "log": ("studies", "Every answer, the oldest first."),
+    "methods": ("listing", "Every method with its choices."),
+    "new": ("studies", "Make a study: from NAME and parameters, or from a file NAME.toml."),
+    "problems": ("listing", "The paper's eleven problems and the development set: dimension, bounds, and more."),
+    "record": ("questions", "Store outcomes that were measured: every parameter of the design, then its outcomes."),
+    "report": ("reporting", "Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."),
+    "run": ("experiments", "Run what is missing of an EXPERIMENT (a TOML file)."),
+    "serve": ("serve", "Compare two designs in the browser."),
+    "simulate": ("simulate", "Rehearse a STUDY with a simulated person: how sure after how many answers, how true."),
+    "studies": ("studies", "List the studies of a database."),
+    "tell": ("questions", "Answer a question."),
+    "tune": ("tune", "Answer in the terminal, pairs with the arrow keys."),
+    "undo": ("questions", "Take back the voter's last answer; its pair is open again."),
+}  # fmt: skip
 
 
 class Later(click.Command):
-    """A command whose libraries an extra brings: imported when it is used, named and explained without."""
+    """A command that is imported when it is used; until then it has a name and a line of help."""
 
-    def __init__(self, name: str, module: str, extra: str, summary: str) -> None:
+    def __init__(self, name: str, module: str, summary: str) -> None:
         super().__init__(name, help=summary)
-        self.module, self.extra = module, extra
+        self.module = f"kappasharp.app.cli.{module}"
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """The context of the command itself; a sentence where its libraries are missing."""
-        try:
-            found: click.Command = getattr(importlib.import_module(self.module), str(self.name))
-        except ModuleNotFoundError as error:
-            sentence = f"`kappasharp {self.name}` needs {error.name!r}: pip install 'kappasharp[{self.extra}]'."
-            raise click.UsageError(sentence) from error
+        """The context of the command itself."""
+        name = f"{self.name}_" if self.name == "import" else self.name  # the one that Python keeps for itself
+        found: click.Command = getattr(importlib.import_module(self.module), str(name))
         return found.make_context(info_name, args, parent, **extra)
-
-
-LATER = (
-    Later("run", "kappasharp.app.cli.experiments", "lab", "Run what is missing of an EXPERIMENT (a TOML file)."),
-    Later("report", "kappasharp.app.cli.reporting", "lab", "Write the tables and figures of a FOLDER of results."),
-)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kappasharp", prog_name="kappasharp")
 def main() -> None:
     """Tune anything by answering one question again and again: A or B?"""
-    # One thread: the matrices are small, and several processes share a machine better.
-    torch.set_num_threads(1)
+    # One thread: the matrices are small, and several processes share a machine better. torch reads this at its import.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
 
 
-for command in (listing.problems, listing.methods, *studies.COMMANDS, *questions.COMMANDS, tune, serve, demo, *LATER):
-    main.add_command(command)
+for name, (module, summary) in COMMANDS.items():
+    main.add_command(Later(name, module, summary))
+
+
+@main.command()
+@click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to ask.")
+@click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
+@click.option("--method", default=DEFAULT_METHOD, show_default=True, help="A method of the registry.")
+@click.option("--preset", default=DEFAULT_PRESET, show_default=True, help="A preset of the registry.")
+@click.option("--question", default="pair", show_default=True, help="pair, choice, order, slider or rating; order:5.")
+@click.option(
+    "--out", default="kappasharp-demo", show_default=True, type=click.Path(path_type=Path, file_okay=False),
+    help="Where the database and the report go.",
+)  # fmt: skip
+def demo(questions: int, seed: int, method: str, preset: str, out: Path, *, question: str) -> None:
+    """A simulated person tunes a PID controller by comparing step responses."""
+    from kappasharp.app.cli.demo import run
+
+    run(questions, seed, method, preset, out, question=question)
 
 
 @main.command()

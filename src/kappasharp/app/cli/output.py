@@ -5,17 +5,18 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kappasharp.app.report import text
-from kappasharp.errors import DuplicateNameError, KappaSharpError, StalePairError
-from kappasharp.methods.method import Kind
-from kappasharp.study.certainty import Best
-from kappasharp.study.history import StudyQuestion
-from kappasharp.study.space import Design
-from kappasharp.study.study import Study
+from kappasharp.app.words import text
+from kappasharp.errors import DuplicateNameError, KappaSharpError, StalePairError, install_command
+
+if TYPE_CHECKING:
+    from kappasharp.study.certainty import Best
+    from kappasharp.study.history import StudyQuestion
+    from kappasharp.study.space import Design
+    from kappasharp.study.study import Study
 
 # Beside click's own 0 (done) and 2 (bad input).
 REFUSED, STALE = 1, 3
@@ -42,6 +43,15 @@ def in_words() -> Iterator[None]:
             # A database, a folder of results, a scheduler: nothing was wrong with how the command was used.
             _end(error, REFUSED)
         raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def with_extra(command: str, extra: str) -> Iterator[None]:
+    """The sentence where a library of an extra is missing that a command imports here."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"`kappasharp {command}` needs {error.name!r}: {install_command(extra)}.") from error
 
 
 def _end(error: KappaSharpError, code: int) -> None:
@@ -86,17 +96,17 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def question_table(shown: StudyQuestion, study: Study | None = None) -> list[str]:
+def question_table(shown: "StudyQuestion", study: "Study | None" = None) -> list[str]:
     """The designs of a question side by side; parameters in which they differ carry a mark. Then their outcomes.
 
     Args:
         shown: the question.
         study: where its outcomes are looked up; None for a table without.
     """
-    match shown.form.kind:
-        case Kind.SLIDER:
+    match shown.kind:
+        case "slider":
             designs = {f"at {place:g}": shown.at(place) for place in (0.0, 0.5, 1.0)}
-        case Kind.CHOICE | Kind.ORDER:
+        case "choice" | "order":
             designs = {str(i): design for i, design in enumerate(shown.designs, 1)}
         case _:
             designs = {"A": shown.a, "B": shown.b}
@@ -108,7 +118,7 @@ def question_table(shown: StudyQuestion, study: Study | None = None) -> list[str
     return columns(rows + _outcome_rows(designs, study))
 
 
-def _outcome_rows(designs: Mapping[str, Design], study: Study | None) -> list[dict[str, str]]:
+def _outcome_rows(designs: Mapping[str, "Design"], study: "Study | None") -> list[dict[str, str]]:
     """A row for each outcome; those that differ carry a mark, those that nobody knows a dash."""
     if study is None or study.definition.outcomes is None:
         return []
@@ -122,7 +132,7 @@ def _outcome_rows(designs: Mapping[str, Design], study: Study | None) -> list[di
     return rows
 
 
-def best_table(found: Best) -> list[str]:
+def best_table(found: "Best") -> list[str]:
     """The best design, how sure that is, and what to do next."""
     width = max(len(name) for name in found.params)
     return [

@@ -1,11 +1,10 @@
 """The commands that ask and take answers, and outcomes: ask, tell, undo, record."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kappasharp.app.cli import answering
 from kappasharp.app.cli.output import in_format, in_words, question_table, say, show
 from kappasharp.app.cli.studies import (
     opened,
@@ -16,26 +15,26 @@ from kappasharp.app.cli.studies import (
     study_argument,
     voter_option,
 )
-from kappasharp.app.report import text
+from kappasharp.app.words import text
 from kappasharp.errors import InvalidValueError, StalePairError
-from kappasharp.methods.method import PAIR, Kind
-from kappasharp.study import kinds, toml_file
-from kappasharp.study.events import DEFAULT_VOTER
-from kappasharp.study.history import Known, StudyQuestion
-from kappasharp.study.kinds import Answer, Form
-from kappasharp.study.study import Study
+from kappasharp.study.terms import DEFAULT_VOTER, WORDS
+
+if TYPE_CHECKING:
+    from kappasharp.study.history import Known, StudyQuestion
+    from kappasharp.study.kinds import Answer, Form
+    from kappasharp.study.study import Study
 
 # An answer to each kind of question, as a person types it.
-EXAMPLES = {Kind.PAIR: "a", Kind.CHOICE: "2", Kind.ORDER: "3 1=2", Kind.SLIDER: "0.35", Kind.RATING: "2"}
+EXAMPLES = {"pair": "a", "choice": "2", "order": "3 1=2", "slider": "0.35", "rating": "2"}
 
 
 def _as(voter: str) -> tuple[str, ...]:
     return () if voter == DEFAULT_VOTER else ("--voter", voter)
 
 
-def pair_data(pair: StudyQuestion) -> dict[str, Any]:
+def pair_data(pair: "StudyQuestion") -> dict[str, Any]:
     """A question as plain data."""
-    sides = {"a": pair.a, "b": pair.b} if pair.form.designs == PAIR else {}
+    sides = {"a": pair.a, "b": pair.b} if not pair.more else {}
     head = {"pair": pair.number, "voter": pair.voter, "kind": pair.kind}
     return head | sides | {"designs": pair.designs, "origin": pair.origin}
 
@@ -58,14 +57,14 @@ def ask(
     place: float | None,
     outcomes: str | None,
 ) -> None:
-    """The question to answer: the same again until it is answered, or `--question` asks another kind."""
+    """The question to answer: the same again until it is answered. `--question` asks another kind."""
     with in_words():
         found = opened(study, storage, outcomes=outcomes)
         if place is not None:
             _check_place(found, voter, question)
         pair = found.ask(voter) if question is None else found.ask(voter, kind=question)
         there = None if place is None else pair.at(place)
-    example = shell_words("tell", study, EXAMPLES[pair.form.kind], *_as(voter))
+    example = shell_words("tell", study, EXAMPLES[pair.kind], *_as(voter))
     others = "b, tie, skip" if pair.form.is_pair else "skip"
     say(f"{pair.kind.capitalize()} {pair.number}. {example}, or {others}, answers it.")
     data = pair_data(pair) | ({} if there is None else {"at": {"place": place, "params": there}})
@@ -75,20 +74,22 @@ def ask(
     show(style, data, [*question_table(pair, found), *lines])
 
 
-def _check_place(found: Study, voter: str, question: str | None) -> None:
+def _check_place(found: "Study", voter: str, question: str | None) -> None:
     """A place is one of a slider; said before anything is asked."""
     waiting = found.history.open_pair(voter)
     usual = found.definition.form if waiting is None else waiting.form
     form = found.definition.wanted(question) or usual
-    if form.kind is not Kind.SLIDER:
+    if form.kind.value != "slider":
         raise InvalidValueError(
             f"`--place` needs a slider, but the question is {form.words}; `--question slider` asks one."
         )
 
 
-def _given(form: Form, answer: str, style: str) -> Answer:
+def _given(form: "Form", answer: str, style: str) -> "Answer":
     """The answer that a person typed, or a program wrote as JSON."""
-    if style != "json" or answer.lower() in kinds.WORDS:
+    from kappasharp.app.cli import answering
+
+    if style != "json" or answer.lower() in WORDS:
         return answering.spoken(form, answer)
     try:
         found: Answer = json.loads(answer)
@@ -98,7 +99,7 @@ def _given(form: Form, answer: str, style: str) -> Answer:
 
 
 def _words(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    return [word for word in kinds.WORDS if word.startswith(incomplete)]
+    return [word for word in WORDS if word.startswith(incomplete)]
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -131,6 +132,9 @@ def tell(
     All take skip. With `-f json` ANSWER is JSON and counts designs from 0, as Python does: 2, [2, [0, 3], 1], 0.35.
     """
     with in_words():
+        from kappasharp.app.cli import answering
+        from kappasharp.study import kinds
+
         found = opened(study, storage, outcomes=outcomes)
         if pair is None:
             waiting = found.history.open_pair(voter or DEFAULT_VOTER)
@@ -145,11 +149,7 @@ def tell(
         done = found.tell(pair, _given(form, answer, style))
     say("Saved.")
     data = {"event": done.event, "pair": done.pair, "voter": done.voter, "answer": done.answer}
-    show(style, data, [f"{done.kind} {done.pair}: {_short(form, done.answer)}"])
-
-
-def _short(form: Form, answer: Answer) -> str:
-    return answer if isinstance(answer, str) else answering.said(form, answer)
+    show(style, data, [f"{done.kind} {done.pair}: {answering.short(form, done.answer)}"])
 
 
 @click.command()
@@ -203,14 +203,16 @@ def record(
     show(style, data, lines)
 
 
-def _known_data(known: Known) -> dict[str, Any]:
+def _known_data(known: "Known") -> dict[str, Any]:
     return {"design": known.design, "outcomes": known.values, "spread": known.spread, "runs": len(known.runs)}
 
 
 def _design_and_outcomes(
-    found: Study, words: tuple[str, ...], option: int | None
+    found: "Study", words: tuple[str, ...], option: int | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What words such as width=40 say, told apart by their names."""
+    from kappasharp.study import toml_file
+
     values: dict[str, Any] = {}
     for word in words:
         name, equals, given = word.partition("=")

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import click
 
-from kappasharp.app.cli.output import in_words
-from kappasharp.lab.report import write
-from kappasharp.lab.store import Store
+from kappasharp.app.cli.output import in_format, in_words, show, with_extra
 
 
 @click.command()
@@ -14,12 +12,16 @@ from kappasharp.lab.store import Store
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Where to write; by default FOLDER/report."
 )
-def report(folder: Path, out: Path | None) -> None:
+@in_format
+def report(folder: Path, out: Path | None, style: str) -> None:
     """Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."""
+    with with_extra("report", "lab"):
+        from kappasharp.lab.report import write
+        from kappasharp.lab.store import Store
     store = Store(folder)
     with in_words():
         written = write(store, out)
     for path in store.broken:
         click.echo(f"{path} could not be read; it was set aside, and its runs are missing from the report.", err=True)
-    for path in written:
-        click.echo(path)
+    paths = [str(path) for path in written]
+    show(style, {"files": paths}, paths)

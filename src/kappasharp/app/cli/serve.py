@@ -1,34 +1,26 @@
-"""`kappasharp serve`: the page in a browser."""
+"""`kappasharp serve`: the page in a browser. What it needs is imported where it is used, so that `--help` is quick."""
 
-import errno
 import socket
 import webbrowser
+from functools import cache
 from pathlib import Path
 from threading import Timer
-from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-import uvicorn
 
-from kappasharp.app.cli import connections
 from kappasharp.app.cli.output import in_words, say
 from kappasharp.app.cli.studies import from_file, outcomes_option
-from kappasharp.app.examples import cabin, image_filter, pid
-from kappasharp.app.web import cards, guard
-from kappasharp.app.web.server import application
-from kappasharp.app.web.service import Service
-from kappasharp.errors import InvalidValueError, StorageError
-from kappasharp.study import simulation, toml_file
-from kappasharp.study.definition import from_plain
-from kappasharp.study.space import space
-from kappasharp.study.storage import Storage
-from kappasharp.study.studies import ENVIRONMENT, create_study, load_study, storage_of
-from kappasharp.study.study import Study
+from kappasharp.errors import InvalidValueError
+from kappasharp.study.terms import ENVIRONMENT
 
-HOST, PORT = "127.0.0.1", 8642
-# Other ports to try where nobody asked for a certain one.
-NEXT_PORTS = 20
+if TYPE_CHECKING:
+    from kappasharp.app.web.service import Service
+    from kappasharp.study.storage import Storage
+    from kappasharp.study.study import Study
+
+HOST = "127.0.0.1"
+EXAMPLE_NAMES = ("pid", "filter", "cabin")
 IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
 
 
@@ -42,11 +34,17 @@ class ExampleStudy(NamedTuple):
     outcomes: dict[str, Any] | None = None
 
 
-EXAMPLES = {
-    "pid": ExampleStudy("PID controller", pid.SPACE, "kappasharp.app.examples.pid:render", outcomes=pid.OUTCOMES),
-    "filter": ExampleStudy("Photo filter", image_filter.SPACE, "kappasharp.app.examples.image_filter:render", "slider"),
-    "cabin": ExampleStudy("Wooden cabin", cabin.SPACE, "kappasharp.app.examples.cabin:render", "choice:4"),
-}
+@cache
+def examples() -> dict[str, ExampleStudy]:
+    """The examples by name."""
+    from kappasharp.app.examples import cabin, image_filter, pid
+
+    found = (
+        ExampleStudy("PID controller", pid.SPACE, "kappasharp.app.examples.pid:render", outcomes=pid.OUTCOMES),
+        ExampleStudy("Photo filter", image_filter.SPACE, "kappasharp.app.examples.image_filter:render", "slider"),
+        ExampleStudy("Wooden cabin", cabin.SPACE, "kappasharp.app.examples.cabin:render", "choice:4"),
+    )
+    return dict(zip(EXAMPLE_NAMES, found, strict=True))
 
 
 @click.command()
@@ -54,9 +52,9 @@ EXAMPLES = {
 @click.option("--storage", envvar=ENVIRONMENT, show_envvar=True, help="A database of studies.")
 @click.option("--render", help="module:function that draws a design: render(params).")
 @outcomes_option
-@click.option("--example", type=click.Choice(list(EXAMPLES)), help="A ready example with pictures.")
+@click.option("--example", type=click.Choice(EXAMPLE_NAMES), help="A ready example with pictures.")
 @click.option("--host", default=HOST, show_default=True, help="0.0.0.0 lets other machines in; the key stays.")
-@click.option("--port", type=click.IntRange(0, 65535), help=f"[default: {PORT}, or the next free one]")
+@click.option("--port", type=click.IntRange(0, 65535), help="[default: 8642, or the next free one]")
 @click.option("--no-browser", is_flag=True, help="Print the link and open nothing.")
 def serve(
     study: str | None,
@@ -73,15 +71,20 @@ def serve(
 
     STUDY is the name of a study or a study.toml; without it the page lists the studies there are and makes new ones.
     """
+    import uvicorn
+
+    from kappasharp.app.web import connections, guard
+    from kappasharp.app.web.server import application
+
     with in_words():
         if study is not None and example is not None:
             raise InvalidValueError("`serve` takes a study or `--example`, not both.")
         service = _service(study, storage, render, example, outcomes)
-        listener = listen(host, port)
+        listener = connections.listen(host, port)
     token = guard.new_token()
     names = (socket.gethostname(), f"{socket.gethostname()}.local")
     app = application(service, token=token, hosts=guard.allowed_hosts(host), names=names)
-    link = address(host, listener.getsockname()[1], token)
+    link = connections.address(host, listener.getsockname()[1], token)
     _greet(host, link)
     if not no_browser:
         opening = Timer(0.3, webbrowser.open, [link])
@@ -92,21 +95,25 @@ def serve(
 
 def _service(
     study: str | None, storage: str | None, render: str | None, example: str | None, outcomes: str | None
-) -> Service:
+) -> "Service":
     """The database, and the study that the page opens first."""
+    from kappasharp.app.web.service import Service
+    from kappasharp.study import simulation, toml_file
+    from kappasharp.study.studies import load_study, storage_of
+
     _check(render)
     if outcomes is not None:
         simulation.load(outcomes)
     database = storage_of(storage)
     if database.url in IN_MEMORY:
         raise InvalidValueError("`--storage` must name a database that outlives the page, but got one in memory.")
-    own = tuple(one.outcomes["function"] for one in EXAMPLES.values() if one.outcomes is not None)
+    own = tuple(one.outcomes["function"] for one in examples().values() if one.outcomes is not None)
     functions = own if outcomes is None else (outcomes, *own)
     service = Service(
-        database, renderer=render, renderers=tuple(one.renderer for one in EXAMPLES.values()), functions=functions
+        database, renderer=render, renderers=tuple(one.renderer for one in examples().values()), functions=functions
     )
     if example is not None:
-        service.show(_made(EXAMPLES[example], database, outcomes), render or EXAMPLES[example].renderer)
+        service.show(_made(examples()[example], database, outcomes), render or examples()[example].renderer)
     elif study is not None and study.endswith(".toml"):
         renderer = render or toml_file.read(Path(study)).render
         _check(renderer)
@@ -117,8 +124,11 @@ def _service(
     return service
 
 
-def _made(example: ExampleStudy, database: Storage, outcomes: str | None) -> Study:
+def _made(example: ExampleStudy, database: "Storage", outcomes: str | None) -> "Study":
     """An example, made or gone on with; one that an older version made goes on without outcomes."""
+    from kappasharp.study.definition import from_plain
+    from kappasharp.study.studies import create_study
+
     given: dict[str, Any] | None = example.outcomes
     if given is not None and outcomes is not None:
         given = {**given, "function": outcomes}
@@ -133,40 +143,25 @@ def _made(example: ExampleStudy, database: Storage, outcomes: str | None) -> Stu
 
 def _check(renderer: str | None) -> None:
     """A renderer that cannot be loaded is better known before the page is open."""
+    from kappasharp.app.web import cards
+
     if renderer is not None:
         cards.load(renderer)
 
 
-def _example_renderer(study: Study) -> str | None:
+def _example_renderer(study: "Study") -> str | None:
     """An example that is opened by its name keeps its pictures."""
-    for one in EXAMPLES.values():
+    from kappasharp.study.space import space
+
+    for one in examples().values():
         if study.name == one.study_name and study.space.definition() == space(one.space).definition():
             return one.renderer
     return None
 
 
-def listen(host: str, port: int | None) -> socket.socket:
-    """A socket that takes connections from now on; the next free port where none was asked for."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for one in (port,) if port is not None else range(PORT, PORT + NEXT_PORTS):
-        try:
-            listener = socket.create_server((host, one), family=family)
-            # Small answers at once: waiting to fill a packet would cost a picture forty milliseconds.
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return listener
-        except OSError as error:
-            if port is not None or error.errno != errno.EADDRINUSE:
-                raise StorageError(f"`serve` cannot listen on {host}:{one}: {error.strerror or error}.") from error
-    raise StorageError(f"`serve` found no free port from {PORT} to {PORT + NEXT_PORTS - 1}; `--port` names another.")
-
-
-def address(host: str, port: int, token: str) -> str:
-    """The link to the page."""
-    name = "127.0.0.1" if host in guard.EVERYWHERE else f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}/?{urlencode({'token': token})}"
-
-
 def _greet(host: str, link: str) -> None:
+    from kappasharp.app.web import guard
+
     if host not in guard.LOOPBACK:
         say(
             "Warning: other machines can reach this page now, and what they send is not encrypted. The key in the link "

@@ -1,32 +1,24 @@
-"""The commands of a study but those that ask: new, studies, best, log, export, import, check, backup, simulate …"""
+"""The commands of a study but those that ask: new, studies, best, log, export, import, check, backup …
+
+What computes is imported where it is used: `--help` and the shell's completion come without torch.
+"""
 
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
 from kappasharp.app.cli.output import REFUSED, best_table, columns, in_format, in_words, say, show
-from kappasharp.app.report import count, write_html
+from kappasharp.app.words import count
 from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, StorageError
-from kappasharp.problems import oracle
-from kappasharp.study import checking, lifting, toml_file
-from kappasharp.study.definition import Options, define
-from kappasharp.study.events import DEFAULT_VOTER
-from kappasharp.study.rehearsal import rehearse
-from kappasharp.study.storage import Record, Storage
-from kappasharp.study.studies import (
-    DEFAULT_STORAGE,
-    ENVIRONMENT,
-    create_study,
-    existing,
-    import_json,
-    load_study,
-    storage_of,
-    there_is,
-)
-from kappasharp.study.study import Study
+from kappasharp.study.terms import DEFAULT_STORAGE, DEFAULT_VOTER, ENVIRONMENT
+
+if TYPE_CHECKING:
+    from kappasharp.study.definition import Options
+    from kappasharp.study.storage import Record, Storage
+    from kappasharp.study.study import Study
 
 storage_option = click.option(
     "--storage", envvar=ENVIRONMENT, show_envvar=True,
@@ -45,22 +37,27 @@ voter_option = click.option("--voter", default=DEFAULT_VOTER, show_default=True,
 
 def _names(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Study names for the shell's completion; none, and not a word, where there is no database."""
+    from kappasharp.study import schema
+
     try:
-        found = existing(context.params.get("storage")).studies()
+        found = schema.study_names(context.params.get("storage"))
     except KappaSharpError:
         return []
-    return [record.name for record in found if record.name.startswith(incomplete)]
+    return [name for name in found if name.startswith(incomplete)]
 
 
 study_argument = click.argument("study", shell_complete=_names)
 
 
-def opened(name: str, storage: str | None, through: int | None = None, outcomes: str | None = None) -> Study:
+def opened(name: str, storage: str | None, through: int | None = None, outcomes: str | None = None) -> "Study":
     """The study of that name, or of a study file: made if it is not there yet.
 
     A function of outcomes is run if the file or `outcomes` names it, never because a database does; where it is
     missing a sentence says so.
     """
+    from kappasharp.study import lifting
+    from kappasharp.study.studies import existing, load_study
+
     if name.endswith(".toml") and through is None:
         return from_file(Path(name), storage, load_if_exists=True, function=outcomes)
     found = load_study(name, storage=existing(storage), through=through, outcomes=outcomes)
@@ -76,13 +73,16 @@ def shell_words(command: str, study: str, *words: str) -> str:
 
 def from_file(
     path: Path,
-    storage: str | Storage | None,
+    storage: "str | Storage | None",
     *,
     load_if_exists: bool,
     function: str | None = None,
-    **options: Unpack[Options],
-) -> Study:
+    **options: "Unpack[Options]",
+) -> "Study":
     """The study that a TOML file defines; options, and a function of outcomes, come before those of the file."""
+    from kappasharp.study import toml_file
+    from kappasharp.study.studies import create_study
+
     given = toml_file.read(path)
     if function is not None:
         said = given.options.get("outcomes")
@@ -132,6 +132,9 @@ def new(
                 "A study needs parameters: `--param kp=0.2:3`, more than once, or a file NAME.toml."
             )
         else:
+            from kappasharp.study import toml_file
+            from kappasharp.study.studies import create_study
+
             space = toml_file.parameters(params)
             what = outcomes if outcomes is None or ":" in outcomes else [one.strip() for one in outcomes.split(",")]
             study = create_study(space, storage=storage, study_name=name, outcomes=what, **given)
@@ -147,6 +150,8 @@ def new(
 @storage_option
 def studies(storage: str | None, style: str) -> None:
     """List the studies of a database."""
+    from kappasharp.study.studies import storage_of, there_is
+
     rows = []
     with in_words():
         if there_is(storage):
@@ -157,8 +162,10 @@ def studies(storage: str | None, style: str) -> None:
     show(style, rows, columns(rows))
 
 
-def _row(record: Record, database: Storage) -> dict[str, Any]:
+def _row(record: "Record", database: "Storage") -> dict[str, Any]:
     """A study in the list; one that cannot be read is in it too, without figures."""
+    from kappasharp.study.study import Study
+
     try:
         one = Study(database, record)
     except StorageError as error:
@@ -198,11 +205,16 @@ def best(storage: str | None, study: str, style: str, *, outcomes: str | None) -
 @storage_option
 def log(storage: str | None, study: str, style: str) -> None:
     """Every answer, the oldest first."""
+    from kappasharp.app.cli import answering
+
     with in_words():
-        rows = opened(study, storage).rows("comparisons")
+        found = opened(study, storage)
+        rows, told = found.rows("comparisons"), found.history.comparisons
     names = ("event", "pair", "time", "voter", "kind", "answer", "first", "a", "b")
     short = [
         {key: row[key] for key in names if key in row}
+        # For people designs count from 1, as they are asked; for programs from 0.
+        | {"answer": answering.short(told[row["event"]].form, told[row["event"]].answer)}
         | {key.replace("_outcomes_", " "): value for key, value in row.items() if "_outcomes_" in key}
         for row in rows
     ]
@@ -225,10 +237,7 @@ def export(
     """Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."""
     with in_words():
         found = opened(study, storage, through, outcomes)
-        is_report = path.suffix == ".html"
-        if path.suffix not in (".html", ".json", ".csv", ".parquet"):
-            raise InvalidValueError(f"PATH must end in .json, .csv, .parquet or .html, but got {str(path)!r}.")
-        written = write_html(found, path) if is_report else found.export(path, table=table)
+        written = found.export(path, table=table)
     show(style, {"study": found.name, "path": str(written)}, [str(written)])
 
 
@@ -239,6 +248,8 @@ def export(
 @storage_option
 def import_(storage: str | None, path: Path, name: str | None, style: str) -> None:
     """Make a study of a JSON file that `export` wrote."""
+    from kappasharp.study.studies import import_json
+
     with in_words():
         try:
             found = import_json(path, storage=storage, study_name=name)
@@ -269,6 +280,9 @@ def diagnose(storage: str | None, study: str, style: str, *, outcomes: str | Non
 @storage_option
 def check(storage: str | None, study: str | None, style: str) -> None:
     """Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed."""
+    from kappasharp.study import checking
+    from kappasharp.study.studies import existing
+
     with in_words():
         database = existing(storage)
         troubles = database.troubles()
@@ -289,6 +303,8 @@ def check(storage: str | None, study: str | None, style: str) -> None:
 @storage_option
 def backup(storage: str | None, path: Path, style: str) -> None:
     """Copy the whole database (SQLite) to the new file PATH, while others go on answering."""
+    from kappasharp.study.studies import existing
+
     with in_words():
         database = existing(storage)
         database.back_up(path)
@@ -303,6 +319,8 @@ def backup(storage: str | None, path: Path, style: str) -> None:
 @storage_option
 def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
     """Remove a study with all its answers, for good."""
+    from kappasharp.study.studies import existing
+
     with in_words():
         database = existing(storage)
         record = database.find(study)
@@ -315,46 +333,4 @@ def delete(storage: str | None, study: str, yes: bool, style: str) -> None:
     show(style, {"study": study, "answers": answers}, [])
 
 
-def _persons(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in oracle.PERSONS if name.startswith(incomplete)]
-
-
-@click.command()
-@study_argument
-@click.option("--questions", default=30, show_default=True, type=click.IntRange(1, 500), help="How many to answer.")
-@click.option(
-    "--person",
-    default="paper",
-    show_default=True,
-    shell_complete=_persons,
-    help=f"One of {', '.join(oracle.PERSONS)}.",
-)
-@click.option("--seed", default=0, show_default=True, help="Another seed is another person.")
-@in_format
-@storage_option
-def simulate(storage: str | None, study: str, questions: int, person: str, seed: int, style: str) -> None:
-    """Rehearse a STUDY (a name or a TOML file) with a simulated person: how sure after how many answers, and how true.
-
-    The rehearsal runs in memory; the study itself is not touched.
-    """
-    with in_words():
-        who = oracle.person(person)
-        if study.endswith(".toml"):
-            given = toml_file.read(Path(study))
-            definition = define(given.space, **given.options)
-        else:
-            definition = load_study(study, storage=existing(storage)).definition
-        asked = "pairs" if definition.form.is_pair else f"questions ({definition.form})"
-        say(f"A simulated person ({person}) with a hidden ideal answers {questions} {asked}.")
-        rows = []
-        for row in rehearse(definition, questions, who, seed):
-            say(f"{row.answers:>4} answers: preferred to {row.preferred:.0%} (truly {row.truly_preferred:.0%})")
-            rows.append(row._asdict())
-    show(style, rows, columns([{name: _percent(name, value) for name, value in row.items()} for row in rows]))
-
-
-def _percent(name: str, value: float) -> object:
-    return value if name == "answers" else f"{value:.0%}"
-
-
-COMMANDS = (new, studies, best, log, export, import_, diagnose, check, backup, delete, simulate)
+COMMANDS = (new, studies, best, log, export, import_, diagnose, check, backup, delete)

@@ -2,11 +2,10 @@
 
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
-from kappasharp.app.cli import answering
-from kappasharp.app.cli.answering import Pressed
 from kappasharp.app.cli.output import best_table, in_words, question_table
 from kappasharp.app.cli.studies import (
     opened,
@@ -16,11 +15,14 @@ from kappasharp.app.cli.studies import (
     study_argument,
     voter_option,
 )
-from kappasharp.app.report import count
+from kappasharp.app.words import count
 from kappasharp.errors import InvalidValueError, StalePairError
-from kappasharp.study.history import StudyQuestion
-from kappasharp.study.questions import DUELS
-from kappasharp.study.study import Study
+from kappasharp.study.terms import DUELS
+
+if TYPE_CHECKING:
+    from kappasharp.app.cli.answering import Pressed
+    from kappasharp.study.history import StudyQuestion
+    from kappasharp.study.study import Study
 
 
 @click.command()
@@ -63,8 +65,10 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _converse(study: Study, voter: str, questions: int | None, kind: str | None) -> None:
+def _converse(study: "Study", voter: str, questions: int | None, kind: str | None) -> None:
     """Ask until there were enough answers, or q."""
+    from kappasharp.app.cli import answering
+
     answered = 0
     while questions is None or answered < questions:
         pair = study.ask(voter) if kind is None else study.ask(voter, kind=kind)
@@ -76,7 +80,9 @@ def _converse(study: Study, voter: str, questions: int | None, kind: str | None)
         answered += _act(study, pair, pressed, time.monotonic() - begun)
 
 
-def _show(study: Study, pair: StudyQuestion) -> None:
+def _show(study: "Study", pair: "StudyQuestion") -> None:
+    from kappasharp.app.cli import answering
+
     counted = count(len(study.history.counted()), "answer")
     click.echo(f"\n{click.style(study.name, bold=True)}  {pair.kind} {pair.number}, after {counted}{_progress(study)}")
     for line in question_table(pair, study):
@@ -85,15 +91,17 @@ def _show(study: Study, pair: StudyQuestion) -> None:
     click.echo(click.style(answering.HELP[pair.form.kind], dim=True))
 
 
-def _progress(study: Study) -> str:
+def _progress(study: "Study") -> str:
     if len(study.history.counted()) < study.definition.first_pairs:
         return ""
     best = study.best
     return f"; the best so far beats {best.beats_random:.0%} of designs, {best.room_left:.0%} of the way up is left"
 
 
-def _act(study: Study, pair: StudyQuestion, pressed: Pressed, seconds: float) -> int:
+def _act(study: "Study", pair: "StudyQuestion", pressed: "Pressed", seconds: float) -> int:
     """Do what the key says; how many answers that adds."""
+    from kappasharp.app.cli import answering
+
     try:
         if pressed.command == "undo":
             study.undo(pair.voter)
@@ -108,7 +116,7 @@ def _act(study: Study, pair: StudyQuestion, pressed: Pressed, seconds: float) ->
     return 1
 
 
-def _leave(study: Study) -> None:
+def _leave(study: "Study") -> None:
     if not study.history.counted():
         return
     click.echo("\nBest so far")

@@ -34,6 +34,8 @@ FRAME_POLICY = (
     "img-src data: blob:; media-src data: blob:; font-src data:; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'self'"
 )
+# A notebook of this machine may show the page in a frame, where it was asked to; nobody else may ever.
+NOTEBOOKS = "frame-ancestors http://localhost:* http://127.0.0.1:* https://localhost:* https://127.0.0.1:*"
 PICTURE_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -61,10 +63,19 @@ def allowed_hosts(host: str) -> tuple[str, ...] | None:
 class Guard:
     """ASGI middleware that lets through what is right, and answers the rest itself."""
 
-    def __init__(self, app: ASGIApp, *, token: str, hosts: Iterable[str] | None, names: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        token: str,
+        hosts: Iterable[str] | None,
+        names: Iterable[str] = (),
+        framed: bool = False,
+    ) -> None:
         self.app, self.token = app, token
         self.hosts = None if hosts is None else frozenset(hosts)
         self.names = frozenset(name.lower() for name in (*LOOPBACK, *names))
+        self.policy = POLICY.replace("frame-ancestors 'none'", NOTEBOOKS) if framed else POLICY
         self.cookie = f"kappasharp_{token[:6]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,7 +142,7 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
-                headers.setdefault("content-security-policy", POLICY)
+                headers.setdefault("content-security-policy", self.policy)
                 headers.setdefault("cache-control", "no-store")
                 if set_cookie and message["status"] < 400:  # noqa: PLR2004
                     headers.append(

@@ -57,7 +57,12 @@ Handler = Callable[[Request], Any]
 
 
 def application(
-    service: Service, *, token: str, hosts: tuple[str, ...] | None, names: tuple[str, ...] = ()
+    service: Service,
+    *,
+    token: str,
+    hosts: tuple[str, ...] | None,
+    names: tuple[str, ...] = (),
+    framed: bool = False,
 ) -> Starlette:
     """The page over the studies of a service."""
 
@@ -98,7 +103,7 @@ def application(
         Route(f"{one}/export/{{kind}}", export),
     ]
     handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
-    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names)
+    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed)
     app = Starlette(routes=routes, middleware=[before], exception_handlers=handlers, lifespan=life)
     app.state.service = service
     return app

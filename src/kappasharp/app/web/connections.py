@@ -1,12 +1,20 @@
-"""Connections to the page: nobody holds one for long without a request, and no other machine holds all of them."""
+"""Connections to the page: where it listens; nobody holds one for long without a request, no machine all of them."""
 
 import asyncio
+import errno
 import ipaddress
+import socket
+from urllib.parse import urlencode
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from kappasharp.app.web import guard
+from kappasharp.errors import StorageError
+
+# Where the page is; and other ports to try where nobody asked for a certain one.
+PORT, NEXT_PORTS = 8642, 20
 # How many connections there may be, and how many of them from one address of another machine: a browser opens six, and
 # several voters may share an address.
 MOST, MOST_PER_ADDRESS = 500, 100
@@ -24,6 +32,27 @@ def configured(app: ASGIApp) -> uvicorn.Config:
         limit_concurrency=MOST,
         timeout_keep_alive=IDLE_SECONDS,
     )
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """A socket that takes connections from now on; the next free port where none was asked for."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for one in (port,) if port is not None else range(PORT, PORT + NEXT_PORTS):
+        try:
+            listener = socket.create_server((host, one), family=family)
+            # Small answers at once: waiting to fill a packet would cost a picture forty milliseconds.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return listener
+        except OSError as error:
+            if port is not None or error.errno != errno.EADDRINUSE:
+                raise StorageError(f"`serve` cannot listen on {host}:{one}: {error.strerror or error}.") from error
+    raise StorageError(f"`serve` found no free port from {PORT} to {PORT + NEXT_PORTS - 1}; `--port` names another.")
+
+
+def address(host: str, port: int, token: str) -> str:
+    """The link to the page."""
+    name = "127.0.0.1" if host in guard.EVERYWHERE else f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/?{urlencode({'token': token})}"
 
 
 class BoundedProtocol(H11Protocol):
