@@ -243,6 +243,12 @@ class TestOtherEvents:
                 study.enqueue(bad, good)
         with pytest.raises(InvalidValueError, match="must be two designs"):
             study.enqueue(good, dict(good))
+        with pytest.raises(InvalidValueError, match="`b` and `c` must be two designs"):
+            study.enqueue(good, good | {"kp": 2}, good | {"kp": 2}, kind="order")
+        with pytest.raises(InvalidValueError, match="must have 3 to 9 designs"):
+            study.enqueue(good, good | {"kp": 2}, kind="choice")
+        with pytest.raises(InvalidValueError, match="`designs` must be 2"):
+            study.enqueue(good, good | {"kp": 2}, good | {"kp": 0.5})
         assert study.history.number == 0
 
 

@@ -21,7 +21,7 @@ export function pressed(event, keys, say) {
   if (target?.closest("textarea, input:not([type=range])") || (list !== null && isOpen(list))) return false;
   const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (name === "Enter" && list !== null) {
-    list.showPicker();
+    if (typeof list.showPicker === "function") list.showPicker();
     return true;
   }
   // Once, however long it is held.
