@@ -395,9 +395,11 @@ def test_a_failed_card_is_drawn_again_and_a_users_html_lives_in_a_sandbox(contex
         page = opened(context, server, "me")
         page.locator(".card.a .failed", has_text="no licence").wait_for()
         (tmp_path / "ready").touch()
+        asked = number(page)
         page.locator(".card.a").get_by_role("button", name="Draw again").click()
         frame = page.frame_locator(".card.a iframe")
         frame.locator("#hi").wait_for()
+        assert number(page) == asked  # the click was no vote
         assert page.locator(".card.a iframe").get_attribute("sandbox") == "allow-scripts"
         inside = page.frames[1]
         # Its own script ran; our page, its cookie and its storage are out of reach.
