@@ -14,9 +14,10 @@ from click.testing import CliRunner
 
 from kappasharp.app.cli.main import main
 from kappasharp.errors import install_command
+from kappasharp.lab import report
 from kappasharp.lab.store import Store
 from kappasharp.problems.problem import Problem
-from tests.lab import tiny
+from tests.lab import synthetic, tiny
 
 # One run per block and a few more questions, so that there is time to be interrupted.
 LONGER = tiny.TOML.replace("queries = 3", "queries = 4\nblock_size = 1")
@@ -68,9 +69,9 @@ def test_a_run_shows_its_progress_and_then_there_is_nothing_to_do(toml, tmp_path
     assert first.stdout == f"8 runs were added to {out}.\n"
     assert len(results(out)) == 8 and everything_in(out) == {"store.json", "blocks", "experiments"}
     before = {path: path.stat().st_mtime_ns for path in (out / "blocks").iterdir()}
-    second = run(toml, out)
+    second = run(toml, out, "-f", "json")
     assert second.exit_code == 0 and "tiny: 8 runs, 8 stored, 0 to do." in second.stderr
-    assert second.stdout == f"0 runs were added to {out}.\n"
+    assert json.loads(second.stdout) == {"experiment": "tiny", "folder": str(out), "runs": 8, "added": 0}
     assert {path: path.stat().st_mtime_ns for path in (out / "blocks").iterdir()} == before
 
 
@@ -194,12 +195,13 @@ def test_a_folder_that_is_not_its_own_is_a_sentence(toml, tmp_path):
     refused(run(toml, out.folder), "has results of schema 99", code=1)
 
 
-def test_a_report_names_what_could_not_be_read(tmp_path, finished):
+def test_a_report_names_what_could_not_be_read(tmp_path, finished, monkeypatch):
+    synthetic.draws_nothing(monkeypatch, report)
     out = shutil.copytree(finished, tmp_path / "results")
     path = next((out / "blocks").iterdir())
     path.write_bytes(path.read_bytes()[:-20])
-    reported = CliRunner().invoke(main, ["report", str(out)])
-    assert reported.exit_code == 0 and "index.html" in reported.stdout
+    reported = CliRunner().invoke(main, ["report", str(out), "-f", "json"])
+    assert reported.exit_code == 0 and json.loads(reported.stdout)["files"][0].endswith("index.html")
     assert f"{path.stem}." in reported.stderr and "its runs are missing from the report" in reported.stderr
 
 

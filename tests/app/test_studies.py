@@ -336,11 +336,18 @@ def test_storage_may_be_named_beside_the_environment(shell):
 
 
 def test_a_process_of_its_own_writes_data_to_stdout_and_talk_to_stderr(shell):
-    made = shell.process("new", "s", "-p", "x=0:1", "-f", "json", KAPPASHARP_STORAGE="")
-    assert made.returncode == 0 and json.loads(made.stdout)["storage"] == "sqlite:///kappasharp.db"
-    assert made.stderr.startswith("Made in") and (shell.folder / "kappasharp.db").exists()
-    stale = shell.process("tell", "s", "a", KAPPASHARP_STORAGE="")
-    assert (stale.returncode, stale.stdout) == (3, "") and stale.stderr.startswith("Error: No pair is open")
+    code = """
+try:
+    main(["new", "s", "-p", "x=0:1", "-f", "json"])
+except SystemExit as end:
+    assert end.code == 0
+main(["tell", "s", "a"])
+"""
+    done = shell.process(code=code, KAPPASHARP_STORAGE="")
+    assert done.returncode == 3 and json.loads(done.stdout)["storage"] == "sqlite:///kappasharp.db"
+    made, stale = done.stderr.splitlines()
+    assert made.startswith("Made in") and (shell.folder / "kappasharp.db").exists()
+    assert stale.startswith("Error: No pair is open")
 
 
 FORMS = {"choice:4": ("3", 2), "order:4": ("3 1=4 2", [2, [0, 3], 1]), "slider": ("0.35", 0.35), "rating": ("-2", -2)}

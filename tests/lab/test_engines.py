@@ -109,31 +109,25 @@ def scheduler():
         yield running.scheduler_address
 
 
-def test_workers_join_and_leave_during_a_run(scheduler, expected, tmp_path, monkeypatch):
-    """One is there; two join while it is busy, and get work; one is killed for good, and the others do its job."""
+def test_workers_come_late_join_and_leave_during_a_run(scheduler, expected, tmp_path, monkeypatch):
+    """None is there, and the first job waits in the queue; one comes; two join while it is busy, and get work; one is
+    killed for good, and the others do its job."""
     monkeypatch.setattr(engines, "MIN_UNDER_WAY", 1)
     with ExitStack() as stack:
-        workers = stack.enter_context(workers_of(scheduler, 1))
+        workers = []
+        late = threading.Timer(1.0, lambda: workers.extend(stack.enter_context(workers_of(scheduler, 1))))
 
         def supply():
+            late.start()
             for at, job in enumerate(JOBS):
                 workers.extend(stack.enter_context(workers_of(scheduler, 2)) if at == 1 else [])
                 yield job
 
         work = partial(tiny.meets_and_loses_one, tmp_path, 3)
         outcomes = list(engines.engine(f"dask://{scheduler.removeprefix('tcp://')}")(supply(), work=work))
+        late.join()
         assert len(list(tmp_path.glob("worker-*"))) == 3
         assert sorted(worker.poll() is None for worker in workers) == [False, True, True]
-    assert rows_by_key(outcomes) == expected
-
-
-def test_workers_may_come_late(scheduler, expected):
-    """A queue lets a job wait: nothing runs until the first worker is there, and nothing is lost."""
-    with ExitStack() as stack:
-        late = threading.Timer(1.0, lambda: stack.enter_context(workers_of(scheduler, 1)))
-        late.start()
-        outcomes = list(engines.engine(f"dask://{scheduler.removeprefix('tcp://')}")(JOBS))
-        late.join()
     assert rows_by_key(outcomes) == expected
 
 

@@ -42,7 +42,8 @@ def test_everything_is_written_once_and_stands_alone(tmp_path, monkeypatch):
     assert "48 of 48 runs" in page and "none (48)" in page
 
 
-def test_an_unfinished_grid_says_what_is_missing_and_reports_the_rest(tmp_path):
+def test_an_unfinished_grid_says_what_is_missing_and_reports_the_rest(tmp_path, monkeypatch):
+    synthetic.draws_nothing(monkeypatch, report)
     made, store = synthetic.folder(
         tmp_path, lambda cell: None if cell.problem == "vehicle-5d" and cell.seed > 3 else steady(cell)
     )
@@ -74,7 +75,8 @@ def test_a_label_comes_from_the_experiment_and_the_run_from_its_values(tmp_path)
     assert found.sample(results.Setting("hartmann-6d", "pool_n6_k15", "another_name", "paper")).values[0] == 1.2
 
 
-def test_the_command_and_its_refusals(tmp_path):
+def test_the_command_and_its_refusals(tmp_path, monkeypatch):
+    synthetic.draws_nothing(monkeypatch, report)
     synthetic.folder(tmp_path / "good", steady, name="made up")  # a name may have a space
     done = CliRunner().invoke(main, ["report", str(tmp_path / "good"), "--out", str(tmp_path / "elsewhere")])
     assert done.exit_code == 0

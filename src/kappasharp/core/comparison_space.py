@@ -13,6 +13,7 @@ compute nothing again that was computed for the first m: A and L are bordered, a
 differences and the predicted new ones, is exact with the bordered factor. Only the steps after it factorize.
 """
 
+from collections.abc import Iterable
 from functools import reduce
 from typing import NamedTuple
 
@@ -78,35 +79,48 @@ class EndPoints(NamedTuple):
 
     def evaluate(self, model: Model, theta: Parameters, start: PerComparison) -> Evidence:
         """log Z and its gradient at theta, the MAP's search started from the standardised differences `start`."""
-        terms = [self._term(model, part) for part in kernel.parts(model.family, theta)]
-        A = reduce(torch.add, [term.A for term in terms])
-        whole = A if self.detail is None else _weighted(A, self.detail).add_(self.detail.noise)
+        terms = self.terms(model, theta)
+        A = summed(terms)
+        whole = A if self.detail is None else weighted(A, self.detail).add_(self.detail.noise)
         dual = laplace.solve(whole, model.likelihood.margin, start, self.ties)
         value, G = evidence.value_and_slope(model.likelihood, whole, dual, self.ties)
-        G = G if self.detail is None else _weighted(G, self.detail)
+        G = G if self.detail is None else weighted(G, self.detail)
+        return Evidence(value, self.gradient(terms, G), dual.z, dual.converged)
+
+    def terms(self, model: Model, theta: Parameters) -> "tuple[Term, ...]":
+        """What every kernel of the prior adds to A."""
+        return tuple(self._term(model, part) for part in kernel.parts(model.family, theta))
+
+    def gradient(self, terms: "tuple[Term, ...]", G: ComparisonMatrix) -> Parameters:
+        """The derivative in the kernels' hyperparameters, from that in A."""
         by_lengthscale = [
             _lengthscale_moments(self, G, term) * (2.0 * term.scale) / term.part.lengthscale.square() for term in terms
         ]
         # ∂A/∂log s is the part of A that s multiplies.
         by_outputscale = [(G * term.A).sum((-2, -1)).unsqueeze(-1) for term in terms]
-        return Evidence(value, torch.cat([*by_lengthscale, *by_outputscale], -1), dual.z, dual.converged)
+        return torch.cat([*by_lengthscale, *by_outputscale], -1)
 
-    def _term(self, model: Model, part: KernelPart) -> "_Term":
+    def _term(self, model: Model, part: KernelPart) -> "Term":
         """What one kernel of the prior adds to A."""
         E = self.E[..., part.at] / part.lengthscale.unsqueeze(-2)
         k, slope = kernel.profile(part.family, kernel.half_distances(E, E))
         scale = (part.outputscale / model.likelihood.scale**2).unsqueeze(-1)
         A = _contrast(k).add_(self.gram, alpha=model.nugget).mul_(scale.unsqueeze(-1))
-        return _Term(part, A, slope, scale)
+        return Term(part, A, slope, scale)
 
 
-class _Term(NamedTuple):
+class Term(NamedTuple):
     """One kernel's part of A, its slope over the end points, and s/(2σ²)."""
 
     part: KernelPart
     A: ComparisonMatrix
     slope: Tensor
     scale: Tensor
+
+
+def summed(terms: Iterable[Term]) -> ComparisonMatrix:
+    """A, from what every kernel adds to it."""
+    return reduce(torch.add, [term.A for term in terms])
 
 
 def gather(X: Points, pairs: Pairs, ties: Ties = None, detail: Detail | None = None) -> EndPoints:
@@ -137,7 +151,7 @@ def bounded(probit: Probit, answers: Answers) -> Answers:
     return answers._replace(ties=Grades(between, centre, torch.where(graded, 0.5 * (high - low), low), time))
 
 
-def _weighted(M: ComparisonMatrix, detail: Detail) -> ComparisonMatrix:
+def weighted(M: ComparisonMatrix, detail: Detail) -> ComparisonMatrix:
     """A matrix over comparisons whose differences are multiplied by their weights."""
     return M * (detail.weight.unsqueeze(-1) * detail.weight.unsqueeze(-2))
 
@@ -149,7 +163,7 @@ def _contrast(M: Tensor) -> Tensor:
     return half[..., :m] - half[..., m:]
 
 
-def _lengthscale_moments(data: EndPoints, G: ComparisonMatrix, term: _Term) -> Tensor:
+def _lengthscale_moments(data: EndPoints, G: ComparisonMatrix, term: Term) -> Tensor:
     """½ Σ_pq P_pq (x_pj − x_qj)² over end points p, q for every dimension j, with P_pq = ±G_pq S_pq.
 
     The sum is Σ_p x_pj (x_pj Σ_q P_pq − Σ_q P_pq x_qj); signs and row sums ride along in one product with `signed`.
@@ -271,7 +285,7 @@ def _at_map(
     if model.curvature == "averaged":
         weights = averaged_omega(A, dual.z, probit.margin, ties) / probit.scale**2
         L_weights = laplace.factor(gram, weights.sqrt())
-    root = comparisons.transpose_rows(C, _scaled_inverse(L_weights, weights.sqrt()).mT)
+    root = comparisons.transpose_rows(C, scaled_inverse(L_weights, weights.sqrt()).mT)
     return Conditioned(K, C, ties, MapFit(apply(K, beta), beta, dual), root, value, gram, L)
 
 
@@ -317,17 +331,17 @@ def information_root(K: PointMatrix, C: Incidence, weights: PerComparison, r: Ut
     root = weights.sqrt()
     if r is None:
         L = laplace.factor(comparisons.congruence(C, K), root)
-        return comparisons.transpose_rows(C, _scaled_inverse(L, root).mT)
+        return comparisons.transpose_rows(C, scaled_inverse(L, root).mT)
     K_r, _ = laplace.shrink(K, r)
     L = laplace.factor(comparisons.congruence(C, K_r), root)
-    answers = comparisons.transpose_rows(C, _scaled_inverse(L, root).mT)
+    answers = comparisons.transpose_rows(C, scaled_inverse(L, root).mT)
     root_r = r.sqrt()
-    half = _scaled_inverse(laplace.factor(K, root_r), root_r)
+    half = scaled_inverse(laplace.factor(K, root_r), root_r)
     # (I − Q_R K) answers, with Q_R = halfᵀ half.
     answers = answers - half.mT @ (half @ (K @ answers))
     return torch.cat([answers, half.mT], -1)
 
 
-def _scaled_inverse(L: Tensor, weight: Tensor) -> Tensor:
+def scaled_inverse(L: Tensor, weight: Tensor) -> Tensor:
     """L⁻¹ diag(weight)."""
     return torch.linalg.solve_triangular(L, torch.diag_embed(weight), upper=False)

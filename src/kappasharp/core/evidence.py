@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.core import laplace, likelihood
-from kappasharp.core.joint_priors import JointPriors
+from kappasharp.core.joint_priors import JointPriors, PeoplePriors
 from kappasharp.core.kernel import Covariance, Priors
 from kappasharp.core.likelihood import Probit, Ties
 from kappasharp.shapes import ComparisonMatrix, Parameters, PerComparison, PerRun, PerRunMask
@@ -32,7 +32,7 @@ class Model(NamedTuple):
     family: Covariance
     nugget: float
     likelihood: Probit
-    priors: Priors | JointPriors
+    priors: Priors | JointPriors | PeoplePriors
     curvature: Curvature = "mode"
 
 

@@ -22,7 +22,7 @@ from kappasharp.core import comparison_space, comparisons, descent, laplace, lik
 from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
-from kappasharp.core.joint_priors import JointPriors
+from kappasharp.core.kernel import Priors
 from kappasharp.core.posterior import Posterior
 from kappasharp.core.spaces import FitSpace, Gathered
 from kappasharp.kernels import evidence as kernels
@@ -136,8 +136,8 @@ def fused_search(
     model: Model, data: EndPoints, theta: Parameters, z: PerComparison, execute: Execute | None = None
 ) -> descent.Descent | None:
     """The same search as one launch, of `execute` if given; None where the kernel does not take these runs."""
-    # A sum of kernels has no launch of its own.
-    if isinstance(model.priors, JointPriors) or (execute is None and launch.elsewhere("evidence", theta)):
+    # A sum of kernels has no launch of its own, nor have several people.
+    if not isinstance(model.priors, Priors) or (execute is None and launch.elsewhere("evidence", theta)):
         return None
     probit, limits = model.likelihood, tolerances(theta.dtype)
     constants = kernels.EvidenceConstants(

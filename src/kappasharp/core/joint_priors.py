@@ -1,7 +1,8 @@
-"""What is believed of the hyperparameters of a sum of two kernels, before any answer.
+"""What is believed of the hyperparameters of a sum of two kernels, and of several people, before any answer.
 
 Notation
-    theta  (*batch, D+2)  log length scales of both kernels, then log s₁ and log s₂
+    theta  (*batch, D+2)    of a sum: log length scales of both kernels, then log s₁ and log s₂
+           (*batch, P+1+V)  of V people: one person's P hyperparameters, logit ρ, then log c of each (people.py)
 """
 
 import math
@@ -12,6 +13,11 @@ import torch
 
 from kappasharp.core.kernel import Priors
 from kappasharp.shapes import AnyFloat, Parameters, PerRun
+
+# What is believed of people, mean and deviation: of logit ρ, and of every log c. How far from 0 both may go; and where
+# else a search for logit ρ begins.
+SHARED, CONSISTENCY = (1.5, 1.5), (0.0, 0.7)
+WIDEST, APART = 6.0, -2.0
 
 
 class JointPriors(NamedTuple):
@@ -84,3 +90,62 @@ class JointPriors(NamedTuple):
 
     def _standard(self, total: PerRun) -> PerRun:
         return (total - math.log(self.whole.outputscale_median)) / self.whole.outputscale_spread
+
+
+class PeoplePriors(NamedTuple):
+    """One person's priors, and what is believed of people: how much they share, how consistent each one is.
+
+    The consistencies' logarithms are normal about the same value: who has given few answers is like the others.
+    """
+
+    alone: Priors | JointPriors
+    people: int
+    # Mean and deviation of logit ρ, and of every log c.
+    shared: tuple[float, float] = SHARED
+    consistency: tuple[float, float] = CONSISTENCY
+
+    def split(self, theta: Parameters) -> tuple[AnyFloat, AnyFloat]:
+        """One person's hyperparameters, and the others."""
+        return theta[..., : -1 - self.people], theta[..., -1 - self.people :]
+
+    def bounds(self, like: Parameters) -> tuple[Parameters, Parameters]:
+        """Lower and upper ends of theta."""
+        own, rest = self.split(like)
+        low, high = self.alone.bounds(own)
+        return torch.cat([low, torch.full_like(rest, -WIDEST)], -1), torch.cat(
+            [high, torch.full_like(rest, WIDEST)], -1
+        )
+
+    def start(self, dimension: int) -> torch.Tensor:
+        """Where a cold fit starts."""
+        return self.starts(dimension)[0]
+
+    def starts(self, dimension: int) -> list[torch.Tensor]:
+        """Where cold fits start: at what is believed, and where people have little in common."""
+        found = []
+        for alone in self.alone.starts(dimension):
+            for logit in (self.shared[0], APART):
+                people = alone.new_tensor([logit] + [self.consistency[0]] * self.people)
+                found.append(torch.cat([alone, people]))
+        return found
+
+    def log_density(self, theta: Parameters) -> PerRun:
+        """Log prior density at theta, constants left out."""
+        own, rest = self.split(theta)
+        return self.alone.log_density(own) - 0.5 * self._standard(rest).square().sum(-1)
+
+    def slope(self, theta: Parameters) -> Parameters:
+        """Gradient of the log prior density in theta."""
+        own, rest = self.split(theta)
+        _, spread = self._believed(rest)
+        return torch.cat([self.alone.slope(own), -self._standard(rest) / spread], -1)
+
+    def _standard(self, rest: AnyFloat) -> AnyFloat:
+        mean, spread = self._believed(rest)
+        return (rest - mean) / spread
+
+    def _believed(self, like: AnyFloat) -> tuple[AnyFloat, AnyFloat]:
+        """Mean and deviation of logit ρ and of every log c."""
+        both = zip(self.shared, self.consistency, strict=True)
+        mean, spread = (like.new_tensor([first] + [other] * self.people) for first, other in both)
+        return mean, spread

@@ -141,16 +141,18 @@ def method(value: Method) -> Method:
 
 
 def _kind_fits(value: Method) -> None:
-    """What a question of more than a bit needs, and an answer with its time."""
-    if not isinstance(value.use_seconds, bool):
-        raise InvalidTypeError(f"`Method.use_seconds` must be true or false, but got {value.use_seconds!r}.")
-    if value.kind is Kind.PAIR and not value.use_seconds:
+    """What a question of more than a bit needs, an answer with its time, and several people."""
+    for name in ("use_seconds", "tell_apart"):
+        if not isinstance(getattr(value, name), bool):
+            raise InvalidTypeError(f"`Method.{name}` must be true or false, but got {getattr(value, name)!r}.")
+    if value.kind is Kind.PAIR and not value.use_seconds and not value.tell_apart:
         return
     plain = value.inference is Inference.LAPLACE and value.correction.weights is Weights.NONE
     if not plain or value.acquisition is not Acquisition.EUBO or value.query not in (Query.FRESH_PAIR, Query.SETTLING):
         raise InvalidValueError(
-            f"`Method.kind` must be PAIR, without seconds, but for the plain method (LAPLACE, no correction, EUBO, "
-            f"FRESH_PAIR), but got {value.kind.name}: answers that say more have no place in the others."
+            f"`Method.kind` must be PAIR, without `use_seconds` and `tell_apart`, but for the plain method (LAPLACE, "
+            f"no correction, EUBO, FRESH_PAIR), but got {value.kind.name}: answers that say more and "
+            "people told apart have no place in the others."
         )
     _number("Method.first", value.first, 0.0, math.inf, closed=True)
     _number("Method.others", value.others, 2.0, 20.0, closed=True)

@@ -30,6 +30,7 @@ from kappasharp.core.joint_priors import JointPriors
 from kappasharp.core.kernel import PRIORS, Sum
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.likelihood import Grades, Ties
+from kappasharp.core.people import PeopleFit
 from kappasharp.core.posterior import Posterior
 from kappasharp.methods import leaning
 from kappasharp.methods.method import Inference, Preset
@@ -55,6 +56,8 @@ class Fit(NamedTuple):
     K: Tensor
     map: MapFit
     posterior: Posterior
+    # Of several people's answers, what else is known of them. (voters.py)
+    people: PeopleFit | None = None
 
 
 class Inferred(NamedTuple):

@@ -17,7 +17,7 @@ from kappasharp.core.activation import Rule
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import asking, checks, correcting, fitting, telling, timing
+from kappasharp.methods import asking, checks, correcting, fitting, telling, timing, voters
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.correcting import Corrected
 from kappasharp.methods.fitting import Fit, Inferred, infer
@@ -138,9 +138,16 @@ def learn(state: State) -> Learnt:
     if method.kind is Kind.RATING:
         model, answers = fitting.with_widths(preset, answers, state.theta, lift)
     z = _padded(state.z, state.comparisons)
-    fit = fitting.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit, lift=lift)
+    several = state.voters if method.tell_apart and telling.are_several(state.voters) else None
+    if several is None:
+        fit = fitting.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit, lift=lift)
+    else:
+        fit = voters.fit(
+            model, answers, several, theta=state.theta, tastes=state.tastes, z=z, cold=preset.cold_fit, lift=lift
+        )
     if method.use_seconds and state.seconds is not None:
-        fit = _timed(model, answers, fit, timing.decision_times(state.seconds, fit.map.dual.z.abs(), state.voters))
+        time = timing.decision_times(state.seconds, fit.map.dual.z.abs(), state.voters)
+        fit = _timed(model, answers, fit, time, several)
     inferred = infer(method.inference, model, fit, state.seeds, t)
     fit = fit._replace(posterior=inferred.posterior)
     # line 4
@@ -155,15 +162,33 @@ def learn(state: State) -> Learnt:
     return Learnt(fit, inferred, s_exp, s_bar, corrected.active, corrected)
 
 
-def _timed(model: Model, answers: Answers, fit: Fit, time: Tensor) -> Fit:
+def _timed(model: Model, answers: Answers, fit: Fit, time: Tensor, several: Tensor | None) -> Fit:
     """The fit with decision times, where there are any; a run without keeps its own numbers."""
     if not bool(time.any()):
         return fit
     detail = answers.detail
     detail = rankings.none_of(time.shape[:-1], time.shape[-1], answers.X) if detail is None else detail
     answers = answers._replace(detail=detail._replace(time=time))
-    lift = fit.posterior.lift
-    return fitting.fit(model, answers, theta=fit.hyper.theta, z=fit.map.dual.z, cold=False, lift=lift)
+    lift, z = fit.posterior.lift, fit.map.dual.z
+    if several is not None and fit.people is not None:
+        tastes = _tastes(fit)
+        return voters.fit(model, answers, several, theta=fit.people.alone, tastes=tastes, z=z, cold=False, lift=lift)
+    return fitting.fit(model, answers, theta=fit.hyper.theta, z=z, cold=False, lift=lift)
+
+
+def _tastes(fit: Fit) -> Tensor | None:
+    """logit ρ and every voter's log c, where people were told apart."""
+    return None if fit.people is None else fit.people.hyper.theta[:, fit.people.alone.shape[1] :]
+
+
+def seen_by(learnt: Learnt, voter: int | None = None) -> Learnt:
+    """What a step knows as one voter sees it, or as what all share; the same where people are not told apart."""
+    fit = voters.seen_by(learnt.fit, voter)
+    if fit.people is None:
+        return learnt
+    inferred = learnt.inferred._replace(posterior=fit.posterior)
+    corrected = learnt.corrected._replace(posterior=fit.posterior, map=fit.map)
+    return learnt._replace(fit=fit, inferred=inferred, corrected=corrected)
 
 
 @torch.inference_mode()
@@ -180,7 +205,8 @@ def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
     after = replace(
         state,
         mean_decisiveness=learnt.mean_decisiveness,
-        theta=learnt.fit.hyper.theta,
+        theta=learnt.fit.hyper.theta if learnt.fit.people is None else learnt.fit.people.alone,
+        tastes=_tastes(learnt.fit),
         z=learnt.fit.map.dual.z,
         hints=proposal.pair.reshape(len(state.points), -1, state.points.shape[-1]),
         asked=True,
@@ -213,7 +239,7 @@ def show(state: State, points: Tensor) -> tuple[Question, State]:
     return Question(points, torch.full(points.shape[:2], NEW, device=points.device)), replace(state, asked=True)
 
 
-def tell(state: State, question: Question, answer: Any, seconds: Any = None) -> State:
+def tell(state: State, question: Question, answer: Any, seconds: Any = None, voter: int | None = None) -> State:
     """The state with the answers in it: line 15.
 
     Args:
@@ -224,6 +250,7 @@ def tell(state: State, question: Question, answer: Any, seconds: Any = None) -> 
             a place in [0, 1] on the way from the first end to the second. A rating: −3 to 3, above 0 where the first
             is better.
         seconds: How long each run's answer took, or None; used where `Method.use_seconds` says so, of pairs alone.
+        voter: Who answers, 0, 1, …, where there are several people.
     """
     if not state.asked:
         raise InvalidValueError(
@@ -242,6 +269,7 @@ def tell(state: State, question: Question, answer: Any, seconds: Any = None) -> 
         ties=telling.joined_ties(state, said),
         detail=telling.joined_detail(state, said),
         seconds=telling.joined_seconds(state, said, seconds),
+        voters=telling.joined_voters(state, said, voter),
         step=state.step + 1,
         anchor=said.anchor,
         asked=False,

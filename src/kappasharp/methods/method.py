@@ -82,6 +82,7 @@ class Method:
         near: How near to it none of them lies, in units of the line's length.
         use_outcomes: Whether taste is learnt on what is computed from a design, beside its parameters.
         use_seconds: Whether quick answers count as clear ones, where a person's times show that they are.
+        tell_apart: Whether several people have tastes of their own beside what they share; else all are one person.
         design_cost: What making a design costs, in questions answered; bridging weighs it.
     """
 
@@ -98,6 +99,7 @@ class Method:
     near: float = NEAR
     use_seconds: bool = False
     use_outcomes: bool = False
+    tell_apart: bool = False
 
     def first_questions(self, pairs: int) -> int:
         """How many questions about Sobol designs come before the model's, where so many pairs would."""

@@ -35,8 +35,10 @@ class State:
     lattice: Lattice | None = None
     detail: Detail | None = None
     seconds: Tensor | None = None
-    # Who gave each comparison (m,), where there are several people, each with times of their own.
+    # Who gave each comparison (m,), where there are several people, each with times of their own; and, where the method
+    # tells them apart, how much they share and how consistent each is, as the last step found it. (voters.py)
     voters: Tensor | None = None
+    tastes: Tensor | None = None
     # The outcomes that taste is learnt on, and the limits that designs must keep; the same for all runs.
     lift: Lift | None = None
     allowed: Allowed | None = None

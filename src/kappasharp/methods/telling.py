@@ -141,3 +141,18 @@ def _answers(index: Tensor, best: Tensor) -> Tensor:
     is_other = torch.arange(index.shape[1], device=index.device) != best.unsqueeze(-1)
     others = index[is_other].reshape(len(index), -1)
     return torch.stack([winner.expand_as(others), others], -1)
+
+
+def joined_voters(state: State, said: Told, voter: int | None) -> Tensor | None:
+    """Who gave each comparison (m,), the first voter where nobody said; None where nobody ever did."""
+    if state.voters is None and voter is None:
+        return None
+    where = state.comparisons.device
+    old = state.voters
+    old = torch.zeros(state.comparisons.shape[1], dtype=torch.long, device=where) if old is None else old
+    return torch.cat([old, torch.full((said.pairs.shape[1],), voter or 0, device=where)])
+
+
+def are_several(voters: Tensor | None) -> bool:
+    """Whether more than one person has answered."""
+    return voters is not None and len(voters) > 0 and int(voters.max()) > 0

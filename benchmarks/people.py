@@ -1,0 +1,215 @@
+"""Juries of simulated people: told apart against all answers alike. (docs/results/people.md)
+
+python -m benchmarks.people run FILE [--problems a,b] [--cells 3-shared,…] [--seeds 60] [--workers 2] [--seconds 3600]
+python -m benchmarks.people table FILE …
+python -m benchmarks.people turn             seconds of a fit of 20 voters × 30 answers, told apart and pooled
+
+`run` adds to FILE, line by line, what is not in it yet.
+"""
+
+import argparse
+import json
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks import paired
+from kappasharp.lab.provenance import commit
+from kappasharp.methods import fitting, loop, voters
+from kappasharp.methods.registry import find_method, find_preset
+from kappasharp.problems import initial
+from kappasharp.problems.registry import PROBLEMS, find_problem
+
+# People, and how many questions they are asked in all.
+QUESTIONS = {3: 40, 10: 60, 30: 120}
+CELLS = ("3-shared", "3-clustered", "3-independent", "3-careless", "10-shared", "10-clustered", "10-independent",
+         "10-careless", "30-shared", "30-clustered", "30-careless")  # fmt: skip
+FIRST, NOISE, FIRST_SEED, BATCH = 5, 0.1, 12000, 20
+# How far a taste of one's own is moved at most.
+MOST = 0.4
+METHODS = ("pooled", "people")
+
+
+def moved(cell, problem, seed):
+    """How far each voter's taste (V, d) lies from the problem's own, as shares of the cube."""
+    people, kind = cell.split("-")
+    chance = torch.Generator().manual_seed(seed)
+    moves = MOST * (2.0 * torch.rand(int(people), find_problem(problem).dimensions, generator=chance).double() - 1.0)
+    if kind == "independent":
+        return moves
+    if kind == "clustered":
+        # A third of them, one at least, have another taste.
+        return moves[:1] * (torch.arange(int(people)) % 3 == 1).unsqueeze(-1)
+    return torch.zeros_like(moves)
+
+
+def utilities(problem, moves, X):
+    """What every voter of every run, moves (runs, V, d), feels about designs (runs, q, d): (runs, q, V)."""
+    seen = (X.unsqueeze(2) + moves.unsqueeze(1)).abs()
+    # What would leave the cube is reflected at its side.
+    return find_problem(problem).unit_utility(1.0 - (1.0 - seen).abs())
+
+
+def play(problem, cell, method, seeds):
+    """One row a seed: what is told in the end, by what it is to the careful members of the jury."""
+    torch.set_num_threads(1)
+    begin = time.monotonic()
+    people, kind = cell.split("-")
+    people = int(people)
+    moves = torch.stack([moved(cell, problem, seed) for seed in seeds])
+    chances = [torch.Generator().manual_seed(seed) for seed in seeds]
+    chosen = replace(find_method("baseline"), tell_apart=method == "people")
+    state = loop.begin(len(seeds), find_problem(problem).dimensions, method=chosen, preset="modern", seeds=seeds)
+    first = initial.designs(find_problem(problem), seeds, FIRST, 2)
+    converged = torch.ones(len(seeds), dtype=torch.bool)
+    for turn in range(QUESTIONS[people]):
+        voter = turn % people
+        if turn < FIRST:
+            question, state = loop.show(state, first[:, turn])
+        else:
+            learnt = loop.learn(state)
+            converged &= learnt.fit.hyper.converged & learnt.fit.map.dual.converged
+            question, state, _ = loop.question_from(state, loop.seen_by(learnt, voter))
+        felt = utilities(problem, moves[:, voter : voter + 1], question.points)[..., 0]
+        numbers = torch.stack([torch.randn(2, generator=one, dtype=torch.float64) for one in chances])
+        lots = torch.stack([torch.randint(2, (), generator=one) for one in chances])
+        answer = (felt + NOISE * numbers).argmax(-1)
+        state = loop.tell(state, question, lots if kind == "careless" and voter == 1 else answer, voter=voter)
+    learnt = loop.learn(state)
+    told = fair = loop.leader(state, learnt)
+    rho = [None] * len(seeds)
+    if learnt.fit.people is not None:
+        has_won = loop.won(state)
+        fair = voters.losses(learnt.fit).amax(-1).masked_fill(~has_won, torch.inf).argmin(-1)
+        rho = learnt.fit.people.rho.tolist()
+    rows = torch.arange(len(seeds))
+    careful = [v for v in range(people) if kind != "careless" or v != 1]
+    common, worst = (
+        utilities(problem, moves, state.points[rows, at].unsqueeze(1))[:, 0, careful] for at in (told, fair)
+    )
+    spent = (time.monotonic() - begin) / len(seeds)
+    return [
+        {
+            "problem": problem, "cell": cell, "method": method, "seed": seed, "mean": float(common[i].mean()),
+            "worst": float(worst[i].min()), "rho": rho[i], "ok": bool(converged[i]), "seconds": round(spent, 2),
+            "commit": commit(),
+        }
+        for i, seed in enumerate(seeds)
+    ]  # fmt: skip
+
+
+def read(paths):
+    return [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
+
+
+def run(options):
+    path, begin = Path(options.files[0]), time.monotonic()
+    path.touch()
+    done = {(row["problem"], row["cell"], row["method"], row["seed"]) for row in read([path])}
+    seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+    jobs = []
+    for at in range(0, len(seeds), BATCH):
+        for cell in options.cells.split(","):
+            for problem in options.problems.split(","):
+                for method in METHODS:
+                    left = [s for s in seeds[at : at + BATCH] if (problem, cell, method, s) not in done]
+                    jobs += [(problem, cell, method, left)] if left else []
+    print(f"{len(jobs)} batches to do", flush=True)
+    with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool, path.open("a") as out:
+        waiting = {pool.submit(play, *job): job for job in jobs}
+        for count, future in enumerate(as_completed(waiting), 1):
+            for row in future.result():
+                out.write(json.dumps(row) + "\n")
+            out.flush()
+            spent = time.monotonic() - begin
+            print(f"{count} of {len(jobs)}, {spent:.0f} s: {waiting[future][:3]}", flush=True)
+            if options.seconds and spent > options.seconds:
+                pool.shutdown(wait=True, cancel_futures=True)
+                break
+
+
+def by_method(rows, cell):
+    """method → problem → seed → row, as `paired` reads them."""
+    found = {name: {} for name in METHODS}
+    for row in rows:
+        if row["cell"] == cell:
+            found[row["method"]].setdefault(row["problem"], {})[row["seed"]] = row
+    return found
+
+
+def table(options):
+    """Every cell: problems won and lost by mean utility and by the worst-off, after Holm over its problems."""
+    rows = read(options.files)
+    print(
+        "| jury | problems | seeds | mean: won, lost | gain | worst-off: won, lost | gain | ρ |\n| --- |"
+        + " ---: |" * 7
+    )
+    for cell in CELLS:
+        found = by_method(rows, cell)
+        parts = {
+            name: paired.gains(found["people"], found["pooled"], lambda row, n=name: row[n])
+            for name in ("mean", "worst")
+        }
+        if not parts["mean"]:
+            continue
+        seeds = min(len(s) for s in paired.shared(found["people"], found["pooled"]).values())
+        cells = []
+        for part in parts.values():
+            won, lost = paired.counts(part)[1]
+            cells += [f"{won}, {lost}", f"{np.mean([one[0] for one in part.values()]):+.2f}"]
+        rho = np.mean([row["rho"] for runs in found["people"].values() for row in runs.values()])
+        print(f"| {cell} | {len(parts['mean'])} | {seeds} | {' | '.join(cells)} | {rho:.2f} |")
+
+
+def turn(options):
+    """A warm fit of 20 voters × 30 answers, told apart and pooled, in turns."""
+    torch.set_num_threads(1)
+    chance = torch.Generator().manual_seed(0)
+    X = torch.rand(1, 600, 6, generator=chance, dtype=torch.float64)
+    felt = -4.0 * (X - 0.3).square().sum(-1)[0]
+    pairs = torch.stack([torch.randperm(600, generator=chance)[:2] for _ in range(600)])
+    noise = 0.2 * torch.randn(600, generator=chance, dtype=torch.float64)
+    turned = felt[pairs[:, 0]] - felt[pairs[:, 1]] + noise < 0.0
+    pairs[turned] = pairs[turned].flip(-1)
+    model, who = find_preset("modern").model, torch.arange(600) % 20
+    times = {name: [] for name in METHODS}
+    before = fitting.Answers(X, pairs[None, :590])
+    pooled, apart = fitting.fit(model, before), voters.fit(model, before, who[:590])
+    answers = fitting.Answers(X, pairs[None])
+    del options
+    for _ in range(5):
+        start = time.perf_counter()
+        fitting.fit(model, answers, theta=pooled.hyper.theta, z=pooled.map.dual.z, cold=False)
+        middle = time.perf_counter()
+        found = apart.people
+        tastes = found.hyper.theta[:, found.alone.shape[1] :]
+        voters.fit(model, answers, who, theta=found.alone, tastes=tastes, z=found.dual.z, cold=False)
+        times["pooled"].append(middle - start)
+        times["people"].append(time.perf_counter() - middle)
+    medians = {name: float(np.median(seconds)) for name, seconds in times.items()}
+    ratio = medians["people"] / medians["pooled"]
+    print(f"pooled {medians['pooled']:.2f} s, told apart {medians['people']:.2f} s: {ratio:.2f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=["run", "table", "turn"])
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--problems", default=",".join(PROBLEMS))
+    parser.add_argument("--cells", default=",".join(CELLS))
+    parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=0.0)
+    options = parser.parse_args()
+    if options.verb != "turn" and not options.files:
+        parser.error(f"{options.verb} needs a file.")
+    {"run": run, "table": table, "turn": turn}[options.verb](options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Several people's answers fitted together, as what all share or as one voter sees it.
+
+Whatever is seen, it is a fit like one person's, over the same designs: what chooses questions and tells the best need
+not know that there are several.
+"""
+
+import torch
+from torch import Tensor
+
+from kappasharp.batches import apply
+from kappasharp.core import comparison_space, comparisons, kernel, people, posterior
+from kappasharp.core.comparisons import Answers
+from kappasharp.core.evidence import Model
+from kappasharp.core.features import Lift
+from kappasharp.core.joint_priors import JointPriors, PeoplePriors
+from kappasharp.core.kernel import Priors
+from kappasharp.core.laplace import MapFit
+from kappasharp.core.people import NOBODY, PeopleFit
+from kappasharp.methods import leaning
+from kappasharp.methods.fitting import Fit
+
+
+def fit(
+    model: Model,
+    answers: Answers,
+    voters: Tensor,
+    *,
+    theta: Tensor | None = None,
+    tastes: Tensor | None = None,
+    z: Tensor | None = None,
+    cold: bool = True,
+    lift: Lift | None = None,
+) -> Fit:
+    """What all share, by the answers of voters (m,), 0 to V − 1; warm from theta, tastes and z if given.
+
+    `tastes` (runs, 1 + V) are logit ρ and every voter's log c; those of voters who came since are missing at its end.
+    """
+    count = int(voters.max()) + 1
+    assert isinstance(model.priors, Priors | JointPriors)
+    joint = model._replace(priors=PeoplePriors(model.priors, count))
+    whole = leaning.lifted(answers, lift)
+    start = None
+    if theta is not None:
+        assert isinstance(joint.priors, PeoplePriors)
+        usual = joint.priors.start(whole.X.shape[-1])[-1 - count :].to(theta).expand(len(theta), -1)
+        known = usual[:, :0] if tastes is None else tastes
+        start = torch.cat([theta, known, usual[:, known.shape[1] :]], -1)
+    found = people.fit(joint, whole, _who(voters, whole), theta=start, z=z, cold=cold)
+    return _seen(model, answers, found, lift)
+
+
+def refit(model: Model, answers: Answers, voters: Tensor, known: PeopleFit, lift: Lift | None = None) -> Fit:
+    """The same at the hyperparameters of a fit that is known, with answers after its own."""
+    assert isinstance(model.priors, Priors | JointPriors)
+    joint = model._replace(priors=PeoplePriors(model.priors, known.member.shape[-1]))
+    whole = comparison_space.bounded(model.likelihood, leaning.lifted(answers, lift))
+    z = torch.nn.functional.pad(known.dual.z, (0, whole.pairs.shape[1] - known.dual.z.shape[1]))
+    return _seen(model, answers, people.condition(joint, whole, _who(voters, whole), known.hyper, z), lift)
+
+
+def _who(voters: Tensor, whole: Answers) -> Tensor:
+    """Who gave each of the answers (runs, m); nobody gave what is believed."""
+    padded = torch.nn.functional.pad(voters, (0, whole.pairs.shape[1] - len(voters)), value=NOBODY)
+    return padded.expand(len(whole.X), -1)
+
+
+def _seen(model: Model, answers: Answers, found: PeopleFit, lift: Lift | None) -> Fit:
+    """The fit as one over designs, of what all share."""
+    n, m = answers.X.shape[1], answers.pairs.shape[1]
+    own = comparisons.some(
+        Answers(answers.X, found.C.pairs, found.ties, found.C.detail), torch.arange(m, device=answers.X.device)
+    )
+    assert isinstance(model.priors, Priors | JointPriors)
+    # What is told of the evidence leaves out what is believed of people.
+    gradient = found.hyper.gradient[:, : found.alone.shape[1]]
+    value = found.value + model.priors.log_density(found.alone)
+    hyper = found.hyper._replace(theta=found.alone, gradient=gradient, value=value)
+    fitted = people.of_all(found)._replace(X=answers.X, lift=lift, lifted=None if lift is None else found.X)
+    dual = found.dual._replace(alpha=found.dual.alpha[:, :m], z=found.dual.z[:, :m])
+    C = comparisons.incidence(own.pairs, n, own.detail)
+    nothing = fitted.beta[:, :n]
+    plain = Fit(answers.X, C, own.ties, hyper, found.K, MapFit(nothing, nothing, dual), fitted, found)
+    return seen_by(plain)
+
+
+def seen_by(fit: Fit, voter: int | None = None) -> Fit:
+    """The same fit as one voter sees it, or as what all share; NOBODY is somebody who has not answered yet."""
+    found = fit.people
+    if found is None:
+        return fit
+    n = fit.X.shape[1]
+    view = people.of_all(found) if voter is None else people.of_voter(found, voter)
+    scale = posterior.variance(view) / kernel.variance(found.family, found.alone)
+    K = found.K * scale[:, None, None]
+    f = apply(K, view.beta)
+    return fit._replace(
+        hyper=fit.hyper._replace(theta=view.theta),
+        K=K[:, :n, :n],
+        map=fit.map._replace(f=f[:, :n], beta=view.beta[:, :n]),
+        posterior=fit.posterior._replace(theta=view.theta, beta=view.beta, root=view.root),
+    )
+
+
+def losses(fit: Fit) -> Tensor:
+    """How far every design (runs, n, V) is expected to lie below each voter's own best of them."""
+    assert fit.people is not None
+    views = [seen_by(fit, voter).map.f for voter in range(fit.people.member.shape[-1])]
+    utility = torch.stack(views, -1)
+    return utility.amax(1, keepdim=True) - utility
