@@ -273,7 +273,7 @@ def test_the_page_gets_the_same_marks_as_the_report():
     picture = pictures(charts.html(chart))['"']
     shapes, strips = picture[: len(plain["marks"])], picture[len(plain["marks"]) :]
     # What the page says at the pointer, the report has as titles.
-    said = ["1 answers: <b> 50 %", "2 answers: <b> 75 %"]
+    said = ["1 answer: <b> 50 %", "2 answers: <b> 75 %"]
     assert [one.findtext("title") for one in strips] == said == [one["words"] for one in plain["readings"]]
     for element, mark in zip(shapes, plain["marks"], strict=True):
         at = {name: str(value) for name, value in mark["at"].items()}

@@ -26,6 +26,12 @@ def html(params):
     return HTML
 
 
+def html_when_ready(params):
+    if not Path("ready").exists():
+        raise RuntimeError("the simulator has no licence")
+    return HTML
+
+
 def sound(params, samples=800):
     target = BytesIO()
     with wave.open(target, "wb") as file:

@@ -470,11 +470,19 @@ def test_a_study_starts_from_a_favourite_and_is_arranged(context, server, tmp_pa
 
 
 def test_a_users_html_lives_in_a_sandbox(context, tmp_path):
+
+
+def test_a_failed_card_is_drawn_again_and_a_users_html_lives_in_a_sandbox(context, tmp_path):
     (tmp_path / "mine.toml").write_text("[parameters]\nx = {low = 0, high = 1}\n")
-    with serving(tmp_path, "mine.toml", "--render", "tests.page.renderers:html") as server:
+    with serving(tmp_path, "mine.toml", "--render", "tests.page.renderers:html_when_ready") as server:
         page = opened(context, server, "me")
+        page.locator(".card.a .failed", has_text="no licence").wait_for()
+        (tmp_path / "ready").touch()
+        asked = number(page)
+        page.locator(".card.a").get_by_role("button", name="Draw again").click()
         frame = page.frame_locator(".card.a iframe")
         frame.locator("#hi").wait_for()
+        assert number(page) == asked  # the click was no vote
         assert page.locator(".card.a iframe").get_attribute("sandbox") == "allow-scripts"
         inside = page.frames[1]
         # Its own script ran; our page, its cookie and its storage are out of reach.

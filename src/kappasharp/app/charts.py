@@ -111,7 +111,8 @@ def _course_readings(box: Box, given: Sequence[Curve], up: Scale, across: str) -
     for x in sorted({x for curve in given for x, _ in curve.points}):
         here = [(curve.label, y) for curve in given for at, y in curve.points if at == x]
         words = ", ".join(f"{label} {up.say(y)}" for label, y in here)
-        found.append(Reading(box.x(x), [box.y(y) for _, y in here], f"{x:g} {across}: {words}"))
+        unit = across.removesuffix("s") if x == 1 else across
+        found.append(Reading(box.x(x), [box.y(y) for _, y in here], f"{x:g} {unit}: {words}"))
     return found
 
 

@@ -137,7 +137,9 @@ function failure(words, remedy) {
  */
 function retriable(page, card, show) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  const again = button("Draw again", async () => {
+  const again = button("Draw again", async (event) => {
+    // A click on a card chooses it; this one does not.
+    event.stopPropagation();
     again.disabled = true;
     again.replaceChildren("Drawing …");
     try {

@@ -42,7 +42,7 @@ class History {
     const rows = past.rows.slice(0, this.most).map((one) => this.row(one, past, this.actions(one)));
     this.body.replaceChildren(
       past.rows.length
-        ? table("Answers", rows)
+        ? table("Answers", rows, past.rows)
         : el("p", { class: "empty" }, "No answers yet. Each one will stand here, with what can be done about it."),
       past.rows.length > this.most ? button(`Show ${past.rows.length - this.most} earlier ones`, () => this.drawAll()) : "",
       past.removed.length ? this.removed(past) : "",
@@ -63,7 +63,7 @@ class History {
       button("Put back", () => void this.change("amend", { event: one.event, answer: one.answer }, `Answer ${one.number} counts again.`, null),
         { name: `Put answer ${one.number} back` })]));
     const words = rows.length === 1 ? "1 answer was deleted; it can be put back" : `${rows.length} answers were deleted; they can be put back`;
-    return el("details", { class: "removed" }, el("summary", {}, words), table("Deleted answers", rows));
+    return el("details", { class: "removed" }, el("summary", {}, words), table("Deleted answers", rows, past.removed));
   }
 
   async markSurprises() {
@@ -236,9 +236,13 @@ function turnedRound(one) {
 /**
  * @param {string} name
  * @param {HTMLElement[]} rows
+ * @param {Row[]} answers
  */
-function table(name, rows) {
-  const heads = ["No.", "A", "B", "Answer", "Voter", "Thought for"].map((one) => el("th", { scope: "col" }, one));
+function table(name, rows, answers) {
+  const sided = answers.some((one) => one.kind === "pair" || one.kind === "rating");
+  const designs = sided ? ["A", "B"].map((one) => el("th", { scope: "col" }, one)) : [el("th", { scope: "col", colspan: 2 }, "Designs")];
+  const [number, ...rest] = ["No.", "Answer", "Voter", "Thought for"].map((one) => el("th", { scope: "col" }, one));
+  const heads = [number, ...designs, ...rest];
   return el(
     "div",
     { class: "panel scroll", tabindex: "0", role: "region", "aria-label": name },

@@ -64,8 +64,9 @@ export async function open(page, root) {
 /** @param {ModelView} found */
 function heading(found) {
   const groups = found.diagnosis.groups.length;
-  const parts = groups === 1 ? "all linked" : `${groups} separate groups`;
-  return `${found.nodes.length} designs, ${found.edges.length} answers, ${parts}`;
+  const answers = found.diagnosis.n_comparisons;
+  const counted = `${found.nodes.length} designs, ${answers === 1 ? "1 answer" : `${answers} answers`}`;
+  return groups === 1 ? `${counted}, all linked` : `${counted}, ${groups} separate groups`;
 }
 
 /** @param {ModelView} found */
