@@ -1,5 +1,5 @@
 """Worker processes of this machine: not forked from their parent, deaf to Ctrl-C, one torch thread each, and never
-longer here than their parent.
+longer here than their parent. Torch is imported by those that compute alone.
 """
 
 import multiprocessing
@@ -15,8 +15,6 @@ from multiprocessing.context import BaseContext
 from types import ModuleType
 from typing import Any
 
-import torch
-
 
 class Pool(ProcessPoolExecutor):
     """A pool of such workers.
@@ -27,12 +25,15 @@ class Pool(ProcessPoolExecutor):
         alone: starts each from nothing, as those that use a GPU must.
         with_main: whether workers import the program that was started, as jobs that name its functions need. A script
             that is no module, with all its work at its top, would start it again.
+        bare: starts each from nothing, without the program and without torch: soonest, for jobs that need neither.
     """
 
-    def __init__(self, size: int, *, niceness: int = 0, alone: bool = False, with_main: bool = True) -> None:
-        self._with_main = with_main
-        context = multiprocessing.get_context("spawn") if alone else _context()
-        super().__init__(size, context, initializer=begin, initargs=(niceness,))
+    def __init__(
+        self, size: int, *, niceness: int = 0, alone: bool = False, with_main: bool = True, bare: bool = False
+    ) -> None:
+        self._with_main = with_main and not bare
+        context = multiprocessing.get_context("spawn") if alone or bare else _context()
+        super().__init__(size, context, initializer=begin, initargs=(niceness, bare))
 
     def submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         """Have a job done."""
@@ -85,9 +86,15 @@ def _context() -> BaseContext:
     return context
 
 
-def begin(niceness: int = 0) -> None:
-    """What a worker does first; a niceness above 0 puts it behind others."""
-    torch.set_num_threads(1)
+def begin(niceness: int = 0, bare: bool = False) -> None:
+    """What a worker does first; a niceness above 0 puts it behind others, a bare one imports no torch."""
+    if bare:
+        # For torch and the libraries of linear algebra, should the job import them.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    else:
+        import torch  # noqa: PLC0415
+
+        torch.set_num_threads(1)
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -3,13 +3,16 @@
 import json
 import math
 import re
+from base64 import b64encode
 from html.parser import HTMLParser
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
 
 import kappasharp as ks
 from kappasharp.app import charts, report
+from kappasharp.study import certainty
 
 EVIL = "<script>alert('x')</script>&\"q\""
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -95,7 +98,7 @@ def test_it_says_what_the_study_says(mixed, text):
 
 
 def test_every_answer_has_a_row(mixed, text):
-    rows = text.split("class='answers'")[1]
+    rows = text.split("class='answers'")[-1]
     given = [one.answer for one in mixed.history.comparisons.values()]
     assert re.findall(r"<td>(a|b|tie|skip)</td></tr>", rows) == given
 
@@ -199,7 +202,7 @@ def test_what_was_undone_or_amended_counts_as_it_reads_now():
 
 
 def test_a_long_past_is_thinned(monkeypatch):
-    monkeypatch.setattr(report, "CHECKPOINTS", 4)
+    monkeypatch.setattr(certainty, "CHECKPOINTS", 4)
     study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://")
     for i in range(10):
         study.add_comparison({"x": 0.01 + 0.08 * i}, {"x": 0.02 + 0.08 * i})
@@ -268,8 +271,11 @@ def test_the_page_gets_the_same_marks_as_the_report():
     chart = charts.curves([curve], charts.shares(), label='"', across="answers", shaded={2: "acted"})
     plain = json.loads(json.dumps(charts.plain(chart)))
     picture = pictures(charts.html(chart))['"']
-    assert len(picture) == len(plain["marks"])
-    for element, mark in zip(picture, plain["marks"], strict=True):
+    shapes, strips = picture[: len(plain["marks"])], picture[len(plain["marks"]) :]
+    # What the page says at the pointer, the report has as titles.
+    said = ["1 answer: <b> 50 %", "2 answers: <b> 75 %"]
+    assert [one.findtext("title") for one in strips] == said == [one["words"] for one in plain["readings"]]
+    for element, mark in zip(shapes, plain["marks"], strict=True):
         at = {name: str(value) for name, value in mark["at"].items()}
         assert (element.tag, element.attrib) == (mark["tag"], at | {"class": mark["kind"]})
         assert (written(element), element.findtext("title") or "") == (mark["words"], mark["title"])
@@ -287,3 +293,33 @@ def test_ticks_are_round(low, high, count, found):
 def test_powers_of_ten_have_names():
     assert [name for _, name in charts.powers([-1.0, 2.5]).levels] == ["10⁻¹", "10⁰", "10¹", "10²"]
     assert [name for _, name in charts.powers([0.0, 1.0]).levels] == ["10⁰", "10⁰·⁵", "10¹"]
+
+
+class Shown(NamedTuple):
+    kind: str
+    type: str = ""
+    body: bytes = b""
+    sentence: str = ""
+
+
+def test_the_designs_are_shown_as_people_saw_them(mixed, monkeypatch):
+    """In the file itself; nothing in a picture runs, and what is too large, or a page of HTML, is a sentence."""
+    svg = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
+    options = list(report.pictured(mixed))
+    assert options[0] == mixed.best.option and len(options) == len(set(options)) == len(mixed.model().options)
+    kinds = [
+        Shown("image", "image/svg+xml", svg),
+        Shown("html", "text/html", b"<script>1</script>"),
+        Shown("failed", sentence="No <licence>."),
+        Shown("audio", "audio/wav", b"RIFF"),
+        Shown("image", "image/png", bytes(report.PICTURE_BYTES + 1)),
+    ]
+    text = report.html(mixed, pictures=dict(zip(options, kinds, strict=False)))
+    page = Page(text)
+    (source,) = [value for tag, name, value in page.attributes if (tag, name) == ("img", "src")]
+    assert source == f"data:image/svg+xml;base64,{b64encode(svg).decode()}" and "script" not in page.tags
+    assert report.NO_PAGES in page.text and "No <licence>." in page.text and report.TOO_LARGE in page.text
+    assert ("audio", "src", f"data:audio/wav;base64,{b64encode(b'RIFF').decode()}") in page.attributes
+    assert f"{len(options) - len(kinds)} other designs can be seen on the page" in page.text
+    monkeypatch.setattr(report, "ALL_BYTES", 10)
+    assert "<img" not in report.html(mixed, pictures={options[0]: kinds[0]})

@@ -5,7 +5,7 @@ import pytest
 import kappasharp as ks
 from kappasharp.study import toml_file
 from kappasharp.study.space import space
-from tests.app.shell import Shell
+from tests.app.shell import Shell, answer
 
 GOOD = """
 name = "espresso"
@@ -42,7 +42,8 @@ def test_a_file_says_all_of_a_study(tmp_path):
     (tmp_path / "x.toml").write_text(GOOD)
     found = toml_file.read(tmp_path / "x.toml")
     assert (found.name, found.render) == ("espresso", "coffee:picture")
-    assert found.options == {"seed": 4, "method": "adaptive", "preset": "paper", "first_pairs": 3}
+    said = {"seed": 4, "method": "adaptive", "preset": "paper", "first_pairs": 3, "render": "coffee:picture"}
+    assert found.options == said
     assert found.space.parameters == space({
         "dose": ks.Float(14.0, 20.0, step=0.5),
         "time": ks.Float(20, 40, jnd=1.0),
@@ -95,7 +96,7 @@ def test_ask_makes_the_files_study_once(shell):
         ("[parameters]\nx = 3", "A parameter must be (low, high), a list of choices"),
         ("method = 'adaptve'\n[parameters]\nx = [1, 2]", "Did you mean 'adaptive'?"),
         ("seed = 1.5\n[parameters]\nx = [1, 2]", "`seed` must be a whole number, but got 1.5"),
-        ("render = 3\n[parameters]\nx = [1, 2]", "`render` must be a text"),
+        ("render = 3\n[parameters]\nx = [1, 2]", "`render` must be module:function"),
         ("name = 3\n[parameters]\nx = [1, 2]", "`name` must be a text"),
         ("name = [\n", "study.toml is not TOML"),
     ],
@@ -110,3 +111,17 @@ def test_a_file_that_cannot_be_read_is_a_sentence(shell):
     shell.refused("new", "none.toml", code=1, says="none.toml could not be read: No such file")
     (shell.folder / "bytes.toml").write_bytes(b"name = '\xff'")
     shell.refused("ask", "bytes.toml", code=2, says="bytes.toml is not TOML")
+
+
+def test_a_report_without_pictures_says_how_to_get_them(shell):
+    (shell.folder / "drawing.py").write_text(
+        "def draw(params):\n    return '<svg xmlns=\"http://www.w3.org/2000/svg\"/>'"
+    )
+    (shell.folder / "d.toml").write_text('render = "drawing:draw"\n[parameters]\nx = {low = 0, high = 1}\n')
+    shell("new", "d.toml")
+    answer(shell, "d", "a")
+    for words, there in ((("d",), False), (("d", "--render", "drawing:draw"), True), (("d.toml",), True)):
+        assert shell("export", words[0], shell.folder / "r.html", *words[1:]).exit_code == 0
+        text = (shell.folder / "r.html").read_text()
+        assert ("<img src='data:image/svg+xml;base64," in text) is there
+        assert ("`kappasharp export d report.html --render drawing:draw`" in text) is not there

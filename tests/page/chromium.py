@@ -83,6 +83,7 @@ class Server:
         self.folder = folder
         command = [sys.executable, "-c", START, "serve", "--no-browser", "--port", str(port), *words]
         environment = os.environ | {"KAPPASHARP_STORAGE": "sqlite:///page.db", "OMP_NUM_THREADS": "1"}
+        environment["XDG_STATE_HOME"] = str(folder / "state")
         # The tests' renderers, and the package that the tests themselves run on.
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), SOURCE])
         self.errors = (folder / "errors.txt").open("a")

@@ -26,6 +26,12 @@ def html(params):
     return HTML
 
 
+def html_when_ready(params):
+    if not Path("ready").exists():
+        raise RuntimeError("the simulator has no licence")
+    return HTML
+
+
 def sound(params, samples=800):
     target = BytesIO()
     with wave.open(target, "wb") as file:
@@ -77,7 +83,7 @@ def step(params):
     return pid.render({"proportional": 6.0, "integral": 2.0, "derivative": 2.0})
 
 
-def begins_late(niceness):
+def begins_late(niceness, bare):
     """The start of a worker, which is no renderer: longer than one that waits for it may take."""
     time.sleep(0.5)
-    processes.begin(niceness)
+    processes.begin(niceness, bare)

@@ -368,8 +368,12 @@ def test_history_tells_every_kind(context, server):
     assert re.fullmatch(r"\d+ % along the line", said[1])
     assert rows.nth(2).locator(".joint").all_inner_texts() == ["=", ">", "·"]
     assert [rows.nth(index).locator(".won").count() for index in range(4)] == [1, 1, 2, 1]
-    rows.nth(0).get_by_role("button", name="Flip").click()
-    says(page, "turned round")
+    # What differs between the designs of a question stands under each of them.
+    assert [rows.nth(index).locator(".design").count() for index in range(4)] == [2, 1, 4, 4]
+    assert rows.nth(3).locator(".design").first.locator("dd").first.is_visible()
+    rows.nth(0).get_by_role("button", name="Turn").click()
+    page.get_by_role("dialog").get_by_role("button", name="Turn round").click()
+    page.get_by_text("is turned round").wait_for()
     assert [answer for _, answer in stored(server, "past")][-1] == 2
 
 

@@ -197,48 +197,80 @@ def test_the_second_answer_to_a_pair_is_told_and_shown_the_current_one(context, 
     assert answers(server, "twice") == [(shown, "a")]
 
 
-def test_a_killed_server_loses_nothing(context, tmp_path):
+def test_a_killed_server_is_told_at_once_and_found_back_with_nothing_lost(context, tmp_path):
     server = Server(tmp_path, "--example", "pid")
     page = opened(context, server, "me")
     shown = turn(page, lambda: page.keyboard.press("ArrowLeft"))
     port = server.port
     server.kill()
+    # Nobody does anything: the page hears of it by itself.
+    page.locator("#notice", has_text="The server does not answer").wait_for()
     page.keyboard.press("ArrowRight")
     says(page, "Not saved. The server does not answer.")
     assert number(page) == shown
+    page.goto(f"{page.url.split('#')[0]}#history")
+    page.get_by_role("alert").get_by_text("this page then goes on by itself").first.wait_for()
     server = Server(tmp_path, "--example", "pid", port=port)
     try:
-        page.keyboard.press("ArrowRight")
-        says(page, "Not saved. This page needs the link")  # the key is new
-        page.goto(server.link)
-        settle(page)
-        assert number(page) == shown and len(answers(server, "me")) == 1
+        # A view that could not be opened is opened now; no reload, no new link.
+        page.get_by_role("heading", name="1 answer").wait_for()
+        assert page.locator("#notice").is_hidden()
+        visit(page, "compare")
+        assert number(page) == shown
         turn(page, lambda: page.keyboard.press("ArrowRight"))
         assert [answer for _, answer in answers(server, "me")] == ["a", "b"]
+        page.goto(f"{server.link}&study=nobody&voter=me")
+        page.get_by_text("There is no study called “nobody” here").wait_for()
+        page.get_by_role("link", name="See the studies").click()
+        page.get_by_role("button", name="Open PID controller").wait_for()
+        page.goto(f"{server.link}&voter=")
+        page.get_by_text("names a voter without a name").wait_for()
+        page.get_by_role("link", name="Vote without a name").click()
+        settle(page)
     finally:
         server.close()
 
 
-def test_history_flips_deletes_and_asks_again(context, server):
+def test_history_asks_before_it_changes_anything_and_takes_it_back(context, server):
     page = opened(context, server, "past")
     asked = number(page)
     turn(page, lambda: page.keyboard.press("ArrowLeft"))
-    page.goto(f"{page.url.split('#')[0]}#history")
+    visit(page, "history")
     row = page.get_by_role("row", name=re.compile("past")).first
-    row.locator("img").first.wait_for()
-    row.get_by_role("button", name="Flip").click()
-    says(page, "turned round")
+    row.locator("dd").first.wait_for()
+
+    def ask(name, yes):
+        row.get_by_role("button", name=name).click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name=yes, exact=True).click()
+        dialog.wait_for(state="detached")
+
+    ask("Delete", "Cancel")
+    ask("Turn", "Turn round")
+    note = page.locator(".view > [aria-live]")
+    note.get_by_text("is turned round").wait_for()
+    row.get_by_text("changed later").wait_for()
     assert answers(server, "past") == [(asked, "b")]
-    page.get_by_role("row", name=re.compile("past")).get_by_text("changed later").wait_for()
-    page.get_by_role("row", name=re.compile("past")).first.get_by_role("button", name="Ask").click()
-    says(page, "asked again")
-    page.get_by_role("row", name=re.compile("past")).first.get_by_role("button", name="Delete").click()
-    says(page, "counts no more")
+    note.get_by_role("button", name="Take it back").click()
+    note.get_by_text("all is as it was").wait_for()
+    assert answers(server, "past") == [(asked, "a")] and row.get_by_text("changed later").count() == 0
+    row.get_by_role("button", name="Ask").click()
+    note.get_by_text("asked again").wait_for()
+    ask("Delete", "Delete")
+    note.get_by_text("counts no more").wait_for()
     assert answers(server, "past") == []
+    # Also later: what was deleted stands below the list.
+    page.reload()
+    page.get_by_text("1 answer was deleted").click()
+    page.get_by_role("button", name=re.compile("Put answer")).click()
+    note.get_by_text("counts again").wait_for()
+    assert answers(server, "past") == [(asked, "a")]
 
 
 def test_best_copies_and_challenges(context, server):
     page = opened(context, server, "best")
+    for _ in range(3):
+        turn(page, lambda: page.keyboard.press("ArrowLeft"))
     page.goto(f"{page.url.split('#')[0]}#best")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy as JSON").click()
@@ -246,6 +278,18 @@ def test_best_copies_and_challenges(context, server):
     copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
     assert set(copied) == {"proportional", "integral", "derivative"}
     assert page.locator(".slices .chart").count() == 3 and page.locator(".figure").count() >= 2
+    why = page.get_by_role("region", name="Why is this the best?")
+    why.get_by_text("comes nearest").wait_for()
+    why.get_by_role("slider", name="Certainty over the number of answers").wait_for()
+    # Values can be read by pointer and by keyboard.
+    curve, said = page.locator(".slices svg").first, page.locator(".slices .reading-words").first
+    box = curve.bounding_box()
+    curve.hover(position={"x": box["width"] * 0.9, "y": 40})
+    by_pointer = said.inner_text()
+    curve.focus()
+    page.keyboard.press("Home")
+    assert re.match(r"0.5: .* the best ± .*; better with a chance of \d+ %$", said.inner_text()) and by_pointer
+    assert curve.get_attribute("aria-valuetext") == said.inner_text() != by_pointer
     page.get_by_role("spinbutton", name="proportional").fill("3")
     page.get_by_role("spinbutton", name="integral").fill("1")
     page.get_by_role("button", name="Challenge").click()
@@ -277,6 +321,10 @@ def test_the_model_view_switches_the_correction(context, server):
         turn(page, lambda: page.keyboard.press("ArrowLeft"))
     page.goto(f"{page.url.split('#')[0]}#model")
     page.get_by_role("img", name=re.compile("Comparison graph without")).wait_for()
+    # Plain words first; what speaks of mathematics is behind a fold.
+    page.get_by_role("region", name="What the answers say").get_by_text("answers").first.wait_for()
+    assert not page.get_by_text("No κ is computed of this model").is_visible()
+    page.get_by_text("Inside the model").click()
     page.get_by_role("button", name="With correction", exact=True).click()
     page.get_by_role("img", name=re.compile("Comparison graph with the")).wait_for()
     assert page.locator(".node.best").count() == 1 and page.locator(".edge").count() > 3
@@ -341,12 +389,17 @@ def test_start_makes_a_study_and_rehearses(context, server):
     page.locator("#study-name", has_text="my study").wait_for()
 
 
-def test_a_users_html_lives_in_a_sandbox(context, tmp_path):
+def test_a_failed_card_is_drawn_again_and_a_users_html_lives_in_a_sandbox(context, tmp_path):
     (tmp_path / "mine.toml").write_text("[parameters]\nx = {low = 0, high = 1}\n")
-    with serving(tmp_path, "mine.toml", "--render", "tests.page.renderers:html") as server:
+    with serving(tmp_path, "mine.toml", "--render", "tests.page.renderers:html_when_ready") as server:
         page = opened(context, server, "me")
+        page.locator(".card.a .failed", has_text="no licence").wait_for()
+        (tmp_path / "ready").touch()
+        asked = number(page)
+        page.locator(".card.a").get_by_role("button", name="Draw again").click()
         frame = page.frame_locator(".card.a iframe")
         frame.locator("#hi").wait_for()
+        assert number(page) == asked  # the click was no vote
         assert page.locator(".card.a iframe").get_attribute("sandbox") == "allow-scripts"
         inside = page.frames[1]
         # Its own script ran; our page, its cookie and its storage are out of reach.

@@ -11,7 +11,7 @@ from kappasharp.app.cli.serve import EXAMPLE_NAMES, examples
 from kappasharp.app.examples import cabin, image_filter, pid
 from kappasharp.app.web import cards, responses
 from kappasharp.app.web.cards import Cards
-from kappasharp.app.web.workers import Workers
+from kappasharp.app.web.workers import Workers, ready
 from kappasharp.errors import InvalidValueError
 from kappasharp.study.space import space
 from tests.page import renderers
@@ -67,26 +67,96 @@ def test_a_renderer_that_cannot_be_loaded_is_a_sentence(name):
         cards.load(name)
 
 
-def test_a_renderer_that_hangs_or_dies_is_a_sentence_and_the_next_card_is_drawn():
-    """With real processes: the one that hangs is ended, and another takes its place."""
+ONLY_DRAWS = """
+import sys, time
+def modules(params):
+    return " ".join(["<p>", *sys.modules])
+def slow(params):
+    time.sleep(0.3)
+    return "<p>drawn"
+"""
 
-    async def drawn_in_turn():
-        workers = Workers(1)
-        cards = Cards(workers, limit=60.0)
-        try:
-            await cards.card(f"{HERE}:svg", {"x": 0.0})
-            cards.limit = 1.0
-            hung = await cards.card(f"{HERE}:hangs", {"x": 0.0})
-            cards.limit = 60.0
-            died = await cards.card(f"{HERE}:dies", {"x": 0.0})
-            return hung, died, await cards.card(f"{HERE}:svg", {"x": 1.0})
-        finally:
-            workers.close()
 
-    hung, died, drawn = asyncio.run(drawn_in_turn())
+@pytest.fixture
+def only_draws(tmp_path, monkeypatch):
+    """A renderer that imports nothing of ours."""
+    (tmp_path / "only_draws.py").write_text(ONLY_DRAWS)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "only_draws"
+
+
+async def with_workers(size, act):
+    """What happens with real processes, once they have started."""
+    workers = Workers(size, bare=True)
+    try:
+        await asyncio.gather(*(workers.run(ready, limit=60.0) for _ in range(size)))
+        return await act(Cards(workers, limit=60.0))
+    finally:
+        workers.close()
+
+
+def test_one_that_hangs_or_dies_is_a_sentence_and_takes_no_other_with_it(only_draws):
+    async def act(cards):
+        cards.limit = 0.8
+        hanging = asyncio.create_task(cards.card(f"{HERE}:hangs", {"x": 0.0}))
+        # As many as take longer together than one may: each has its own limit, from when it begins.
+        beside = [cards.card(f"{only_draws}:slow", {"x": i}) for i in range(4)]
+        drawn = await asyncio.gather(*beside)
+        cards.limit = 60.0
+        return (
+            await hanging,
+            await cards.card(f"{HERE}:dies", {"x": 0.0}),
+            [*drawn, await cards.card(f"{HERE}:svg", {})],
+        )
+
+    hung, died, drawn = asyncio.run(with_workers(2, act))
     assert hung.kind == died.kind == "failed"
-    assert "longer than 1 seconds" in hung.sentence and "ended unexpectedly" in died.sentence
-    assert drawn.kind == "image"
+    assert "longer than 0.8 seconds" in hung.sentence and "ended unexpectedly" in died.sentence
+    assert [one.kind for one in drawn] == ["html"] * 4 + ["image"]
+
+
+def test_what_is_on_screen_is_drawn_before_what_may_come_and_nothing_is_lost(only_draws):
+    slow, order = f"{only_draws}:slow", []
+
+    async def act(cards):
+        async def shown(x):
+            found = await cards.card(slow, {"x": x})
+            order.append(x)
+            return found
+
+        cards.prepare(slow, *({"x": x} for x in range(6)))
+        await asyncio.sleep(0)
+        # Of what was to be drawn ahead one is on its way, one is shown now, and the others give way.
+        cards.show(slow, {"x": 5}, {"x": 9})
+        waiting = sum(not one.task.done() for one in cards._drawn.values())
+        both = await asyncio.gather(shown(5), shown(9))
+        late = await shown(3)
+        return waiting, [*both, late]
+
+    waiting, drawn = asyncio.run(with_workers(1, act))
+    assert waiting == 3 and [one.kind for one in drawn] == ["html"] * 3 and set(order[:2]) == {5, 9}
+
+
+def test_a_process_that_only_draws_imports_no_torch(only_draws):
+    async def act(cards):
+        return await cards.card(f"{only_draws}:modules", {"x": 0.0})
+
+    modules = asyncio.run(with_workers(1, act)).body.decode().split()
+    assert "only_draws" in modules and "torch" not in modules and len(modules) < 400
+
+
+def test_a_card_that_failed_can_be_drawn_again(opened, tmp_path, monkeypatch):
+    monkeypatch.setenv("KAPPASHARP_TEST_FOLDER", str(tmp_path / "later"))
+    browser = opened(service(renderer=f"{HERE}:path"))
+    key = browser.pair()["a"]["card"]["key"]
+    again = browser.at(f"picture/{key}/again")
+    assert browser.post(again, {}).json()["kind"] == "failed"
+    (tmp_path / "later").mkdir()
+    assert browser.pair()["a"]["card"]["kind"] == "failed"
+    made = browser.post(again, {}).json()
+    assert (made["kind"], made["sentence"], made["key"]) == ("image", "", key)
+    assert browser.get(browser.at(f"picture/{key}")).status_code == 200
+    assert browser.post(browser.at(f"picture/{'0' * 32}/again"), {}).status_code == 404
 
 
 def test_the_start_of_a_worker_does_not_count_against_a_renderer(monkeypatch):

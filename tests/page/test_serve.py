@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kappasharp.app.cli.main import main
 from kappasharp.app.web import connections
 from kappasharp.app.web.service import COMPUTING, DRAWING
-from kappasharp.study.studies import create_study, load_study
+from kappasharp.study.studies import create_study, import_json, load_study
 from tests.page.chromium import Server, wait_until
 
 
@@ -20,6 +20,7 @@ def run(tmp_path, monkeypatch):
     """Runs the command up to where it would serve; its result, and the service it would run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KAPPASHARP_STORAGE", f"sqlite:///{tmp_path / 'page.db'}")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     served = []
 
     def note(server, sockets):
@@ -46,6 +47,26 @@ def test_it_prints_the_link_alone_on_stdout(run):
     assert len(service.listed()) == 1 and service.listed()[0]["name"] == "PID controller"
 
 
+def test_the_key_stays_for_who_serves_the_same_studies_on_this_machine_alone(run, tmp_path):
+    """So that an open page finds back after a restart; where others get in, every start has its own."""
+
+    def key(*words):
+        return run(*words)[0].stdout.partition("token=")[2].strip()
+
+    first = key()
+    kept = next((tmp_path / "state" / "kappasharp").iterdir())
+    assert key() == first and len(first) == 48 and kept.stat().st_mode & 0o077 == 0
+    assert key("--storage", f"sqlite:///{tmp_path / 'other.db'}") != first
+    assert key("--host", "0.0.0.0") != key("--host", "0.0.0.0") != first
+    kept.chmod(0o644)
+    second = key()
+    assert second != first and key("--new-key") != second
+    (tmp_path / "file").touch()
+    os.environ["XDG_STATE_HOME"] = str(tmp_path / "file")
+    result, _ = run()
+    assert "could not be kept" in result.stderr and "token=" in result.stdout
+
+
 def test_a_study_by_name_by_file_and_none(run, tmp_path):
     storage = f"sqlite:///{tmp_path / 'page.db'}"
     create_study({"x": (0.0, 1.0)}, storage=storage, study_name="mine").storage.close()
@@ -64,6 +85,37 @@ def test_a_study_by_name_by_file_and_none(run, tmp_path):
     assert service.current is None and [one["name"] for one in service.listed()] == ["mine", "typed"]
     _, service = run("mine", "--render", "pictures:render")
     assert service.session(service.current).renderer == "pictures:render"
+
+
+def test_a_study_remembers_its_renderer_and_says_how_to_allow_it(run, tmp_path):
+    """By name alone: what a database names is not run unless the command line names it too."""
+    (tmp_path / "sketches.py").write_text("def draw(params):\n    return '<p>'\n\nnothing = draw\n")
+    (tmp_path / "html.toml").write_text('render = "sketches:draw"\n[parameters]\nx = {low = 0, high = 1}\n')
+    made = CliRunner().invoke(main, ["new", "html.toml"])
+    assert made.exit_code == 0
+    command = "kappasharp serve html --render sketches:draw"
+    result, service = run("html")
+    session = service.session(service.current)
+    assert session.renderer is None and f"`{command}`" in service.missing_renderer(session.study)
+    assert "drawn by sketches:draw" in result.stderr and f"`{command}`" in result.stderr
+    # From Start, on a page that allows it beside another; and by the command that was told.
+    for words in (("--render", "sketches:nothing", "--render", "sketches:draw"), ("html", "--render", "sketches:draw")):
+        _, service = run(*words)
+        session = service.session(service.listed()[0]["id"])
+        assert session.renderer == "sketches:draw" and service.missing_renderer(session.study) is None
+    # A study file that is named on the command line is allowed with all that it names.
+    result, service = run("html.toml")
+    assert service.session(service.current).renderer == "sketches:draw" and "drawn by" not in result.stderr
+    # An export keeps the name, and a study without one is as it ever was.
+    storage = f"sqlite:///{tmp_path / 'page.db'}"
+    study = load_study("html", storage=storage)
+    again = import_json(study.export(tmp_path / "html.json"), storage=storage, study_name="again")
+    assert again.definition.render == "sketches:draw"
+    plain = create_study({"x": (0.0, 1.0)}, storage=storage, study_name="plain")
+    assert "render" not in plain.definition.plain() and plain.definition.render is None
+    study.storage.close()
+    again.storage.close()
+    plain.storage.close()
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,9 @@ def test_history_flags_contradictions_and_takes_changes_as_events(browser):
     same_side = again["a"]["option"] == pair["a"]["option"]
     browser.answer(again, "b" if same_side else "a")
     latest, middle, first = browser.get(browser.at("history")).json()["rows"]
-    assert latest["contradicts"] == [first["event"]] and first["contradicts"] == [latest["event"]]
+    # Answers are counted as people count them; events, questions among them, are not.
+    assert [one["number"] for one in (first, middle, latest)] == [1, 2, 3]
+    assert latest["contradicts"] == [1] and first["contradicts"] == [3]
     before = browser.service.session(browser.study).study.history.number
     turned = {"event": first["event"], "answer": "b", "voter": "me"}
     assert browser.post(browser.at("amend"), turned).status_code == 200
@@ -97,6 +99,14 @@ def test_history_flags_contradictions_and_takes_changes_as_events(browser):
     rows = browser.get(browser.at("history")).json()["rows"]
     assert [(row["answer"], row["amended"], row["contradicts"]) for row in rows][-1] == ("b", True, [])
     assert len(rows) == 2 and browser.service.session(browser.study).study.history.number == before + 2
+    # Both can be taken back: the answer that was taken out stands where it stood.
+    (gone,) = browser.get(browser.at("history")).json()["removed"]
+    for event, answer in ((gone["event"], gone["answer"]), (first["event"], first["answer"])):
+        assert browser.post(browser.at("amend"), {"event": event, "answer": answer, "voter": "me"}).status_code == 200
+    back = browser.get(browser.at("history")).json()
+    assert back["removed"] == [] and [(row["number"], row["answer"], row["amended"]) for row in back["rows"]] == [
+        (row["number"], row["answer"], False) for row in (latest, middle, first)
+    ]
 
 
 def test_best_has_two_figures_a_sentence_and_slices(browser):
@@ -108,6 +118,19 @@ def test_best_has_two_figures_a_sentence_and_slices(browser):
     assert found["best"]["beats_random"] == pytest.approx(study.best.beats_random, abs=1e-9)
     assert found["best"]["advice"]["sentence"]
     assert [one["caption"][0]["words"] for one in found["slices"]] == ["x", "y"]
+    why = browser.get(browser.at("why")).json()
+    met = [one for one in study.history.counted() if study.best.option in one.options]
+    said = [(one["beat"], one["lost_to"]) for one in why["meetings"]]
+    assert said == [
+        ([one.ordered[1]], []) if one.ordered[0] == study.best.option else ([], [one.ordered[0]]) for one in met
+    ]
+    assert [one["number"] for one in why["meetings"]] == [
+        list(study.history.comparisons).index(one.event) + 1 for one in met
+    ]
+    wins = sum(len(one["beat"]) for one in why["meetings"])
+    assert f"{wins} win" in why["sentences"][0] and "comes nearest" in why["sentences"][1]
+    last = f"8 answers: beats a random design {study.best.beats_random:.0%}".replace("%", " %")
+    assert why["course"]["readings"][-1]["words"].startswith(last) and len(why["course"]["readings"]) == 8
 
 
 def test_numbers_to_choose_from_are_choices_and_no_curve(opened):

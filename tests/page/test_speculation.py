@@ -142,9 +142,9 @@ class Held(Workers):
         super().__init__(1)
         self.jobs = []
 
-    def submit(self, job, *given):
+    async def run(self, job, *given, limit, turn=None):
         self.jobs.append((Future(), job, given))
-        return self.jobs[-1][0]
+        return await asyncio.wrap_future(self.jobs[-1][0])
 
     def let_go(self):
         for future, job, given in self.jobs:

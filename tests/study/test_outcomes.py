@@ -286,7 +286,7 @@ class TestFiles:
         study.record({"kp": 1.0, "ki": 0.25}, {"overshoot": 0.2})
         path = study.export(tmp_path / "study.json")
         data = json.loads(path.read_text())
-        assert data["version"] == exchange.FORMAT_VERSION == 4
+        assert data["version"] == exchange.OUTCOMES_VERSION == 4
         copy = ks.import_json(path, storage=url, study_name="copy")
         assert copy.history.known == study.history.known and copy.definition.outcomes == study.definition.outcomes
         copy = ks.load_study("copy", storage=url, outcomes=closure())

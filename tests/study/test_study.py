@@ -224,7 +224,13 @@ class TestOtherEvents:
         study.amend(second.event, None)
         assert [(one.answer, one.amended) for one in study.history.counted()] == [("b", True)]
         with pytest.raises(InvalidValueError, match="one that counts"):
-            study.amend(second.event, "a")
+            study.amend(second.event, None)
+        # One that was taken out is put back where it stood, and one that reads as at first was not amended.
+        third = study.tell(study.ask(), "tie")
+        study.amend(second.event, "a")
+        study.amend(first.event, "a")
+        back = [(one.event, one.answer, one.amended) for one in study.history.counted()]
+        assert back == [(first.event, "a", False), (second.event, "a", False), (third.event, "tie", False)]
         with pytest.raises(InvalidValueError, match="'a', 'b'"):
             study.amend(first.event, "c")
 

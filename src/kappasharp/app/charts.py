@@ -1,19 +1,21 @@
 """Pictures as plain marks, drawn by hand so that a report and the page need no library: slices, curves, a graph.
 
-All geometry is here. A chart is a list of lines, circles, paths and words with numbers and a class each: the report
-writes it as SVG text, the page places the same marks as elements. Colours and strokes are in charts.css, for both.
+All geometry is here. A chart is a list of lines, circles, paths and words with numbers and a class each (marks.py):
+the report writes it as SVG text, the page places the same marks as elements. Colours and strokes are in charts.css.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from html import escape
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
-from kappasharp.study.certainty import Slice
+from kappasharp.app import marks
+from kappasharp.app.marks import Box, Chart, Mark, Number, Reading, Words, html, plain
+from kappasharp.study.certainty import Checkpoint, Slice
 from kappasharp.study.parameters import Value
 from kappasharp.study.space import Space
 
-Number = float | int
+__all__ = ["Box", "Chart", "Mark", "Words", "html", "plain"]
+
 # The width of a letter of an axis, in a picture's own units.
 LETTER = 6.2
 LEAST_LETTERS = 3
@@ -26,101 +28,8 @@ MOST_NUMBERS = 40
 # Radii of a design in the graph, of the best one, and of the ring around the best value of a slice.
 NODE, BEST_NODE, BEST_RING = 5.5, 9.0, 5.5
 ARROW_LENGTH, ARROW_WIDTH = 8.0, 3.5
-
-
-class Mark(NamedTuple):
-    """One shape: its SVG tag, its class, its attributes, its words, and a title that the pointer brings up."""
-
-    tag: Literal["line", "path", "rect", "circle", "text"]
-    kind: str
-    at: dict[str, Number | str]
-    words: str = ""
-    title: str = ""
-
-
-class Words(NamedTuple):
-    """A piece of a caption, and its class."""
-
-    words: str
-    kind: str
-
-
-class Chart(NamedTuple):
-    """A picture: its size, a name for those who do not see it, its marks from back to front, the caption above it."""
-
-    width: Number
-    height: Number
-    label: str
-    marks: list[Mark]
-    caption: list[Words]
-
-
-class Box(NamedTuple):
-    """The frame of a chart: size, margins, and the ranges of its axes."""
-
-    width: Number
-    height: Number
-    x_low: Number
-    x_high: Number
-    y_low: Number
-    y_high: Number
-    left: Number = 48.0
-    right: Number = 14.0
-    top: Number = 14.0
-    bottom: Number = 30.0
-
-    def x(self, value: Number) -> float:
-        """A value's place across."""
-        return round(self.left + _share(value, self.x_low, self.x_high) * (self.width - self.left - self.right), 1)
-
-    def y(self, value: Number) -> float:
-        """A value's place down."""
-        high = self.height - self.top - self.bottom
-        return round(self.height - self.bottom - _share(value, self.y_low, self.y_high) * high, 1)
-
-
-def _share(value: Number, low: Number, high: Number) -> float:
-    return (value - low) / (high - low) if high > low else 0.5
-
-
-def plain(chart: Chart) -> dict[str, Any]:
-    """A chart as plain data, for JSON."""
-    marks, caption = [one._asdict() for one in chart.marks], [one._asdict() for one in chart.caption]
-    return chart._asdict() | {"marks": marks, "caption": caption}
-
-
-def html(chart: Chart) -> str:
-    """A chart as HTML with SVG in it."""
-    caption = "".join(f'<span class="{one.kind}">{escape(one.words)}</span>' for one in chart.caption)
-    marks = "\n".join(_svg(one) for one in chart.marks)
-    size = f'viewBox="0 0 {chart.width:g} {chart.height:g}"'
-    return (
-        f'<figure class="chart">{f"<figcaption>{caption}</figcaption>" if caption else ""}'
-        f'<svg {size} role="img" aria-label="{escape(chart.label, quote=True)}">\n{marks}\n</svg></figure>'
-    )
-
-
-def _svg(mark: Mark) -> str:
-    at = "".join(f' {name}="{value}"' for name, value in mark.at.items())
-    title = f"<title>{escape(mark.title)}</title>" if mark.title else ""
-    return f'<{mark.tag}{at} class="{mark.kind}">{title}{escape(mark.words)}</{mark.tag}>'
-
-
-def _line(x1: Number, y1: Number, x2: Number, y2: Number, kind: str) -> Mark:
-    return Mark("line", kind, {"x1": x1, "y1": y1, "x2": x2, "y2": y2})
-
-
-def _circle(x: Number, y: Number, r: Number, kind: str, title: str = "") -> Mark:
-    return Mark("circle", kind, {"cx": x, "cy": y, "r": r}, title=title)
-
-
-def _text(x: Number, y: Number, words: str, anchor: str = "middle", title: str = "") -> Mark:
-    return Mark("text", "axis", {"x": round(x, 1), "y": round(y, 1), "text-anchor": anchor}, words, title)
-
-
-def _path(places: Sequence[tuple[Number, Number]], kind: str, *, closed: bool = False) -> Mark:
-    steps = " L".join(f"{x:g},{y:g}" for x, y in places)
-    return Mark("path", kind, {"d": f"M{steps}{'Z' if closed else ''}"})
+# Utilities closer than this are one.
+SAME = 1e-6
 
 
 class Curve(NamedTuple):
@@ -132,23 +41,29 @@ class Curve(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """What runs up: from where to where, and the levels that have a line and a name."""
+    """What runs up: from where to where, the levels that have a line and a name, and how any value is said."""
 
     low: Number
     high: Number
     levels: Sequence[tuple[Number, str]]
+    say: Callable[[Number], str] = "{:.3g}".format
 
 
 def shares(low: Number = 0.0) -> Scale:
     """Shares up to 100 %."""
-    return Scale(low, 1.0, [(value, f"{value:.0%}".replace("%", " %")) for value in ticks(low, 1.0, 5)])
+    return Scale(low, 1.0, [(value, _share(value)) for value in ticks(low, 1.0, 5)], _share)
+
+
+def _share(value: Number) -> str:
+    return f"{value:.0%}".replace("%", " %")
 
 
 def powers(exponents: Sequence[Number]) -> Scale:
     """Powers of ten with a little room around them."""
     pad = 0.12 * (max(exponents) - min(exponents) or 1.0)
     low, high = min(exponents) - pad, max(exponents) + pad
-    return Scale(low, high, [(value, f"10{_superscript(value)}") for value in ticks(low, high, 5)])
+    levels = [(value, f"10{_superscript(value)}") for value in ticks(low, high, 5)]
+    return Scale(low, high, levels, lambda value: f"{10.0**value:.2g}")
 
 
 def _superscript(value: Number) -> str:
@@ -171,22 +86,43 @@ def curves(
     xs = [x for curve in given for x, _ in curve.points]
     box = Box(560, 220, min(xs), max(xs), up.low, up.high)
     floor, right = box.height - box.bottom, box.width - box.right
-    marks = [
+    drawn = [
         Mark(
             "rect", "shaded", {"x": round(at - 4, 1), "y": box.top, "width": 8, "height": floor - box.top}, title=title
         )
         for at, title in ((box.x(x), title) for x, title in (shaded or {}).items())
     ]
     for value, name in up.levels:
-        marks += [_line(box.left, box.y(value), right, box.y(value), "grid")]
-        marks += [_text(box.left - 6, box.y(value) + 4, name, "end")]
+        drawn += [marks.line(box.left, box.y(value), right, box.y(value), "grid")]
+        drawn += [marks.label(box.left - 6, box.y(value) + 4, name, "end")]
     whole = [value for value in ticks(box.x_low, box.x_high, 6) if value.is_integer()]
-    marks += [_text(box.x(value), floor + 16, f"{value:g}") for value in whole]
-    marks += [_text(right, box.height - 1, across, "end")]
+    drawn += [marks.label(box.x(value), floor + 16, f"{value:g}") for value in whole]
+    drawn += [marks.label(right, box.height - 1, across, "end")]
     places = [(curve.kind, [(box.x(x), box.y(y)) for x, y in curve.points]) for curve in given]
-    marks += [_path(line, f"line {kind}") for kind, line in places]
-    marks += [_circle(*line[-1], 4, f"end {kind}") for kind, line in places]
-    return Chart(box.width, box.height, label, marks, [Words(one.label, f"key {one.kind}") for one in given])
+    drawn += [marks.path(line, f"line {kind}") for kind, line in places]
+    drawn += [marks.circle(*line[-1], 4, f"end {kind}") for kind, line in places]
+    caption = [Words(one.label, f"key {one.kind}") for one in given]
+    return Chart(box.width, box.height, label, drawn, caption, _course_readings(box, given, up, across))
+
+
+def _course_readings(box: Box, given: Sequence[Curve], up: Scale, across: str) -> list[Reading]:
+    """The values of all curves wherever one has a point."""
+    found = []
+    for x in sorted({x for curve in given for x, _ in curve.points}):
+        here = [(curve.label, y) for curve in given for at, y in curve.points if at == x]
+        words = ", ".join(f"{label} {up.say(y)}" for label, y in here)
+        unit = across.removesuffix("s") if x == 1 else across
+        found.append(Reading(box.x(x), [box.y(y) for _, y in here], f"{x:g} {unit}: {words}"))
+    return found
+
+
+def course(found: Sequence[Checkpoint]) -> Chart:
+    """How sure the model was after how many answers."""
+    given = [
+        Curve("beats a random design", "first", [(one.answers, one.preferred) for one in found]),
+        Curve("room left", "second", [(one.answers, one.room) for one in found]),
+    ]
+    return curves(given, shares(), label="Certainty over the number of answers", across="answers")
 
 
 def slices(found: Sequence[Slice], space: Space | None = None) -> list[Chart]:
@@ -204,11 +140,24 @@ def _slice(found: Slice, up: tuple[float, float], *, log: bool) -> Chart:
     else:
         places, edge = [float(i) for i in range(len(found.values))], 0.5
     box = Box(280, 150, min(places) - edge, max(places) + edge, *up, left=12, right=12, top=10, bottom=24)
-    marks = [_line(box.left, box.y(0.0), box.width - box.right, box.y(0.0), "grid")]
-    marks += _band(box, places, found) if found.ordered else _whiskers(box, places, found)
+    drawn = [marks.line(box.left, box.y(0.0), box.width - box.right, box.y(0.0), "grid")]
+    drawn += _band(box, places, found) if found.ordered else _whiskers(box, places, found)
     here = _short(found.here)
     label = f"Utility along {found.name}, from {_short(found.values[0])} to {_short(found.values[-1])}, best at {here}"
-    return Chart(box.width, box.height, label, marks, [Words(found.name, "name"), Words(here, "")])
+    caption = [Words(found.name, "name"), Words(here, "")]
+    readings = [Reading(box.x(x), [box.y(found.mean[i])], _reading(found, i)) for i, x in enumerate(places)]
+    return Chart(box.width, box.height, label, drawn, caption, readings)
+
+
+def _reading(found: Slice, i: int) -> str:
+    """What the model expects at one value."""
+    value = _short(found.values[i])
+    mean, deviation = found.mean[i], found.high[i] - found.mean[i]
+    if deviation < SAME and abs(mean) < SAME:
+        return f"{value}: the best design's own"
+    chance = 0.5 * math.erfc(-mean / (math.sqrt(2.0) * max(deviation, SAME)))
+    side = "above" if mean >= 0 else "below"
+    return f"{value}: {abs(mean):.2g} {side} the best ± {deviation:.2g}; better with a chance of {_share(chance)}"
 
 
 def _band(box: Box, places: Sequence[float], found: Slice) -> list[Mark]:
@@ -216,10 +165,13 @@ def _band(box: Box, places: Sequence[float], found: Slice) -> list[Mark]:
     upper, lower, line = (list(zip(across, map(box.y, ys), strict=True)) for ys in (found.high, found.low, found.mean))
     here = min(range(len(places)), key=lambda i: abs(float(found.values[i]) - float(found.here)))  # type: ignore[arg-type]
     return [
-        _path([*upper, *reversed(lower)], "band", closed=True),
-        _path(line, "line first"),
-        _circle(*line[here], BEST_RING, "ring"),
-        *(_text(across[i], box.height - 4, _short(found.values[i]), side) for i, side in ((0, "start"), (-1, "end"))),
+        marks.path([*upper, *reversed(lower)], "band", closed=True),
+        marks.path(line, "line first"),
+        marks.circle(*line[here], BEST_RING, "ring"),
+        *(
+            marks.label(across[i], box.height - 4, _short(found.values[i]), side)
+            for i, side in ((0, "start"), (-1, "end"))
+        ),
     ]
 
 
@@ -227,15 +179,15 @@ def _whiskers(box: Box, places: Sequence[float], found: Slice) -> list[Mark]:
     """Names stand below the choices as far as there is room; where there is none, only the design's own."""
     room = (box.width - box.left - box.right) / len(places)
     crowded = room < LEAST_LETTERS * LETTER
-    marks = []
+    drawn = []
     for place, value, mean, low, high in zip(places, found.values, found.mean, found.low, found.high, strict=True):
         x, here = box.x(place), _is(value, found.here)
-        marks.append(_line(x, box.y(low), x, box.y(high), "whisker"))
-        marks.append(_circle(x, box.y(mean), BEST_RING if here else 4, "ring" if here else "end first"))
+        drawn.append(marks.line(x, box.y(low), x, box.y(high), "whisker"))
+        drawn.append(marks.circle(x, box.y(mean), BEST_RING if here else 4, "ring" if here else "end first"))
         if here or not crowded:
             short = cut(_short(value), box.width / 2 if crowded else room)
-            marks.append(_text(x, box.height - 4, short, title=_short(value)))
-    return marks
+            drawn.append(marks.label(x, box.height - 4, short, title=_short(value)))
+    return drawn
 
 
 def cut(content: str, room: Number) -> str:
@@ -277,23 +229,27 @@ def scatter(dots: Sequence[Dot], across: Axis, up: Axis, *, label: str, joined: 
     """Designs over two outcomes; those on the front are joined by a line where these two are all that counts."""
     box = Box(340, 250, *_padded([dot.x for dot in dots]), *_padded([dot.y for dot in dots]), left=54, bottom=40)
     floor, right = box.height - box.bottom, box.width - box.right
-    marks = []
+    drawn = []
     for value in ticks(box.y_low, box.y_high, 4):
-        marks += [_line(box.left, box.y(value), right, box.y(value), "grid")]
-        marks += [_text(box.left - 6, box.y(value) + 4, f"{value:.6g}", "end")]
+        drawn += [marks.line(box.left, box.y(value), right, box.y(value), "grid")]
+        drawn += [marks.label(box.left - 6, box.y(value) + 4, f"{value:.6g}", "end")]
     for value in ticks(box.x_low, box.x_high, 4):
-        marks += [_line(box.x(value), box.top, box.x(value), floor, "grid")]
-        marks += [_text(box.x(value), floor + 15, f"{value:.6g}")]
-    marks += [_line(box.x(v), box.top, box.x(v), floor, "limit") for v in across.limits if box.x_low <= v <= box.x_high]
-    marks += [_line(box.left, box.y(v), right, box.y(v), "limit") for v in up.limits if box.y_low <= v <= box.y_high]
-    marks += [_text(right, box.height - 6, _axis_words(across, "→", box.width - box.left), "end", across.name)]
+        drawn += [marks.line(box.x(value), box.top, box.x(value), floor, "grid")]
+        drawn += [marks.label(box.x(value), floor + 15, f"{value:.6g}")]
+    drawn += [
+        marks.line(box.x(v), box.top, box.x(v), floor, "limit") for v in across.limits if box.x_low <= v <= box.x_high
+    ]
+    drawn += [
+        marks.line(box.left, box.y(v), right, box.y(v), "limit") for v in up.limits if box.y_low <= v <= box.y_high
+    ]
+    drawn += [marks.label(right, box.height - 6, _axis_words(across, "→", box.width - box.left), "end", across.name)]
     places = {dot: (box.x(dot.x), box.y(dot.y)) for dot in sorted(dots, key=lambda dot: (_ORDER[dot.kind], dot.x))}
     on_front = sorted(place for dot, place in places.items() if dot.kind != "seen")
-    marks += [_path(on_front, "front-line")] if joined and len(on_front) > 1 else []
-    marks += [_circle(*at, _RADIUS[dot.kind], f"dot {dot.kind}", dot.title) for dot, at in places.items()]
-    marks += _labels(box, places)
+    drawn += [marks.path(on_front, "front-line")] if joined and len(on_front) > 1 else []
+    drawn += [marks.circle(*at, _RADIUS[dot.kind], f"dot {dot.kind}", dot.title) for dot, at in places.items()]
+    drawn += _labels(box, places)
     caption = [Words("↑ " + up.name, "name"), *([Words(up.way, "")] if up.way else [])]
-    return Chart(box.width, box.height, label, marks, caption)
+    return Chart(box.width, box.height, label, drawn, caption)
 
 
 _ORDER, _RADIUS = {"seen": 0, "front": 1, "best": 2}, {"seen": 3.2, "front": 4.6, "best": 7.5}
@@ -311,7 +267,7 @@ def _axis_words(axis: Axis, arrow: str, room: Number) -> str:
 
 def _labels(box: Box, places: Mapping[Dot, tuple[float, float]]) -> list[Mark]:
     """The words of the dots, the best one's first; where they would cover others they are left to the title."""
-    marks: list[Mark] = []
+    drawn: list[Mark] = []
     taken: list[tuple[float, float, float]] = []
     for dot, (x, y) in reversed(list(places.items())):
         gap, left = _RADIUS[dot.kind] + 3, x > box.width / 2
@@ -321,9 +277,9 @@ def _labels(box: Box, places: Mapping[Dot, tuple[float, float]]) -> list[Mark]:
         if not dot.words or any(low < end and far > start and abs(high - at) < LINE for start, end, at in taken):
             continue
         taken.append((low, far, high))
-        found = _text(begin, high, dot.words, "end" if left else "start", dot.title)
-        marks.append(found._replace(kind=f"axis {dot.kind}"))
-    return marks
+        found = marks.label(begin, high, dot.words, "end" if left else "start", dot.title)
+        drawn.append(found._replace(kind=f"axis {dot.kind}"))
+    return drawn
 
 
 class Node(NamedTuple):
@@ -358,20 +314,20 @@ def graph(nodes: Sequence[Node], edges: Sequence[Edge], *, label: str) -> Chart:
     places = {node.option: (box.x(i), box.y(node.utility)) for i, node in enumerate(ordered)}
     size = {node.option: BEST_NODE if node.best else NODE for node in nodes}
     losers = {edge.loser for edge in edges if not edge.tie}
-    marks = []
+    drawn = []
     for winner, loser, tie in edges:
-        marks.append(_line(*places[winner], *places[loser], "edge tie" if tie else "edge"))
-        marks += [] if tie else _arrow(places[winner], places[loser], size[loser])
+        drawn.append(marks.line(*places[winner], *places[loser], "edge tie" if tie else "edge"))
+        drawn += [] if tie else _arrow(places[winner], places[loser], size[loser])
     for node in ordered:
         x, y = places[node.option]
         title = f"Design {node.option}, utility {node.utility:.4g}{', the best' if node.best else ''}"
         kind = f"node group-{node.group % COLOURS}{' best' if node.best else ''}"
-        marks.append(_circle(x, y, size[node.option], kind, title))
+        drawn.append(marks.circle(x, y, size[node.option], kind, title))
         if node.best or len(nodes) <= MOST_NUMBERS:
             # Lines come to a loser mostly from above: its number stands below it.
             gap = size[node.option] + 12 if node.option in losers else -size[node.option] - 5
-            marks.append(_text(x, y + gap, str(node.option), title=title))
-    return Chart(box.width, box.height, label, marks, [])
+            drawn.append(marks.label(x, y + gap, str(node.option), title=title))
+    return Chart(box.width, box.height, label, drawn, [])
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float], gap: Number) -> list[Mark]:
@@ -384,4 +340,4 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], gap: Number) ->
     tip = end[0] - gap * across, end[1] - gap * down
     back = tip[0] - ARROW_LENGTH * across, tip[1] - ARROW_LENGTH * down
     wings = [(back[0] - side * down, back[1] + side * across) for side in (ARROW_WIDTH, -ARROW_WIDTH)]
-    return [_path([(round(x, 1), round(y, 1)) for x, y in (wings[0], tip, wings[1])], "arrow", closed=True)]
+    return [marks.path([(round(x, 1), round(y, 1)) for x, y in (wings[0], tip, wings[1])], "arrow", closed=True)]

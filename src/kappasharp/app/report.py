@@ -1,26 +1,26 @@
 """A study as one HTML page that needs nothing else: the best design, how sure, what the model believes, answers."""
 
-from collections.abc import Sequence
+import shlex
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kappasharp.app import charts, outcome_views
-from kappasharp.app.charts import Curve, Edge, Node
+from kappasharp.app.charts import Edge, Node
 from kappasharp.app.words import count, text
 from kappasharp.errors import StorageError
 from kappasharp.files import write_text
 from kappasharp.methods.method import Kind
-from kappasharp.study import certainty, history, kinds, learning
-from kappasharp.study.certainty import Best, slices
-from kappasharp.study.events import Asked, Queued
+from kappasharp.study import certainty, diagnosis, kinds
+from kappasharp.study.certainty import Best, Checkpoint, slices
 from kappasharp.study.history import Comparison, History
+from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
-# The model is fitted again at this many points of the past, no more: certainty over time costs a fit each.
-CHECKPOINTS = 16
 ROWS = 500
 # Pairs of outcomes that a report draws: all of four outcomes.
 FRONTS = 6
@@ -39,6 +39,32 @@ GRAPH = (
 )
 
 
+# As many designs have a picture, the best first; so large may one be, and all of them together.
+PICTURES, PICTURE_BYTES, ALL_BYTES = 24, 2 * 2**20, 8 * 2**20
+NO_PAGES = "Its picture is a page of HTML, which may run code: a report shows none."
+TOO_LARGE = "Its picture is too large for a report."
+
+
+class Drawn(Protocol):
+    """The picture of a design, as cards are: a kind, bytes of a type, or a sentence where there is none."""
+
+    @property
+    def kind(self) -> str:
+        """Image, audio, video, html, none, failed."""
+
+    @property
+    def type(self) -> str:
+        """As browsers name it."""
+
+    @property
+    def body(self) -> bytes:
+        """What it holds."""
+
+    @property
+    def sentence(self) -> str:
+        """Why there is none."""
+
+
 class Section(NamedTuple):
     """A heading and HTML under it."""
 
@@ -46,37 +72,41 @@ class Section(NamedTuple):
     body: str
 
 
-class Checkpoint(NamedTuple):
-    """How sure the model was after a number of answers."""
-
-    answers: int
-    preferred: float
-    room: float
-
-
-def write_html(study: Study, path: Path, pictures: Sequence[Section] = ()) -> Path:
-    """Write the report, all of it or nothing; `pictures` come right after the best design."""
-    page = html(study, pictures)
+def write_html(
+    study: Study, path: Path, sections: Sequence[Section] = (), pictures: Mapping[int, Drawn] | None = None
+) -> Path:
+    """Write the report, all of it or nothing; more sections come right after the best design."""
+    page = html(study, sections, pictures)
     try:
         return write_text(path, page)
     except OSError as error:
         raise StorageError(f"{path} could not be written: {error.strerror or error}.") from error
 
 
-def html(study: Study, pictures: Sequence[Section] = ()) -> str:
-    """The report as text."""
+def pictured(study: Study) -> dict[int, Design]:
+    """The designs whose pictures a report shows, by number: the best first."""
+    model, best = study.model(), study.best
+    utility = dict(zip(model.options, model.surrogate.utility.tolist(), strict=False))
+    ordered = sorted(model.options, key=lambda option: (option != best.option, -utility[option]))
+    return {option: study.history.options[option] for option in ordered[:PICTURES]}
+
+
+def html(study: Study, sections: Sequence[Section] = (), pictures: Mapping[int, Drawn] | None = None) -> str:
+    """The report as text; `pictures` are those of the designs that `pictured` names."""
     best = study.best
-    sections = [
+    chapters = [
         Section("Best design so far", _best(best, _outcome_rows(study, best))),
-        *pictures,
+        *sections,
+        *_pictures(study, pictures),
         *_outcomes(study),
+        Section("Why is this the best?", _why(study, best)),
         Section("How sure, answer by answer", _certainty(past(study))),
         Section("Along one parameter at a time", _slices(study, best)),
         Section("Which answers link what", _graph(study, best)),
-        Section("What the answers determine", _list(str(study.diagnostics()).splitlines())),
+        Section("What the answers determine", _list(_determined(study))),
         Section("Every answer", _answers(study)),
     ]
-    body = "\n".join(f"<section><h2>{escape(one.title)}</h2>\n{one.body}\n</section>" for one in sections)
+    body = "\n".join(f"<section><h2>{escape(one.title)}</h2>\n{one.body}\n</section>" for one in chapters)
     sheets = [
         resources.files("kappasharp.app").joinpath(name).read_text("utf-8") for name in ("charts.css", "report.css")
     ]
@@ -115,6 +145,36 @@ def _best(best: Best, outcomes: str) -> str:
         f"<div class='design'><table>{rows}</table>{outcomes}<div class='figures'>{figures}</div></div>"
         f"<p class='advice'>{escape(str(best.advice))}</p>{certificate}"
     )
+
+
+def _pictures(study: Study, pictures: Mapping[int, Drawn] | None) -> list[Section]:
+    """The designs as people saw them, the best first; or how to get them into the report."""
+    title, render = "The designs, the best first", study.definition.render
+    if pictures is None:
+        command = shlex.join(["kappasharp", "export", study.name, "report.html", "--render", render or ""])
+        why = f"Pictures are drawn by {render}, which was not named for this report: `{command}` shows them."
+        return [] if render is None else [Section(title, f"<p class='small'>{escape(why)}</p>")]
+    held, tiles = 0, []
+    for option, one in pictures.items():
+        held += len(one.body)
+        shown = _picture(one, f"Design {option}", left=ALL_BYTES - held)
+        tiles.append(f"<figure class='picture'>{shown}<figcaption>Design <b>{option}</b></figcaption></figure>")
+    left_out = len(study.model().options) - len(pictures)
+    more = f"<p class='small'>{count(left_out, 'other design')} can be seen on the page.</p>" if left_out > 0 else ""
+    return [Section(title, f"<div class='pictures'>{''.join(tiles)}</div>{more}")] if tiles else []
+
+
+def _picture(one: Drawn, name: str, *, left: int) -> str:
+    """A picture in the page itself. As an image nothing in it runs."""
+    words = {"html": NO_PAGES, "none": "It has no picture.", "failed": one.sentence}.get(one.kind)
+    if words is None and (len(one.body) > PICTURE_BYTES or left < 0):
+        words = TOO_LARGE
+    if words is not None:
+        return f"<p class='small'>{escape(words)}</p>"
+    source = f"data:{one.type};base64,{b64encode(one.body).decode()}"
+    if one.kind == "image":
+        return f"<img src='{source}' alt='{name}'>"
+    return f"<{one.kind} controls src='{source}' aria-label='{name}'></{one.kind}>"
 
 
 def _outcome_rows(study: Study, best: Best) -> str:
@@ -156,33 +216,26 @@ def _outcomes(study: Study) -> list[Section]:
 
 
 def past(study: Study) -> list[Checkpoint]:
-    """The certainty at up to CHECKPOINTS points of the past, from the study's own events: each as it was then."""
-    stored = study.storage.read(study.stored, 0, study.through)
-    wanted = history.spread(len(study.history.counted()), CHECKPOINTS)
-    # What was undone or amended counts as it reads now: the last event that left that number of answers.
-    last, told = {}, History(study.stored.uid, space=study.space)
-    for one in stored:
-        told.apply(one)
-        if not isinstance(one.event, Asked | Queued):
-            last[len(told.counted())] = one.number
-    chosen = {number for answers, number in last.items() if answers in wanted}
-    told, found = History(study.stored.uid, space=study.space), []
-    for one in stored:
-        told.apply(one)
-        if one.number in chosen:
-            model = learning.learn(study.definition, told)
-            sure = certainty.figures(study.definition, model, learning.favourite(model))
-            found.append(Checkpoint(len(told.counted()), sure.preferred, sure.room))
-    return sorted(found)
+    """The certainty at points of the past, from the study's own answers."""
+    return certainty.course(study.definition, study.history)
+
+
+def _why(study: Study, best: Best) -> str:
+    lines = certainty.reasons(study.definition, study.history, study.model(), best.option)
+    called = study.history.answer_numbers()
+    rows = "".join(
+        f"<tr><td>{called[one.event]}</td><td>{escape(one.voter)}</td>"
+        + "".join(f"<td>{', '.join(map(str, others))}</td>" for others in (one.beat, one.lost_to, one.equalled))
+        + "</tr>"
+        for one in certainty.meetings(study.history, best.option)[-ROWS:]
+    )
+    head = "<tr><th>answer</th><th>voter</th><th>won against</th><th>lost to</th><th>no difference from</th></tr>"
+    table = f"<div class='scroll'><table class='answers'>{head}{rows}</table></div>" if rows else ""
+    return f"{_list(lines)}{table}"
 
 
 def _certainty(found: list[Checkpoint]) -> str:
-    given = [
-        Curve("beats a random design", "first", [(one.answers, one.preferred) for one in found]),
-        Curve("room left", "second", [(one.answers, one.room) for one in found]),
-    ]
-    chart = charts.curves(given, charts.shares(), label="Certainty over the number of answers", across="answers")
-    return f"{charts.html(chart)}<p class='small'>Both are the model's own estimates, each as it stood then.</p>"
+    return f"{charts.html(charts.course(found))}<p class='small'>Both are what the model expected then.</p>"
 
 
 def _slices(study: Study, best: Best) -> str:
@@ -212,18 +265,22 @@ def _group_words(groups: int) -> str:
     )
 
 
+def _determined(study: Study) -> list[str]:
+    return diagnosis.sentences(study.diagnostics(), study.history.answer_numbers())
+
+
 def _list(lines: Sequence[str]) -> str:
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 
 def _answers(study: Study) -> str:
     told = study.history
-    rows = list(told.comparisons.values())[-ROWS:]
+    rows, called = list(told.comparisons.values())[-ROWS:], told.answer_numbers()
     plain = all(one.form.is_pair for one in rows)
     head = "<th>A</th><th>B</th>" if plain else "<th>asked</th><th>designs</th>"
-    head = f"<tr><th>event</th><th>voter</th>{head}<th>answer</th></tr>"
+    head = f"<tr><th>answer</th><th>voter</th>{head}<th>said</th></tr>"
     body = "".join(
-        f"<tr><td>{one.event}</td><td>{escape(one.voter)}</td>{_about(told, one, plain=plain)}"
+        f"<tr><td>{called[one.event]}</td><td>{escape(one.voter)}</td>{_about(told, one, plain=plain)}"
         f"<td>{escape(str(kinds.cell(one.answer)))}{' (amended)' if one.amended else ''}</td></tr>"
         for one in rows
     )

@@ -5,7 +5,7 @@ prior's width), and the level of all utilities is informed by the prior alone. S
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -20,9 +20,9 @@ from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
 from kappasharp.study import allowing, lifting, recording
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import History
+from kappasharp.study.history import History, spread
 from kappasharp.study.kinds import ONE_PAIR, Form
-from kappasharp.study.learning import StudyModel, leading, one_thread, unproven_best
+from kappasharp.study.learning import StudyModel, leading, learn, one_thread, unproven_best
 from kappasharp.study.outcomes import Values
 from kappasharp.study.parameters import Categorical, Float, Int, Value
 from kappasharp.study.questions import DUELS
@@ -38,6 +38,8 @@ DRAW_JITTER = 1e-8
 ITSELF = 1e-9
 # Values of one parameter that a slice looks at, and the width of its band.
 STEPS, DEVIATIONS = 41, 1.0
+# The model is fitted again at this many points of the past, no more: certainty over time costs a fit each.
+CHECKPOINTS = 16
 # When the advice changes its mind.
 ENOUGH_PREFERRED, ENOUGH_ROOM = 0.95, 0.1
 LEAST_PREFERRED, LEAST_ANSWERS = 0.6, 3
@@ -115,6 +117,25 @@ class Slice(NamedTuple):
     low: list[float]
     high: list[float]
     ordered: bool = True
+
+
+class Checkpoint(NamedTuple):
+    """How sure the model was after a number of answers."""
+
+    answers: int
+    preferred: float
+    room: float
+
+
+class Meeting(NamedTuple):
+    """What one answer says of a design: which others it beat, lost to, or equalled; none of them on a slider's line."""
+
+    event: int
+    voter: str
+    kind: str
+    beat: list[int]
+    lost_to: list[int]
+    equalled: list[int]
 
 
 @one_thread()
@@ -287,6 +308,70 @@ def groups(model: StudyModel) -> list[int]:
     state = model.state
     labels: list[int] = comparisons.components(state.comparisons, state.points.shape[1])[0].tolist()
     return labels[: len(model.options)]
+
+
+def course(definition: Definition, history: History) -> list[Checkpoint]:
+    """The certainty after up to CHECKPOINTS numbers of answers, from the answers as they stand now."""
+    counted, found = history.counted(), []
+    for answers in spread(len(counted), CHECKPOINTS):
+        model = learn(definition, _until(history, counted[answers - 1].event))
+        sure = figures(definition, model, leading(model))
+        found.append(Checkpoint(answers, sure.preferred, sure.room))
+    return found
+
+
+def _until(history: History, event: int) -> History:
+    """The answers and questions up to an event, as they stand now; all else is shared."""
+    asked = {number: one for number, one in history.asked.items() if number <= event}
+    answers = {number: one for number, one in history.comparisons.items() if number <= event}
+    return replace(history, number=event, asked=asked, comparisons=answers)
+
+
+def meetings(history: History, option: int) -> list[Meeting]:
+    """What the answers say of a design, one after the other."""
+    found = []
+    for one in history.counted():
+        if option not in one.options:
+            continue
+        about = [said for said in one.judgements if option in (said.better, said.other)]
+        clear, ties = ([said for said in about if said.tie is tie] for tie in (False, True))
+        beat = [said.other for said in clear if said.better == option]
+        lost_to = [said.better for said in clear if said.other == option]
+        equalled = [said.other if said.better == option else said.better for said in ties]
+        found.append(Meeting(one.event, one.voter, one.kind, beat, lost_to, equalled))
+    return found
+
+
+def reasons(definition: Definition, history: History, model: StudyModel, option: int) -> list[str]:
+    """Why a design is told to be the best, in words."""
+    met = meetings(history, option)
+    wins, losses = sum(len(one.beat) for one in met), sum(len(one.lost_to) for one in met)
+    ties = sum(len(one.equalled) for one in met)
+    chosen = sum(one.kind == Kind.SLIDER.value for one in met)
+    found = []
+    if wins or losses or ties:
+        rivals = len({other for one in met for other in (*one.beat, *one.lost_to, *one.equalled)})
+        equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
+        found.append(
+            f"Compared with {_times(rivals, 'other design', 'other designs')}: {_times(wins, 'win', 'wins')}, "
+            f"{_times(losses, 'loss', 'losses')}{equal}."
+        )
+    if chosen:
+        found.append(f"Chosen on a line between two designs {_times(chosen, 'time', 'times')}.")
+    others = [(float(model.surrogate.utility[i]), one) for i, one in enumerate(model.options) if one != option]
+    if others:
+        rival = max(others)[1]
+        chance = predicted(definition, model, history.options[option], history.options[rival])
+        found.append(
+            f"Of the {len(model.options)} designs that answers are about, design {rival} comes nearest: the model "
+            f"expects that this one is preferred to it with a chance of {chance:.0%}."
+        )
+    found.append("Answers about designs like it count too: the model learns from all of them together.")
+    return found
+
+
+def _times(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
 
 
 def slices(definition: Definition, model: StudyModel, design: Design) -> list[Slice]:

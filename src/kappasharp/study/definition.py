@@ -9,10 +9,10 @@ from typing import Any, TypedDict
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import PAIR, Kind, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
-from kappasharp.study import constraints, declaring, kinds
+from kappasharp.study import constraints, declaring, events, kinds
 from kappasharp.study.constraints import Constraint
 from kappasharp.study.kinds import ONE_PAIR, Form
-from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, Outcomes
+from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, Outcomes, split_name
 from kappasharp.study.outcomes import from_plain as read_outcomes
 from kappasharp.study.parameters import shown
 from kappasharp.study.simulation import Simulator
@@ -36,6 +36,7 @@ class Options(TypedDict, total=False):
     use_seconds: bool
     outcomes: GivenOutcomes
     limits: Sequence[str | Limit]
+    render: str
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Definition:
     outcomes: Outcomes | None = None
     # Between parameters, as texts.
     limits: tuple[str, ...] = ()
+    # What draws a design for people to see, as module:function; a name, which nothing here runs.
+    render: str | None = None
     # What computes the outcomes, where somebody has allowed it in this process; never stored.
     simulator: Simulator | None = field(default=None, compare=False, repr=False)
 
@@ -94,7 +97,8 @@ class Definition:
         question = {} if self.question == str(ONE_PAIR) else {"question": self.question}
         seconds = {"use_seconds": True} if self.use_seconds else {}
         outcomes = {} if self.outcomes is None else {"outcomes": self.outcomes.plain()}
-        return question | seconds | outcomes | ({"limits": list(self.limits)} if self.limits else {})
+        limits = {"limits": list(self.limits)} if self.limits else {}
+        return question | seconds | outcomes | limits | ({} if self.render is None else {"render": self.render})
 
     @property
     def kinds(self) -> list[str]:
@@ -144,6 +148,7 @@ def define(
     outcomes: GivenOutcomes | Outcomes | None = None,
     hints: Sequence[Hint] = (),
     limits: Sequence[str | Limit] = (),
+    render: str | None = None,
 ) -> Definition:
     """A checked definition; the arguments are those of `create_study`."""
     if isinstance(method, Method):
@@ -164,10 +169,12 @@ def define(
         raise InvalidValueError(f"`first_pairs` must not pass {MOST_FIRST_PAIRS}, but got {shown(first_pairs)}.")
     if seed > LARGEST_SEED:
         raise InvalidValueError(f"`seed` must have 4096 bits at most, but got {shown(seed)}.")
+    if render is not None:
+        events.named_text("render", ":".join(split_name(render, "render")))
     found = Definition(space(given), int(seed), method, preset, int(first_pairs), form, is_auto, use_seconds)
     said = declaring.declared(found.space, found.seed, outcomes, hints, limits)
     _check_hints(found, said.outcomes)
-    return replace(_asking(found), outcomes=said.outcomes, limits=said.limits, simulator=said.simulator)
+    return replace(_asking(found), outcomes=said.outcomes, limits=said.limits, render=render, simulator=said.simulator)
 
 
 def _check_hints(found: Definition, outcomes: Outcomes | None) -> None:
@@ -226,7 +233,7 @@ def from_plain(data: Any) -> Definition:
             given, seed=table["seed"], method=table["method"], preset=preset, first_pairs=table["first_pairs"],
             question=table.get("question", str(ONE_PAIR)), use_seconds=table.get("use_seconds", False),
             outcomes=None if table.get("outcomes") is None else read_outcomes(table["outcomes"]),
-            limits=table.get("limits", ()),
+            limits=table.get("limits", ()), render=table.get("render"),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptedError(f"A study's definition cannot be read: {error}") from error

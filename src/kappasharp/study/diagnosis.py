@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
@@ -191,14 +192,25 @@ def chances(history: History, model: StudyModel) -> dict[int, float]:
     return chance
 
 
-def sentences(found: Diagnosis) -> list[str]:
-    """The diagnosis in words."""
+def sentences(found: Diagnosis, called: Mapping[int, int] | None = None) -> list[str]:
+    """The diagnosis in words; answers have the numbers of their events, or others that they are `called` by."""
+    return plain_sentences(found, called) + technical_sentences(found)
+
+
+def plain_sentences(found: Diagnosis, called: Mapping[int, int] | None = None) -> list[str]:
+    """What everybody can read of it: the answers, how they hang together, and where they contradict each other."""
+    return [*_about_answers(found), *found.notes, *_about_contradictions(found, called or {})]
+
+
+def technical_sentences(found: Diagnosis) -> list[str]:
+    """What speaks of the mathematics inside the model."""
     return [
-        *_about_answers(found),
+        _about_information(found),
         *_about_search(found),
         *_about_correction(found),
-        *found.notes,
-        *_about_contradictions(found),
+        "Every solve carries its certificate."
+        if found.status == "ok"
+        else f"A solve lacks its certificate: {found.status}.",
     ]
 
 
@@ -207,6 +219,13 @@ def _about_answers(found: Diagnosis) -> list[str]:
     ties = f"{found.n_ties} of them ties, {found.n_skips} more skipped"
     linked = "Answers link all designs, directly or through others."
     apart = f"Answers link the designs in {len(found.groups)} groups; between groups only their likeness tells."
+    return [
+        f"{found.n_comparisons} answers ({ties}) by {voters} about {found.n_options} designs.",
+        linked if len(found.groups) == 1 else apart,
+    ]
+
+
+def _about_information(found: Diagnosis) -> str:
     informed = f"Of {found.n_options} utilities they determine {found.rank} differences"
     if found.condition_number is None:
         informed += "; answers to questions of more than a bit share noise, so the Hessian's numbers are left out."
@@ -215,11 +234,7 @@ def _about_answers(found: Diagnosis) -> list[str]:
             f", with about {found.effective_dof:.1f} degrees of freedom informed. The Hessian's condition number is "
             f"{found.condition_number:.2g}."
         )
-    return [
-        f"{found.n_comparisons} answers ({ties}) by {voters} about {found.n_options} designs.",
-        linked if len(found.groups) == 1 else apart,
-        informed,
-    ]
+    return informed
 
 
 def _about_search(found: Diagnosis) -> list[str]:
@@ -237,22 +252,18 @@ def _about_correction(found: Diagnosis) -> list[str]:
     return [f"The correction is on: {found.gate_reason}. {effect}; {after}."]
 
 
-def _about_contradictions(found: Diagnosis) -> list[str]:
+def _about_contradictions(found: Diagnosis, called: Mapping[int, int]) -> list[str]:
     lines = []
     for earlier, later in found.opposite_answers:
-        lines.append(f"Answer {later} contradicts answer {earlier}: the same two designs, the other way round.")
+        one, other = called.get(later, later), called.get(earlier, earlier)
+        lines.append(f"Answer {one} contradicts answer {other}: the same two designs, the other way round.")
     if len(found.cycle) > 2:  # noqa: PLR2004
         ring = " over ".join(str(option) for option in [*found.cycle, found.cycle[0]])
         lines.append(f"The answers go in a circle: option {ring}.")
     if found.surprises:
-        which = ", ".join(str(event) for event in found.surprises)
+        which = ", ".join(str(called.get(event, event)) for event in found.surprises)
         name = "answer" if len(found.surprises) == 1 else "answers"
         lines.append(f"The model would not have expected {name} {which}: a slip, a change of mind, or news to it.")
-    lines.append(
-        "Every solve carries its certificate."
-        if found.status == "ok"
-        else f"A solve lacks its certificate: {found.status}."
-    )
     return lines
 
 

@@ -17,9 +17,9 @@ from kappasharp.study.learning import StudyModel
 from kappasharp.study.space import Design
 from kappasharp.study.storage import Record, Storage
 
-# Version 1 had no checksum; version 3 has questions that are more than a pair, version 4 outcomes and limits: each is
-# written where there are any.
-FORMAT, FORMAT_VERSION, KINDS_VERSION, PAIRS_VERSION = "kappasharp study", 4, 3, 2
+# Version 1 had no checksum; version 3 has questions that are more than a pair, version 4 outcomes and limits, version 5
+# the name of a renderer: each is written where there are any.
+FORMAT, FORMAT_VERSION, OUTCOMES_VERSION, KINDS_VERSION, PAIRS_VERSION = "kappasharp study", 5, 4, 3, 2
 Rows = list[dict[str, Any]]
 TABLES = ("comparisons", "options")
 LETTERS = "abcdefghi"
@@ -137,6 +137,8 @@ def plain(record: Record, stored: list[Stored]) -> dict[str, Any]:
     plain = "question" not in record.definition and all(form.is_pair for form in about)
     version = PAIRS_VERSION if plain else KINDS_VERSION
     if record.definition.keys() & {"outcomes", "limits"}:
+        version = OUTCOMES_VERSION
+    if "render" in record.definition:
         version = FORMAT_VERSION
     head = {"format": FORMAT, "version": version, "name": record.name, "created": record.created}
     return sealed(head | {"definition": record.definition, "events": rows})

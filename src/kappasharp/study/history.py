@@ -95,6 +95,8 @@ class Comparison:
     amended: bool = False
     kind: str = Kind.PAIR.value
     asked_at: str | None = None
+    # What was said at first, where it was amended.
+    original: Answer | None = None
 
     @property
     def took(self) -> float | None:
@@ -177,6 +179,8 @@ class History:
     number: int = 0
     options: list[Design] = field(default_factory=list)
     comparisons: dict[int, Comparison] = field(default_factory=dict)
+    # Answers that were taken out, and may be put back.
+    removed: dict[int, Comparison] = field(default_factory=dict)
     asked: dict[int, tuple[StudyQuestion, Asked]] = field(default_factory=dict)
     asked_at: dict[int, str] = field(default_factory=dict)
     open: dict[str, int] = field(default_factory=dict)
@@ -269,8 +273,16 @@ class History:
 
     def form_of(self, comparison: int) -> Form:
         """What kind of question an answer that counts is about, and of how many designs."""
-        pair = self.comparisons[comparison].pair
+        pair = (self.comparisons.get(comparison) or self.removed[comparison]).pair
         return kinds.ONE_PAIR if pair is None else self.asked[pair][0].form
+
+    def may_amend(self, comparison: int, answer: Answer | None) -> bool:
+        """Whether an answer can be changed to this: one that counts, or one that was taken out and is put back."""
+        return comparison in self.comparisons or (answer is not None and comparison in self.removed)
+
+    def answer_numbers(self) -> dict[int, int]:
+        """Answers counted from 1 on, by the numbers of their events; one that was taken out keeps its own."""
+        return {event: i + 1 for i, event in enumerate(sorted(self.comparisons.keys() | self.removed.keys()))}
 
     def answers_to(self, pair: int) -> list[Comparison]:
         """What counts as the answer to that question: one or none."""
@@ -341,10 +353,15 @@ class History:
 
     def _amend(self, event: Amended) -> None:
         if event.answer is None:
-            del self.comparisons[event.event]
+            self.removed[event.event] = self.comparisons.pop(event.event)
             return
+        if event.event not in self.comparisons:
+            # Back to its place: the order of the answers is that of their events.
+            put_back = {event.event: self.removed.pop(event.event)}
+            self.comparisons = dict(sorted((self.comparisons | put_back).items()))
         one = self.comparisons[event.event]
-        one.answer, one.amended = event.answer, True
+        one.original = one.answer if one.original is None else one.original
+        one.answer, one.amended = event.answer, event.answer != one.original
         if one.pair is not None:
             one.options = self._about(self.asked[one.pair][0], event.answer)
 

@@ -59,6 +59,7 @@ def create_study(
     outcomes: GivenOutcomes | None = None,
     hints: Sequence[Hint] = (),
     limits: Sequence[str | Limit] = (),
+    render: str | None = None,
 ) -> Study:
     """Make a study of a space of named parameters, or go on with a stored one.
 
@@ -82,10 +83,12 @@ def create_study(
         hints: soft knowledge of outcomes, such as `ks.Less("overshoot")`, `ks.More("comfort")`.
         limits: what no design may break: `ks.AtMost("overshoot", 0.2)`, `ks.AtLeast(…)`, or a text about parameters,
             such as "a + b <= 1".
+        render: the function that draws a design on the page, "module:function". The study remembers the name;
+            `kappasharp serve` runs the function only where it is named there too.
     """
     defined = partial(
         define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
-        use_seconds=use_seconds,
+        use_seconds=use_seconds, render=render,
     )  # fmt: skip
     # Checked before a database is made, and before anything is run.
     plain = defined()

@@ -181,7 +181,7 @@ class Study(StudyView):
             return None if pair is None else self._history.open_pair(voter)
 
     def amend(self, comparison: int, answer: Answer | None, *, voter: str = DEFAULT_VOTER) -> None:
-        """Change an answer that counts; the event that it came from stays.
+        """Change an answer that counts, or put one back that was taken out; the event that it came from stays.
 
         Args:
             comparison: the number of the answer's event, `Comparison.event`.
@@ -191,7 +191,7 @@ class Study(StudyView):
         events.whole("comparison", comparison)
 
         def change(history: History) -> Amended:
-            if comparison not in history.comparisons:
+            if not history.may_amend(comparison, answer):
                 raise InvalidValueError(
                     f"`comparison` must be one that counts in {self.name!r}, but got {comparison!r}."
                 )

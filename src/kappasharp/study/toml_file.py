@@ -14,12 +14,12 @@ from kappasharp.study.outcomes import Outcomes, split_name
 from kappasharp.study.space import Space, space
 
 PARTS_OF_A_RANGE = (2, 3)
-ENTRIES = ("name", "parameters", "render", *Options.__annotations__)
+ENTRIES = ("name", "parameters", *Options.__annotations__)
 
 
 @dataclass(frozen=True)
 class StudyFile:
-    """What the file says; `options` are those of `create_study`, `render` names a function as module:function.
+    """What the file says; `options` are those of `create_study`.
 
     Outcomes are `outcomes = "module:function"`, or a table [outcomes] with `function` and what is known of each, such
     as `overshoot = {better = "less", at_most = 0.2}`; without `function` they are measured.
@@ -28,7 +28,11 @@ class StudyFile:
     name: str
     space: Space
     options: Options
-    render: str | None
+
+    @property
+    def render(self) -> str | None:
+        """The function that draws a design, as module:function."""
+        return self.options.get("render")
 
 
 def read(path: Path) -> StudyFile:
@@ -54,14 +58,13 @@ def parse(table: dict[str, Any], name: str) -> StudyFile:
         raise InvalidValueError(
             "A study file must have a table [parameters], such as `kp = {low = 0.2, high = 3.0}`, but got none."
         )
-    render = table.get("render")
-    if render is not None and not isinstance(render, str):
-        raise InvalidTypeError(f"`render` must be a text, module:function, but got {render!r}.")
+    if "render" in table:
+        split_name(table["render"], "render")
     if not isinstance(table.get("name", name), str):
         raise InvalidTypeError(f"`name` must be a text, but got {table['name']!r}.")
     options = {entry: table[entry] for entry in Options.__annotations__ if entry in table}
     _check_outcomes(options.get("outcomes"))
-    return StudyFile(table.get("name", name), space(parameters), cast(Options, options), render)
+    return StudyFile(table.get("name", name), space(parameters), cast(Options, options))
 
 
 def _check_outcomes(given: Any) -> None:

@@ -111,7 +111,7 @@ def _plain(event: Settling | Undone | Amended, voter: str, history: History) -> 
         last = history.last_of(voter)
         _require(_whole(event.event) and event.event == last, f"the last answer of {voter!r} was {last}")
         return event
-    known = _whole(event.event) and event.event in history.comparisons
+    known = _whole(event.event) and history.may_amend(event.event, event.answer)
     _require(known, f"there is no answer {event.event!r} to amend")
     new = event.answer
     return replace(event, answer=None if new is None else kinds.answer(history.form_of(event.event), new))

@@ -50,21 +50,26 @@ def examples() -> dict[str, ExampleStudy]:
 @click.command()
 @click.argument("study", required=False)
 @click.option("--storage", envvar=ENVIRONMENT, show_envvar=True, help="A database of studies.")
-@click.option("--render", help="module:function that draws a design: render(params).")
+@click.option(
+    "--render", "renderers", multiple=True, metavar="MODULE:FUNCTION",
+    help="What draws a design: render(params). Given more than once, studies may use any of them.",
+)  # fmt: skip
 @outcomes_option
 @click.option("--example", type=click.Choice(EXAMPLE_NAMES), help="A ready example with pictures.")
 @click.option("--host", default=HOST, show_default=True, help="0.0.0.0 lets other machines in; the key stays.")
 @click.option("--port", type=click.IntRange(0, 65535), help="[default: 8642, or the next free one]")
+@click.option("--new-key", is_flag=True, help="Make another key: links that were given before open nothing.")
 @click.option("--no-browser", is_flag=True, help="Print the link and open nothing.")
 def serve(
     study: str | None,
     storage: str | None,
-    render: str | None,
+    renderers: tuple[str, ...],
     example: str | None,
     *,
     outcomes: str | None,
     host: str,
     port: int | None,
+    new_key: bool,
     no_browser: bool,
 ) -> None:
     """Compare two designs in the browser.
@@ -79,9 +84,9 @@ def serve(
     with in_words():
         if study is not None and example is not None:
             raise InvalidValueError("`serve` takes a study or `--example`, not both.")
-        service = _service(study, storage, render, example, outcomes)
+        service = _service(study, storage, renderers, example, outcomes)
         listener = connections.listen(host, port)
-    token = guard.new_token()
+    token = _key(service.storage, host, new_key=new_key)
     names = (socket.gethostname(), f"{socket.gethostname()}.local")
     app = application(service, token=token, hosts=guard.allowed_hosts(host), names=names)
     link = connections.address(host, listener.getsockname()[1], token)
@@ -93,15 +98,35 @@ def serve(
     uvicorn.Server(connections.configured(app)).run(sockets=[listener])
 
 
+def _key(storage: "Storage", host: str, *, new_key: bool) -> str:
+    """The key in the link: where other machines get in, another one at every start."""
+    from kappasharp.app.web import guard
+
+    if host not in guard.LOOPBACK:
+        return guard.new_token()
+    # Which file a relative name means depends on the folder.
+    where = storage.url if "postgresql" in storage.url else f"{Path.cwd()} {storage.url}"
+    try:
+        return guard.kept_token(where, renewed=new_key)
+    except OSError as error:
+        say(f"Note: the key could not be kept ({error.strerror or error}): after a restart open pages need a new link.")
+        return guard.new_token()
+
+
 def _service(
-    study: str | None, storage: str | None, render: str | None, example: str | None, outcomes: str | None
+    study: str | None, storage: str | None, renderers: tuple[str, ...], example: str | None, outcomes: str | None
 ) -> "Service":
     """The database, and the study that the page opens first."""
+    from kappasharp.app.web import cards
     from kappasharp.app.web.service import Service
-    from kappasharp.study import simulation, toml_file
+    from kappasharp.study import simulation
     from kappasharp.study.studies import load_study, storage_of
 
-    _check(render)
+    render = renderers[0] if renderers else None
+    renderers = renderers or _of_file(study)
+    for one in renderers:
+        # One that cannot be loaded is better known before the page is open.
+        cards.load(one)
     if outcomes is not None:
         simulation.load(outcomes)
     database = storage_of(storage)
@@ -109,19 +134,26 @@ def _service(
         raise InvalidValueError("`--storage` must name a database that outlives the page, but got one in memory.")
     own = tuple(one.outcomes["function"] for one in examples().values() if one.outcomes is not None)
     functions = own if outcomes is None else (outcomes, *own)
-    service = Service(
-        database, renderer=render, renderers=tuple(one.renderer for one in examples().values()), functions=functions
-    )
+    ours = tuple(one.renderer for one in examples().values())
+    service = Service(database, renderer=render, renderers=(*renderers, *ours), functions=functions)
     if example is not None:
         service.show(_made(examples()[example], database, outcomes), render or examples()[example].renderer)
     elif study is not None and study.endswith(".toml"):
-        renderer = render or toml_file.read(Path(study)).render
-        _check(renderer)
-        service.show(from_file(Path(study), database, load_if_exists=True, function=outcomes), renderer)
+        service.show(from_file(Path(study), database, load_if_exists=True, function=outcomes), *renderers[:1])
     elif study is not None:
         found = load_study(study, storage=database, outcomes=outcomes)
         service.show(found, render or _example_renderer(found))
+        if (missing := service.missing_renderer(found)) is not None:
+            say(f"Note: {missing}")
     return service
+
+
+def _of_file(study: str | None) -> tuple[str, ...]:
+    """The renderer that a study file names, if it is one and names one."""
+    from kappasharp.study import toml_file
+
+    named = toml_file.read(Path(study)).render if study is not None and study.endswith(".toml") else None
+    return () if named is None else (named,)
 
 
 def _made(example: ExampleStudy, database: "Storage", outcomes: str | None) -> "Study":
@@ -137,16 +169,8 @@ def _made(example: ExampleStudy, database: "Storage", outcomes: str | None) -> "
         given = None
     return create_study(
         example.space, storage=database, study_name=example.study_name, load_if_exists=True,
-        question=example.question, outcomes=given,
+        question=example.question, outcomes=given, render=example.renderer,
     )  # fmt: skip
-
-
-def _check(renderer: str | None) -> None:
-    """A renderer that cannot be loaded is better known before the page is open."""
-    from kappasharp.app.web import cards
-
-    if renderer is not None:
-        cards.load(renderer)
 
 
 def _example_renderer(study: "Study") -> str | None:

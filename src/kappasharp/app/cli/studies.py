@@ -107,6 +107,7 @@ def from_file(
     metavar="MODULE:FUNCTION|NAMES",
     help="What people judge by: a function that computes it, or names such as comfort,mass that `record` gives.",
 )
+@click.option("--render", metavar="MODULE:FUNCTION", help="What draws a design on the page: render(params).")
 @in_format
 @storage_option
 def new(
@@ -229,16 +230,30 @@ def log(storage: str | None, study: str, style: str) -> None:
 @click.option("--table", type=click.Choice(["comparisons", "options"]), default="comparisons", show_default=True)
 @click.option("--through", type=int, help="As it was after this event; also opens a study that is damaged later on.")
 @outcomes_option
+@click.option("--render", metavar="MODULE:FUNCTION", help="What draws the designs for a report: render(params).")
 @in_format
 @storage_option
 def export(
-    storage: str | None, study: str, path: Path, style: str, *, table: str, through: int | None, outcomes: str | None
-) -> None:
+    storage: str | None, study: str, path: Path, style: str, *, table: str, through: int | None, outcomes: str | None,
+    render: str | None,
+) -> None:  # fmt: skip
     """Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."""
     with in_words():
         found = opened(study, storage, through, outcomes)
-        written = found.export(path, table=table)
+        # A study file that is named here is allowed with all that it names; a name in a database is not run by itself.
+        drawn = render or (found.definition.render if study.endswith(".toml") else None)
+        pictures = path.suffix == ".html" and drawn is not None
+        written = _drawn_report(found, path, str(drawn)) if pictures else found.export(path, table=table)
     show(style, {"study": found.name, "path": str(written)}, [str(written)])
+
+
+def _drawn_report(study: "Study", path: Path, renderer: str) -> Path:
+    """A report with the pictures of the designs."""
+    from kappasharp.app import report
+    from kappasharp.app.web import cards
+
+    pictures = {option: cards.draw(renderer, design) for option, design in report.pictured(study).items()}
+    return report.write_html(study, path, pictures=pictures)
 
 
 @click.command("import")

@@ -15,18 +15,19 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kappasharp.app.web.workers import WorkerError, Workers
+from kappasharp.app.web.workers import Turn, WorkerError, Workers
 from kappasharp.errors import InvalidValueError
-from kappasharp.study.space import Design
 
+# As study/space.py has it, which is not imported here: a process that only draws does not wait for torch.
+Design = dict[str, Any]
 Kind = Literal["image", "html", "audio", "video", "none", "failed", "pending"]
 Renderer = Callable[[Design], Any]
 # The largest card, and how many are kept.
 MOST_BYTES = 32 * 2**20
 MOST_CARDS, MOST_KEPT_BYTES = 2000, 256 * 2**20
 HEAD = 512
-# A renderer may take this many seconds; then its card says so and the vote goes on.
-LIMIT = 30.0
+# A renderer may take this many seconds from when it begins; then its card says so and the vote goes on.
+LIMIT = 60.0
 # Our own examples are safe to draw in the server while the workers start; a user's function never is.
 OUR_OWN = "kappasharp.app.examples."
 
@@ -166,29 +167,55 @@ def media_type(content: bytes) -> str | None:
     return found
 
 
+class Drawing(NamedTuple):
+    """A card that is drawn or will be: of what, its turn among the others, and what comes of it."""
+
+    renderer: str
+    design: Design
+    turn: Turn
+    task: "asyncio.Task[Card]"
+
+
 class Cards:
-    """Cards by renderer and design, the ones used longest ago forgotten first."""
+    """Cards by renderer and design, the ones used longest ago forgotten first.
+
+    What is on screen is drawn first, what was wished last before what was wished earlier. What may come next is drawn
+    ahead while nobody waits, and is given up when another question is shown.
+    """
 
     def __init__(self, workers: Workers, *, limit: float = LIMIT) -> None:
         self.workers, self.limit = workers, limit
-        self._drawn: OrderedDict[str, asyncio.Task[Card]] = OrderedDict()
+        self._drawn: OrderedDict[str, Drawing] = OrderedDict()
+        self._wishes = 0
         # Another start of the server may draw otherwise: no browser should show what it kept from this one.
         self._salt = os.urandom(8)
 
+    def show(self, renderer: str | None, *designs: Design) -> None:
+        """Have the cards of a question drawn; what was to be drawn ahead of another one gives way."""
+        self._wishes += 1
+        shown = {self.key(renderer, design) for design in designs}
+        for design in designs:
+            self._drawing(renderer, design)
+        for key, one in list(self._drawn.items()):
+            if one.turn.ahead and key not in shown and self.workers.drop(one.turn):
+                del self._drawn[key]
+
     def prepare(self, renderer: str | None, *designs: Design) -> None:
         """Have cards drawn that may be wanted soon."""
+        self._wishes += 1
         for design in designs:
-            self._task(renderer, design)
+            self._drawing(renderer, design, ahead=True)
 
     def peek(self, renderer: str | None, design: Design) -> Card:
         """The card if it is there."""
-        task = self._task(renderer, design)
-        return NOTHING if task is None else task.result() if task.done() else PENDING
+        found = self._drawing(renderer, design)
+        return NOTHING if found is None else found.task.result() if found.task.done() else PENDING
 
-    async def card(self, renderer: str | None, design: Design) -> Card:
-        """The card, when it is drawn."""
-        task = self._task(renderer, design)
-        return NOTHING if task is None else await asyncio.shield(task)
+    async def card(self, renderer: str | None, design: Design, *, ahead: bool = False) -> Card:
+        """The card, when it is drawn; `ahead` is for who only may want it."""
+        self._wishes += 1
+        found = self._drawing(renderer, design, ahead=ahead)
+        return NOTHING if found is None else await asyncio.shield(found.task)
 
     def key(self, renderer: str | None, design: Design) -> str:
         """What a card is called in an address."""
@@ -196,30 +223,41 @@ class Cards:
 
     async def named(self, key: str) -> Card | None:
         """The card of that key, if it was drawn here and is not forgotten."""
-        task = self._drawn.get(key)
-        return None if task is None else await asyncio.shield(task)
+        found = self._drawn.get(key)
+        return None if found is None else await asyncio.shield(found.task)
 
-    def _task(self, renderer: str | None, design: Design) -> "asyncio.Task[Card] | None":
+    async def again(self, key: str) -> Card | None:
+        """The card of that key, drawn once more if that failed; None where it is not known here."""
+        found = self._drawn.get(key)
+        if found is not None and found.task.done() and found.task.result().kind == "failed":
+            del self._drawn[key]
+            return await self.card(found.renderer, found.design)
+        return await self.named(key)
+
+    def _drawing(self, renderer: str | None, design: Design, *, ahead: bool = False) -> Drawing | None:
         if renderer is None:
             return None
         key = self.key(renderer, design)
         if key not in self._drawn:
-            self._drawn[key] = asyncio.create_task(self._draw(renderer, design))
+            turn = Turn(ahead, self._wishes)
+            self._drawn[key] = Drawing(renderer, design, turn, asyncio.create_task(self._draw(renderer, design, turn)))
             self._forget()
+        elif not ahead:
+            self.workers.hurry(self._drawn[key].turn, self._wishes)
         self._drawn.move_to_end(key)
         return self._drawn[key]
 
-    async def _draw(self, renderer: str, design: Design) -> Card:
+    async def _draw(self, renderer: str, design: Design, turn: Turn) -> Card:
         if renderer.startswith(OUR_OWN) and not self.workers.is_warm:
             return await asyncio.to_thread(draw, renderer, design)
         try:
-            found: Card = await self.workers.run(draw, renderer, design, limit=self.limit)
+            found: Card = await self.workers.run(draw, renderer, design, limit=self.limit, turn=turn)
         except WorkerError as error:
             return failed(f"The picture could not be drawn. {error}")
         return found
 
     def _forget(self) -> None:
-        held = sum(len(task.result().body) for task in self._drawn.values() if task.done())
+        held = sum(len(one.task.result().body) for one in self._drawn.values() if one.task.done())
         while len(self._drawn) > MOST_CARDS or (held > MOST_KEPT_BYTES and len(self._drawn) > 1):
             _, oldest = self._drawn.popitem(last=False)
-            held -= len(oldest.result().body) if oldest.done() else 0
+            held -= len(oldest.task.result().body) if oldest.task.done() else 0

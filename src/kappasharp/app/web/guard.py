@@ -4,11 +4,15 @@ It comes before everything else. What it refuses, the study never hears of.
 """
 
 import asyncio
+import hashlib
 import hmac
 import ipaddress
+import json
 import os
+import time
 from collections.abc import Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,9 +20,17 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.files import replacing
+
 # How large a body may be, and how many seconds it may take to arrive.
 MOST_BODY, BODY_SECONDS = 64 * 1024, 10.0
-TOKEN_BYTES = 24
+# What a JavaScript number holds exactly, and how many digits that takes.
+LARGEST, DIGITS = 2**53, 17
+# A week: nobody looks at a pair for longer.
+LONGEST = 7 * 86400.0
+# How long a key is kept, in seconds: as long as the cookie that holds it.
+TOKEN_BYTES, MOST_AGE = 24, 30 * 86400
 # Browsers send a custom header to their own origin only, unless the server allows more; this one allows nothing.
 WRITE_HEADER = "x-kappasharp"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -53,6 +65,77 @@ SIGN_IN = (
 def new_token() -> str:
     """A key that nobody guesses."""
     return os.urandom(TOKEN_BYTES).hex()
+
+
+def kept_token(database: str, *, renewed: bool = False) -> str:
+    """The key of the page over this database, kept in a file that its user alone can read.
+
+    A page that is open finds back when the server is started again. After a month, or `renewed`, there is a new one.
+    """
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    path = Path(state) / "kappasharp" / f"key-{hashlib.sha256(database.encode()).hexdigest()[:16]}"
+    token = None if renewed else _read_token(path)
+    if token is not None:
+        return token
+    token = new_token()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.touch(mode=0o600)
+        temporary.write_text(token)
+    return token
+
+
+def _read_token(path: Path) -> str | None:
+    """The key in that file; None where there is none, others could read it, or it is old."""
+    try:
+        about, token = path.stat(), path.read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None
+    right = len(token) == 2 * TOKEN_BYTES and set(token) <= set("0123456789abcdef")
+    private = os.name != "posix" or (about.st_mode & 0o077 == 0 and about.st_uid == os.getuid())
+    return token if right and private and time.time() - about.st_mtime < MOST_AGE else None
+
+
+def json_object(content: bytes) -> dict[str, Any]:
+    """The JSON object that a request brings."""
+    try:
+        data = json.loads(content, parse_int=_whole, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValueError("The request must be JSON.") from error
+    if not isinstance(data, dict):
+        raise InvalidTypeError("The request must be a JSON object.")
+    return data
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > DIGITS or abs(int(digits)) > LARGEST:
+        raise ValueError("too large")
+    return int(digits)
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(word)
+
+
+def number_in(data: dict[str, Any], name: str) -> int:
+    """A whole number of a request."""
+    value = data.get(name)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")
+    return value
+
+
+def seconds_in(data: dict[str, Any]) -> float | None:
+    """How long somebody looked, where the page measured it."""
+    value = data.get("seconds")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidTypeError(f"`seconds` must be a number, but got {value!r}.")
+    number = float(value)
+    if not 0.0 <= number <= LONGEST:
+        raise InvalidValueError(f"`seconds` must be from 0 to {LONGEST:.0f}, but got {value!r}.")
+    return number
 
 
 def allowed_hosts(host: str) -> tuple[str, ...] | None:
@@ -146,7 +229,8 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
                 if set_cookie and message["status"] < 400:  # noqa: PLR2004
                     headers.append(
-                        "set-cookie", f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000"
+                        "set-cookie",
+                        f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={MOST_AGE}",
                     )
             await send(message)
 

@@ -108,6 +108,21 @@ def best_view(at: Snapshot) -> Plain:
     return shown | ({} if definition.outcomes is None else {"outcomes": _outcomes_of(definition, history, best)})
 
 
+def why_view(at: Snapshot) -> Plain:
+    """Why the best design is the best: what the answers say of it, and how the certainty went."""
+    definition, history = at.opened()
+    model = _model(definition, history)
+    if model is None:
+        return {"sentences": [], "meetings": [], "course": None}
+    option, called = model.options[learning.leading(model)], history.answer_numbers()
+    course = certainty.course(definition, history)
+    return {
+        "sentences": certainty.reasons(definition, history, model, option),
+        "meetings": [one._asdict() | {"number": called[one.event]} for one in certainty.meetings(history, option)],
+        "course": charts.plain(charts.course(course)) if len(course) > 1 else None,
+    }
+
+
 def _outcomes_of(definition: Definition, history: History, best: certainty.Best) -> Plain:
     """The outcomes of the best design, and how far each goes among all that are known."""
     assert definition.outcomes is not None
@@ -145,7 +160,8 @@ def model_view(at: Snapshot) -> Plain:
         "best": best,
         "graphs": {which: _graph(nodes, edges, best, which) for which in ("plain", "corrected")},
         "diagnosis": {name: _finite(value) for name, value in asdict(found).items()},
-        "sentences": diagnosis.sentences(found),
+        "sentences": diagnosis.plain_sentences(found, history.answer_numbers()),
+        "technical": diagnosis.technical_sentences(found),
         "moments": [_number_row(one) for one in past],
         "noted": [{name: _finite(value) for name, value in one._asdict().items()} for one in noted],
         "conditions": _conditions(past, noted),

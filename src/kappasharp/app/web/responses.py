@@ -1,9 +1,10 @@
 """What leaves the server: a study as plain data, as files to download, and the bytes of its cards."""
 
+import asyncio
 import json
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from html import unescape
 from pathlib import Path
@@ -14,10 +15,10 @@ from starlette.responses import Response
 
 from kappasharp.app import outcome_views, report
 from kappasharp.app.web import guard
-from kappasharp.app.web.cards import Card
+from kappasharp.app.web.cards import Card, failed
 from kappasharp.app.web.jobs import Plain, Snapshot, snapshot
 from kappasharp.app.web.outcomes import SOON, ToldOutcomes
-from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session
+from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session, off_loop
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
 from kappasharp.study import diagnosis, lifting
@@ -37,7 +38,10 @@ TYPES = {
 # Stops of a slider on the page: what an arrow key moves it by.
 STOPS = 41
 # A report opened from here is still a stranger to the page: no script, nothing from elsewhere.
-REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"
+# Who downloads a report waits no longer than this, in seconds, for pictures that nobody saw yet.
+REPORT_SECONDS = 60.0
+STILL_DRAWN = failed("Its picture was still being drawn; download the report once more.")
 
 
 def json_text(data: Any) -> str:
@@ -45,9 +49,9 @@ def json_text(data: Any) -> str:
     return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def study_data(study: Study, renderer: str | None) -> Plain:
+def study_data(session: Session, missing_renderer: str | None) -> Plain:
     """What the page must know of a study before it shows anything."""
-    definition = study.definition
+    study, definition = session.study, session.study.definition
     return {
         "id": study.stored.uid,
         "name": study.name,
@@ -59,7 +63,8 @@ def study_data(study: Study, renderer: str | None) -> Plain:
         "question": definition.question,
         "kinds": definition.kinds,
         "parameters": [{"name": name} | part for name, part in definition.space.definition().items()],
-        "has_pictures": renderer is not None,
+        "has_pictures": session.renderer is not None,
+        "missing_renderer": missing_renderer,
         "outcomes": None if definition.outcomes is None else _outcomes(definition),
     }
 
@@ -154,20 +159,23 @@ def _progress(history: History, voter: str) -> Plain:
 
 
 def history_data(at: Snapshot) -> Plain:
-    """Every answer, the latest first, with the answers that it contradicts."""
+    """Every answer, the latest first, with the answers that it contradicts; and those that were taken out."""
     _, history = at.opened()
-    counted = history.counted()
+    counted, called = history.counted(), history.answer_numbers()
     against: dict[int, list[int]] = {}
     for earlier, later in diagnosis.opposite(counted):
-        against.setdefault(earlier, []).append(later)
-        against.setdefault(later, []).append(earlier)
-    rows = [
-        asdict(one)
-        | {"form": str(one.form), "contradicts": against.get(one.event, []), "origin": _origin(history, one.pair)}
-        for one in reversed(history.comparisons.values())
-    ]
-    designs = {number: history.options[number] for row in rows for number in row["options"]}
-    return {"rows": rows, "options": designs, "cycle": diagnosis.cycle(counted), "queue": len(history.queue)}
+        against.setdefault(earlier, []).append(called[later])
+        against.setdefault(later, []).append(called[earlier])
+
+    def row(one: Comparison) -> Plain:
+        more = {"number": called[one.event], "form": str(one.form), "contradicts": against.get(one.event, [])}
+        return asdict(one) | more | {"origin": _origin(history, one.pair)}
+
+    rows = [row(one) for one in reversed(history.comparisons.values())]
+    removed = [row(history.removed[event]) for event in sorted(history.removed, reverse=True)]
+    designs = {number: history.options[number] for one in rows + removed for number in one["options"]}
+    lists = {"rows": rows, "removed": removed, "options": designs}
+    return lists | {"cycle": diagnosis.cycle(counted), "queue": len(history.queue)}
 
 
 def _origin(history: History, pair: int | None) -> str:
@@ -259,10 +267,23 @@ def _exported(ending: str, table: str = "comparisons") -> Callable[[Study], byte
     return make
 
 
-def _report(study: Study) -> bytes:
+def _report(study: Study, pictures: Mapping[int, Card] | None = None) -> bytes:
     if not study.history.counted():
         raise InvalidValueError("A report needs an answer; there is none yet.")
-    return report.html(study).encode()
+    return report.html(study, pictures=pictures).encode()
+
+
+async def pictures(session: Session, study: Study) -> dict[int, Card] | None:
+    """The cards that a report shows, as far as they are drawn within some seconds; None where nothing draws them."""
+    if session.renderer is None or not study.history.counted():
+        return None
+    designs = await off_loop(report.pictured, study)
+    drawing = {
+        option: asyncio.ensure_future(session.cards.card(session.renderer, design))
+        for option, design in designs.items()
+    }
+    await asyncio.wait(drawing.values(), timeout=REPORT_SECONDS)
+    return {option: one.result() if one.done() else STILL_DRAWN for option, one in drawing.items()}
 
 
 class Export(NamedTuple):
@@ -284,16 +305,17 @@ EXPORTS = {
 }
 
 
-def export(study: Study, kind: str) -> Response:
-    """The study as a file to download."""
+def export(study: Study, kind: str, pictures: Mapping[int, Card] | None = None) -> Response:
+    """The study as a file to download; a report with the pictures of its designs."""
     make, ending, suffix = named("export", kind, EXPORTS)
+    content = _report(study, pictures) if kind == "html" else make(study)
     name = re.sub(r"[^\w.-]+", "-", study.name, flags=re.ASCII).strip("-.") or "study"
     full = quote(f"{study.name}{suffix}{ending}", safe="")
     headers = {
         "content-disposition": f"attachment; filename=\"{name}{suffix}{ending}\"; filename*=UTF-8''{full}",
         "content-security-policy": REPORT_POLICY,
     }
-    return Response(make(study), media_type=TYPES[ending], headers=headers)
+    return Response(content, media_type=TYPES[ending], headers=headers)
 
 
 def media(card: Card, wanted: str | None) -> Response:

@@ -4,7 +4,6 @@ The guard comes before it, studies and workers after it.
 """
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +21,13 @@ from starlette.routing import Route
 
 from kappasharp.app.web import guard, jobs, responses
 from kappasharp.app.web.cards import NOTHING, Card
+from kappasharp.app.web.guard import number_in, seconds_in
 from kappasharp.app.web.outcomes import PATIENCE
 from kappasharp.app.web.service import Service
 from kappasharp.app.web.session import Session, off_loop
 from kappasharp.app.web.workers import WorkerError
 from kappasharp.errors import (
     DuplicateNameError,
-    InvalidTypeError,
     InvalidValueError,
     KappaSharpError,
     StalePairError,
@@ -45,10 +44,6 @@ from kappasharp.study.study import Study
 REHEARSAL_LIMIT = 300.0
 # For what waits on a study's lock or its database; a few that wait long must not hold up the rest.
 THREADS = 32
-# What a JavaScript number holds exactly, and how many digits that takes.
-LARGEST, DIGITS = 2**53, 17
-# A week: nobody looks at a pair for longer.
-LONGEST = 7 * 86400.0
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (StalePairError, 409), (UnknownNameError, 404), (DuplicateNameError, 409), (StorageError, 503), (WorkerError, 503),
@@ -74,13 +69,24 @@ def application(
         yield
         service.close()
 
-    one = "/api/studies/{study}"
     routes = [
         Route("/", page),
         Route("/static/{name}", asset),
+        Route("/api/alive", alive),
         Route("/api/studies", listing),
         Route("/api/studies", create, methods=["POST"]),
         Route("/api/rehearsal", rehearse, methods=["POST"]),
+        *_of_a_study("/api/studies/{study}"),
+    ]
+    handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
+    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed)
+    app = Starlette(routes=routes, middleware=[before], exception_handlers=handlers, lifespan=life)
+    app.state.service = service
+    return app
+
+
+def _of_a_study(one: str) -> list[Route]:
+    return [
         Route(one, study),
         Route(f"{one}/pair", pair),
         Route(f"{one}/answer", answer, methods=["POST"]),
@@ -91,6 +97,7 @@ def application(
         Route(f"{one}/challenge", challenge, methods=["POST"]),
         Route(f"{one}/standing", computed("standing", jobs.standing)),
         Route(f"{one}/best", computed("best", jobs.best_view)),
+        Route(f"{one}/why", computed("why", jobs.why_view)),
         Route(f"{one}/model", computed("model", jobs.model_view)),
         Route(f"{one}/outcomes", computed("outcomes", jobs.outcomes_view)),
         Route(f"{one}/outcomes/{{number:int}}", outcomes),
@@ -99,14 +106,10 @@ def application(
         Route(f"{one}/line/{{number:int}}", line),
         Route(f"{one}/ahead", ahead),
         Route(f"{one}/picture/{{key}}", picture),
+        Route(f"{one}/picture/{{key}}/again", draw_again, methods=["POST"]),
         Route(f"{one}/frame/{{key}}", frame),
         Route(f"{one}/export/{{kind}}", export),
     ]
-    handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
-    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed)
-    app = Starlette(routes=routes, middleware=[before], exception_handlers=handlers, lifespan=life)
-    app.state.service = service
-    return app
 
 
 @cache
@@ -160,44 +163,12 @@ async def broken(_: Request, __: Exception) -> Response:
 
 async def body(request: Request) -> dict[str, Any]:
     """The JSON object that a request brings."""
-    try:
-        data = json.loads(await request.body(), parse_int=_whole, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise InvalidValueError("The request must be JSON.") from error
-    if not isinstance(data, dict):
-        raise InvalidTypeError("The request must be a JSON object.")
-    return data
+    return guard.json_object(await request.body())
 
 
-def _whole(digits: str) -> int:
-    if len(digits) > DIGITS or abs(int(digits)) > LARGEST:
-        raise ValueError("too large")
-    return int(digits)
-
-
-def _no_number(word: str) -> float:
-    raise ValueError(word)
-
-
-def number_in(data: dict[str, Any], name: str) -> int:
-    """A whole number of a request."""
-    value = data.get(name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")
-    return value
-
-
-def seconds_in(data: dict[str, Any]) -> float | None:
-    """How long somebody looked, where the page measured it."""
-    value = data.get("seconds")
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidTypeError(f"`seconds` must be a number, but got {value!r}.")
-    number = float(value)
-    if not 0.0 <= number <= LONGEST:
-        raise InvalidValueError(f"`seconds` must be from 0 to {LONGEST:.0f}, but got {value!r}.")
-    return number
+async def alive(_: Request) -> Response:
+    """That the server is there, for a page that nobody does anything on."""
+    return said({"alive": True})
 
 
 def voter_in(request: Request, given: Any) -> str:
@@ -219,14 +190,17 @@ async def listing(request: Request) -> Response:
     """What there is to choose from."""
     service: Service = request.app.state.service
     found = await off_loop(service.listed)
-    asked = request.query_params.get("study")
+    asked = request.query_params.get("study") or None
     chosen = next((one["id"] for one in found if one["name"] == asked), None)
-    chosen = chosen or service.current or (found[-1]["id"] if found else None)
+    if asked is None:
+        chosen = service.current or (found[-1]["id"] if found else None)
     session = None if chosen is None else await off_loop(service.session, chosen)
     return said(
         {
             "studies": found,
-            "study": None if session is None else responses.study_data(session.study, session.renderer),
+            # A name that no study has is told: another study in its place would be a guess.
+            "unknown": asked if chosen is None else None,
+            "study": None if session is None else _study(request, session),
             "renderers": list(service.renderers),
             "persons": list(PERSONS),
             "methods": [name for name, row in METHODS.items() if asks_pairs(row)],
@@ -256,8 +230,12 @@ async def rehearse(request: Request) -> Response:
 
 async def study(request: Request) -> Response:
     """One study."""
-    session = await session_of(request)
-    return said(responses.study_data(session.study, session.renderer))
+    return said(_study(request, await session_of(request)))
+
+
+def _study(request: Request, session: Session) -> dict[str, Any]:
+    service: Service = request.app.state.service
+    return responses.study_data(session, service.missing_renderer(session.study))
 
 
 async def pair(request: Request) -> Response:
@@ -383,6 +361,15 @@ async def picture(request: Request) -> Response:
     return responses.media(found, request.headers.get("range"))
 
 
+async def draw_again(request: Request) -> Response:
+    """Draw a card once more that could not be drawn."""
+    session, key = await session_of(request), request.path_params["key"]
+    found = await session.cards.again(key)
+    if found is None:
+        raise HTTPException(404, "This picture is not known here any more; reload the page.")
+    return said(responses.card_data(found, key))
+
+
 async def frame(request: Request) -> Response:
     """A user's HTML, for a sandboxed frame and nothing else."""
     found = await _drawn(request)
@@ -394,5 +381,7 @@ async def frame(request: Request) -> Response:
 
 async def export(request: Request) -> Response:
     """The study as a file."""
-    session = await session_of(request)
-    return await off_loop(lambda: responses.export(session.apart(), request.path_params["kind"]))
+    session, kind = await session_of(request), request.path_params["kind"]
+    study = await off_loop(session.apart)
+    pictures = await responses.pictures(session, study) if kind == "html" else None
+    return await off_loop(responses.export, study, kind, pictures)

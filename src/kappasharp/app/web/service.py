@@ -1,5 +1,7 @@
 """Everything one server holds: a database, the studies open on the page, the renderers it may use, the workers."""
 
+import os
+import shlex
 import tomllib
 from threading import Lock
 from typing import Any, NamedTuple
@@ -14,6 +16,7 @@ from kappasharp.study.definition import Definition, define, from_plain
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
+from kappasharp.study.terms import DEFAULT_STORAGE, ENVIRONMENT
 
 COMPUTING, DRAWING = 2, 2
 NO_RENDERER = ""
@@ -24,7 +27,6 @@ class Wanted(NamedTuple):
 
     name: str
     definition: Definition
-    renderer: str | None
 
 
 class Service:
@@ -44,7 +46,7 @@ class Service:
         own = () if renderer is None else (renderer,)
         # The page can choose among these and name no others: what runs is what the command line named.
         self.renderers = tuple(dict.fromkeys((*own, *renderers)))
-        self.computing, self.drawing = Workers(COMPUTING), Workers(DRAWING)
+        self.computing, self.drawing = Workers(COMPUTING), Workers(DRAWING, bare=True)
         self.cards = Cards(self.drawing)
         self.current: str | None = None
         self._sessions: dict[str, Session] = {}
@@ -52,16 +54,17 @@ class Service:
         self._renderers: dict[str, str | None] = {}
         self._simulators: dict[str, Simulator | None] = {}
 
-    def show(self, study: Study, renderer: str | None) -> None:
-        """Put a study on the page; what the page opens first."""
-        self._renderers[study.stored.uid] = renderer
+    def show(self, study: Study, renderer: str | None = None) -> None:
+        """Put a study on the page; what the page opens first. A renderer comes before the study's own."""
+        if renderer is not None:
+            self._renderers[study.stored.uid] = renderer
         self._simulators[study.stored.uid] = study.definition.simulator
         self.current = study.stored.uid
 
     def start(self) -> None:
         """Start the workers, so that they are there when somebody answers."""
-        self.computing.start()
         self.drawing.start()
+        self.computing.start()
 
     async def draw_ahead(self) -> None:
         """Have the pairs drawn that wait for somebody, so that the first page finds them drawn."""
@@ -69,7 +72,7 @@ class Service:
             return
         session = await off_loop(self.session, self.current)
         for pair in await session.read(lambda history: [history.asked[number][0] for number in history.open.values()]):
-            self.cards.prepare(session.renderer, *drawn_ahead(pair))
+            self.cards.show(session.renderer, *drawn_ahead(pair))
 
     def close(self) -> None:
         """End the workers."""
@@ -96,9 +99,31 @@ class Service:
         record = next((one for one in self.storage.studies() if one.uid == uid), None)
         if record is None:
             raise UnknownNameError("There is no such study here; it may have been deleted.")
-        renderer = self._renderers.get(uid, self.renderer)
         study = Study(self.storage, record, simulator=self._simulators.get(uid) or self._simulator(record))
-        return Session(study, renderer, self.computing, self.cards)
+        return Session(study, self.renderer_of(study), self.computing, self.cards)
+
+    def renderer_of(self, study: Study) -> str | None:
+        """What draws a study's designs: the one that it was shown with, else its own if the command line allows it."""
+        own = study.definition.render
+        if study.stored.uid in self._renderers or own is None:
+            return self._renderers.get(study.stored.uid, self.renderer)
+        return own if own in self.renderers else None
+
+    def missing_renderer(self, study: Study) -> str | None:
+        """A sentence where a study's designs would be drawn, but by a function that the command line did not name."""
+        own = study.definition.render
+        if own is None or self.renderer_of(study) is not None:
+            return None
+        return (
+            f"The pictures of this study are drawn by {own}, which this page was not started with: only values are "
+            f"shown. Stop the page and start it with `{self._command(study.name, own)}`."
+        )
+
+    def _command(self, name: str, renderer: str) -> str:
+        """What starts the page with a study and its pictures."""
+        usual = os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE
+        where = [] if self.storage.url == usual else ["--storage", self.storage.url]
+        return shlex.join(["kappasharp", "serve", name, "--render", renderer, *where])
 
     def _simulator(self, record: Record) -> Simulator | None:
         """What computes the outcomes of a stored study, if the command line named it."""
@@ -111,7 +136,7 @@ class Service:
         """Make the study that the page describes; its identity."""
         wanted = self.described(given)
         made = studies.store(wanted.definition, storage=self.storage, study_name=wanted.name)
-        self._renderers[made.stored.uid] = wanted.renderer
+        self._renderers[made.stored.uid] = made.definition.render
         self._simulators[made.stored.uid] = made.definition.simulator
         return made.stored.uid
 
@@ -120,14 +145,14 @@ class Service:
         table = _table(given)
         found = toml_file.parse(table, "study")
         self._check_function(found.options.get("outcomes"))
-        definition = define(found.space, **found.options)
         chosen = given.get("renderer", NO_RENDERER) or found.render or None
         if chosen is not None and chosen not in self.renderers:
             raise InvalidValueError(
                 f"The page runs no code that the command line did not name: start `kappasharp serve --render {chosen}` "
                 "to use that renderer."
             )
-        return Wanted(found.name, definition, chosen)
+        options = found.options if chosen is None else found.options | {"render": chosen}
+        return Wanted(found.name, define(found.space, **options))
 
     def _check_function(self, given: Any) -> None:
         """To define a study with outcomes is to run their function: not one that a request names."""

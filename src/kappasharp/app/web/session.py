@@ -132,7 +132,7 @@ class Session:
     def _look_ahead(self, pair: StudyQuestion) -> None:
         """Begin to compute what may come after this pair, once the browser has had time to paint it."""
         self.results.begin(pair)
-        self.cards.prepare(self.renderer, *drawn_ahead(pair))
+        self.cards.show(self.renderer, *drawn_ahead(pair))
         now = asyncio.get_running_loop().time()
         self._seen.pop(pair.voter, None)
         self._seen = {one: at for one, at in self._seen.items() if now - at < PRESENT} | {pair.voter: now}
@@ -233,7 +233,7 @@ class Session:
         found = []
         for asked in await self.speculation.likely(voter):
             for design in asked.designs:
-                if (await self.cards.card(self.renderer, design)).kind == "image":
+                if (await self.cards.card(self.renderer, design, ahead=True)).kind == "image":
                     found.append(self.cards.key(self.renderer, design))
         return found
 

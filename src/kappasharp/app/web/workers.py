@@ -1,10 +1,14 @@
-"""Worker processes that outlive their mistakes: a job that takes too long, or its process down, ends as a sentence."""
+"""Worker processes that outlive their mistakes: a job that takes too long, or its process down, ends as a sentence.
+
+Each process does one job at a time, so that one that is ended takes no other job with it.
+"""
 
 import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from typing import Any
 
 from kappasharp.errors import KappaSharpError
@@ -12,10 +16,12 @@ from kappasharp.processes import Pool
 
 # The person and the browser come first.
 NICENESS = 5
+# Where jobs take longer than so many seconds, what is done ahead leaves one process free for what is wanted now.
+QUICK = 1.0
 
 
 class WorkerError(KappaSharpError, RuntimeError):
-    """A job ended without a result: it took too long, or its process died."""
+    """A job ended without a result: it took too long, its process died, or it gave way to others."""
 
 
 def ready() -> bool:
@@ -23,79 +29,154 @@ def ready() -> bool:
     return True
 
 
-class Workers:
-    """A few processes of one purpose, made anew when one of them breaks."""
+class Process:
+    """One process, made anew when it was ended; `bare` ones start without torch."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, *, bare: bool) -> None:
+        self.bare = bare
         self._lock = threading.Lock()
         self._pool: Pool | None = None
         self._warm: Future[bool] | None = None
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether it has started."""
+        return self._warm is not None and self._warm.done()
+
+    def open(self) -> "Future[bool]":
+        """Start it, unless it is there; what is returned is done when it has started."""
+        with self._lock:
+            if self._pool is None or self._warm is None:
+                self._pool = Pool(1, niceness=NICENESS, bare=self.bare)
+                self._warm = self._pool.submit(ready)
+            return self._warm
+
+    def submit(self, job: Callable[..., Any], *given: Any) -> "Future[Any]":
+        """Have a job done."""
+        with self._lock:
+            if self._pool is None:
+                raise BrokenProcessPool("It was ended.")
+            return self._pool.submit(job, *given)
+
+    def end(self) -> None:
+        """End it, whatever it is doing; the next job starts another."""
+        with self._lock:
+            pool, self._pool, self._warm = self._pool, None, None
+        if pool is not None:
+            pool.end()
+
+
+@dataclass(eq=False)
+class Turn:
+    """A job's place among those that wait: what is done ahead comes last, and the latest wish first."""
+
+    ahead: bool = False
+    wish: int = 0
+    granted: "asyncio.Future[Process] | None" = None
+
+
+class Workers:
+    """A few processes of one purpose."""
+
+    def __init__(self, size: int, *, bare: bool = False) -> None:
+        self.size = size
+        self._processes = [Process(bare=bare) for _ in range(size)]
+        self._free = list(self._processes)
+        self._waiting: list[Turn] = []
+        self._seconds = 0.0
         # The first worker takes seconds to start: whoever starts it waits, and that must not be the loop.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="start of workers")
 
     @property
     def is_warm(self) -> bool:
         """Whether a worker has started."""
-        return self._warm is not None and self._warm.done()
+        return any(one.is_warm for one in self._processes)
 
     def start(self) -> None:
         """Start the processes, without waiting for them."""
-        for _ in range(self.size):
-            self._starter.submit(self.submit, ready)
+        for one in self._processes:
+            self._starter.submit(one.open)
 
-    def submit(self, job: Callable[..., Any], *given: Any) -> "Future[Any]":
-        """Have a job done some time."""
-        with self._lock:
-            try:
-                return self._open_pool().submit(job, *given)
-            except BrokenProcessPool:
-                self._pool = None
-                return self._open_pool().submit(job, *given)
+    async def run(self, job: Callable[..., Any], *given: Any, limit: float, turn: Turn | None = None) -> Any:
+        """What a job comes to, or a WorkerError; the limit, in seconds, counts from when a started process has it."""
+        process = await self._granted(turn or Turn())
+        # One that is begun goes on to its end, and holds its process until then, even if nobody waits for it any more.
+        doing = asyncio.create_task(self._do(process, job, given, limit))
+        doing.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        return await asyncio.shield(doing)
 
-    async def run(self, job: Callable[..., Any], *given: Any, limit: float) -> Any:
-        """What a job comes to, or a WorkerError; the limit, in seconds, counts once the workers have started."""
-        await self._started()
-        future = self.submit(job, *given)
+    def hurry(self, turn: Turn, wish: int) -> None:
+        """Somebody waits for this job now."""
+        turn.ahead, turn.wish = False, wish
+        self._grant()
+
+    def drop(self, turn: Turn) -> bool:
+        """Give up a job that has not begun; whether it had not."""
+        if turn not in self._waiting or turn.granted is None:
+            return False
+        self._waiting.remove(turn)
+        turn.granted.set_exception(WorkerError("It gave way to others."))
+        return True
+
+    async def _granted(self, turn: Turn) -> Process:
+        """A free process, when it is this job's turn."""
+        turn.granted = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._grant()
         try:
-            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), limit)
-        except TimeoutError as error:
-            if not future.done():
-                self.close()
-            raise WorkerError(f"It took longer than {limit:g} seconds.") from error
-        except BrokenProcessPool as error:
-            raise WorkerError("Its process ended unexpectedly.") from error
-        except asyncio.CancelledError as error:
-            if future.cancelled():
-                raise WorkerError("It was given up together with another that took too long.") from error
-            future.cancel()
+            return await turn.granted
+        except asyncio.CancelledError:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+            elif not turn.granted.cancelled():
+                self._release(turn.granted.result())
             raise
 
-    async def _started(self) -> None:
-        """Wait for the first worker: on a busy machine its start takes longer than a job may."""
-        if self.is_warm:
+    def _grant(self) -> None:
+        while self._free and self._waiting:
+            turn = min(self._waiting, key=lambda one: (one.ahead, -one.wish))
+            if turn.ahead and self._seconds > QUICK and len(self._free) == 1 < self.size:
+                return
+            self._waiting.remove(turn)
+            process = max(self._free, key=lambda one: one.is_warm)
+            self._free.remove(process)
+            assert turn.granted is not None
+            turn.granted.set_result(process)
+
+    def _release(self, process: Process) -> None:
+        self._free.append(process)
+        self._grant()
+
+    async def _do(self, process: Process, job: Callable[..., Any], given: tuple[Any, ...], limit: float) -> Any:
+        loop, future = asyncio.get_running_loop(), None
+        began = loop.time()
+        try:
+            # On a busy machine its start takes longer than a job may.
+            await self._started(process)
+            began = loop.time()
+            future = process.submit(job, *given)
+            return await asyncio.wait_for(asyncio.wrap_future(future), limit)
+        except TimeoutError as error:
+            if future is not None and future.done() and not future.cancelled():
+                raise  # the job's own
+            process.end()
+            raise WorkerError(f"It took longer than {limit:g} seconds.") from error
+        except BrokenProcessPool as error:
+            process.end()
+            raise WorkerError("Its process ended unexpectedly.") from error
+        finally:
+            self._seconds = loop.time() - began
+            self._release(process)
+
+    async def _started(self, process: Process) -> None:
+        if process.is_warm:
             return
-        opening = asyncio.get_running_loop().run_in_executor(self._starter, self._warming)
-        warm = asyncio.wrap_future(await opening)
+        warm = asyncio.wrap_future(await asyncio.get_running_loop().run_in_executor(self._starter, process.open))
         # Whatever became of it: the job itself will say.
         warm.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         await asyncio.wait({warm})
 
-    def _warming(self) -> "Future[bool]":
-        with self._lock:
-            self._open_pool()
-            assert self._warm is not None
-            return self._warm
-
     def close(self) -> None:
         """End all processes; another job would start new ones."""
-        with self._lock:
-            pool, self._pool, self._warm = self._pool, None, None
-        if pool is not None:
-            pool.end()
-
-    def _open_pool(self) -> Pool:
-        if self._pool is None:
-            self._pool = Pool(self.size, niceness=NICENESS)
-            self._warm = self._pool.submit(ready)
-        return self._pool
+        for one in self._processes:
+            one.end()

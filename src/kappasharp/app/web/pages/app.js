@@ -2,9 +2,9 @@
 
 /** @import { Listing, Page, Study, View } from "./types.js" */
 import { compare } from "./compare.js";
-import { el } from "./elements.js";
+import { button, el } from "./elements.js";
 import { byKey } from "./keys.js";
-import { get, sentence } from "./talk.js";
+import { GONE, Refusal, get, sentence, watch } from "./talk.js";
 
 /** @typedef {(page: Page, root: HTMLElement) => Promise<View>} Open */
 
@@ -24,7 +24,15 @@ const VIEWS = [
  * @returns {Open}
  */
 function later(name) {
-  return async (page, root) => (await import(`/static/${name}.js`)).open(page, root);
+  let tries = 0;
+  return async (page, root) => {
+    // A browser that failed to fetch a module does not try its address again.
+    const module = await import(`/static/${name}.js${tries ? `?${tries}` : ""}`).catch(() => {
+      tries += 1;
+      throw new Refusal(GONE, 0);
+    });
+    return module.open(page, root);
+  };
 }
 
 /**
@@ -44,6 +52,8 @@ let view = {};
 let turn = 0;
 let said = 0;
 let taken = "";
+/** Whether the view could not be opened, so that it is opened again when the server is back. */
+let failed = false;
 /** What went well is said so long, in milliseconds; what went wrong until something else is said. */
 const LONG_ENOUGH = 6000;
 
@@ -85,9 +95,36 @@ function showStudy() {
   const name = page.study?.name ?? "kappasharp";
   part("study-name").textContent = name;
   document.title = page.study === null ? "kappasharp" : `${name} · kappasharp`;
+  note(page.study?.missing_renderer ?? "", true);
   const who = part("who");
   who.hidden = page.voter === "me";
   who.textContent = page.voter === "me" ? "" : `Voting as ${page.voter}`;
+}
+
+const LASTING = {
+  gone: "The server does not answer: it was stopped, or it cannot be reached from here. Every answer that was saved is stored. Start it again with `kappasharp serve`; this page then goes on by itself.",
+  locked: "The server was started again with another key. Open the link that it printed.",
+};
+
+/**
+ * What stays in sight until it is over; no words take it away.
+ * @param {string} words with code between backticks
+ * @param {boolean} [hideable]
+ */
+function note(words, hideable = false) {
+  const place = part("notice");
+  const pieces = words.split("`").map((one, index) => (index % 2 ? el("code", {}, one) : one));
+  place.replaceChildren(el("p", {}, ...pieces), ...(hideable ? [button("Hide", () => note(""), { kind: "corner" })] : []));
+  place.hidden = words === "";
+}
+
+/** @param {"here" | "gone" | "locked"} now */
+async function presence(now) {
+  if (now !== "here") return note(LASTING[now]);
+  note(page.study?.missing_renderer ?? "", true);
+  if (page.listing === null) await begin();
+  else if (failed) await show();
+  page.say("The server is back.", "good");
 }
 
 function current() {
@@ -114,11 +151,13 @@ async function show() {
   const root = el("div", { class: `view ${chosen.id}` });
   main.after(status);
   main.replaceChildren(root);
+  failed = false;
   try {
     const opened = await chosen.open(page, root);
     if (mine === turn) view = opened;
     else opened.leave?.();
   } catch (error) {
+    failed = true;
     root.append(el("p", { class: "problem", role: "alert" }, sentence(error)));
   }
 }
@@ -141,12 +180,36 @@ function keep(event) {
   event.stopPropagation();
 }
 
+/** A study or a voter that the address names and that is not there is told; nothing is put in its place. */
+function toldOfAddress() {
+  const name = page.listing.unknown;
+  if (name !== null) {
+    main.replaceChildren(problem(`There is no study called “${name}” here; it may be in another database, or have another name by now.`, "See the studies there are", { study: null }));
+  } else if (page.voter.trim() === "") {
+    main.replaceChildren(problem("This link names a voter without a name. Put a name after “voter=”, such as voter=anna, or vote without one.", "Vote without a name", { voter: null }));
+  } else return false;
+  return true;
+}
+
+/**
+ * @param {string} words
+ * @param {string} remedy
+ * @param {Record<string, null>} without what the address is better without
+ */
+function problem(words, remedy, without) {
+  const url = new URL(location.href);
+  for (const name of Object.keys(without)) url.searchParams.delete(name);
+  if ("study" in without) url.hash = "start";
+  return el("div", { class: "view" }, el("p", { class: "problem", role: "alert" }, words), el("p", {}, el("a", { href: url.href }, remedy)));
+}
+
 async function begin() {
   remember(null);
   try {
     const named = encodeURIComponent(address.searchParams.get("study") ?? "");
     page.listing = await get(`/api/studies?study=${named}`);
     page.study = page.listing.study;
+    if (toldOfAddress()) return;
     if (page.study !== null) remember(page.study.name);
   } catch (error) {
     main.replaceChildren(el("p", { class: "problem", role: "alert" }, sentence(error)));
@@ -166,4 +229,5 @@ addEventListener("blur", () => {
   const words = document.activeElement?.tagName === "IFRAME" ? byKey("The keys are in the picture now. A click on the question above it brings them back.") : "";
   if (words) page.say(words);
 });
+watch((now) => void presence(now));
 void begin();

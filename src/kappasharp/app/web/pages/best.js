@@ -1,7 +1,7 @@
 /** Best so far: the design, how sure the model is of it, what it believes around it, and a duel against it. */
 
-/** @import { Best, Chart, Design, Page, Parameter, Ranges, Standing, Told, View } from "./types.js" */
-import { media } from "./cards.js";
+/** @import { Best, Chart, Design, Meeting, Page, Parameter, Ranges, Standing, Told, View, Why } from "./types.js" */
+import { media, thumbnail } from "./cards.js";
 import { figure } from "./charts.js";
 import { copy } from "./clipboard.js";
 import { button, duration, el, parameterLines, percent, shown } from "./elements.js";
@@ -28,6 +28,7 @@ export async function open(page, root) {
   const { best, slices } = found;
   root.append(
     el("div", { class: "columns" }, await design(page, best, found.outcomes), certainty(page, best)),
+    why(page),
     around(slices),
     duel(page, best),
   );
@@ -109,13 +110,59 @@ function number(value, words) {
   return el("p", { class: "figure" }, el("b", {}, value), " ", el("span", {}, words));
 }
 
+/**
+ * Why this one: what the answers say of it, and how the certainty went. It takes a fit for each point of the past, so it comes when it is there.
+ * @param {Page} page
+ */
+function why(page) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  const place = el("div", {}, el("p", { class: "quiet" }, "Looking back …"));
+  void (async () => {
+    try {
+      /** @type {Why} */
+      const found = await get(at(study.id, "why"));
+      place.replaceChildren(
+        el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", {}, one))),
+        rivals(page, "Won against", found.meetings, "beat"), rivals(page, "Lost to", found.meetings, "lost_to"), rivals(page, "No difference from", found.meetings, "equalled"),
+        ...(found.course === null ? [] : [el("h3", {}, "How sure, answer by answer"), figure(found.course), el("p", { class: "quiet" }, "What the model expected then: how many designs the best one of that time beats, and how much of the way up was left.")]),
+      );
+    } catch (error) {
+      place.replaceChildren(el("p", { class: "problem" }, sentence(error)));
+    }
+  })();
+  return el("section", { class: "panel why", "aria-label": "Why is this the best?" }, el("h2", {}, "Why is this the best?"), place);
+}
+
+/** So many rivals are shown at once. */
+const RIVALS = 10;
+
+/**
+ * The designs that it met in that way, each with the answers that say so.
+ * @param {Page} page
+ * @param {string} title
+ * @param {Meeting[]} meetings
+ * @param {"beat" | "lost_to" | "equalled"} how
+ */
+function rivals(page, title, meetings, how) {
+  /** @type {Map<number, number[]>} */
+  const met = new Map();
+  for (const one of meetings) for (const other of one[how]) met.set(other, [...(met.get(other) ?? []), one.number]);
+  if (!met.size) return el("span", { hidden: true });
+  const tiles = [...met].map(([option, answers]) =>
+    el("li", {}, thumbnail(page, option), el("span", { class: "quiet" }, answers.length === 1 ? `answer ${answers[0]}` : `answers ${answers.join(", ")}`)));
+  const list = (/** @type {HTMLElement[]} */ some) => el("ul", { class: "rivals" }, ...some);
+  const more = tiles.slice(RIVALS);
+  return el("div", { class: how }, el("h3", {}, title), list(tiles.slice(0, RIVALS)),
+    more.length ? el("details", {}, el("summary", {}, `${more.length} more`), list(more)) : null);
+}
+
 /** @param {Chart[]} slices */
 function around(slices) {
   return el(
     "section",
     { class: "panel", "aria-label": "One parameter at a time" },
     el("h2", {}, "One parameter at a time"),
-    el("p", { class: "quiet" }, "How much better or worse the model thinks the design would be if one parameter moved and the rest stayed. The band is one standard deviation, the ring is the best design."),
+    el("p", { class: "quiet" }, "How much better or worse the model thinks the design would be if one parameter moved and the rest stayed. The band is one standard deviation, the ring is the best design. Point at a curve, touch it, or move along it with the arrow keys to read its values."),
     el("div", { class: "slices" }, ...slices.map(figure)),
   );
 }

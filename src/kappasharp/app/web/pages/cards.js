@@ -1,8 +1,8 @@
 /** The user's own picture, page, sound or film of a design. */
 
 /** @import { Card, Page } from "./types.js" */
-import { el } from "./elements.js";
-import { at, get, sentence } from "./talk.js";
+import { button, el } from "./elements.js";
+import { at, get, post, sentence } from "./talk.js";
 
 /**
  * The element that shows an option, once it can be painted at once.
@@ -24,7 +24,7 @@ export async function media(page, option, card, name, values = "", blind = false
       return failure(sentence(error));
     }
   }
-  if (card.kind === "failed") return failure(card.sentence);
+  if (card.kind === "failed") return retriable(page, card, (again) => media(page, option, again, name, values, blind));
   const made = await element(card.kind, at(study.id, `${card.kind === "html" ? "frame" : "picture"}/${card.key}`));
   Object.assign(made.dataset, { name, shows: card.description, values });
   nameMedia(made, blind);
@@ -121,9 +121,36 @@ async function image(address) {
   return made;
 }
 
-/** @param {string} words */
-function failure(words) {
-  return el("p", { class: "media failed", role: "note" }, words);
+/**
+ * @param {string} words
+ * @param {HTMLElement} [remedy]
+ */
+function failure(words, remedy) {
+  return el("div", { class: "media failed", role: "note" }, el("p", {}, words), remedy);
+}
+
+/**
+ * Why there is no picture, and a button that has it drawn once more.
+ * @param {Page} page
+ * @param {Card} card
+ * @param {(again: Card) => Promise<HTMLElement | null>} show
+ */
+function retriable(page, card, show) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  const again = button("Draw again", async (event) => {
+    // A click on a card chooses it; this one does not.
+    event.stopPropagation();
+    again.disabled = true;
+    again.replaceChildren("Drawing …");
+    try {
+      const made = await show(await post(at(study.id, `picture/${card.key}/again`), {}));
+      place.replaceWith(made ?? el("p", { class: "media quiet" }, "No picture."));
+    } catch (error) {
+      place.replaceWith(failure(sentence(error)));
+    }
+  });
+  const place = failure(card.sentence, again);
+  return place;
 }
 
 /**

@@ -1,12 +1,14 @@
 /** History: every answer, to look at, turn round, take out or ask again. Each change is one more event. */
 
-/** @import { Page, Past, Row, Standing, View } from "./types.js" */
+/** @import { Answer, Page, Past, Row, Standing, View } from "./types.js" */
 import { thumbnail } from "./cards.js";
-import { button, duration, el, shown } from "./elements.js";
+import { button, duration, el, folded, foremost, valueWords } from "./elements.js";
 import { at, get, post, sentence } from "./talk.js";
 import { answerWords } from "./wording.js";
 
 const AT_ONCE = 50;
+/** So many values of a design are shown; more are behind a fold. */
+const VALUES = 4;
 
 /**
  * @param {Page} page
@@ -14,79 +16,124 @@ const AT_ONCE = 50;
  * @returns {Promise<View>}
  */
 export async function open(page, root) {
-  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  const title = el("h1", {}, "History");
-  const body = el("div", {});
-  root.append(title, body);
+  await new History(page, root).draw();
+  return {};
+}
 
-  /** @param {number} most */
-  async function draw(most) {
-    /** @type {Past} */
-    const past = await get(at(study.id, "history"));
-    title.textContent = past.rows.length === 1 ? "1 answer" : `${past.rows.length} answers`;
-    const rows = past.rows.slice(0, most).map((one) => row(one, past));
-    body.replaceChildren(
-      past.rows.length
-        ? table(rows)
-        : el("p", { class: "empty" }, "No answers yet. Each one will stand here, with what can be done about it."),
-      past.rows.length > most ? button(`Show ${past.rows.length - most} earlier ones`, () => void draw(Infinity)) : "",
-    );
-    if (past.cycle.length > 2) body.prepend(note(`Answers go in a circle: ${[...past.cycle, past.cycle[0]].map((one) => `#${one}`).join(" over ")}.`));
-    if (past.queue) body.prepend(note(past.queue === 1 ? "One question waits to be asked." : `${past.queue} questions wait to be asked.`));
-    void markSurprises();
+class History {
+  /**
+   * @param {Page} page
+   * @param {HTMLElement} root
+   */
+  constructor(page, root) {
+    this.page = page;
+    this.study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+    this.most = AT_ONCE;
+    this.title = el("h1", {}, "History");
+    this.changed = el("div", { "aria-live": "polite" });
+    this.body = el("div", {});
+    root.append(this.title, this.changed, this.body);
   }
 
-  async function markSurprises() {
+  async draw() {
+    /** @type {Past} */
+    const past = await get(at(this.study.id, "history"));
+    this.title.textContent = past.rows.length === 1 ? "1 answer" : `${past.rows.length} answers`;
+    const rows = past.rows.slice(0, this.most).map((one) => this.row(one, past, this.actions(one)));
+    this.body.replaceChildren(
+      past.rows.length
+        ? table("Answers", rows, past.rows)
+        : el("p", { class: "empty" }, "No answers yet. Each one will stand here, with what can be done about it."),
+      past.rows.length > this.most ? button(`Show ${past.rows.length - this.most} earlier ones`, () => this.drawAll()) : "",
+      past.removed.length ? this.removed(past) : "",
+    );
+    if (past.cycle.length > 2) this.body.prepend(note(`Answers go in a circle: ${[...past.cycle, past.cycle[0]].map((one) => `#${one}`).join(" over ")}.`));
+    if (past.queue) this.body.prepend(note(past.queue === 1 ? "One question waits to be asked." : `${past.queue} questions wait to be asked.`));
+    void this.markSurprises();
+  }
+
+  drawAll() {
+    this.most = Infinity;
+    void this.draw();
+  }
+
+  /** @param {Past} past */
+  removed(past) {
+    const rows = past.removed.map((one) => this.row(one, past, [
+      button("Put back", () => void this.change("amend", { event: one.event, answer: one.answer }, `Answer ${one.number} counts again.`, null),
+        { name: `Put answer ${one.number} back` })]));
+    const words = rows.length === 1 ? "1 answer was deleted; it can be put back" : `${rows.length} answers were deleted; they can be put back`;
+    return el("details", { class: "removed" }, el("summary", {}, words), table("Deleted answers", rows, past.removed));
+  }
+
+  async markSurprises() {
     try {
       /** @type {Standing} */
-      const { surprises } = await get(at(study.id, "standing"));
+      const { surprises } = await get(at(this.study.id, "standing"));
       for (const event of surprises) {
-        body.querySelector(`[data-event="${event}"] .flags`)?.append(el("span", { class: "flag" }, "surprised the model"));
+        this.body.querySelector(`[data-event="${event}"] .flags`)?.append(el("span", { class: "flag" }, "surprised the model"));
       }
     } catch (error) {
-      page.say(sentence(error), "bad");
+      this.page.say(sentence(error), "bad");
     }
   }
 
   /**
+   * Have something changed, and say how to take it back.
    * @param {string} what
    * @param {object} data
    * @param {string} done
+   * @param {object | null} back what takes it back
    */
-  async function change(what, data, done) {
+  async change(what, data, done, back) {
     try {
-      await post(at(study.id, what), { ...data, voter: page.voter });
-      await draw(AT_ONCE);
-      page.say(done, "good");
+      await post(at(this.study.id, what), { ...data, voter: this.page.voter });
+      await this.draw();
+      const undo = back === null ? null : button("Take it back", () => void this.change(what, back, "Taken back: all is as it was.", null));
+      this.changed.replaceChildren(el("p", { class: "note row" }, done, undo));
+      undo?.focus();
     } catch (error) {
-      page.say(sentence(error), "bad");
+      this.page.say(sentence(error), "bad");
     }
+  }
+
+  /** @param {Row} one */
+  actions(one) {
+    const turned = turnedRound(one);
+    const { event, number, answer } = one;
+    return [
+      button("Turn round", async () => {
+        if (turned === null) return;
+        const words = `Answer ${number} says: ${answerWords(one.kind, answer)}. Turned round it says: ${answerWords(one.kind, turned)}.`;
+        if (await confirmed(`Turn answer ${number} round?`, words, "Turn round")) await this.change("amend", { event, answer: turned }, `Answer ${number} is turned round.`, { event, answer });
+      }, { name: `Turn answer ${number} round`, disabled: turned === null }),
+      button("Delete", async () => {
+        const words = "The model forgets it. It stays below the list, and can be put back at any time.";
+        if (await confirmed(`Delete answer ${number}?`, words, "Delete")) await this.change("amend", { event, answer: null }, `Answer ${number} counts no more.`, { event, answer });
+      }, { name: `Delete answer ${number}` }),
+      button("Ask again", () => void this.change("again", { pair: one.pair }, "The question will be asked again, after the one that is open.", null),
+        { name: `Ask the question of answer ${number} again`, disabled: one.pair === null }),
+    ];
   }
 
   /**
    * @param {Row} one
    * @param {Past} past
+   * @param {HTMLElement[]} actions
    */
-  function row(one, past) {
+  row(one, past, actions) {
     const flags = one.contradicts.map((other) => el("span", { class: "flag bad" }, `contradicts answer ${other}`));
     if (one.amended) flags.push(el("span", { class: "flag" }, "changed later"));
     if (one.origin === "elsewhere") flags.push(el("span", { class: "flag" }, "from elsewhere"));
-    const turned = turnedRound(one);
-    const flip = () => change("amend", { event: one.event, answer: turned }, `Answer ${one.event} is turned round.`);
     return el(
       "tr",
       { "data-event": one.event },
-      el("th", { scope: "row" }, one.event),
-      ...(one.kind === "pair" || one.kind === "rating" ? sides(one, past) : [several(one, past)]),
+      el("th", { scope: "row" }, one.number),
+      ...(one.kind === "pair" || one.kind === "rating" ? this.sides(one, past) : [this.several(one, past)]),
       el("td", { class: "said" }, el("b", {}, said(one)), el("span", { class: "flags" }, ...flags)),
       el("td", { "data-label": "Voter" }, one.voter),
       el("td", { "data-label": "Thought for" }, duration(one.seconds)),
-      el("td", { class: "actions" },
-        button("Flip", flip, { name: `Flip answer ${one.event}`, disabled: turned === null }),
-        button("Delete", () => change("amend", { event: one.event, answer: null }, `Answer ${one.event} counts no more.`),
-          { name: `Delete answer ${one.event}` }),
-        button("Ask again", () => change("again", { pair: one.pair }, "The question will be asked again, after the one that is open."),
-          { name: `Ask the question of answer ${one.event} again`, disabled: one.pair === null })),
+      el("td", { class: "actions" }, ...actions),
     );
   }
 
@@ -95,10 +142,12 @@ export async function open(page, root) {
    * @param {Row} one
    * @param {Past} past
    */
-  function sides(one, past) {
-    const [a, b] = one.options;
+  sides(one, past) {
     const rated = typeof one.answer === "number" ? one.answer : 0;
-    return [side(a, "A", one.answer === "a" || rated > 0, past), side(b, "B", one.answer === "b" || rated < 0, past)];
+    const won = [one.answer === "a" || rated > 0, one.answer === "b" || rated < 0];
+    return one.options.map((option, index) =>
+      el("td", { class: `side ${won[index] ? "won" : ""}`, "data-label": "AB"[index] },
+        thumbnail(this.page, option), this.values(option, one, past), won[index] ? el("span", { class: "unseen" }, "preferred") : null));
   }
 
   /**
@@ -106,45 +155,49 @@ export async function open(page, root) {
    * @param {Row} one
    * @param {Past} past
    */
-  function several(one, past) {
+  several(one, past) {
     const { groups, rest } = inOrder(one);
     const first = one.answer === "skip" ? -1 : 0;
     const tiles = groups.flatMap((group, rank) => group.map((index, nth) => {
       const option = one.options[index];
       const joint = one.kind === "order" && (rank || nth) ? el("span", { class: "joint" }, !nth ? ">" : rank === rest ? "·" : "=") : null;
-      return el("span", { class: rank === first ? "won" : null, title: values(option, past) }, joint, thumbnail(page, option),
-        rank === first ? el("span", { class: "unseen" }, "the best") : null);
+      return el("div", { class: rank === first ? "won" : null }, joint,
+        el("div", {}, thumbnail(this.page, option), rank === first ? el("span", { class: "unseen" }, "the best") : null, this.values(option, one, past)));
     }));
-    const words = one.kind === "slider" && tiles.length ? el("span", { class: "design" }, values(one.options[0], past)) : null;
-    return el("td", { colspan: 2, class: "several" }, el("div", {}, ...tiles, words));
+    return el("td", { colspan: 2, class: "several" }, el("div", {}, ...tiles));
   }
 
   /**
+   * The values of a design: where it differs most from the others of its question, the rest behind a fold.
    * @param {number} option
+   * @param {Row} one
    * @param {Past} past
    */
-  function values(option, past) {
-    return study.parameters.filter((one) => one.type !== "fixed").map((one) => `${one.name} ${shown(past.options[option][one.name])}`).join(" · ");
+  values(option, one, past) {
+    const own = past.options[option];
+    const designs = [own, ...one.options.filter((other) => other !== option).map((other) => past.options[other])];
+    const { first, rest, differing } = foremost(this.study.parameters, designs, VALUES);
+    return el("div", { class: "design" }, folded(valueWords(first, own), rest, differing, false, (more) => valueWords(more, own)));
   }
+}
 
-  /**
-   * @param {number} option
-   * @param {string} letter
-   * @param {boolean} won
-   * @param {Past} past
-   */
-  function side(option, letter, won, past) {
-    return el(
-      "td",
-      { class: `side ${won ? "won" : ""}`, "data-label": letter },
-      thumbnail(page, option),
-      el("span", { class: "design" }, values(option, past)),
-      won ? el("span", { class: "unseen" }, "preferred") : null,
-    );
-  }
-
-  await draw(AT_ONCE);
-  return {};
+/**
+ * Whether somebody says yes.
+ * @param {string} title
+ * @param {string} words
+ * @param {string} yes
+ * @returns {Promise<boolean>}
+ */
+function confirmed(title, words, yes) {
+  const dialog = el("dialog", { class: "confirm", "aria-labelledby": "confirm-title" },
+    el("h2", { id: "confirm-title" }, title), el("p", {}, words),
+    el("form", { method: "dialog", class: "row" }, el("button", { class: "choice a", value: "yes" }, yes), el("button", { class: "plain", value: "", autofocus: true }, "Cancel")));
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((done) => dialog.addEventListener("close", () => {
+    dialog.remove();
+    done(dialog.returnValue === "yes");
+  }));
 }
 
 /**
@@ -173,18 +226,26 @@ function said(one) {
 /**
  * The opposite of an answer, where there is one.
  * @param {Row} one
+ * @returns {Answer | null}
  */
 function turnedRound(one) {
   if (one.kind === "rating" && typeof one.answer === "number") return one.answer === 0 ? null : -one.answer;
   return one.answer === "a" ? "b" : one.answer === "b" ? "a" : null;
 }
 
-/** @param {HTMLElement[]} rows */
-function table(rows) {
-  const heads = ["#", "A", "B", "Answer", "Voter", "Thought for"].map((one) => el("th", { scope: "col" }, one));
+/**
+ * @param {string} name
+ * @param {HTMLElement[]} rows
+ * @param {Row[]} answers
+ */
+function table(name, rows, answers) {
+  const sided = answers.some((one) => one.kind === "pair" || one.kind === "rating");
+  const designs = sided ? ["A", "B"].map((one) => el("th", { scope: "col" }, one)) : [el("th", { scope: "col", colspan: 2 }, "Designs")];
+  const [number, ...rest] = ["No.", "Answer", "Voter", "Thought for"].map((one) => el("th", { scope: "col" }, one));
+  const heads = [number, ...designs, ...rest];
   return el(
     "div",
-    { class: "panel scroll", tabindex: "0", role: "region", "aria-label": "Answers" },
+    { class: "panel scroll", tabindex: "0", role: "region", "aria-label": name },
     el("table", { class: "history" },
       el("thead", {}, el("tr", {}, ...heads, el("th", { scope: "col" }, el("span", { class: "unseen" }, "Changes")))),
       el("tbody", {}, ...rows)),

@@ -1,4 +1,4 @@
-/** Model: which answers link what, what they determine, how well conditioned that is, and what the correction does. */
+/** Model: what the answers say and what they link, in plain words; behind a fold what they determine, how well conditioned that is, and what the correction does. */
 
 /** @import { ModelView, Page, View } from "./types.js" */
 import { figure } from "./charts.js";
@@ -19,10 +19,8 @@ export async function open(page, root) {
   /** @type {[ModelView, HTMLElement[]]} */
   const [found, seen] = await Promise.all([get(at(study.id, "model")), panels(study)]);
   waiting.remove();
-  // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
-  root.append(...seen);
   if (!found.nodes.length) {
-    root.append(el("p", { class: "empty" }, "No answers yet: there is no model to look at."));
+    root.append(...seen, el("p", { class: "empty" }, "No answers yet: there is no model to look at."));
     return {};
   }
   let corrected = found.diagnosis.gate_open === true;
@@ -46,12 +44,19 @@ export async function open(page, root) {
 
   draw();
   root.append(
-    el("div", { class: "columns wide" },
-      el("section", { class: "panel", "aria-label": "Comparison graph" },
-        el("div", { class: "head" }, el("h2", {}, heading(found)), toggle), picture,
-        el("p", { class: "quiet" }, "Higher: the model thinks you like it more. Each line is an answer and points to the loser; a dashed one is a tie. Designs of one colour are linked by answers; between colours only their likeness tells."),
-        asTable(found)),
-      el("div", {}, information(found), conditions(found), activity(found))),
+    el("section", { class: "panel", "aria-label": "What the answers say" },
+      el("h2", {}, "What the answers say"),
+      el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", {}, one)))),
+    // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
+    ...seen,
+    el("section", { class: "panel", "aria-label": "Comparison graph" },
+      el("div", { class: "head" }, el("h2", {}, heading(found)), found.has_correction ? toggle : null), picture,
+      el("p", { class: "quiet" }, "Higher: the model thinks you like it more. Each line is an answer and points to the loser; a dashed one is a tie. Designs of one colour are linked by answers; between colours only their likeness tells."),
+      asTable(found)),
+    el("details", { class: "panel inside-model" },
+      el("summary", {}, "Inside the model: rank, condition number, correction"),
+      found.has_correction ? null : el("p", {}, toggle),
+      information(found), conditions(found), activity(found)),
   );
   return {};
 }
@@ -59,8 +64,9 @@ export async function open(page, root) {
 /** @param {ModelView} found */
 function heading(found) {
   const groups = found.diagnosis.groups.length;
-  const parts = groups === 1 ? "all linked" : `${groups} separate groups`;
-  return `${found.nodes.length} designs, ${found.edges.length} answers, ${parts}`;
+  const answers = found.diagnosis.n_comparisons;
+  const counted = `${found.nodes.length} designs, ${answers === 1 ? "1 answer" : `${answers} answers`}`;
+  return groups === 1 ? `${counted}, all linked` : `${counted}, ${groups} separate groups`;
 }
 
 /** @param {ModelView} found */
@@ -76,16 +82,16 @@ function asTable(found) {
 /** @param {ModelView} found */
 function information(found) {
   const { rank, n_options: options } = found.diagnosis;
-  return el("section", { class: "panel", "aria-label": "What the answers determine" },
+  return el("section", { "aria-label": "What the answers determine" },
     el("h2", {}, "What the answers determine"),
     el("p", { class: "figure" }, el("b", {}, `${rank} of ${options}`), " ", el("span", {}, "directions of the utilities are informed: the rank of the comparisons")),
-    el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", {}, one))));
+    el("ul", { class: "sentences" }, ...found.technical.map((one) => el("li", {}, one))));
 }
 
 /** @param {ModelView} found */
 function conditions(found) {
   const now = found.moments[found.moments.length - 1];
-  return el("section", { class: "panel", "aria-label": "Condition number over time" },
+  return el("section", { "aria-label": "Condition number over time" },
     el("h2", {}, "Condition number κ over time"),
     found.conditions === null ? null : figure(found.conditions),
     el("p", { class: "quiet" }, now.condition === null ? "No κ is computed of this model: it holds more than answers to pairs." : `Now κ = ${shown(now.condition)} without and ${shown(now.corrected)} with the correction, of strength ${shown(now.strength)}. A large κ means that a small change of the answers can move the utilities a lot.`));
@@ -96,12 +102,12 @@ function activity(found) {
   const { gate_reason: reason, gate_open: open } = found.diagnosis;
   const steps = found.noted.filter((one) => one.active);
   const words = !found.has_correction
-    ? "This study's method has no correction; the switch above shows what it would do."
+    ? "This study's method has no correction; the switch above shows in the graph what it would do."
     : `The correction is ${open ? "on" : "off"} now: ${reason}.`;
   const rows = found.noted.map((one) =>
     el("tr", { class: one.active ? "on" : null }, el("th", { scope: "row" }, one.answers), el("td", {}, one.active ? "on" : "off"),
       el("td", {}, shown(one.mean_decisiveness)), el("td", {}, one.active ? shown(one.strength) : "–")));
-  return el("section", { class: "panel", "aria-label": "Where the correction was active" },
+  return el("section", { "aria-label": "Where the correction was active" },
     el("h2", {}, "Where the correction was active, and why"),
     el("p", {}, words),
     found.has_correction && found.noted.length

@@ -15,7 +15,47 @@ export class Refusal extends Error {
   }
 }
 
-const GONE = "The server does not answer. If it was stopped, start it again and open the link that it prints.";
+export const GONE = "The server does not answer. Start it again with `kappasharp serve`; this page then goes on by itself.";
+
+/** @typedef {"here" | "gone" | "locked"} Presence whether the server answers, and takes our key */
+/** A page that nobody does anything on listens for the server so often, in milliseconds; and so long for one answer. */
+const BEAT = 4000;
+const PATIENCE = 15000;
+/** @type {Presence} */
+let presence = "here";
+/** @type {(now: Presence) => void} */
+let tell = () => {};
+let next = 0;
+
+/** @param {number} status that of an answer; 0 where none came */
+function heard(status) {
+  const now = status === 0 ? "gone" : status === 401 ? "locked" : "here";
+  if (now === presence) return;
+  presence = now;
+  tell(now);
+}
+
+async function beat() {
+  clearTimeout(next);
+  if (document.hidden) return;
+  try {
+    heard((await fetch("/api/alive", { credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(PATIENCE) })).status);
+  } catch {
+    heard(0);
+  }
+  next = setTimeout(beat, BEAT);
+}
+
+/**
+ * Be told when the server goes and when it is back; a page that is hidden asks nothing.
+ * @param {(now: Presence) => void} listener
+ */
+export function watch(listener) {
+  tell = listener;
+  document.addEventListener("visibilitychange", () => void beat());
+  addEventListener("online", () => void beat());
+  next = setTimeout(beat, BEAT);
+}
 
 /**
  * @param {string} path
@@ -27,8 +67,10 @@ async function request(path, options) {
   try {
     answer = await fetch(path, { credentials: "same-origin", ...options });
   } catch {
+    heard(0);
     throw new Refusal(GONE, 0);
   }
+  heard(answer.status);
   const text = await answer.text();
   if (answer.ok) return JSON.parse(text);
   /** @type {{error?: string, pair?: Pair}} */

@@ -104,11 +104,13 @@
  * @property {Kind[]} kinds
  * @property {Parameter[]} parameters
  * @property {boolean} has_pictures
+ * @property {string | null} missing_renderer what to do where its pictures cannot be drawn here
  * @property {OutcomeTable | null} outcomes
  *
  * @typedef {object} Listing
  * @property {{id: string, name: string, created: string}[]} studies
  * @property {Study | null} study
+ * @property {string | null} unknown the name in the address, where no study has it
  * @property {string[]} renderers
  * @property {string[]} persons
  * @property {string[]} methods
@@ -128,6 +130,16 @@
  * @property {Advice} advice
  * @property {number} n_comparisons
  * @property {string} status
+ *
+ * @typedef {object} Meeting what one answer says of the best design
+ * @property {number} number
+ * @property {string} voter
+ * @property {Kind} kind
+ * @property {number[]} beat
+ * @property {number[]} lost_to
+ * @property {number[]} equalled
+ *
+ * @typedef {{sentences: string[], meetings: Meeting[], course: Chart | null}} Why
  *
  * @typedef {object} Voter
  * @property {string} name
@@ -163,9 +175,11 @@
  * @property {string} label
  * @property {Mark[]} marks
  * @property {{words: string, kind: string}[]} caption
+ * @property {{x: number, ys: number[], words: string}[]} readings
  *
  * @typedef {object} Row
  * @property {number} event
+ * @property {number} number of the answer, counted from 1
  * @property {string} voter
  * @property {string} time
  * @property {number[]} options
@@ -180,6 +194,7 @@
  *
  * @typedef {object} Past
  * @property {Row[]} rows
+ * @property {Row[]} removed
  * @property {Record<string, Design>} options
  * @property {number[]} cycle
  * @property {number} queue
@@ -209,7 +224,8 @@
  * @property {number} best
  * @property {{plain: Chart, corrected: Chart}} graphs
  * @property {Record<string, any>} diagnosis
- * @property {string[]} sentences
+ * @property {string[]} sentences in plain words
+ * @property {string[]} technical
  * @property {Moment[]} moments
  * @property {Noted[]} noted
  * @property {Chart | null} conditions
