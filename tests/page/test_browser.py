@@ -469,9 +469,6 @@ def test_a_study_starts_from_a_favourite_and_is_arranged(context, server, tmp_pa
     stored.storage.close()
 
 
-def test_a_users_html_lives_in_a_sandbox(context, tmp_path):
-
-
 def test_a_failed_card_is_drawn_again_and_a_users_html_lives_in_a_sandbox(context, tmp_path):
     (tmp_path / "mine.toml").write_text("[parameters]\nx = {low = 0, high = 1}\n")
     with serving(tmp_path, "mine.toml", "--render", "tests.page.renderers:html_when_ready") as server:
