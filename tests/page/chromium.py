@@ -30,7 +30,7 @@ LAST = {
     "history": "table img",
     "model": ".node",
     "export": "pre:not(:empty)",
-    "study": "[aria-label=Name] form",
+    "study": ".naming form",
     "start": "form",
 }
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
