@@ -4,7 +4,7 @@
 import { button, el, shown } from "./elements.js";
 import { Field, inWords, plain, sure } from "./fields.js";
 import { at, get, langOf, post, sentence } from "./talk.js";
-import { listed, sentences, text as say } from "./texts.js";
+import { listed, numeral, sentences, text as say } from "./texts.js";
 
 /** @typedef {{parameters: OpenParameter[], outside?: string[], better_outside?: number | null}} Opened */
 
@@ -104,7 +104,7 @@ function openWords(one) {
  * @param {HTMLElement} fault
  */
 function numbers(one, change, fault) {
-  const input = (/** @type {Value} */ value) => el("input", { type: "text", inputmode: "decimal", autocomplete: "off", value: value ?? "" });
+  const input = (/** @type {Value} */ value) => el("input", { type: "text", inputmode: "decimal", autocomplete: "off", value: value === null ? "" : numeral(String(value)) });
   const low = new Field(say("field.from"), input(one.open.low), { name: say("study.nameFrom", { name: one.name }) });
   const high = new Field(say("field.to"), input(one.open.high), { name: say("study.nameTo", { name: one.name }) });
   const value = new Field(say("study.lockAt"), input(one.locked ? one.open.low : typeof one.best === "number" ? Number(one.best.toPrecision(6)) : one.best), { name: say("study.lockNameAt", { name: one.name }) });
