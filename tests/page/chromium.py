@@ -60,7 +60,7 @@ def contexts(browser, **usual):
     made, complaints = [], []
 
     def make(**options):
-        new = browser.new_context(**(usual | options))
+        new = browser.new_context(**({"locale": "en-GB"} | usual | options))
         # Patient: on a busy machine the workers alone take a minute to start.
         new.set_default_timeout(120_000)
         new.on(

@@ -503,6 +503,73 @@ def test_axe_finds_nothing(context, server, device, schemes):
             assert complaints(page, scheme) == [], (view, scheme)
 
 
+def test_in_german_by_the_browsers_language_until_another_is_chosen(context, server):
+    page = opened(context, server, "dora", locale="de-AT", bypass_csp=True, **PHONE)
+    assert page.locator("html").get_attribute("lang") == "de"
+    asked = number(page)
+    turn(page, page.get_by_role("button", name="A ist besser").tap)
+    says(page, "Gespeichert: A bevorzugt.")
+    assert turn(page, lambda: page.keyboard.press("Backspace")) == asked
+    says(page, "Zurückgenommen.")
+    turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    assert complaints(page, "light") == []
+    visit(page, "best")
+    assert page.get_by_role("heading", level=1).inner_text() == "Bisher am besten"
+    assert re.search(r"\d,\d", page.locator(".parameters").first.inner_text())
+    # What the server says stays English, and is marked so.
+    assert page.locator(".advice").get_attribute("lang") == page.locator("figure").first.get_attribute("lang") == "en"
+    visit(page, "start")
+    assert complaints(page, "dark") == []
+    low, high = page.get_by_label("Von").first, page.get_by_label("Bis").first
+    low.fill("0,5")
+    high.fill("0,25")
+    page.get_by_role("button", name="Beginnen").click()
+    page.get_by_text("„Bis“ muss größer sein als „Von“.").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_label("Sprache").select_option("en")
+    page.get_by_role("heading", name="Start a study").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="Start a study").wait_for()
+    assert page.locator("html").get_attribute("lang") == "en-GB"
+
+
+# English words that a page in another language shows: names of what is tuned, of studies, formats and renderers.
+NAMES = r"proportional|integral|derivative|overshoot|rise time|settling time|largest force|PID controller|kappasharp|JSON|"
+NAMES += r"Python|CSV|HTML|TOML|Parquet|pyarrow|Esc|soft, hard|English|Deutsch|\\bstudy\\b|study-\\d|voter|pid:\\w+|Shift"
+SHOWN = """() => {
+  const own = (one) => (one.parentElement ?? one).closest("[lang]") === document.documentElement;
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+  while (walk.nextNode()) if (own(walk.currentNode) && !walk.currentNode.parentElement.closest("noscript, script, code, pre, textarea, kbd")) found.push(walk.currentNode.data);
+  for (const name of ["aria-label", "title", "placeholder", "alt", "aria-valuetext"])
+    for (const one of document.querySelectorAll(`[${name}]`)) if (!one.closest("[lang=en], .media")) found.push(one.getAttribute(name));
+  return found.filter((words) => /[a-z]{3}/i.test(words.replaceAll(/NAMES/g, "")));
+}""".replace("NAMES", NAMES.replace("\\\\", "\\"))
+
+
+def test_in_chinese_nothing_of_the_page_is_left_in_english(context, server):
+    page = opened(context, server, "小美")
+    page.goto(f"{page.url.split('#')[0]}&lang=zh")
+    settle(page)
+    assert page.locator("html").get_attribute("lang") == "zh-Hans"
+    for form in page.locator("#form option").evaluate_all("all => all.map((one) => one.value)"):
+        page.locator("#form").select_option(form)
+        page.locator(f".board[data-kind={form.split(':')[0]}]").wait_for()
+        assert page.evaluate(SHOWN) == [], form
+    page.keyboard.press("?")
+    assert page.evaluate(SHOWN) == []
+    page.keyboard.press("Escape")
+    page.locator("#form").select_option("pair")
+    page.locator(".board[data-kind=pair]").wait_for()
+    asked = number(page)
+    turn(page, lambda: page.keyboard.press("ArrowRight"))
+    says(page, "已保存：更喜欢 B。")
+    assert turn(page, lambda: page.keyboard.press("u")) == asked
+    turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    for view in VIEWS[1:]:
+        visit(page, view)
+        assert page.evaluate(SHOWN) == [], view
+
+
 def test_every_control_is_reached_by_tab_and_has_a_name(context, server):
     page = opened(context, server, "tab")
     reached = []

@@ -44,7 +44,7 @@ export function answerWords(kind, answer) {
  */
 export function formWords(form, alone = false) {
   const [kind, count] = /** @type {[Kind | "auto", string]} */ (form.split(":"));
-  return text(`kind.${kind}.${alone ? "form" : "one"}`, { count });
+  return text(alone ? `kind.${kind}.form` : `kind.${kind}.one`, { count });
 }
 
 /**
