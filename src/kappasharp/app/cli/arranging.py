@@ -35,7 +35,9 @@ def parameters(
     widen: tuple[str, ...],
     voter: str,
 ) -> None:
-    """What is open of each parameter, and changes of it: answers stay, `kappasharp undo` takes a change back.
+    """What is open of each parameter; narrow, lock or widen one.
+
+    Answers stay, and `kappasharp undo` takes a change back.
 
     \b
     kappasharp parameters chair --narrow width=38:44 --lock material=oak
