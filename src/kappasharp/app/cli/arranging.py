@@ -147,7 +147,9 @@ def _data(row: dict[str, Any]) -> dict[str, Any]:
 def note(
     storage: str | None, study: str, option: int | None, words: str | None, style: str, *, forget: bool, voter: str
 ) -> None:
-    """Say something of a design that was seen, by its number (`kappasharp log` shows them); without, list all notes.
+    """Say something of a design that was seen, by its number; or list what was said.
+
+    `kappasharp log` shows the numbers.
 
     \b
     kappasharp note chair 7 "too low for the desk"
