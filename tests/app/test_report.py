@@ -4,6 +4,7 @@ import json
 import math
 import re
 from base64 import b64encode
+from html import unescape
 from html.parser import HTMLParser
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -12,7 +13,7 @@ import pytest
 
 import kappasharp as ks
 from kappasharp.app import charts, report
-from kappasharp.study import certainty
+from kappasharp.study import certainty, kinds
 
 EVIL = "<script>alert('x')</script>&\"q\""
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -99,8 +100,8 @@ def test_it_says_what_the_study_says(mixed, text):
 
 def test_every_answer_has_a_row(mixed, text):
     rows = text.split("class='answers'")[-1]
-    given = [one.answer for one in mixed.history.comparisons.values()]
-    assert re.findall(r"<td>(a|b|tie|skip)</td></tr>", rows) == given
+    given = [kinds.in_words(one.form, one.answer) for one in mixed.history.comparisons.values()]
+    assert [unescape(said) for said in re.findall(r"<td>([^<]*)</td></tr>", rows)] == given
 
 
 def along(text, name):
@@ -198,7 +199,7 @@ def test_what_was_undone_or_amended_counts_as_it_reads_now():
     study.amend(next(iter(study.history.comparisons)), "b")
     found = report.past(study)
     assert found[-1].answers == 3 and found[-1].preferred == pytest.approx(study.best.beats_random, abs=1e-12)
-    assert "b (amended)" in report.html(study)
+    assert "B is better (amended)" in report.html(study)
 
 
 def test_a_long_past_is_thinned(monkeypatch):

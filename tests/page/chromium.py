@@ -164,12 +164,16 @@ def visit(page, view):
         settle(page)
 
 
-def complaints(page, scheme):
-    """What axe finds on the page as it stands, in light or dark."""
-    page.emulate_media(color_scheme=scheme)
-    page.add_script_tag(path=AXE)
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-    return [(one["id"], [node["html"][:160] for node in one["nodes"]]) for one in found]
+def complaints(page, schemes=("light", "dark")):
+    """What axe finds on the page as it stands in both schemes; of the second its colours, all else being the same."""
+    if not page.evaluate("'axe' in window"):
+        page.add_script_tag(path=AXE)
+    found = []
+    for scheme, only in zip(schemes, ("{}", "{runOnly: ['color-contrast']}"), strict=True):
+        page.emulate_media(color_scheme=scheme)
+        rows = page.evaluate(f"axe.run(document, {{resultTypes: ['violations'], ...{only}}})")["violations"]
+        found += [(scheme, one["id"], [node["html"][:160] for node in one["nodes"]]) for one in rows]
+    return found
 
 
 def number(page):

@@ -68,7 +68,7 @@ def test_every_kind_of_question_shows_outcomes_and_what_differs(context, server)
                 least, most = read(text) == min(column), read(text) == max(column)
                 assert ("▼" in text, "▲" in text) == ((least, most) if least != most else (False, False))
                 assert ("better" in text, "worse" in text) == ("▼" in text, "▲" in text)
-        assert complaints(page, "light") == [] and complaints(page, "dark") == []
+        assert complaints(page) == []
 
 
 def test_a_slider_shows_the_outcomes_of_its_place(context, server):
@@ -80,7 +80,7 @@ def test_a_slider_shows_the_outcomes_of_its_place(context, server):
         strongest = pid.outcomes(design)["largest force"]
         found = page.locator(".outcomes dd").nth(3)
         wait_until(lambda: found.count() and abs(float(found.inner_text().split()[0]) - strongest) < 0.02)  # noqa: B023
-    assert complaints(page, "light") == [] and complaints(page, "dark") == []
+    assert complaints(page) == []
 
 
 def test_a_phone_has_room_for_them(context, server):
@@ -90,7 +90,7 @@ def test_a_phone_has_room_for_them(context, server):
     for line in page.locator(".outcomes dd").all():
         box = line.bounding_box()
         assert box["height"] > 0 and box["x"] + box["width"] <= 390 and box["y"] + box["height"] <= bottom + 1
-    assert complaints(page, "light") == [] and complaints(page, "dark") == []
+    assert complaints(page) == []
 
 
 def test_the_model_view_shows_taste_front_and_trades(context, server):
@@ -108,7 +108,7 @@ def test_the_model_view_shows_taste_front_and_trades(context, server):
     rows = front.locator("tbody tr")
     assert rows.count() == front.locator(".chart").first.locator("circle").count()
     assert rows.filter(has_text="(the best)").count() == 1
-    assert complaints(page, "light") == [] and complaints(page, "dark") == []
+    assert complaints(page) == []
     page.goto(page.url.split("#")[0] + "#best")
     page.locator(".outcomes dt").nth(3).wait_for()
     assert page.locator(".outcomes dt").all_inner_texts() == list(pid.HINTS)
@@ -120,5 +120,5 @@ def test_a_function_that_is_missing_is_said_and_a_failure_stands_on_its_card(con
     settle(page)
     assert "--outcomes tests.study.simulators:raises_above" in page.locator(".hint").inner_text()
     assert "ValueError: unstable" in page.locator(".outcome-note.failed").first.inner_text()
-    assert complaints(page, "light") == [] and complaints(page, "dark") == []
+    assert complaints(page) == []
     turn(page, lambda: page.keyboard.press("ArrowLeft"))

@@ -281,7 +281,7 @@ def _answers(study: Study) -> str:
     head = f"<tr><th>answer</th><th>voter</th>{head}<th>said</th></tr>"
     body = "".join(
         f"<tr><td>{called[one.event]}</td><td>{escape(one.voter)}</td>{_about(told, one, plain=plain)}"
-        f"<td>{escape(str(kinds.cell(one.answer)))}{' (amended)' if one.amended else ''}</td></tr>"
+        f"<td>{escape(kinds.in_words(one.form, one.answer))}{' (amended)' if one.amended else ''}</td></tr>"
         for one in rows
     )
     more = len(told.comparisons) - len(rows)

@@ -172,7 +172,7 @@ def _timed(model: Model, answers: Answers, fit: Fit, time: Tensor, several: Tens
     lift, z = fit.posterior.lift, fit.map.dual.z
     if several is not None and fit.people is not None:
         tastes = _tastes(fit)
-        return voters.fit(model, answers, several, theta=fit.people.alone, tastes=tastes, z=z, cold=False, lift=lift)
+        return voters.fit(model, answers, several, theta=fit.hyper.theta, tastes=tastes, z=z, cold=False, lift=lift)
     return fitting.fit(model, answers, theta=fit.hyper.theta, z=z, cold=False, lift=lift)
 
 
@@ -209,7 +209,7 @@ def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
     after = replace(
         state,
         mean_decisiveness=learnt.mean_decisiveness,
-        theta=learnt.fit.hyper.theta if learnt.fit.people is None else learnt.fit.people.alone,
+        theta=learnt.fit.hyper.theta,
         tastes=_tastes(learnt.fit),
         z=learnt.fit.map.dual.z,
         hints=proposal.pair.reshape(len(state.points), -1, state.points.shape[-1]),

@@ -94,7 +94,6 @@ def seen_by(fit: Fit, voter: int | None = None) -> Fit:
     K = found.K * scale[:, None, None]
     f = apply(K, view.beta)
     return fit._replace(
-        hyper=fit.hyper._replace(theta=view.theta),
         K=K[:, :n, :n],
         map=fit.map._replace(f=f[:, :n], beta=view.beta[:, :n]),
         posterior=fit.posterior._replace(theta=view.theta, beta=view.beta, root=view.root),

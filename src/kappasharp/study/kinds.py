@@ -232,8 +232,24 @@ def judgements(form: Form, given: Answer) -> list[Judgement]:
     return equal + [Judgement(*pair, False) for above, below in ranks for pair in product(above, below)]
 
 
+IN_WORDS = {"a": "A is better", "b": "B is better", "tie": "can't tell", SKIP: "skipped"}
+
+
 def cell(given: Answer) -> str | int | float:
     """An answer in one cell of a table: as it is, but an order as the text "2 > 0 = 3 > 1"."""
     if not isinstance(given, list):
         return given
     return " > ".join(" = ".join(map(str, one)) if isinstance(one, list) else str(one) for one in given)
+
+
+def in_words(form: Form, answer: Answer) -> str:
+    """An answer in words, designs counted from 1."""
+    if isinstance(answer, str):
+        return IN_WORDS[answer]
+    if isinstance(answer, list):
+        groups = [one if isinstance(one, list) else [one] for one in answer]
+        return " > ".join(" = ".join(str(number + 1) for number in group) for group in groups)
+    if form.kind is Kind.RATING:
+        better = "A is" if float(answer) > 0 else "B is"
+        return f"{better} {('slightly ', '', 'much ')[abs(int(answer)) - 1]}better" if answer else "equal"
+    return f"{int(answer) + 1} is the best" if form.kind is Kind.CHOICE else f"best at {answer:g}"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.faces import face
-from kappasharp.study import certainty, diagnosis, exchange, learning, lifting, recording, tradeoffs
+from kappasharp.study import certainty, diagnosis, exchange, learning, lifting, people, recording, tradeoffs
 from kappasharp.study.certainty import Best, Slice
 from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.diagnosis import Diagnosis
@@ -16,6 +16,7 @@ from kappasharp.study.history import History, design_key
 from kappasharp.study.learning import StudyModel
 from kappasharp.study.outcomes import Better, Values
 from kappasharp.study.parameters import Value
+from kappasharp.study.people import Team
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
@@ -97,6 +98,21 @@ class StudyView:
         with self._lock:
             self.refresh()
             return certainty.best(self.definition, self._history, self.model())
+
+    def best_for(self, voter: str) -> Best:
+        """The best design seen for one voter, told apart from the others by their own answers.
+
+        Who has not answered yet is taken to like what all share, with all the doubt that leaves.
+        """
+        with self._lock:
+            self.refresh()
+            return people.best_for(self.definition, self._history, self.model(), voter)
+
+    def team(self) -> Team:
+        """What the voters have in common: the best for all and for each, the fairest, and who is like whom."""
+        with self._lock:
+            self.refresh()
+            return people.team(self.definition, self._history, self.model())
 
     @property
     def best_params(self) -> Design:

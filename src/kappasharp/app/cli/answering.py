@@ -32,7 +32,6 @@ HELP = {
     Kind.SLIDER: f"← → move, or type a place from 0 to 1; Enter where it is best   {OTHERS}",
     Kind.RATING: f"3 A is much better, 2, 1, 0 equal, -1, -2, -3 B is much better   {OTHERS}",
 }
-WORDS = {"a": "A is better", "b": "B is better", "tie": "can't tell", SKIP: "skipped"}
 # How far an arrow moves a slider.
 STEP = 0.05
 
@@ -44,22 +43,9 @@ class Pressed(NamedTuple):
     answer: Answer = ""
 
 
-def said(form: Form, answer: Answer) -> str:
-    """An answer in words, designs counted from 1."""
-    if isinstance(answer, str):
-        return WORDS[answer]
-    if isinstance(answer, list):
-        groups = [one if isinstance(one, list) else [one] for one in answer]
-        return " > ".join(" = ".join(str(number + 1) for number in group) for group in groups)
-    if form.kind is Kind.RATING:
-        better = "A is" if float(answer) > 0 else "B is"
-        return f"{better} {('slightly ', '', 'much ')[abs(int(answer)) - 1]}better" if answer else "equal"
-    return f"{int(answer) + 1} is the best" if form.kind is Kind.CHOICE else f"best at {answer:g}"
-
-
 def short(form: Form, answer: Answer) -> str:
     """An answer in a few words: as it is typed where that is a word."""
-    return answer if isinstance(answer, str) else said(form, answer)
+    return answer if isinstance(answer, str) else kinds.in_words(form, answer)
 
 
 def spoken(form: Form, typed: str) -> Answer:

@@ -35,7 +35,9 @@ def parameters(
     widen: tuple[str, ...],
     voter: str,
 ) -> None:
-    """What is open of each parameter, and changes of it: answers stay, `kappasharp undo` takes a change back.
+    """What is open of each parameter; narrow, lock or widen one.
+
+    Answers stay, and `kappasharp undo` takes a change back.
 
     \b
     kappasharp parameters chair --narrow width=38:44 --lock material=oak
@@ -145,7 +147,9 @@ def _data(row: dict[str, Any]) -> dict[str, Any]:
 def note(
     storage: str | None, study: str, option: int | None, words: str | None, style: str, *, forget: bool, voter: str
 ) -> None:
-    """Say something of a design that was seen, by its number (`kappasharp log` shows them); without, list all notes.
+    """Say something of a design that was seen, by its number; or list what was said.
+
+    `kappasharp log` shows the numbers.
 
     \b
     kappasharp note chair 7 "too low for the desk"

@@ -175,13 +175,16 @@ def studies(storage: str | None, style: str) -> None:
 @click.command()
 @study_argument
 @outcomes_option
+@click.option("--for", "voter", help="The best for one voter, told apart from the others by their own answers.")
 @in_format
 @storage_option
-def best(storage: str | None, study: str, style: str, *, outcomes: str | None) -> None:
+def best(storage: str | None, study: str, style: str, *, outcomes: str | None, voter: str | None) -> None:
     """The best design so far, how sure that is, and what to do next."""
     with in_words():
         held = opened(study, storage, outcomes=outcomes)
-        found, notes = held.best, held.notes()
+        found, notes = held.best if voter is None else held.best_for(voter), held.notes()
+        if voter is not None and voter not in {one.voter for one in held.history.counted()}:
+            notes = [*notes, f"{voter} has not answered yet: this is what the others share."]
     for note in [*notes, *found.notes]:
         say(f"Note: {note}")
     show(style, asdict(found), best_table(found))

@@ -100,7 +100,7 @@ def _progress(study: "Study") -> str:
 
 def _act(study: "Study", pair: "StudyQuestion", pressed: "Pressed", seconds: float) -> int:
     """Do what the key says; how many answers that adds."""
-    from kappasharp.app.cli import answering
+    from kappasharp.study import kinds
 
     try:
         if pressed.command == "undo":
@@ -112,7 +112,7 @@ def _act(study: "Study", pair: "StudyQuestion", pressed: "Pressed", seconds: flo
         # Nothing to undo, or the same voter has answered elsewhere: the next pair is the one that is open.
         click.echo(str(error))
         return 0
-    click.echo(f"Saved: {answering.said(pair.form, pressed.answer)}. u undoes it.")
+    click.echo(f"Saved: {kinds.in_words(pair.form, pressed.answer)}. u undoes it.")
     return 1
 
 
