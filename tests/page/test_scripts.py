@@ -15,7 +15,19 @@ LINES = 400
 LANGUAGES = ("en", "de", "zh")
 STRING = r'"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`'
 # Words with a capital that are no text: keys, Python's values, the languages' own names.
-CODE = {"ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Backspace", "Enter", "Escape", "Space", "Tab", "Home", "End"}
+CODE = {
+    "ArrowLeft",
+    "ArrowRight",
+    "ArrowUp",
+    "ArrowDown",
+    "Backspace",
+    "Enter",
+    "Escape",
+    "Space",
+    "Tab",
+    "Home",
+    "End",
+}
 CODE |= {"PageUp", "PageDown", "None", "True", "False", "English", "Deutsch", "zh-Hans"}
 
 
@@ -75,7 +87,8 @@ def test_every_language_says_the_same():
 def test_no_text_is_in_the_scripts_and_none_is_for_nothing():
     found = list(literals())
     plain = [(name, re.sub(r"\$\{.*?(\}|$)", "0", one)) for name, one in found]
-    assert [one for one in plain if re.search(r"\b[A-Z][a-z]+\b|[a-z’]{2}[.?!…]( |$)", one[1]) and one[1] not in CODE] == []
+    sentence = re.compile(r"\b[A-Z][a-z]+\b|[a-z]{2}[.?!…]( |$)")
+    assert [one for one in plain if sentence.search(one[1]) and one[1] not in CODE] == []
     page = assets()["index.html"].decode()
     used = {one for _, one in found} | set(re.findall(r'data-text="(.+?)"', page))
     patterns = [re.sub(r"\\\$\\{.+?\\}", r"[\\w.]+", re.escape(one)) for one in used if "." in one and " " not in one]
@@ -89,8 +102,8 @@ def test_no_text_is_in_the_scripts_and_none_is_for_nothing():
 def test_scripts_are_small():
     words = {f"texts.{language}.js": len(assets()[f"texts.{language}.js"]) for language in LANGUAGES}
     rest = {name: body for name, body in assets().items() if name not in words}
-    long = {name: body.count(b"\n") for name, body in rest.items() if name.endswith(".js") and body.count(b"\n") > LINES}
-    assert long == {} and sum(len(body) for body in rest.values()) < 240_000
+    lines = {name: body.count(b"\n") for name, body in rest.items() if name.endswith(".js")}
+    assert max(lines.values()) <= LINES and sum(len(body) for body in rest.values()) < 240_000
     assert max(words.values()) < 37_000
 
 
