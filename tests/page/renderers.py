@@ -10,7 +10,8 @@ from kappasharp import processes
 from kappasharp.app.examples import image_filter, pid
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 4 3"><rect width="4" height="3" fill="teal"/></svg>'
-HTML = "<!doctype html><p id=hi>hello</p><script>document.title = 'ran'</script>"
+HTML = """<!doctype html><body style="height: 2000px"><p id=hi>hello</p>
+<button onclick="this.textContent = 'turned'">turn</button><script>document.title = 'ran'</script>"""
 FILTER = {"exposure": 0.0, "contrast": 1.0, "saturation": 1.0, "warmth": 0.0, "sharpness": 0.0, "vignette": 0.0}
 
 

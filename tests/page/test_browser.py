@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from kappasharp.study import certainty
+from kappasharp.study.bounds import AmongOpen, ParameterEdge
 from tests.page import chromium
 from tests.page.chromium import (
     PHONE,
@@ -431,6 +433,24 @@ def add_past(page, tmp_path):
     says(page, "2 comparisons from 2 answers")
 
 
+def speaks_no_python(page, notes):
+    notes.get_by_label("Design").fill("99")
+    notes.get_by_label("Note").fill("lost")
+    notes.get_by_role("button", name="Note it").click()
+    refused = notes.locator(".fault", has_text="designs seen in this study, which count from 0, but got 99")
+    refused.wait_for()
+    assert re.search("[`“]", refused.inner_text()) is None
+    # What Python says with a call, the page says without.
+    spoken = [
+        certainty._no_signal(9, 0.5),
+        str(ParameterEdge("w", "high", 10.0, 15.0)),
+        *AmongOpen(better_outside=3).notes,
+    ]
+    in_words = "async (said) => { const { inWords } = await import('/static/fields.js'); return said.map(inWords); }"
+    assert all("`" in one for one in spoken)
+    assert not re.search("[`“]|widen|diagnostics", "".join(page.evaluate(in_words, spoken)))
+
+
 def test_a_study_starts_from_a_favourite_and_is_arranged(context, server, tmp_path):
     page = opened(context, server, "me", "#start")
     begin_chair(page)
@@ -450,6 +470,7 @@ def test_a_study_starts_from_a_favourite_and_is_arranged(context, server, tmp_pa
     panel.get_by_role("button", name="Set the range of x").click()
     panel.get_by_text("Open from 0 to 0.5; it was open from 0 to 1.").wait_for()
     notes = page.get_by_role("region", name="Notes")
+    speaks_no_python(page, notes)
     notes.get_by_label("Design").fill("0")
     notes.get_by_label("Note").fill("<i>low</i>")
     notes.get_by_role("button", name="Note it").click()
@@ -488,7 +509,25 @@ def test_a_failed_card_is_drawn_again_and_a_users_html_lives_in_a_sandbox(contex
             inside.evaluate("(() => { try { return parent.document.title } catch (error) { return error.name } })()")
             == "SecurityError"
         )
-        turn(page, page.get_by_role("button", name="A is better").click)
+        # Side by side the frame is a picture: a click on it votes, and the keys stay with the question.
+        middle = page.locator(".card.a iframe").bounding_box()
+        at = (middle["x"] + middle["width"] / 2, middle["y"] + middle["height"] / 2)
+        turn(page, lambda: page.mouse.click(*at))
+        says(page, "Saved: A preferred.")
+        assert turn(page, lambda: page.keyboard.press("Backspace")) == asked
+        frame.locator("#hi").wait_for()
+        assert page.locator(".card.a iframe").get_attribute("tabindex") == "-1"
+        # Alone it can be used, and no click on it votes.
+        page.get_by_role("button", name="Enlarge A").click()
+        frame.get_by_role("button", name="turn").click()
+        frame.get_by_role("button", name="turned").wait_for()
+        page.mouse.wheel(0, 300)
+        page.frames[1].wait_for_function("scrollY > 0")
+        says(page, "The keys are in the picture now")
+        assert number(page) == asked and page.locator(".card.a iframe").get_attribute("tabindex") == "0"
+        page.get_by_role("button", name="Show both").click()
+        turn(page, lambda: page.mouse.click(*at))
+        turn(page, lambda: page.keyboard.press("ArrowLeft"))
 
 
 @pytest.mark.parametrize(("device", "schemes"), [("wide", ["light", "dark"]), ("phone", ["dark", "light"])])

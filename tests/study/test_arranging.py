@@ -8,6 +8,7 @@ from sqlalchemy import create_engine, text
 
 import kappasharp as ks
 from kappasharp.errors import CorruptedError, DeletedError, DuplicateNameError, KappaSharpError, StalePairError
+from kappasharp.study.certainty import reasons
 from kappasharp.study.storage import Storage
 from kappasharp.study.studies import list_studies, rename_study
 
@@ -173,6 +174,12 @@ class TestBounds:
         found = study.best
         assert found.params["width"] <= 0.5 and found.better_outside is not None
         assert f"Option {found.better_outside} seems better still" in found.notes[0]
+        (why,) = [
+            one for one in reasons(study.definition, study.history, study.model(), found.option) if "holds" in one
+        ]
+        assert f"design {found.better_outside} to be as good or better" in why and why.endswith(
+            "it is not open any more."
+        )
 
     def test_the_edge_comes_with_the_call_that_widens_it(self):
         study = answered(14)

@@ -23,7 +23,7 @@ from kappasharp.study.bounds import AmongOpen
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, spread
 from kappasharp.study.kinds import ONE_PAIR, Form
-from kappasharp.study.learning import StudyModel, leading, learn, one_thread, unproven_best
+from kappasharp.study.learning import StudyModel, leading, learn, one_thread, unproven_best, why_not_told
 from kappasharp.study.outcomes import Values
 from kappasharp.study.parameters import Categorical, Float, Int, Value
 from kappasharp.study.questions import DUELS
@@ -351,27 +351,27 @@ def reasons(definition: Definition, history: History, model: StudyModel, option:
     met = meetings(history, option)
     wins, losses = sum(len(one.beat) for one in met), sum(len(one.lost_to) for one in met)
     ties = sum(len(one.equalled) for one in met)
-    chosen = sum(one.kind == Kind.SLIDER.value for one in met)
     found = []
     if wins or losses or ties:
         rivals = len({other for one in met for other in (*one.beat, *one.lost_to, *one.equalled)})
         equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
-        found.append(
-            f"Compared with {_times(rivals, 'other design', 'other designs')}: {_times(wins, 'win', 'wins')}, "
-            f"{_times(losses, 'loss', 'losses')}{equal}."
-        )
-    if chosen:
+        against = f"Compared with {_times(rivals, 'other design', 'other designs')}"
+        found.append(f"{against}: {_times(wins, 'win', 'wins')}, {_times(losses, 'loss', 'losses')}{equal}.")
+    if chosen := sum(one.kind == Kind.SLIDER.value for one in met):
         found.append(f"Chosen on a line between two designs {_times(chosen, 'time', 'times')}.")
-    others = [(float(model.surrogate.utility[i]), one) for i, one in enumerate(model.options) if one != option]
-    if others:
-        rival = max(others)[1]
-        chance = predicted(definition, model, history.options[option], history.options[rival])
-        found.append(
-            f"Of the {len(model.options)} designs that answers are about, design {rival} comes nearest: the model "
-            f"expects that this one is preferred to it with a chance of {chance:.0%}."
-        )
-    found.append("Answers about designs like it count too: the model learns from all of them together.")
-    return found
+    others = [(float(model.surrogate.utility[i]), i) for i, one in enumerate(model.options) if one != option]
+    found += [_about_rival(definition, history, model, option, max(others)[1])] if others else []
+    return [*found, "Answers about designs like it count too: the model learns from all of them together."]
+
+
+def _about_rival(definition: Definition, history: History, model: StudyModel, option: int, place: int) -> str:
+    rival = model.options[place]
+    chance = predicted(definition, model, history.options[option], history.options[rival])
+    if chance < EVEN:
+        hope = f"it expects that design to be preferred to this one with a chance of {1 - chance:.0%}"
+        return f"The model holds design {rival} to be as good or better ({hope}), but {why_not_told(model, place)}."
+    nearest = f"Of the {len(model.options)} designs that answers are about, design {rival} comes nearest"
+    return f"{nearest}: the model expects that this one is preferred to it with a chance of {chance:.0%}."
 
 
 def _times(count: int, one: str, several: str) -> str:

@@ -227,6 +227,14 @@ def unproven_best(model: StudyModel) -> tuple[int, int] | None:
     return None if best == told else (model.options[best], model.options[told])
 
 
+def why_not_told(model: StudyModel, place: int) -> str:
+    """Why an option that the model holds to be better than the one told is not told itself."""
+    eligible = model.state.eligible
+    if eligible is not None and bool(eligible.any()) and not bool(eligible[0, place]):
+        return "it is not open any more"
+    return "it has won no comparison yet, and only a design that has won is told"
+
+
 def with_open_questions(
     definition: Definition, history: History, model: StudyModel, leaving: str | None = None
 ) -> StudyModel:

@@ -195,7 +195,8 @@ class Session:
         """The design of an option's number."""
         options = await self.read(lambda history: list(history.options))
         if not 0 <= option < len(options):
-            raise InvalidValueError(f"`option` must be one of the {len(options)} seen in this study, but got {option}.")
+            seen = f"one of the {len(options)} designs seen in this study, which count from 0"
+            raise InvalidValueError(f"The number must be that of {seen}, but got {option}.")
         return options[option]
 
     def apart(self) -> Study:

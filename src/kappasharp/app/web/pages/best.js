@@ -5,6 +5,7 @@ import { media, thumbnail } from "./cards.js";
 import { figure } from "./charts.js";
 import { copy } from "./clipboard.js";
 import { button, duration, el, parameterLines, percent, problem, shown } from "./elements.js";
+import { inWords } from "./fields.js";
 import { outcomeLines } from "./outcomes.js";
 import { at, get, post } from "./talk.js";
 import { english, listed, text } from "./texts.js";
@@ -89,7 +90,7 @@ function certainty(page, best) {
       number(percent(best.beats_random), text("best.beats")),
       number(percent(best.room_left), text("best.room")),
     ),
-    el("p", { class: `advice ${best.advice.what}`, lang: english() }, best.advice.sentence),
+    el("p", { class: `advice ${best.advice.what}`, lang: english() }, inWords(best.advice.sentence)),
     link === null ? null : button(text("best.compareTwo"), () => challenge(page, text("best.duelOption", { number: String(link[1]) }), null, link[1])),
     el(
       "p",

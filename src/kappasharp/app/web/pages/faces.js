@@ -76,6 +76,8 @@ export class Faces {
     this.corners = [];
     const letters = LETTERS.slice(0, marks.length);
     this.element = el("div", { class: `board ${kind}`, "data-layout": "all" });
+    // A frame may come late, or once more.
+    this.element.addEventListener("load", () => this.shield(), true);
     this.flipButton = button(text(this.several ? "card.oneByOne" : "card.flip"), () => this.flip(), { key: text("keys.space"), shortcut: "Space", pressed: false });
     /** @type {Key[]} */
     this.keys = [
@@ -176,6 +178,11 @@ export class Faces {
     else if (!this.cards[index].classList.contains("bare")) this.zoom(index);
   }
 
+  /** Side by side, a user's page is a picture: clicks go to the card (style.css), and Tab goes past it. Alone it can be used. */
+  shield() {
+    for (const frame of this.element.querySelectorAll("iframe")) frame.tabIndex = this.element.dataset.layout === "all" ? -1 : 0;
+  }
+
   /** Whether there is nothing to enlarge now, nor to go back from. @param {number} index */
   isSmall(index) {
     return this.element.dataset.layout === "all" && (this.cards[index].classList.contains("bare") || this.player(index) instanceof HTMLAudioElement);
@@ -195,6 +202,7 @@ export class Faces {
     this.face = face;
     this.element.dataset.layout = layout;
     document.body.classList.toggle("zoomed", layout === "zoom");
+    this.shield();
     this.flipButton.setAttribute("aria-pressed", String(layout !== "all"));
     for (const [index, card] of this.cards.entries()) {
       card.classList.toggle("face", index === face);

@@ -105,6 +105,9 @@ export function sure(words, yes, no) {
  */
 export function inWords(said) {
   return said
+    .replace(" (`diagnostics`)", "")
+    .replace(/`study\.widen(?:\([^`]*\))?` opens (them|it)/, "the study’s own view opens $1")
+    .replace(/`load_study\([^`]*\)` or /, "")
     .replace(/`space\['(.+?)'\]`: /, "“$1”: ")
     .replace(/`favourites\[(\d+)\]`/g, (_, index) => `favourite ${Number(index) + 1}`)
     .replace(/`(?:Float|Int|Categorical|Fixed)\((\w+)=(?:\.\.\.|\w+)\)`/g, "“$1”")

@@ -3,6 +3,7 @@
 /** @import { ModelView, Page, View } from "./types.js" */
 import { figure } from "./charts.js";
 import { button, el, shown } from "./elements.js";
+import { inWords } from "./fields.js";
 import { at, get } from "./talk.js";
 import { english, pieces, text } from "./texts.js";
 import { panels } from "./tradeoffs.js";
@@ -47,7 +48,7 @@ export async function open(page, root) {
   root.append(
     el("section", { class: "panel", "aria-label": text("model.say") },
       el("h2", {}, text("model.say")),
-      el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", { lang: english() }, one)))),
+      el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", { lang: english() }, inWords(one))))),
     // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
     ...seen,
     el("section", { class: "panel", "aria-label": text("model.graph") },

@@ -226,7 +226,7 @@ class Order {
    * @param {HTMLElement} source
    */
   grab(event, number, source) {
-    if (event.button !== 0 || (event.target instanceof Element && event.target.closest("button, audio, video, iframe"))) return;
+    if (event.button !== 0 || (event.target instanceof Element && event.target.closest("button, audio, video"))) return;
     const from = { x: event.clientX, y: event.clientY };
     /** @type {HTMLElement | null} */
     let ghost = null;

@@ -3,6 +3,7 @@
 /** @import { Study, TradeOffs } from "./types.js" */
 import { figure } from "./charts.js";
 import { el } from "./elements.js";
+import { inWords } from "./fields.js";
 import { at, get } from "./talk.js";
 import { english, listed, numeral, sentences, text } from "./texts.js";
 
@@ -18,7 +19,7 @@ export async function panels(study) {
   if (study.outcomes === null) return [];
   /** @type {TradeOffs} */
   const found = await get(at(study.id, "outcomes"));
-  const notes = found.notes.map((one) => el("p", { class: "note", lang: english() }, one));
+  const notes = found.notes.map((one) => el("p", { class: "note", lang: english() }, inWords(one)));
   return [...notes, taste(found), front(found)];
 }
 
