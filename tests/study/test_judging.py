@@ -19,7 +19,7 @@ def new(**options):
 
 
 def away(params, ideal=0.3):
-    return abs(params["x"] - ideal)
+    return abs(params["x"] - ideal) + 0.01 * params["y"]
 
 
 def near(question):
@@ -28,11 +28,11 @@ def near(question):
     order = sorted(range(len(far)), key=far.__getitem__)
     ends = [one.params["x"] for one in question.designs]
     return {
-        "pair": "ab"[order[0]],
+        "pair": "abcd"[order[0]],
         "choice": order[0],
         "order": order,
         "rating": 2 if far[0] < far[1] else -2,
-        "slider": min(max((0.3 - ends[0]) / (ends[1] - ends[0]), 0.0), 1.0),
+        "slider": min(max((0.3 - ends[0]) / (ends[1] - ends[0] or 1.0), 0.0), 1.0),
     }[question.kind]
 
 
@@ -130,7 +130,9 @@ def test_rate_and_time():
     study = new()
     judge = Calls(near, study, per_minute=60, twice=False)
     assert judge.run(3).calls == 3
-    assert len(judge.paused) == 2 and all(0.5 < pause <= 1.0 for pause in judge.paused)
+    # The pauses are not made here: the second is counted from when the first would have ended.
+    one, two = judge.paused
+    assert 0.5 < one <= 1.0 and 1.5 < two <= 2.0
     report = Calls(near, study, per_minute=1, seconds=20, twice=False).run(5)
     assert (report.ended, report.calls) == ("seconds", 1)
 
@@ -157,14 +159,14 @@ def test_failures_are_tried_again_counted_and_told():
 def test_too_many_failures_stop_it_with_the_question_open():
     study = new()
     judge = Calls(lambda question: 1 / 0, study, retries=0, failures=3)
-    with pytest.raises(JudgeError, match="ZeroDivisionError.*stays open for 'judge'"):
+    with pytest.raises(JudgeError, match=r"ZeroDivisionError.*stays open for 'judge'"):
         judge.run(9)
     report = judge.judging.report
     assert (report.ended, report.failed_questions, report.skips, len(judge.said)) == ("failures", 3, 2, 2)
     assert study.history.open_pair("judge") is not None and not study.history.counted()
     # It goes on from there.
     assert Calls(near, study).run(1).answers == 1
-    with pytest.raises(JudgeError, match="within 0.05 seconds"):
+    with pytest.raises(JudgeError, match=r"within 0\.05 seconds"):
         Calls(lambda question: __import__("threading").Event().wait(5), study, retries=0, call_seconds=0.05).run(1)
 
 

@@ -1,6 +1,7 @@
 """`kappasharp judge`: a program answers as a voter. What computes is imported where it is used."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -110,7 +111,8 @@ def _run(judging: "Judging", questions: int) -> bool:
     """Whether it ended otherwise than it should."""
     say(f"{judging.about} answers as {judging.voter!r}; Ctrl-C leaves.")
     try:
-        judging.run(questions)
+        with _ended_as_by_keys():
+            judging.run(questions)
     except JudgeError as error:
         _warn(str(error))
         return True
@@ -118,6 +120,16 @@ def _run(judging: "Judging", questions: int) -> bool:
         click.echo(err=True)
         return True
     return False
+
+
+@contextmanager
+def _ended_as_by_keys() -> Iterator[None]:
+    """Who ends this command by a signal ends the program too, as with Ctrl-C."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _warn(sentence: str) -> None:
