@@ -82,9 +82,13 @@ def test_a_program_answers_and_is_marked(shell):
     assert "program" in shell("log", "s").stdout and shell.json("studies")[0]["programs"] == 1
     said = shell("judge", "s", "--command", command("near"), "--questions", 1, "--once", "--question", "choice:3")
     assert "choice" in said.stderr and "is the best" in said.stderr and "answers" in said.stdout
+    for _ in range(3):
+        pair = shell.json("ask", "s", "--voter", "anna")
+        shell("tell", "s", "a" if abs(pair["a"]["x"] - 0.3) < abs(pair["b"]["x"] - 0.3) else "b", "--voter", "anna")
     # The dull questions are the program's, the others wait for people.
-    left = shell.json("judge", "s", "--command", command("sure"), "--unsure", "leave", "--questions", 5)["left"]
-    assert left > 0 and shell.json("ask", "s", "--voter", "anna")["origin"] == "queue"
+    found = shell.json("judge", "s", "--command", command("sure"), "--unsure", "leave", "--questions", 5)
+    assert found["beside_people"]["alike"]["anna"] > 0.5 and found["beside_people"]["consistency"] > 0.0
+    assert found["left"] > 0 and shell.json("ask", "s", "--voter", "anna")["origin"] == "queue"
 
 
 def test_pictures_are_files_while_it_runs(shell):

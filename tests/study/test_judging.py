@@ -281,6 +281,8 @@ def test_optimize_takes_one_of_the_two():
         ks.optimize(SPACE)
     with pytest.raises(InvalidTypeError, match="a function of a question, or a command"):
         ks.optimize(SPACE, judge=3)
+    with pytest.warns(UserWarning, match="2 have answers. It ended because of its limit of calls"):
+        ks.optimize(SPACE, judge=near, n=9, rules=ks.JudgeRules(calls=5))
     study = ks.optimize(SPACE, judge=near, n=3)
     assert len(study.history.counted()) == 3
     assert len(ks.optimize(study, lambda a, b: away(a) < away(b), 2).history.counted()) == 5

@@ -95,6 +95,17 @@ class JudgeReport:
     failed_questions: int = 0
     ended: str = "questions"
 
+    def __str__(self) -> str:
+        asked = (
+            f"The judge was asked {self.questions} questions in {self.calls} calls, and {self.answers} have answers."
+        )
+        trouble = (
+            f" {self.failed_calls} calls and {self.failed_questions} questions failed." if self.failed_calls else ""
+        )
+        return (
+            asked + trouble + ("" if self.ended == "questions" else f" It ended because of its limit of {self.ended}.")
+        )
+
 
 class _Over(Exception):
     """A limit of the whole is reached; the question stays open."""

@@ -1,6 +1,7 @@
 """Where studies come from: make one, open one, list them, delete one, or run one with a function that answers."""
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -375,7 +376,9 @@ def optimize(
         study = store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
     if judge is not None:
         asked = Command(judge) if isinstance(judge, str) else judge
-        Judging(study, asked, rules, voter=terms.JUDGE if voter is None else voter).run(n)
+        report = Judging(study, asked, rules, voter=terms.JUDGE if voter is None else voter).run(n)
+        if report.failed_calls or report.ended != "questions":
+            warnings.warn(str(report), stacklevel=2)
         return study
     assert prefer is not None
     plain = study.definition.form.is_pair and not study.definition.is_auto

@@ -14,7 +14,7 @@ import click
 from kappasharp.app.cli.output import REFUSED, in_format, in_words, say, show
 from kappasharp.app.cli.studies import opened, outcomes_option, question_option, storage_option, study_argument
 from kappasharp.app.words import count
-from kappasharp.errors import JudgeError
+from kappasharp.errors import InvalidValueError, JudgeError
 from kappasharp.study.terms import JUDGE, JUDGED_QUESTIONS
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def judge(
                 say=_warn, notice=_notice,
             )  # fmt: skip
             failed = _run(judging, questions)
-    _tell(found, voter, judging.report, style)
+        _tell(found, voter, judging.report, style)
     if failed:
         raise click.exceptions.Exit(REFUSED)
 
@@ -151,7 +151,26 @@ def _tell(study: "Study", voter: str, report: "JudgeReport", style: str) -> None
     width = max(map(len, COUNTED))
     found = asdict(report)
     lines = [f"{name.replace('_', ' '):<{width}}  {found[name]}" for name in COUNTED]
-    show(style, {"study": study.name, "voter": voter} | found, lines)
+    taste = _beside_people(study, voter)
+    if taste:
+        lines.append(f"{'consistency':<{width}}  {taste['consistency']:.2f}")
+        lines += [f"like {name:<{width - 5}}  {alike:.2f}" for name, alike in taste["alike"].items()]
+    show(style, {"study": study.name, "voter": voter} | found | {"beside_people": taste}, lines)
+
+
+def _beside_people(study: "Study", voter: str) -> dict[str, Any] | None:
+    """How consistent the judge is beside the others, and how alike its taste and each person's; None before both."""
+    answered = {one.voter: one.program for one in study.history.counted()}
+    if voter not in answered or all(answered.values()):
+        return None
+    try:
+        team = study.team()
+    except InvalidValueError as error:
+        say(f"Note: how far it agrees with people is not known. {error}")
+        return None
+    own = [one.voter for one in team.voters].index(voter)
+    alike = {one.voter: team.alike[own][i] for i, one in enumerate(team.voters) if not one.program}
+    return {"consistency": team.voters[own].consistency, "alike": alike}
 
 
 @contextmanager
