@@ -30,7 +30,7 @@ LAST = {
     "history": "table img",
     "model": ".node",
     "export": "pre:not(:empty)",
-    "study": "[aria-label=Name] form",
+    "study": ".naming form",
     "start": "form",
 }
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
@@ -60,7 +60,7 @@ def contexts(browser, **usual):
     made, complaints = [], []
 
     def make(**options):
-        new = browser.new_context(**(usual | options))
+        new = browser.new_context(**({"locale": "en-GB"} | usual | options))
         # Patient: on a busy machine the workers alone take a minute to start.
         new.set_default_timeout(120_000)
         new.on(

@@ -502,6 +502,85 @@ def test_axe_finds_nothing(context, server, device, schemes):
         assert complaints(page, schemes) == [], view
 
 
+def test_in_german_by_the_browsers_language_until_another_is_chosen(context, server):
+    page = opened(context, server, "dora", locale="de-AT", bypass_csp=True, **PHONE)
+    assert page.locator("html").get_attribute("lang") == "de"
+    asked = number(page)
+    turn(page, page.get_by_role("button", name="A ist besser").tap)
+    says(page, "Gespeichert: A bevorzugt.")
+    assert turn(page, lambda: page.keyboard.press("Backspace")) == asked
+    says(page, "Zurückgenommen.")
+    turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    assert complaints(page) == []
+    visit(page, "best")
+    assert page.get_by_role("heading", level=1).inner_text() == "Bisher am besten"
+    assert re.search(r"\d,\d", page.locator(".parameters").first.inner_text())
+    # What the server says stays English, and is marked so.
+    assert page.locator(".advice").get_attribute("lang") == page.locator("figure").first.get_attribute("lang") == "en"
+    visit(page, "start")
+    assert complaints(page) == []
+    low, high = page.get_by_label("Von").first, page.get_by_label("Bis").first
+    low.fill("0,5")
+    high.fill("0,25")
+    page.get_by_role("button", name="Beginnen").click()
+    page.get_by_text("„Bis“ muss größer sein als „Von“.").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_label("Sprache").select_option("en")
+    page.get_by_role("heading", name="Start a study").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="Start a study").wait_for()
+    assert page.locator("html").get_attribute("lang") == "en-GB"
+
+
+# English words that a page in another language shows: names of what is tuned, of formats, keys and languages.
+NAMES = "proportional integral derivative overshoot rise time settling largest force voter answer study soft hard"
+NAMES += " kappasharp import JSON Python CSV HTML TOML Parquet pyarrow sqlite page.db"
+NAMES += " baseline modern Esc Shift English Deutsch"
+SHOWN = """(names) => {
+  const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const code = "noscript, code, pre, textarea, kbd";
+  const own = (one) => one.closest("[lang]") === document.documentElement && !one.closest(code);
+  while (walk.nextNode()) if (own(walk.currentNode.parentElement)) found.push(walk.currentNode.data);
+  for (const name of ["aria-label", "title", "placeholder", "alt", "aria-valuetext"])
+    for (const one of document.querySelectorAll(`[${name}]:not(.media)`))
+      if (own(one)) found.push(one.getAttribute(name));
+  return found.filter((words) => /[a-z]{3}/i.test(names.reduce((left, name) => left.replaceAll(name, ""), words)));
+}"""
+
+
+def english(page, server):
+    """What is said in English that is neither a name nor marked as English."""
+    stored, listed = study_of(server), page.evaluate("fetch('/api/studies').then((answer) => answer.json())")
+    names = {row["voter"] for row in stored.rows("comparisons")} | {one["name"] for one in listed["studies"]}
+    names |= {*NAMES.split(), *listed["renderers"]}
+    stored.storage.close()
+    return page.evaluate(SHOWN, sorted(names, key=len, reverse=True))
+
+
+def test_in_chinese_nothing_of_the_page_is_left_in_english(context, server):
+    page = opened(context, server, "小美")
+    page.goto(f"{page.url.split('#')[0]}&lang=zh")
+    settle(page)
+    assert page.locator("html").get_attribute("lang") == "zh-Hans"
+    for form in page.locator("#form option").evaluate_all("all => all.map((one) => one.value)"):
+        page.locator("#form").select_option(form)
+        page.locator(f".board[data-kind={form.split(':')[0]}]").wait_for()
+        assert english(page, server) == [], form
+    page.keyboard.press("?")
+    assert english(page, server) == []
+    page.keyboard.press("Escape")
+    page.locator("#form").select_option("pair")
+    page.locator(".board[data-kind=pair]").wait_for()
+    asked = number(page)
+    turn(page, lambda: page.keyboard.press("ArrowRight"))
+    says(page, "已保存：更喜欢 B。")
+    assert turn(page, lambda: page.keyboard.press("u")) == asked
+    turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    for view in VIEWS[1:]:
+        visit(page, view)
+        assert english(page, server) == [], view
+
+
 def test_every_control_is_reached_by_tab_and_has_a_name(context, server):
     page = opened(context, server, "tab")
     reached = []

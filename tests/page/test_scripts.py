@@ -1,5 +1,7 @@
-"""The page's scripts without a browser: their types hold, and they are small, whole and in the wheel."""
+"""The page's scripts without a browser: their types hold, every text has its place, they are small and in the wheel."""
 
+import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -8,7 +10,41 @@ from kappasharp.app.web.server import assets
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+PAGES = ROOT / "src" / "kappasharp" / "app" / "web" / "pages"
 LINES = 400
+LANGUAGES = ("en", "de", "zh")
+STRING = r'"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`'
+# Words with a capital that are no text: keys, Python's values, the languages' own names.
+CODE = {
+    "ArrowLeft",
+    "ArrowRight",
+    "ArrowUp",
+    "ArrowDown",
+    "Backspace",
+    "Enter",
+    "Escape",
+    "Space",
+    "Tab",
+    "Home",
+    "End",
+}
+CODE |= {"PageUp", "PageDown", "None", "True", "False", "English", "Deutsch", "zh-Hans"}
+
+
+def texts(language):
+    """Key to forms, one a line, of a file of texts."""
+    lines = re.findall(r'^  "([\w.]+)": (.+),$', assets()[f"texts.{language}.js"].decode(), re.MULTILINE)
+    return {key: [one[1:-1] for one in re.findall(STRING, forms)] for key, forms in lines}
+
+
+def literals():
+    """Every string in the scripts that do things, by file."""
+    for name, body in assets().items():
+        if not name.endswith(".js") or name == "types.js" or re.fullmatch(r"texts\.\w+\.js", name):
+            continue
+        code = re.sub(r"/\*.*?\*/|^\s*//.*?$", "", body.decode(), flags=re.DOTALL | re.MULTILINE)
+        code = re.sub(r"(?<=[(=])\s*/(?:[^/\\\n]|\\.)+/", "", code)  # what is between slashes
+        yield from ((name, one[1:-1]) for one in re.findall(STRING, code))
 
 
 def test_types_hold():
@@ -21,18 +57,54 @@ def test_types_hold():
 
 def test_the_check_bites(tmp_path):
     (tmp_path / "wrong.js").write_text('/** @param {number} x */\nexport function f(x) { return x.length; }\nf("a");\n')
+    # Of texts too: a language without a sentence, and a sentence without what stands in its places.
+    for one in ("texts.js", *(f"texts.{language}.js" for language in LANGUAGES)):
+        shutil.copy(PAGES / one, tmp_path)
+    german = tmp_path / "texts.de.js"
+    german.write_text(re.sub(r'^  "compare.saved":.*\n', "", german.read_text("utf-8"), flags=re.MULTILINE), "utf-8")
+    (tmp_path / "bare.js").write_text('import { text } from "./texts.js";\ntext("compare.saved");\ntext("no.such");\n')
     options = (HERE / "tsconfig.json").read_text().replace("../../src/kappasharp/app/web/pages/*.js", "./*.js")
     (tmp_path / "tsconfig.json").write_text(options)
     compiler = HERE / "node_modules" / ".bin" / "tsc"
     done = subprocess.run([compiler, "-p", tmp_path], capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode != 0 and done.stdout.count("error TS") == 2
+    faults = re.findall(r"([\w.]+)\(\d+,\d+\): error TS", done.stdout)
+    assert done.returncode != 0 and sorted(faults) == ["bare.js"] * 2 + ["texts.de.js"] + ["wrong.js"] * 2
+
+
+def test_every_language_says_the_same():
+    """The same keys, which the types say too, and in each sentence the same named places; a count is one of them."""
+    english = texts("en")
+    places = {key: set(re.findall(r"{(\w+)}", " ".join(forms))) for key, forms in english.items()}
+    for language in LANGUAGES:
+        own = texts(language)
+        assert list(own) == list(english) and all(all(forms) for forms in own.values())
+        apart = [key for key in own if set(re.findall(r"{(\w+)}", " ".join(own[key]))) != places[key]]
+        assert apart == []
+    chinese = sum(re.search("[\u4e00-\u9fff]", one[0]) is not None for one in texts("zh").values())
+    assert chinese > 0.97 * len(english)
+
+
+def test_no_text_is_in_the_scripts_and_none_is_for_nothing():
+    found = list(literals())
+    plain = [(name, re.sub(r"\$\{.*?(\}|$)", "0", one)) for name, one in found]
+    sentence = re.compile(r"\b[A-Z][a-z]+\b|[a-z]{2}[.?!…]( |$)")
+    assert [one for one in plain if sentence.search(one[1]) and one[1] not in CODE] == []
+    page = assets()["index.html"].decode()
+    used = {one for _, one in found} | set(re.findall(r'data-text="(.+?)"', page))
+    patterns = [re.sub(r"\\\$\\{.+?\\}", r"[\\w.]+", re.escape(one)) for one in used if "." in one and " " not in one]
+    wanted = re.compile("|".join(patterns))
+    assert [key for key in texts("en") if not wanted.fullmatch(key)] == []
+    # In the page itself there is only what is seen where no script runs.
+    bare = re.sub(r"<noscript>.*?</noscript>|<title>.*?</title>|<[^>]+>", " ", page).split()
+    assert bare == ["kappasharp", "…"] and "aria-label=" not in page
 
 
 def test_scripts_are_small():
-    long = {
-        name: body.count(b"\n") for name, body in assets().items() if name.endswith(".js") and body.count(b"\n") > LINES
-    }
-    assert long == {} and sum(len(body) for body in assets().values()) < 235_000
+    words = {f"texts.{language}.js": len(assets()[f"texts.{language}.js"]) for language in LANGUAGES}
+    rest = {name: body for name, body in assets().items() if name not in words}
+    lines = {name: body.count(b"\n") for name, body in rest.items() if name.endswith(".js")}
+    assert max(lines.values()) <= LINES and sum(len(body) for body in rest.values()) < 240_000
+    assert max(words.values()) < 37_000
 
 
 def test_the_wheel_holds_them_and_the_default_install_brings_the_server():

@@ -2,21 +2,22 @@
 
 /** @import { Listing, Page, Study, View } from "./types.js" */
 import { compare } from "./compare.js";
-import { button, el } from "./elements.js";
+import { button, el, problem } from "./elements.js";
 import { byKey } from "./keys.js";
-import { GONE, Refusal, get, sentence, watch } from "./talk.js";
+import { Refusal, get, langOf, sentence, watch } from "./talk.js";
+import { LANGUAGES, english, language, speak, text } from "./texts.js";
 
 /** @typedef {(page: Page, root: HTMLElement) => Promise<View>} Open */
 
-/** @type {{id: string, label: string, open: Open, needsStudy: boolean, hasNoTab?: boolean}[]} */
+/** @type {{id: "compare" | "best" | "history" | "model" | "export" | "study" | "start", open: Open, needsStudy: boolean, hasNoTab?: boolean}[]} */
 const VIEWS = [
-  { id: "compare", label: "Compare", open: compare, needsStudy: true },
-  { id: "best", label: "Best so far", open: later("best"), needsStudy: true },
-  { id: "history", label: "History", open: later("history"), needsStudy: true },
-  { id: "model", label: "Model", open: later("model"), needsStudy: true },
-  { id: "export", label: "Export", open: later("export"), needsStudy: true },
-  { id: "study", label: "This study", open: later("study"), needsStudy: true, hasNoTab: true },
-  { id: "start", label: "Start", open: later("start"), needsStudy: false },
+  { id: "compare", open: compare, needsStudy: true },
+  { id: "best", open: later("best"), needsStudy: true },
+  { id: "history", open: later("history"), needsStudy: true },
+  { id: "model", open: later("model"), needsStudy: true },
+  { id: "export", open: later("export"), needsStudy: true },
+  { id: "study", open: later("study"), needsStudy: true, hasNoTab: true },
+  { id: "start", open: later("start"), needsStudy: false },
 ];
 
 /**
@@ -30,7 +31,7 @@ function later(name) {
     // A browser that failed to fetch a module does not try its address again.
     const module = await import(`/static/${name}.js${tries ? `?${tries}` : ""}`).catch(() => {
       tries += 1;
-      throw new Refusal(GONE, 0);
+      throw new Refusal(text("page.noAnswer"), 0);
     });
     return module.open(page, root);
   };
@@ -70,6 +71,10 @@ const page = {
     status.className = `status ${kind ?? ""}`;
     if (kind !== "bad") said = setTimeout(() => (status.textContent = ""), LONG_ENOUGH);
   },
+  fail(error, words) {
+    page.say("", "bad");
+    status.append(...(words ? [words, " "] : []), el("span", { lang: langOf(error) }, sentence(error)));
+  },
   go(wanted) {
     if (location.hash === `#${wanted}`) void show();
     else location.hash = wanted;
@@ -102,38 +107,38 @@ function remember(study) {
 function showStudy() {
   const name = page.study?.name ?? "kappasharp";
   // The name leads to what may be changed of the study.
-  part("study-name").replaceChildren(page.study === null ? name : el("a", { href: "#study", title: "Parameters, notes, past comparisons, name" }, name));
+  part("study-name").replaceChildren(page.study === null ? name : el("a", { href: "#study", title: text("page.aboutStudy") }, name));
   document.title = page.study === null ? "kappasharp" : `${name} · kappasharp`;
-  note(page.study?.missing_renderer ?? "", true);
+  warn();
   const who = part("who");
   who.hidden = page.voter === "me";
-  who.textContent = page.voter === "me" ? "" : `Voting as ${page.voter}`;
+  who.textContent = page.voter === "me" ? "" : text("page.votingAs", { voter: page.voter });
 }
-
-const LASTING = {
-  gone: "The server does not answer: it was stopped, or it cannot be reached from here. Every answer that was saved is stored. Start it again with `kappasharp serve`; this page then goes on by itself.",
-  locked: "The server was started again with another key. Open the link that it printed.",
-};
 
 /**
  * What stays in sight until it is over; no words take it away.
  * @param {string} words with code between backticks
- * @param {boolean} [hideable]
+ * @param {boolean} [served] whether they come from the server, and can be hidden
  */
-function note(words, hideable = false) {
+function note(words, served = false) {
   const place = part("notice");
   const pieces = words.split("`").map((one, index) => (index % 2 ? el("code", {}, one) : one));
-  place.replaceChildren(el("p", {}, ...pieces), ...(hideable ? [button("Hide", () => note(""), { kind: "corner" })] : []));
+  place.replaceChildren(el("p", { lang: served ? english() : null }, ...pieces), ...(served ? [button(text("page.hide"), () => note(""), { kind: "corner" })] : []));
   place.hidden = words === "";
+}
+
+/** What is wrong with the study that is open. */
+function warn() {
+  note(page.study?.missing_renderer ?? "", true);
 }
 
 /** @param {"here" | "gone" | "locked"} now */
 async function presence(now) {
-  if (now !== "here") return note(LASTING[now]);
-  note(page.study?.missing_renderer ?? "", true);
+  if (now !== "here") return note(text(`page.${now}`));
+  warn();
   if (page.listing === null) await begin();
   else if (failed) await show();
-  page.say("The server is back.", "good");
+  page.say(text("page.back"), "good");
 }
 
 function current() {
@@ -145,7 +150,7 @@ function current() {
 function showTabs() {
   const chosen = current();
   const links = VIEWS.filter((one) => !one.hasNoTab && (page.study !== null || !one.needsStudy)).map((one) =>
-    el("a", { href: `#${one.id}`, "aria-current": one === chosen ? "page" : null }, one.label),
+    el("a", { href: `#${one.id}`, "aria-current": one === chosen ? "page" : null }, text(`view.${one.id}`)),
   );
   part("views").replaceChildren(...links);
 }
@@ -167,7 +172,7 @@ async function show() {
     else opened.leave?.();
   } catch (error) {
     failed = true;
-    root.append(el("p", { class: "problem", role: "alert" }, sentence(error)));
+    root.append(problem(error));
   }
 }
 
@@ -193,9 +198,9 @@ function keep(event) {
 function toldOfAddress() {
   const name = page.listing.unknown;
   if (name !== null) {
-    main.replaceChildren(problem(`There is no study called “${name}” here; it may be in another database, or have another name by now.`, "See the studies there are", { study: null }));
+    main.replaceChildren(misled(text("page.noStudy", { name }), text("page.seeStudies"), { study: null }));
   } else if (page.voter.trim() === "") {
-    main.replaceChildren(problem("This link names a voter without a name. Put a name after “voter=”, such as voter=anna, or vote without one.", "Vote without a name", { voter: null }));
+    main.replaceChildren(misled(text("page.noVoter"), text("page.voteNameless"), { voter: null }));
   } else return false;
   return true;
 }
@@ -205,11 +210,39 @@ function toldOfAddress() {
  * @param {string} remedy
  * @param {Record<string, null>} without what the address is better without
  */
-function problem(words, remedy, without) {
+function misled(words, remedy, without) {
   const url = new URL(location.href);
   for (const name of Object.keys(without)) url.searchParams.delete(name);
   if ("study" in without) url.hash = "start";
   return el("div", { class: "view" }, el("p", { class: "problem", role: "alert" }, words), el("p", {}, el("a", { href: url.href }, remedy)));
+}
+
+/** What the page itself says around every view. */
+function showWords() {
+  for (const one of document.querySelectorAll("[data-text]")) one.textContent = text(/** @type {"page.skip"} */ (one.getAttribute("data-text")));
+  part("views").ariaLabel = text("page.views");
+  const list = /** @type {HTMLSelectElement} */ (part("language"));
+  list.ariaLabel = text("page.language");
+  list.replaceChildren(...Object.entries(LANGUAGES).map(([code, { name, tag }]) => el("option", { value: code, lang: tag, selected: code === language() }, name)));
+  list.hidden = false;
+}
+
+/** Somebody chose a language: it holds on this browser, whatever the address said. */
+async function translate() {
+  const list = /** @type {HTMLSelectElement} */ (part("language"));
+  const url = new URL(location.href);
+  url.searchParams.delete("lang");
+  try {
+    await speak(list.value);
+  } catch {
+    list.value = language();
+    return page.say(text("page.noAnswer"), "bad");
+  }
+  history.replaceState(null, "", url);
+  showWords();
+  if (page.listing === null || toldOfAddress()) return;
+  showStudy();
+  await show();
 }
 
 async function begin() {
@@ -221,7 +254,7 @@ async function begin() {
     if (toldOfAddress()) return;
     if (page.study !== null) remember(page.study.name);
   } catch (error) {
-    main.replaceChildren(el("p", { class: "problem", role: "alert" }, sentence(error)));
+    main.replaceChildren(problem(error));
     return;
   }
   showStudy();
@@ -235,8 +268,13 @@ addEventListener("keydown", key, true);
 addEventListener("keyup", letGo, true);
 addEventListener("blur", () => {
   // A click inside a user's page takes the keys with it.
-  const words = document.activeElement?.tagName === "IFRAME" ? byKey("The keys are in the picture now. A click on the question above it brings them back.") : "";
+  const words = document.activeElement?.tagName === "IFRAME" ? byKey(text("page.keysInPicture")) : "";
   if (words) page.say(words);
 });
+part("language").addEventListener("change", () => void translate());
 watch((now) => void presence(now));
-void begin();
+// Where its file does not come, the page speaks English.
+void speak().catch((error) => console.info(sentence(error))).then(() => {
+  showWords();
+  return begin();
+});

@@ -4,9 +4,10 @@
 import { media, thumbnail } from "./cards.js";
 import { figure } from "./charts.js";
 import { copy } from "./clipboard.js";
-import { button, duration, el, parameterLines, percent, shown } from "./elements.js";
+import { button, duration, el, parameterLines, percent, problem, shown } from "./elements.js";
 import { outcomeLines } from "./outcomes.js";
-import { at, get, post, sentence } from "./talk.js";
+import { at, get, post } from "./talk.js";
+import { english, listed, text } from "./texts.js";
 
 /**
  * @param {Page} page
@@ -15,14 +16,14 @@ import { at, get, post, sentence } from "./talk.js";
  */
 export async function open(page, root) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  root.append(el("h1", {}, "Best so far"));
-  const waiting = el("p", { class: "quiet" }, "Asking the model …");
+  root.append(el("h1", {}, text("best.title")));
+  const waiting = el("p", { class: "quiet" }, text("best.asking"));
   root.append(waiting);
   /** @type {{best: Best | null, slices: Chart[], outcomes?: Told & {ranges: Ranges}}} */
   const found = await get(at(study.id, "best"));
   waiting.remove();
   if (found.best === null) {
-    root.append(el("p", { class: "empty" }, "No answers yet. Compare a few pairs, then look here again."));
+    root.append(el("p", { class: "empty" }, text("best.empty")));
     return {};
   }
   const { best, slices } = found;
@@ -45,19 +46,19 @@ export async function open(page, root) {
 async function design(page, best, told) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   const card = study.has_pictures ? await get(at(study.id, `card/${best.option}`)) : { kind: "none", sentence: "", key: "" };
-  const picture = await media(page, best.option, card, "The best design so far");
+  const picture = await media(page, best.option, card, text("best.picture"));
   const json = JSON.stringify(best.params);
   return el(
     "section",
-    { class: "panel", "aria-label": "The best design" },
+    { class: "panel", "aria-label": text("best.design") },
     picture === null ? null : el("div", { class: "stage" }, picture),
     told === undefined || study.outcomes === null ? null : el("div", { class: "outcomes" }, outcomeLines(study.outcomes, told.ranges, told, [])),
     parameterLines(study.parameters, best.params),
     el(
       "p",
       { class: "row" },
-      button("Copy as JSON", () => void copy(page, json)),
-      button("Copy as Python", () => void copy(page, python(best.params))),
+      button(text("best.copyJson"), () => void copy(page, json)),
+      button(text("best.copyPython"), () => void copy(page, python(best.params))),
     ),
   );
 }
@@ -80,26 +81,26 @@ function certainty(page, best) {
   const link = best.advice.link;
   return el(
     "section",
-    { class: "panel certainty", "aria-label": "How sure is the model?" },
-    el("h2", {}, "How sure is the model?"),
+    { class: "panel certainty", "aria-label": text("best.sure") },
+    el("h2", {}, text("best.sure")),
     el(
       "div",
       { class: "figures" },
-      number(percent(best.beats_random), "of all designs you would like less than this one"),
-      number(percent(best.room_left), "of the way up to the best there is may still be left"),
+      number(percent(best.beats_random), text("best.beats")),
+      number(percent(best.room_left), text("best.room")),
     ),
-    el("p", { class: `advice ${best.advice.what}` }, best.advice.sentence),
-    link === null ? null : button("Compare these two next", () => challenge(page, `option ${link[1]}`, null, link[1])),
+    el("p", { class: `advice ${best.advice.what}`, lang: english() }, best.advice.sentence),
+    link === null ? null : button(text("best.compareTwo"), () => challenge(page, text("best.duelOption", { number: String(link[1]) }), null, link[1])),
     el(
       "p",
       {},
-      button("Settle it", () => void settle(page)),
+      button(text("best.settle"), () => void settle(page)),
       " ",
-      el("span", { class: "quiet" }, "Five duels between designs that you have seen; nothing new is made."),
+      el("span", { class: "quiet" }, text("best.settleMeans")),
     ),
-    el("p", {}, el("a", { href: "#study" }, best.edges.length ? "It sits at an end of what is open: widen a parameter" : "Narrow, lock or widen a parameter, or note something")),
-    best.status === "ok" ? null : el("p", { class: "problem" }, `A solve lacks its certificate: ${best.status}.`),
-    el("p", { class: "quiet" }, `Both figures are what the model expects after ${best.n_comparisons} answers, not a promise.`),
+    el("p", {}, el("a", { href: "#study" }, text(best.edges.length ? "best.atEdge" : "best.change"))),
+    best.status === "ok" ? null : el("p", { class: "problem" }, text("best.uncertified", { status: best.status })),
+    el("p", { class: "quiet" }, text("best.noPromise", { count: best.n_comparisons })),
   );
 }
 
@@ -117,21 +118,21 @@ function number(value, words) {
  */
 function why(page) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  const place = el("div", {}, el("p", { class: "quiet" }, "Looking back …"));
+  const place = el("div", {}, el("p", { class: "quiet" }, text("best.lookingBack")));
   void (async () => {
     try {
       /** @type {Why} */
       const found = await get(at(study.id, "why"));
       place.replaceChildren(
-        el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", {}, one))),
-        rivals(page, "Won against", found.meetings, "beat"), rivals(page, "Lost to", found.meetings, "lost_to"), rivals(page, "No difference from", found.meetings, "equalled"),
-        ...(found.course === null ? [] : [el("h3", {}, "How sure, answer by answer"), figure(found.course), el("p", { class: "quiet" }, "What the model expected then: how many designs the best one of that time beats, and how much of the way up was left.")]),
+        el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", { lang: english() }, one))),
+        rivals(page, text("best.wonAgainst"), found.meetings, "beat"), rivals(page, text("best.lostTo"), found.meetings, "lost_to"), rivals(page, text("best.equalled"), found.meetings, "equalled"),
+        ...(found.course === null ? [] : [el("h3", {}, text("best.course")), figure(found.course), el("p", { class: "quiet" }, text("best.courseMeans"))]),
       );
     } catch (error) {
-      place.replaceChildren(el("p", { class: "problem" }, sentence(error)));
+      place.replaceChildren(problem(error));
     }
   })();
-  return el("section", { class: "panel why", "aria-label": "Why is this the best?" }, el("h2", {}, "Why is this the best?"), place);
+  return el("section", { class: "panel why", "aria-label": text("best.why") }, el("h2", {}, text("best.why")), place);
 }
 
 /** So many rivals are shown at once. */
@@ -150,20 +151,20 @@ function rivals(page, title, meetings, how) {
   for (const one of meetings) for (const other of one[how]) met.set(other, [...(met.get(other) ?? []), one.number]);
   if (!met.size) return el("span", { hidden: true });
   const tiles = [...met].map(([option, answers]) =>
-    el("li", {}, thumbnail(page, option), el("span", { class: "quiet" }, answers.length === 1 ? `answer ${answers[0]}` : `answers ${answers.join(", ")}`)));
+    el("li", {}, thumbnail(page, option), el("span", { class: "quiet" }, text("best.inAnswers", { numbers: listed(answers.map(String)), count: answers.length }))));
   const list = (/** @type {HTMLElement[]} */ some) => el("ul", { class: "rivals" }, ...some);
   const more = tiles.slice(RIVALS);
   return el("div", { class: how }, el("h3", {}, title), list(tiles.slice(0, RIVALS)),
-    more.length ? el("details", {}, el("summary", {}, `${more.length} more`), list(more)) : null);
+    more.length ? el("details", {}, el("summary", {}, text("best.more", { count: more.length })), list(more)) : null);
 }
 
 /** @param {Chart[]} slices */
 function around(slices) {
   return el(
     "section",
-    { class: "panel", "aria-label": "One parameter at a time" },
-    el("h2", {}, "One parameter at a time"),
-    el("p", { class: "quiet" }, "How much better or worse the model thinks the design would be if one parameter moved and the rest stayed. The band is one standard deviation, the ring is the best design. Point at a curve, touch it, or move along it with the arrow keys to read its values."),
+    { class: "panel", "aria-label": text("best.slices") },
+    el("h2", {}, text("best.slices")),
+    el("p", { class: "quiet" }, text("best.slicesMean")),
     el("div", { class: "slices" }, ...slices.map(figure)),
   );
 }
@@ -185,17 +186,17 @@ function duel(page, best) {
         /** @type {Design} */
         const params = {};
         for (const { one, input } of inputs) params[one.name] = read(one, input.value);
-        void challenge(page, "your settings", params, null);
+        void challenge(page, text("best.duelOwn"), params, null);
       },
     },
     ...inputs.map(({ one, input }) => el("label", {}, el("span", {}, one.name), input)),
-    el("button", { class: "choice a" }, "Challenge the best design"),
+    el("button", { class: "choice a" }, text("best.challenge")),
   );
   return el(
     "section",
-    { class: "panel", "aria-label": "Your own settings" },
-    el("h2", {}, "Does it beat your own settings?"),
-    el("p", { class: "quiet" }, "Type what you use today. The duel is asked next, sides by lot, and its answer counts like any other."),
+    { class: "panel", "aria-label": text("best.own") },
+    el("h2", {}, text("best.ownBeaten")),
+    el("p", { class: "quiet" }, text("best.ownMeans")),
     form,
   );
 }
@@ -226,18 +227,18 @@ function read(parameter, text) {
 
 /**
  * @param {Page} page
- * @param {string} whom
+ * @param {string} done
  * @param {Design | null} params
  * @param {number | null} option
  */
-async function challenge(page, whom, params, option) {
+async function challenge(page, done, params, option) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   try {
     await post(at(study.id, "challenge"), { params, option, voter: page.voter });
     page.go("compare");
-    setTimeout(() => page.say(`The duel with ${whom} comes after the pair that is open now, for whoever is asked next.`, "good"), 300);
+    setTimeout(() => page.say(done, "good"), 300);
   } catch (error) {
-    page.say(sentence(error), "bad");
+    page.fail(error);
   }
 }
 
@@ -247,9 +248,9 @@ async function settle(page) {
   try {
     await post(at(study.id, "settle"), { voter: page.voter });
     page.go("compare");
-    setTimeout(() => page.say("Five duels come after the pair that is open now.", "good"), 300);
+    setTimeout(() => page.say(text("best.duels"), "good"), 300);
   } catch (error) {
-    page.say(sentence(error), "bad");
+    page.fail(error);
   }
 }
 
@@ -260,21 +261,21 @@ async function agreement(study) {
   if (voters.length < 2) return null;
   const rows = voters.map((one) =>
     el("tr", {}, el("th", { scope: "row" }, one.name), el("td", {}, one.answers), el("td", {}, duration(one.seconds)),
-      el("td", {}, one.decided ? `${one.shared} of ${one.decided}` : "–")),
+      el("td", {}, one.decided ? text("best.outOf", { some: one.shared, all: one.decided }) : "–")),
   );
   const pairs = couples.map((one) =>
-    el("li", {}, `${one.first} and ${one.second} said the same about ${one.agreed} of ${one.met} pairs that both answered.`),
+    el("li", {}, text("best.couple", { first: one.first, second: one.second, some: one.agreed, all: one.met })),
   );
   return el(
     "section",
-    { class: "panel", "aria-label": "Agreement" },
-    el("h2", {}, "Do the voters agree?"),
+    { class: "panel", "aria-label": text("best.agreement") },
+    el("h2", {}, text("best.doAgree")),
     el("div", { class: "scroll" }, el(
       "table",
       {},
-      el("thead", {}, el("tr", {}, ...["Voter", "Answers", "Median time", "Answers the shared model agrees with"].map((one) => el("th", { scope: "col" }, one)))),
+      el("thead", {}, el("tr", {}, ...[text("best.voter"), text("best.answers"), text("best.medianTime"), text("best.agreeing")].map((one) => el("th", { scope: "col" }, one)))),
       el("tbody", {}, ...rows),
     )),
-    pairs.length ? el("ul", {}, ...pairs) : el("p", { class: "quiet" }, "No pair was answered by two voters yet. “Ask again” in the history puts one before the next voter."),
+    pairs.length ? el("ul", {}, ...pairs) : el("p", { class: "quiet" }, text("best.noCouples")),
   );
 }

@@ -2,7 +2,8 @@
 
 /** @import { Card, Page } from "./types.js" */
 import { button, el } from "./elements.js";
-import { at, get, post, sentence } from "./talk.js";
+import { at, get, langOf, post, sentence } from "./talk.js";
+import { english, text } from "./texts.js";
 
 /**
  * The element that shows an option, once it can be painted at once.
@@ -21,7 +22,7 @@ export async function media(page, option, card, name, values = "", blind = false
     try {
       return await media(page, option, await get(at(study.id, `card/${option}`)), name, values, blind);
     } catch (error) {
-      return failure(sentence(error));
+      return failure(sentence(error), langOf(error));
     }
   }
   if (card.kind === "failed") return retriable(page, card, (again) => media(page, option, again, name, values, blind));
@@ -45,7 +46,7 @@ function element(kind, address) {
     : el("video", { class: "media", controls: true, loop: true, muted: true, playsinline: true, preload: "auto", src: address });
   // An attribute mutes only what the parser makes.
   player.muted = kind === "video";
-  player.addEventListener("error", () => player.replaceWith(failure("The browser cannot play this.")));
+  player.addEventListener("error", () => player.replaceWith(failure(text("card.cannotPlay"))));
   // Of two that can be heard, one plays at a time.
   player.addEventListener("play", () => {
     for (const other of document.querySelectorAll("audio, video")) {
@@ -64,7 +65,7 @@ export function nameMedia(made, blind) {
   if (!(made instanceof HTMLElement) || made.dataset.name === undefined) return;
   const { name, shows, values } = made.dataset;
   const said = shows || (blind ? "" : values);
-  const words = said ? `${name}: ${said}` : name;
+  const words = said ? text("card.named", { name, said }) : name;
   if (made instanceof HTMLImageElement) made.alt = words;
   else if (made instanceof HTMLIFrameElement) made.title = words;
   else made.ariaLabel = words;
@@ -116,17 +117,18 @@ async function image(address) {
   try {
     await made.decode();
   } catch {
-    return failure("The browser cannot show this picture.");
+    return failure(text("card.cannotShow"));
   }
   return made;
 }
 
 /**
  * @param {string} words
+ * @param {string | null} [lang]
  * @param {HTMLElement} [remedy]
  */
-function failure(words, remedy) {
-  return el("div", { class: "media failed", role: "note" }, el("p", {}, words), remedy);
+function failure(words, lang, remedy) {
+  return el("div", { class: "media failed", role: "note" }, el("p", { lang }, words), remedy);
 }
 
 /**
@@ -137,19 +139,19 @@ function failure(words, remedy) {
  */
 function retriable(page, card, show) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  const again = button("Draw again", async (event) => {
+  const again = button(text("card.drawAgain"), async (event) => {
     // A click on a card chooses it; this one does not.
     event.stopPropagation();
     again.disabled = true;
-    again.replaceChildren("Drawing …");
+    again.replaceChildren(text("card.drawing"));
     try {
       const made = await show(await post(at(study.id, `picture/${card.key}/again`), {}));
-      place.replaceWith(made ?? el("p", { class: "media quiet" }, "No picture."));
+      place.replaceWith(made ?? el("p", { class: "media quiet" }, text("card.noPicture")));
     } catch (error) {
-      place.replaceWith(failure(sentence(error)));
+      place.replaceWith(failure(sentence(error), langOf(error)));
     }
   });
-  const place = failure(card.sentence, again);
+  const place = failure(card.sentence, english(), again);
   return place;
 }
 
@@ -187,9 +189,9 @@ async function fetchThumbnail(page, option, frame) {
   try {
     const card = await get(at(page.study.id, `card/${option}`));
     if (card.kind !== "image") return;
-    const made = await media(page, option, card, `Design ${option}`);
+    const made = await media(page, option, card, text("card.design", { number: String(option) }));
     if (made !== null) frame.prepend(made);
   } catch {
-    frame.title = "Its picture could not be fetched.";
+    frame.title = text("card.notFetched");
   }
 }

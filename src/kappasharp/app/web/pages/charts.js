@@ -2,6 +2,7 @@
 
 /** @import { Chart } from "./types.js" */
 import { el, svg } from "./elements.js";
+import { english } from "./texts.js";
 
 /**
  * A chart with its caption above it; where it has readings, below it the values at the pointer, a finger or by arrow keys.
@@ -13,7 +14,7 @@ export function figure(chart) {
   );
   const caption = chart.caption.map((one) => el("span", { class: one.kind || null }, one.words));
   const picture = svg("svg", { viewBox: `0 0 ${chart.width} ${chart.height}`, role: "img", "aria-label": chart.label }, ...marks);
-  const made = el("figure", { class: "chart" }, caption.length ? el("figcaption", {}, ...caption) : null, picture);
+  const made = el("figure", { class: "chart", lang: english() }, caption.length ? el("figcaption", {}, ...caption) : null, picture);
   if (chart.readings.length > 1) made.append(reader(chart, picture));
   return made;
 }

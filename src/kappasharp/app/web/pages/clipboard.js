@@ -2,6 +2,7 @@
 
 /** @import { Page } from "./types.js" */
 import { button, el } from "./elements.js";
+import { text as words } from "./texts.js";
 
 /**
  * Copy a text, or show it selected.
@@ -10,7 +11,7 @@ import { button, el } from "./elements.js";
  */
 export async function copy(page, text) {
   if ((await written(text)) || copiedBySelection(text)) {
-    page.say("Copied.", "good");
+    page.say(words("copy.done"), "good");
     return;
   }
   page.say("");
@@ -42,13 +43,13 @@ function copiedBySelection(text) {
 
 /** @param {string} text */
 function showSelected(text) {
-  const area = el("textarea", { class: "code", rows: 10, readonly: true, "aria-label": "The text to copy" }, text);
+  const area = el("textarea", { class: "code", rows: 10, readonly: true, "aria-label": words("copy.text") }, text);
   const dialog = el(
     "dialog",
-    { class: "copy", "aria-label": "Copy", onclose: () => dialog.remove() },
-    el("p", {}, "The browser does not let the page copy. The text is selected: Ctrl-C, or ⌘C on a Mac, copies it."),
+    { class: "copy", "aria-label": words("copy.title"), onclose: () => dialog.remove() },
+    el("p", {}, words("copy.byHand")),
     area,
-    button("Close", () => dialog.close()),
+    button(words("page.close"), () => dialog.close()),
   );
   document.body.append(dialog);
   dialog.showModal();

@@ -7,7 +7,8 @@ import { reachable } from "./faces.js";
 import { byKey, pressed, showKeys } from "./keys.js";
 import { board as pair } from "./pair.js";
 import { Progress } from "./progress.js";
-import { Refusal, at, get, post, sentence } from "./talk.js";
+import { Refusal, at, get, post } from "./talk.js";
+import { text } from "./texts.js";
 import { answerWords, formWords, formsOf } from "./wording.js";
 
 const BLIND = "kappasharp blind";
@@ -61,10 +62,10 @@ export class Compare {
     this.hint = el("p", { class: "hint quiet" });
     this.progress = new Progress(page, this.study, (standing) => this.surprised(standing));
     this.place = el("div", { class: "place" });
-    this.waiting = el("p", { class: "waiting quiet", hidden: true }, "Preparing the next question …");
+    this.waiting = el("p", { class: "waiting quiet", hidden: true }, text("compare.preparing"));
     this.choices = el("div", { class: "choices", role: "group", "aria-labelledby": "question" });
-    this.extras = el("div", { class: "extras", role: "group", "aria-label": "More" });
-    this.form = el("select", { id: "form", "aria-label": "Ask this as", onchange: () => void this.ask(this.form.value) });
+    this.extras = el("div", { class: "extras", role: "group", "aria-label": text("compare.more") });
+    this.form = el("select", { id: "form", "aria-label": text("compare.askAs"), onchange: () => void this.ask(this.form.value) });
     this.buttons = this.makeButtons();
     root.append(
       el("div", { class: "head" }, this.title, el("p", { class: "asked" }, this.buttons.keep, this.form), this.hint, this.progress.element),
@@ -91,16 +92,16 @@ export class Compare {
 
   makeButtons() {
     return {
-      skip: button("Skip", (event) => this.answer("skip", event), { kind: "plain answers", key: "S", shortcut: "S" }),
-      undo: button("Undo", () => void this.undo(), { key: "⌫", shortcut: "Backspace" }),
-      blind: button("Hide values", () => this.hide(), { key: "P", shortcut: "P", pressed: this.blind }),
-      keys: button("Keys", () => showKeys(this.keys()), { key: "?", shortcut: "?" }),
-      keep: button("Keep asking this", () => this.keep(), { kind: "corner", key: "K", shortcut: "K", pressed: this.kept !== null }),
+      skip: button(text("compare.skip"), (event) => this.answer("skip", event), { kind: "plain answers", key: "S", shortcut: "S" }),
+      undo: button(text("compare.undo"), () => void this.undo(), { key: "⌫", shortcut: "Backspace" }),
+      blind: button(text("compare.hideValues"), () => this.hide(), { key: "P", shortcut: "P", pressed: this.blind }),
+      keys: button(text("keys.title"), () => showKeys(this.keys()), { key: "?", shortcut: "?" }),
+      keep: button(text("compare.keep"), () => this.keep(), { kind: "corner", key: "K", shortcut: "K", pressed: this.kept !== null }),
     };
   }
 
   async begin() {
-    await this.attempt(async () => this.show(await this.fetch("")), "No question.");
+    await this.attempt(async () => this.show(await this.fetch("")), text("compare.noQuestion"));
   }
 
   /**
@@ -123,7 +124,7 @@ export class Compare {
     this.pair = pair;
     this.board = made;
     this.title.textContent = made.title;
-    this.hint.textContent = made.hint;
+    this.hint.replaceChildren(...made.hint);
     document.body.classList.remove("zoomed");
     this.place.replaceChildren(made.element);
     made.element.dataset.pair = String(pair.number);
@@ -171,7 +172,7 @@ export class Compare {
   async ask(form) {
     if (!this.busy) {
       this.busy = true;
-      await this.attempt(async () => this.show(await this.fetch(form)), "Not asked.");
+      await this.attempt(async () => this.show(await this.fetch(form)), text("compare.notAsked"));
       this.rest();
     }
     if (this.pair !== null) this.form.value = this.pair.form;
@@ -182,13 +183,13 @@ export class Compare {
     this.kept = this.kept === this.pair.form ? null : this.pair.form;
     sessionStorage.setItem(`${KEPT} ${this.study.id}`, this.kept ?? "");
     this.buttons.keep.setAttribute("aria-pressed", String(this.kept !== null));
-    this.page.say(`You will be asked for ${formWords(this.kept ?? this.study.question)}${this.kept === null ? " again, as is usual here" : " from now on"}.`);
+    this.page.say(text(this.kept === null ? "compare.usual" : "compare.kept", { form: formWords(this.kept ?? this.study.question) }));
   }
 
   /** @param {Standing} standing */
   surprised(standing) {
     if (this.lastEvent !== null && standing.surprises.includes(this.lastEvent)) {
-      this.page.say(`Saved. That answer surprised the model.${byKey(` ${this.undoKey()} undoes it.`)}`, "good");
+      this.page.say(byKey(text("compare.surprisedUndo", { key: this.undoKey() })) || text("compare.surprised"), "good");
     }
     if (this.progress.fresh) this.lastEvent = null;
   }
@@ -220,8 +221,9 @@ export class Compare {
       const found = await post(at(this.study.id, "answer"), { pair: pair.number, answer, seconds, voter, kind });
       this.lastEvent = found.saved.event;
       await this.show(found.pair);
-      this.page.say(`Saved: ${answerWords(pair.kind, answer)}.${byKey(` ${this.undoKey()} undoes it.`)}`, "good");
-    }, "Not saved.");
+      const said = { answer: answerWords(pair.kind, answer) };
+      this.page.say(byKey(text("compare.savedUndo", { ...said, key: this.undoKey() })) || text("compare.saved", said), "good");
+    }, text("compare.notSaved"));
     return true;
   }
 
@@ -231,8 +233,8 @@ export class Compare {
     await this.attempt(async () => {
       const found = await post(at(this.study.id, "undo"), { voter: this.page.voter });
       await this.show(found.pair);
-      this.page.say("Taken back. The same question is open again.", "good");
-    }, "Not undone.");
+      this.page.say(text("compare.undone"), "good");
+    }, text("compare.notUndone"));
   }
 
   /**
@@ -246,9 +248,9 @@ export class Compare {
     } catch (error) {
       if (error instanceof Refusal && error.pair !== null) {
         await this.show(error.pair);
-        this.page.say("Not saved: this question was already answered. Here is the one that is open now.", "bad");
+        this.page.say(text("compare.answered"), "bad");
       } else {
-        this.page.say(`${failure} ${sentence(error)}`, "bad");
+        this.page.fail(error, failure);
       }
     } finally {
       clearTimeout(slow);
@@ -280,7 +282,7 @@ export class Compare {
     this.buttons.blind.setAttribute("aria-pressed", String(this.blind));
     for (const values of this.root.querySelectorAll(".card:not(.bare) .values, .shared")) values.toggleAttribute("hidden", this.blind);
     for (const one of this.root.querySelectorAll(".media")) nameMedia(one, this.blind);
-    this.page.say(this.blind ? "Values hidden." : "Values shown.");
+    this.page.say(text(this.blind ? "compare.valuesHidden" : "compare.valuesShown"));
   }
 
   undoKey() {
@@ -296,11 +298,11 @@ export class Compare {
     const undo = this.undoKeys();
     /** @type {Key[]} */
     const always = [
-      { keys: ["s"], label: "S", words: "Skip this question", action: () => this.answer("skip") },
-      { keys: undo, label: undo.length > 1 ? "⌫ U" : "U", words: "Undo the last answer", action: () => void this.undo() },
-      { keys: ["p"], label: "P", words: "Hide or show the values (blind mode)", action: () => this.hide() },
-      { keys: ["k"], label: "K", words: "Keep asking this kind, where you chose it", action: () => this.keep() },
-      { keys: ["?"], label: "?", words: "These keys", action: () => showKeys(this.keys()) },
+      { keys: ["s"], label: "S", words: text("compare.keySkip"), action: () => this.answer("skip") },
+      { keys: undo, label: undo.length > 1 ? "⌫ U" : "U", words: text("compare.keyUndo"), action: () => void this.undo() },
+      { keys: ["p"], label: "P", words: text("compare.keyBlind"), action: () => this.hide() },
+      { keys: ["k"], label: "K", words: text("compare.keyKeep"), action: () => this.keep() },
+      { keys: ["?"], label: "?", words: text("compare.keyKeys"), action: () => showKeys(this.keys()) },
     ];
     return [...(this.board?.keys ?? []), ...always];
   }

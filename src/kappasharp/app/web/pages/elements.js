@@ -1,6 +1,8 @@
 /** Elements without markup in strings: what a person or a study wrote is always text, never HTML. */
 
 /** @import { Design, Parameter, Value } from "./types.js" */
+import { langOf, sentence } from "./talk.js";
+import { listed, numeral, text } from "./texts.js";
 
 /** So many values are told in a sentence. */
 const NAMED = 8;
@@ -74,14 +76,22 @@ export function button(label, action, more = {}) {
 }
 
 /**
+ * What went wrong.
+ * @param {unknown} error
+ */
+export function problem(error) {
+  return el("p", { class: "problem", role: "alert", lang: langOf(error) }, sentence(error));
+}
+
+/**
  * A value as people read it.
  * @param {Value} value
  */
 export function shown(value) {
-  if (typeof value !== "number") return value === null ? "none" : String(value);
+  if (typeof value !== "number") return value === null ? text("value.none") : String(value);
   if (Number.isInteger(value)) return String(value);
   const size = Math.abs(value);
-  return size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+  return numeral(size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(2) : String(Number(value.toPrecision(4))));
 }
 
 /**
@@ -89,7 +99,7 @@ export function shown(value) {
  * @param {number} share
  */
 export function percent(share) {
-  return `${Math.round(100 * share)} %`;
+  return text("unit.percent", { count: Math.round(100 * share) });
 }
 
 /**
@@ -98,7 +108,7 @@ export function percent(share) {
  */
 export function duration(seconds) {
   if (seconds === null) return "–";
-  return seconds < 90 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds / 60)} min`;
+  return seconds < 90 ? text("unit.seconds", { count: numeral(seconds.toFixed(1)) }) : text("unit.minutes", { count: Math.round(seconds / 60) });
 }
 
 /**
@@ -175,7 +185,7 @@ export function room(parameters, pictured) {
 export function folded(shown, rest, differing, open, lines) {
   if (!rest.length) return shown;
   const more = rest.filter((one) => differing.includes(one)).length;
-  const words = more === rest.length ? `${more} more values differ` : more ? `${rest.length} more values, ${more} of them differ` : `${rest.length} more values, the same`;
+  const words = more === rest.length ? text("value.allDiffer", { count: more }) : more ? text("value.someDiffer", { all: rest.length, count: more }) : text("value.noneDiffer", { count: rest.length });
   return el("div", {}, shown, el("details", { class: "fold", open }, el("summary", {}, words), lines(rest)));
 }
 
@@ -208,7 +218,7 @@ export function valueWords(differing, design) {
  * @param {Design[]} designs
  */
 export function valueSentence(parameters, design, designs) {
-  return foremost(parameters, designs, NAMED).first.map((one) => `${one.name} ${shown(design[one.name])}`).join(", ");
+  return listed(foremost(parameters, designs, NAMED).first.map((one) => `${one.name} ${shown(design[one.name])}`));
 }
 
 /**
@@ -225,7 +235,7 @@ function line(parameter, design, others, differs) {
       "dd",
       { class: differs ? "differs" : null },
       track(parameter, value, others.length === 1 ? others[0][parameter.name] : undefined),
-      el("span", { class: "number" }, shown(value), differs && others.length === 1 ? el("span", { class: "unseen" }, " (differs)") : null),
+      el("span", { class: "number" }, shown(value), differs && others.length === 1 ? el("span", { class: "unseen" }, " ", text("value.differs")) : null),
     ),
   ];
 }

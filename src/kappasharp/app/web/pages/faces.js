@@ -5,6 +5,7 @@
 import { media, play } from "./cards.js";
 import { apart, button, el, folded, foremost, room, valueSentence, valueWords } from "./elements.js";
 import { byKey } from "./keys.js";
+import { text } from "./texts.js";
 
 /** By design, in order: a key that looks at it, or plays it. None of them means anything else. */
 const LETTERS = [..."abcdefghi"];
@@ -24,9 +25,9 @@ const PATIENCE = 500;
 async function picture(view, one, name, values, later) {
   const coming = media(view.page, one.option, one.card, name, values, view.blind);
   if (one.card.kind !== "pending") return coming;
-  const place = el("p", { class: "media drawing quiet" }, "Drawing …");
+  const place = el("p", { class: "media drawing quiet" }, text("card.drawing"));
   const first = await Promise.race([coming, new Promise((done) => setTimeout(() => done(place), PATIENCE))]);
-  if (first === place) void coming.then((made) => place.replaceWith(made ?? el("p", { class: "media quiet" }, "No picture."))).then(later);
+  if (first === place) void coming.then((made) => place.replaceWith(made ?? el("p", { class: "media quiet" }, text("card.noPicture")))).then(later);
   return /** @type {HTMLElement | null} */ (first);
 }
 
@@ -39,7 +40,7 @@ export function reachable(element) {
     if (!(values instanceof HTMLElement) || values.scrollHeight <= values.clientHeight + 1) continue;
     values.tabIndex = 0;
     values.role = "group";
-    values.ariaLabel = "Values";
+    values.ariaLabel = text("card.values");
   }
 }
 
@@ -67,21 +68,21 @@ export class Faces {
     this.view = view;
     this.marks = marks;
     this.face = 0;
-    this.all = marks.length > 2 ? "all of them" : "both";
+    /** Whether there are more than two. */
+    this.several = marks.length > 2;
     /** @type {HTMLElement[]} */
     this.cards = [];
     /** @type {HTMLButtonElement[]} */
     this.corners = [];
     const letters = LETTERS.slice(0, marks.length);
-    const named = marks.length > 2 ? `${marks[0]} – ${marks[marks.length - 1]}` : "A or B";
     this.element = el("div", { class: `board ${kind}`, "data-layout": "all" });
-    this.flipButton = button(marks.length > 2 ? "One by one" : "Flip", () => this.flip(), { key: "Space", shortcut: "Space", pressed: false });
+    this.flipButton = button(text(this.several ? "card.oneByOne" : "card.flip"), () => this.flip(), { key: text("keys.space"), shortcut: "Space", pressed: false });
     /** @type {Key[]} */
     this.keys = [
-      { keys: [" "], label: "Space", words: marks.length > 2 ? "See one after the other in place" : "Flip A and B in place", action: () => this.flip() },
-      { keys: letters, label: marks.length > 2 ? `A – ${letters[letters.length - 1].toUpperCase()}` : "A B", words: `Look at ${named}: enlarge it; a sound or a film plays or stops`, action: (key) => this.look(letters.indexOf(key)) },
-      { keys: ["z"], label: "Z", words: "Enlarge", action: () => this.zoom(this.face) },
-      { keys: ["Escape"], label: "Esc", words: `Back to ${this.all}`, action: () => this.back() },
+      { keys: [" "], label: text("keys.space"), words: text(this.several ? "card.keyOneByOne" : "card.keyFlip"), action: () => this.flip() },
+      { keys: letters, label: this.several ? `A – ${letters[letters.length - 1].toUpperCase()}` : "A B", words: this.several ? text("card.keyLookMore", { first: marks[0], last: marks[marks.length - 1] }) : text("card.keyLookTwo"), action: (key) => this.look(letters.indexOf(key)) },
+      { keys: ["z"], label: "Z", words: text("card.keyEnlarge"), action: () => this.zoom(this.face) },
+      { keys: ["Escape"], label: text("keys.escape"), words: text(this.several ? "card.keyBackAll" : "card.keyBackBoth"), action: () => this.back() },
     ];
   }
 
@@ -102,7 +103,7 @@ export class Faces {
 
   /** @param {number} index */
   name(index) {
-    return `Option ${this.marks[index]}`;
+    return text("card.option", { mark: this.marks[index] });
   }
 
   /**
@@ -130,7 +131,7 @@ export class Faces {
 
   /** @param {number} index */
   corner(index) {
-    const made = button("Enlarge", () => this.enlarge(index), { kind: "corner", key: LETTERS[index].toUpperCase(), name: `Enlarge ${this.marks[index]}`, shortcut: LETTERS[index] });
+    const made = button(text("card.enlarge"), () => this.enlarge(index), { kind: "corner", key: LETTERS[index].toUpperCase(), name: text("card.enlargeMark", { mark: this.marks[index] }), shortcut: LETTERS[index] });
     this.corners.push(made);
     return made;
   }
@@ -151,10 +152,10 @@ export class Faces {
   equip(index) {
     const [player, corner, mark] = [this.player(index), this.corners[index], this.marks[index]];
     if (player === null) return;
-    const made = button("Play", () => play(player), { kind: "corner playing", key: LETTERS[index].toUpperCase(), name: `Play ${mark}`, shortcut: LETTERS[index] });
+    const made = button(text("card.play"), () => play(player), { kind: "corner playing", key: LETTERS[index].toUpperCase(), name: text("card.playMark", { mark }), shortcut: LETTERS[index] });
     const tell = () => {
-      made.children[0].textContent = player.paused ? "Play" : "Stop";
-      made.ariaLabel = player.paused ? `Play ${mark}` : `Stop ${mark}`;
+      made.children[0].textContent = text(player.paused ? "card.play" : "card.stop");
+      made.ariaLabel = text(player.paused ? "card.playMark" : "card.stopMark", { mark });
     };
     player.addEventListener("play", tell);
     player.addEventListener("pause", tell);
@@ -199,11 +200,12 @@ export class Faces {
       card.classList.toggle("face", index === face);
       card.toggleAttribute("inert", layout !== "all" && index !== face);
       const corner = this.corners[index];
-      corner.children[0].textContent = layout === "all" ? "Enlarge" : `Show ${this.all}`;
-      corner.ariaLabel = layout === "all" ? `Enlarge ${this.marks[index]}` : `Show ${this.all}`;
+      const back = text(this.several ? "card.showAll" : "card.showBoth");
+      corner.children[0].textContent = layout === "all" ? text("card.enlarge") : back;
+      corner.ariaLabel = layout === "all" ? text("card.enlargeMark", { mark: this.marks[index] }) : back;
       corner.hidden = this.isSmall(index);
       const key = corner.querySelector("kbd");
-      if (key !== null) key.textContent = layout === "all" ? LETTERS[index].toUpperCase() : "Esc";
+      if (key !== null) key.textContent = layout === "all" ? LETTERS[index].toUpperCase() : text("keys.escape");
     }
   }
 
@@ -222,7 +224,8 @@ export class Faces {
   }
 
   tell() {
-    this.view.page.say(`${this.marks[this.face]} alone.${byKey(` Space shows the next, Esc ${this.all}.`)}`);
+    const mark = this.marks[this.face];
+    this.view.page.say(byKey(text(this.several ? "card.aloneOfMore" : "card.aloneOfTwo", { mark })) || text("card.alone", { mark }));
   }
 
   back() {

@@ -2,6 +2,8 @@
 
 /** @import { Value } from "./types.js" */
 import { el } from "./elements.js";
+import { langOf, sentence } from "./talk.js";
+import { plainNumeral } from "./texts.js";
 
 let count = 0;
 
@@ -30,12 +32,21 @@ export class Field {
 
   /** The number in it; null where there is none. */
   get number() {
-    return this.value === "" || !Number.isFinite(Number(this.value)) ? null : Number(this.value);
+    const figures = plainNumeral(this.value);
+    return figures === "" || !Number.isFinite(Number(figures)) ? null : Number(figures);
   }
 
-  /** @param {string} words none where all is right */
-  say(words) {
-    this.fault.textContent = words;
+  /** @param {unknown} error what the server said of it */
+  refuse(error) {
+    this.say(inWords(sentence(error)), langOf(error));
+  }
+
+  /**
+   * @param {string} words none where all is right
+   * @param {string | null} [lang]
+   */
+  say(words, lang) {
+    this.fault.replaceChildren(el("span", { lang }, words));
     this.fault.hidden = words === "";
     if (words === "") this.input.removeAttribute("aria-invalid");
     else this.input.setAttribute("aria-invalid", "true");
@@ -86,4 +97,19 @@ export function sure(words, yes, no) {
     document.body.append(dialog);
     dialog.showModal();
   });
+}
+
+/**
+ * A sentence of the server without the words that only a program has.
+ * @param {string} said
+ */
+export function inWords(said) {
+  return said
+    .replace(/`space\['(.+?)'\]`: /, "“$1”: ")
+    .replace(/`favourites\[(\d+)\]`/g, (_, index) => `favourite ${Number(index) + 1}`)
+    .replace(/`(?:Float|Int|Categorical|Fixed)\((\w+)=(?:\.\.\.|\w+)\)`/g, "“$1”")
+    .replace(/; (?:a value that never changes|one value) is `Fixed(?:\(value\))?`/, "")
+    .replace(/`(?:Float|Int)`/g, "a number")
+    .replace(/`Categorical`/g, "a choice")
+    .replace(/`([^`]+)`/g, "“$1”");
 }

@@ -6,6 +6,7 @@ import { apart, button, el, parameterLines, room, shown } from "./elements.js";
 import { Faces, differences } from "./faces.js";
 import { byKey } from "./keys.js";
 import { Outcomes, outcomeHint } from "./outcomes.js";
+import { listed, text } from "./texts.js";
 
 /**
  * What stands under the pictures of a gallery: outcomes, or else where the designs differ; with no pictures, all of it.
@@ -37,9 +38,9 @@ function values(view, designs, index) {
 export function sharedLine(view, designs) {
   const { same } = apart(view.study.parameters, designs);
   if (!same.length || !view.study.has_pictures || view.study.outcomes !== null) return null;
-  const words = same.map((one) => `${one.name} ${shown(designs[0][one.name])}`).join(", ");
-  if (same.length <= room(same, true)) return el("p", { class: "shared values quiet", hidden: view.blind }, `The same in all: ${words}`);
-  return el("details", { class: "shared values quiet", hidden: view.blind, open: view.unfolded }, el("summary", {}, `${same.length} values are the same in all`), words);
+  const values = listed(same.map((one) => `${one.name} ${shown(designs[0][one.name])}`));
+  if (same.length <= room(same, true)) return el("p", { class: "shared values quiet", hidden: view.blind }, text("gallery.shared", { values }));
+  return el("details", { class: "shared values quiet", hidden: view.blind, open: view.unfolded }, el("summary", {}, text("gallery.sharedCount", { count: same.length })), values);
 }
 
 /**
@@ -58,19 +59,19 @@ export async function board(view, pair) {
   const outcomes = new Outcomes(view, pair, true);
   await faces.draw(pair.designs, (index) => ({
     lines: galleryLines(view, pair.designs, index, outcomes),
-    badge: button(marks[index], (event) => choose(index, event), { kind: "badge answers", name: `Option ${marks[index]} is the best`, shortcut: marks[index] }),
+    badge: button(marks[index], (event) => choose(index, event), { kind: "badge answers", name: text("gallery.best", { mark: marks[index] }), shortcut: marks[index] }),
     choose: (event) => choose(index, event),
   }));
   const shared = sharedLine(view, pair.designs.map((one) => one.params));
   if (shared !== null) faces.element.append(shared);
   return {
-    title: `Which of the ${count} is the best?`,
-    hint: `Choose one${byKey(": click it, or press its number")}. ${outcomeHint(view.study.outcomes)}`,
+    title: text("gallery.title", { count }),
+    hint: [byKey(text("gallery.hintKeys")) || text("gallery.hint"), " ", ...outcomeHint(view.study.outcomes)],
     element: faces.element,
     choices: [],
     extras: [faces.flipButton],
     keys: [
-      { keys: marks, label: `1 – ${count}`, words: "This one is the best", action: (key) => { if (view.answer(Number(key) - 1)) faces.cards[Number(key) - 1].classList.add("chosen"); } },
+      { keys: marks, label: `1 – ${count}`, words: text("gallery.keyBest"), action: (key) => { if (view.answer(Number(key) - 1)) faces.cards[Number(key) - 1].classList.add("chosen"); } },
       ...faces.keys,
     ],
     leave: () => {

@@ -3,7 +3,8 @@
 /** @import { Answer, Page, Past, Row, Standing, View } from "./types.js" */
 import { thumbnail } from "./cards.js";
 import { button, duration, el, folded, foremost, valueWords } from "./elements.js";
-import { at, get, post, sentence } from "./talk.js";
+import { at, get, post } from "./talk.js";
+import { text } from "./texts.js";
 import { answerWords } from "./wording.js";
 
 const AT_ONCE = 50;
@@ -29,7 +30,7 @@ class History {
     this.page = page;
     this.study = /** @type {NonNullable<Page["study"]>} */ (page.study);
     this.most = AT_ONCE;
-    this.title = el("h1", {}, "History");
+    this.title = el("h1", {}, text("history.title"));
     this.changed = el("div", { "aria-live": "polite" });
     this.body = el("div", {});
     root.append(this.title, this.changed, this.body);
@@ -38,17 +39,17 @@ class History {
   async draw() {
     /** @type {Past} */
     const past = await get(at(this.study.id, "history"));
-    this.title.textContent = past.rows.length === 1 ? "1 answer" : `${past.rows.length} answers`;
+    this.title.textContent = text("history.count", { count: past.rows.length });
     const rows = past.rows.slice(0, this.most).map((one) => this.row(one, past, this.actions(one)));
     this.body.replaceChildren(
       past.rows.length
-        ? table("Answers", rows, past.rows)
-        : el("p", { class: "empty" }, "No answers yet. Each one will stand here, with what can be done about it."),
-      past.rows.length > this.most ? button(`Show ${past.rows.length - this.most} earlier ones`, () => this.drawAll()) : "",
+        ? table(text("history.answers"), rows, past.rows)
+        : el("p", { class: "empty" }, text("history.empty")),
+      past.rows.length > this.most ? button(text("history.earlier", { count: past.rows.length - this.most }), () => this.drawAll()) : "",
       past.removed.length ? this.removed(past) : "",
     );
-    if (past.cycle.length > 2) this.body.prepend(note(`Answers go in a circle: ${[...past.cycle, past.cycle[0]].map((one) => `#${one}`).join(" over ")}.`));
-    if (past.queue) this.body.prepend(note(past.queue === 1 ? "One question waits to be asked." : `${past.queue} questions wait to be asked.`));
+    if (past.cycle.length > 2) this.body.prepend(note(text("history.circle", { path: past.cycle.reduceRight((rest, one) => text("history.over", { first: `#${one}`, rest }), `#${past.cycle[0]}`) })));
+    if (past.queue) this.body.prepend(note(text("history.waiting", { count: past.queue })));
     void this.markSurprises();
   }
 
@@ -60,10 +61,9 @@ class History {
   /** @param {Past} past */
   removed(past) {
     const rows = past.removed.map((one) => this.row(one, past, [
-      button("Put back", () => void this.change("amend", { event: one.event, answer: one.answer }, `Answer ${one.number} counts again.`, null),
-        { name: `Put answer ${one.number} back` })]));
-    const words = rows.length === 1 ? "1 answer was deleted; it can be put back" : `${rows.length} answers were deleted; they can be put back`;
-    return el("details", { class: "removed" }, el("summary", {}, words), table("Deleted answers", rows, past.removed));
+      button(text("history.putBack"), () => void this.change("amend", { event: one.event, answer: one.answer }, text("history.countsAgain", { number: one.number }), null),
+        { name: text("history.putBackNumber", { number: one.number }) })]));
+    return el("details", { class: "removed" }, el("summary", {}, text("history.deletedCount", { count: rows.length })), table(text("history.deleted"), rows, past.removed));
   }
 
   async markSurprises() {
@@ -71,10 +71,10 @@ class History {
       /** @type {Standing} */
       const { surprises } = await get(at(this.study.id, "standing"));
       for (const event of surprises) {
-        this.body.querySelector(`[data-event="${event}"] .flags`)?.append(el("span", { class: "flag" }, "surprised the model"));
+        this.body.querySelector(`[data-event="${event}"] .flags`)?.append(el("span", { class: "flag" }, text("history.surprised")));
       }
     } catch (error) {
-      this.page.say(sentence(error), "bad");
+      this.page.fail(error);
     }
   }
 
@@ -89,11 +89,11 @@ class History {
     try {
       await post(at(this.study.id, what), { ...data, voter: this.page.voter });
       await this.draw();
-      const undo = back === null ? null : button("Take it back", () => void this.change(what, back, "Taken back: all is as it was.", null));
+      const undo = back === null ? null : button(text("history.takeBack"), () => void this.change(what, back, text("history.takenBack"), null));
       this.changed.replaceChildren(el("p", { class: "note row" }, done, undo));
       undo?.focus();
     } catch (error) {
-      this.page.say(sentence(error), "bad");
+      this.page.fail(error);
     }
   }
 
@@ -102,17 +102,17 @@ class History {
     const turned = turnedRound(one);
     const { event, number, answer } = one;
     return [
-      button("Turn round", async () => {
+      button(text("history.turn"), async () => {
         if (turned === null) return;
-        const words = `Answer ${number} says: ${answerWords(one.kind, answer)}. Turned round it says: ${answerWords(one.kind, turned)}.`;
-        if (await confirmed(`Turn answer ${number} round?`, words, "Turn round")) await this.change("amend", { event, answer: turned }, `Answer ${number} is turned round.`, { event, answer });
-      }, { name: `Turn answer ${number} round`, disabled: turned === null }),
-      button("Delete", async () => {
-        const words = "The model forgets it. It stays below the list, and can be put back at any time.";
-        if (await confirmed(`Delete answer ${number}?`, words, "Delete")) await this.change("amend", { event, answer: null }, `Answer ${number} counts no more.`, { event, answer });
-      }, { name: `Delete answer ${number}` }),
-      button("Ask again", () => void this.change("again", { pair: one.pair }, "The question will be asked again, after the one that is open.", null),
-        { name: `Ask the question of answer ${number} again`, disabled: one.pair === null }),
+        const words = text("history.turnMeans", { number, now: answerWords(one.kind, answer), then: answerWords(one.kind, turned) });
+        if (await confirmed(text("history.turnAsk", { number }), words, text("history.turn"))) await this.change("amend", { event, answer: turned }, text("history.turned", { number }), { event, answer });
+      }, { name: text("history.turnNumber", { number }), disabled: turned === null }),
+      button(text("history.delete"), async () => {
+        const words = text("history.deleteMeans");
+        if (await confirmed(text("history.deleteAsk", { number }), words, text("history.delete"))) await this.change("amend", { event, answer: null }, text("history.countsNoMore", { number }), { event, answer });
+      }, { name: text("history.deleteNumber", { number }) }),
+      button(text("history.again"), () => void this.change("again", { pair: one.pair }, text("history.willAsk"), null),
+        { name: text("history.againNumber", { number }), disabled: one.pair === null }),
     ];
   }
 
@@ -122,17 +122,17 @@ class History {
    * @param {HTMLElement[]} actions
    */
   row(one, past, actions) {
-    const flags = one.contradicts.map((other) => el("span", { class: "flag bad" }, `contradicts answer ${other}`));
-    if (one.amended) flags.push(el("span", { class: "flag" }, "changed later"));
-    if (one.origin === "elsewhere") flags.push(el("span", { class: "flag" }, "from elsewhere"));
+    const flags = one.contradicts.map((other) => el("span", { class: "flag bad" }, text("history.contradicts", { number: other })));
+    if (one.amended) flags.push(el("span", { class: "flag" }, text("history.changed")));
+    if (one.origin === "elsewhere") flags.push(el("span", { class: "flag" }, text("history.elsewhere")));
     return el(
       "tr",
       { "data-event": one.event },
-      el("th", { scope: "row" }, one.number),
+      el("th", { scope: "row", "data-label": text("history.answer") }, one.number),
       ...(one.kind === "pair" || one.kind === "rating" ? this.sides(one, past) : [this.several(one, past)]),
       el("td", { class: "said" }, el("b", {}, said(one)), el("span", { class: "flags" }, ...flags)),
-      el("td", { "data-label": "Voter" }, one.voter),
-      el("td", { "data-label": "Thought for" }, duration(one.seconds)),
+      el("td", { "data-label": text("history.voter") }, one.voter),
+      el("td", { "data-label": text("history.thought") }, duration(one.seconds)),
       el("td", { class: "actions" }, ...actions),
     );
   }
@@ -147,7 +147,7 @@ class History {
     const won = [one.answer === "a" || rated > 0, one.answer === "b" || rated < 0];
     return one.options.map((option, index) =>
       el("td", { class: `side ${won[index] ? "won" : ""}`, "data-label": "AB"[index] },
-        thumbnail(this.page, option), this.values(option, one, past), won[index] ? el("span", { class: "unseen" }, "preferred") : null));
+        thumbnail(this.page, option), this.values(option, one, past), won[index] ? el("span", { class: "unseen" }, text("history.preferred")) : null));
   }
 
   /**
@@ -162,7 +162,7 @@ class History {
       const option = one.options[index];
       const joint = one.kind === "order" && (rank || nth) ? el("span", { class: "joint" }, !nth ? ">" : rank === rest ? "·" : "=") : null;
       return el("div", { class: rank === first ? "won" : null }, joint,
-        el("div", {}, thumbnail(this.page, option), rank === first ? el("span", { class: "unseen" }, "the best") : null, this.values(option, one, past)));
+        el("div", {}, thumbnail(this.page, option), rank === first ? el("span", { class: "unseen" }, text("history.theBest")) : null, this.values(option, one, past)));
     }));
     return el("td", { colspan: 2, class: "several" }, el("div", {}, ...tiles));
   }
@@ -191,7 +191,7 @@ class History {
 function confirmed(title, words, yes) {
   const dialog = el("dialog", { class: "confirm", "aria-labelledby": "confirm-title" },
     el("h2", { id: "confirm-title" }, title), el("p", {}, words),
-    el("form", { method: "dialog", class: "row" }, el("button", { class: "choice a", value: "yes" }, yes), el("button", { class: "plain", value: "", autofocus: true }, "Cancel")));
+    el("form", { method: "dialog", class: "row" }, el("button", { class: "choice a", value: "yes" }, yes), el("button", { class: "plain", value: "", autofocus: true }, text("page.cancel"))));
   document.body.append(dialog);
   dialog.showModal();
   return new Promise((done) => dialog.addEventListener("close", () => {
@@ -216,11 +216,12 @@ function inOrder(one) {
 
 /** @param {Row} one */
 function said(one) {
-  if (one.answer === "skip") return "skipped";
-  if (one.kind === "choice") return `the best of ${one.options.length}`;
+  if (one.answer === "skip") return text("answer.skip");
+  if (one.kind === "choice") return text("history.bestOf", { count: one.options.length });
   if (!Array.isArray(one.answer)) return answerWords(one.kind, one.answer);
   const named = one.answer.flat().length;
-  return named < one.options.length - 1 ? `top ${named} of ${one.options.length}` : `order of ${one.options.length}`;
+  const count = one.options.length;
+  return named < count - 1 ? text("history.topOf", { some: named, count }) : text("history.orderOf", { count });
 }
 
 /**
@@ -240,14 +241,14 @@ function turnedRound(one) {
  */
 function table(name, rows, answers) {
   const sided = answers.some((one) => one.kind === "pair" || one.kind === "rating");
-  const designs = sided ? ["A", "B"].map((one) => el("th", { scope: "col" }, one)) : [el("th", { scope: "col", colspan: 2 }, "Designs")];
-  const [number, ...rest] = ["No.", "Answer", "Voter", "Thought for"].map((one) => el("th", { scope: "col" }, one));
+  const designs = sided ? ["A", "B"].map((one) => el("th", { scope: "col" }, one)) : [el("th", { scope: "col", colspan: 2 }, text("history.designs"))];
+  const [number, ...rest] = [text("history.number"), text("history.answer"), text("history.voter"), text("history.thought")].map((one) => el("th", { scope: "col" }, one));
   const heads = [number, ...designs, ...rest];
   return el(
     "div",
     { class: "panel scroll", tabindex: "0", role: "region", "aria-label": name },
     el("table", { class: "history" },
-      el("thead", {}, el("tr", {}, ...heads, el("th", { scope: "col" }, el("span", { class: "unseen" }, "Changes")))),
+      el("thead", {}, el("tr", {}, ...heads, el("th", { scope: "col" }, el("span", { class: "unseen" }, text("history.changes"))))),
       el("tbody", {}, ...rows)),
   );
 }

@@ -5,6 +5,7 @@
 
 /** @import { Key } from "./types.js" */
 import { el } from "./elements.js";
+import { text } from "./texts.js";
 
 /** What Enter presses. */
 const PRESSED = "button, a, summary, audio, video";
@@ -32,7 +33,7 @@ export function pressed(event, keys, say) {
     return true;
   }
   const would = name === " " && target?.closest(`${PRESSED}, select`) != null;
-  if (would) say("Space presses nothing here. Enter does.");
+  if (would) say(text("keys.spaceDoesNothing"));
   // A list that is closed changes by no key: what it would choose is another question.
   return would || (list !== null && name !== "Tab");
 }

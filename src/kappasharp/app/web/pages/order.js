@@ -7,12 +7,12 @@ import { Faces } from "./faces.js";
 import { galleryLines, sharedLine } from "./gallery.js";
 import { byKey } from "./keys.js";
 import { Outcomes, outcomeHint } from "./outcomes.js";
+import { listed, ordinal, text } from "./texts.js";
 
 /** A pointer that moved less than so many pixels clicks; one that moved more drags. */
 const STILL = 6;
 /** How far outside the row of places something may be dropped and still be in it. */
 const NEAR = 48;
-const ENDINGS = ["th", "st", "nd", "rd"];
 
 /** @typedef {{number: number, tied: boolean}} Placed tied: equal to the one before */
 
@@ -41,10 +41,10 @@ class Order {
     this.outcomes = new Outcomes(view, pair, true);
     /** @type {Placed[]} */
     this.placed = [];
-    this.row = el("ol", { class: "places", "aria-label": "Your order, the best first" });
+    this.row = el("ol", { class: "places", "aria-label": text("order.row") });
     this.told = el("p", { class: "told", role: "status" });
-    this.send = button("Send this order", (event) => this.answer(event), { kind: "choice a", key: "↵", shortcut: "Enter" });
-    this.clear = button("Start over", () => this.change(() => (this.placed = [])));
+    this.send = button(text("order.send"), (event) => this.answer(event), { kind: "choice a", key: "↵", shortcut: "Enter" });
+    this.clear = button(text("order.clear"), () => this.change(() => (this.placed = [])));
     /** @type {(() => void) | null} */
     this.drop = null;
   }
@@ -53,7 +53,7 @@ class Order {
     const { designs } = this.pair;
     await this.faces.draw(designs, (index) => ({
       lines: galleryLines(this.view, designs, index, this.outcomes),
-      badge: button(this.marks[index], () => this.toggle(index), { kind: "badge", name: `Put option ${this.marks[index]} next` }),
+      badge: button(this.marks[index], () => this.toggle(index), { kind: "badge", name: text("order.putNext", { mark: this.marks[index] }) }),
       choose: () => this.toggle(index),
     }));
     for (const [index, card] of this.faces.cards.entries()) {
@@ -73,16 +73,16 @@ class Order {
   board() {
     const count = this.marks.length;
     return {
-      title: `Put the ${count} in order, the best first`,
-      hint: `${byKey("Click or press their numbers; drag to change.") || "Tap them in turn."} The top few are enough: the rest comes after them. ${outcomeHint(this.view.study.outcomes)}`,
+      title: text("order.title", { count }),
+      hint: [byKey(text("order.hintKeys")) || text("order.hint"), " ", ...outcomeHint(this.view.study.outcomes)],
       element: this.faces.element,
       choices: [this.send, this.clear],
       extras: [this.faces.flipButton],
       keys: [
-        { keys: this.marks, label: `1 – ${count}`, words: "Give this one the next place", action: (key) => this.put(Number(key) - 1) },
-        { keys: ["="], label: "=", words: "The last one equals the one before it, or not", action: () => this.equal(this.placed.length - 1) },
-        { keys: ["Backspace"], label: "⌫", words: "Take the last one back", action: () => this.change(() => this.placed.pop()) },
-        { keys: ["Enter"], label: "↵", words: "Send the order; on a button, press it", action: () => this.answer() },
+        { keys: this.marks, label: `1 – ${count}`, words: text("order.keyPut"), action: (key) => this.put(Number(key) - 1) },
+        { keys: ["="], label: "=", words: text("order.keyEqual"), action: () => this.equal(this.placed.length - 1) },
+        { keys: ["Backspace"], label: "⌫", words: text("order.keyTake"), action: () => this.change(() => this.placed.pop()) },
+        { keys: ["Enter"], label: "↵", words: text("order.keySend"), action: () => this.answer() },
         ...this.faces.keys,
       ],
       leave: () => {
@@ -95,7 +95,7 @@ class Order {
   /** @param {MouseEvent} [event] */
   answer(event) {
     if (!this.placed.length) {
-      this.view.complain("Put at least one first: the others then come after it.");
+      this.view.complain(text("order.atLeastOne"));
       return;
     }
     this.view.answer(this.said(), event);
@@ -129,7 +129,7 @@ class Order {
   /** @param {number} number */
   put(number) {
     if (this.at(number) < 0) this.change(() => this.placed.push({ number, tied: false }));
-    else this.view.complain(`${this.marks[number]} has its place already.${byKey(" ⌫ takes the last one back.")}`);
+    else this.view.complain(byKey(text("order.alreadyUndo", { mark: this.marks[number] })) || text("order.already", { mark: this.marks[number] }));
   }
 
   /** @param {number} number */
@@ -161,24 +161,26 @@ class Order {
   /** @param {number} index */
   equal(index) {
     if (index > 0) this.change(() => (this.placed[index].tied = !this.placed[index].tied));
-    else this.view.complain("There is none before it to be equal to.");
+    else this.view.complain(text("order.noneBefore"));
   }
 
   show() {
     const focused = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.act : undefined;
     this.row.replaceChildren(...this.placed.map((one, index) => this.item(one, index)));
     const left = this.marks.filter((_, number) => this.at(number) < 0);
-    const order = this.placed.map(({ number, tied }, index) => (index ? (tied ? " equal to " : ", then ") : "") + this.marks[number]).join("");
-    this.told.textContent = this.placed.length
-      ? `Best first: ${order}. ${left.length ? `Not ordered: ${left.join(", ")}. ${left.length > 1 ? "They come" : "It comes"} after these.` : "All have a place."}`
-      : "None has a place yet.";
+    const order = this.placed.reduce((before, { number, tied }) => {
+      const mark = this.marks[number];
+      return before ? text(tied ? "order.equal" : "order.then", { before, mark }) : mark;
+    }, "");
+    this.told.textContent = !this.placed.length ? text("order.none")
+      : left.length ? text("order.some", { order, left: listed(left), count: left.length }) : text("order.all", { order });
     this.send.disabled = this.clear.disabled = !this.placed.length;
     for (const [number, card] of this.faces.cards.entries()) {
       const at = this.at(number);
       card.classList.toggle("placed", at >= 0);
       card.dataset.rank = at < 0 ? "" : ordinal(this.rank(at));
       const badge = card.querySelector(".badge");
-      if (badge !== null) badge.ariaLabel = at < 0 ? `Put option ${this.marks[number]} next` : `Take option ${this.marks[number]} out of the order`;
+      if (badge !== null) badge.ariaLabel = text(at < 0 ? "order.putNext" : "order.takeOut", { mark: this.marks[number] });
     }
     // By keyboard, the button that was pressed keeps the focus although it is a new one.
     const kept = focused && (this.row.querySelector(`[data-act="${focused}"]:not(:disabled)`) ?? this.row.querySelector(`[data-act$="-${focused.split("-")[1]}"]:not(:disabled)`));
@@ -206,13 +208,13 @@ class Order {
       return made;
     };
     const joint = index === 0 ? null : act("equal", button(tied ? "=" : ">", () => this.equal(index), {
-      kind: "joint", pressed: tied, name: `${mark} equals ${this.marks[this.placed[index - 1].number]}, the one before`,
+      kind: "joint", pressed: tied, name: text("order.equalTo", { mark, other: this.marks[this.placed[index - 1].number] }),
     }));
     const tile = el("div", { class: "tile" }, picture === null ? null : el("img", { src: picture.src, alt: "", draggable: "false" }), el("span", { class: "mark" }, mark), el("span", { class: "rank" }, ordinal(this.rank(index))));
-    const made = el("li", { "data-number": number, "aria-label": `${ordinal(this.rank(index))}: option ${mark}` }, joint,
+    const made = el("li", { "data-number": number, "aria-label": text("order.item", { rank: ordinal(this.rank(index)), mark }) }, joint,
       el("div", { class: "slot" }, tile, el("div", { class: "moves" },
-        act("up", button("‹", () => this.move(number, index - 1), { kind: "move", name: `Move ${mark} up`, disabled: index === 0 })),
-        act("down", button("›", () => this.move(number, index + 1), { kind: "move", name: `Move ${mark} down`, disabled: index === this.placed.length - 1 })))));
+        act("up", button("‹", () => this.move(number, index - 1), { kind: "move", name: text("order.up", { mark }), disabled: index === 0 })),
+        act("down", button("›", () => this.move(number, index + 1), { kind: "move", name: text("order.down", { mark }), disabled: index === this.placed.length - 1 })))));
     tile.addEventListener("pointerdown", (event) => this.grab(event, number, tile));
     return made;
   }
@@ -291,9 +293,4 @@ class Order {
       return now.clientY > bottom || (now.clientY >= top - NEAR && now.clientX > left + width / 2);
     }).length;
   }
-}
-
-/** @param {number} number */
-function ordinal(number) {
-  return `${number}${ENDINGS[number] ?? ENDINGS[0]}`;
 }

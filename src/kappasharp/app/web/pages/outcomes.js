@@ -4,20 +4,22 @@
 /** @import { OutcomeRow, OutcomeTable, Pair, Ranges, Told } from "./types.js" */
 import { el, rail } from "./elements.js";
 import { at, get, sentence } from "./talk.js";
+import { english, listed, numeral, pieces, text } from "./texts.js";
 
 /**
  * Which way is better, as it was said; or that the function of the outcomes is missing.
  * @param {OutcomeTable | null} outcomes
+ * @returns {(string | HTMLElement)[]}
  */
 export function outcomeHint(outcomes) {
-  if (outcomes === null) return "";
-  if (outcomes.missing !== null) return outcomes.missing;
+  if (outcomes === null) return [];
+  if (outcomes.missing !== null) return [el("span", { lang: english() }, outcomes.missing)];
   const names = (/** @type {string} */ way) => outcomes.table.filter((one) => one.better === way).map((one) => one.name);
   const [less, more] = [names("less"), names("more")];
-  if (less.length === outcomes.table.length) return "Less of each outcome is usually better.";
-  if (more.length === outcomes.table.length) return "More of each outcome is usually better.";
-  const parts = [less.length ? `less ${less.join(", ")}` : "", more.length ? `more ${more.join(", ")}` : ""].filter(Boolean);
-  return parts.length ? `Usually better: ${parts.join("; ")}.` : "";
+  if (less.length === outcomes.table.length) return [text("outcomes.lessOfEach")];
+  if (more.length === outcomes.table.length) return [text("outcomes.moreOfEach")];
+  if (less.length && more.length) return [text("outcomes.both", { less: listed(less), more: listed(more) })];
+  return less.length ? [text("outcomes.less", { less: listed(less) })] : more.length ? [text("outcomes.more", { more: listed(more) })] : [];
 }
 
 /**
@@ -30,9 +32,9 @@ function standing(row, value, others) {
   const [low, high] = [Math.min(value, ...others), Math.max(value, ...others)];
   if (!others.length || low === high || (value !== low && value !== high)) return null;
   const up = value === high;
-  const words = others.length > 1 ? (up ? "most" : "least") : up ? "more" : "less";
-  const kind = !row.better ? "" : (row.better === "more") === up ? "good" : "worse";
-  return el("span", { class: `standing ${kind}` }, el("span", { "aria-hidden": "true" }, up ? "▲" : "▼"), el("span", { class: "unseen" }, ` (${words}${kind === "good" ? ", better" : kind === "worse" ? ", worse" : ""})`));
+  const way = others.length > 1 ? (up ? "top" : "bottom") : up ? "up" : "down";
+  const kind = !row.better ? "plain" : (row.better === "more") === up ? "good" : "worse";
+  return el("span", { class: `standing ${kind}` }, el("span", { "aria-hidden": "true" }, up ? "▲" : "▼"), el("span", { class: "unseen" }, " ", text(`outcomes.${way}.${kind}`)));
 }
 
 /**
@@ -44,19 +46,20 @@ function standing(row, value, others) {
  * @param {boolean} [brief]
  */
 export function outcomeLines(outcomes, ranges, own, others, brief = false) {
-  if (own.state !== "known") return el("p", { class: `outcome-note ${own.state}`, role: "note" }, `Outcomes: ${own.sentence}`);
+  const words = () => (own.state === "computing" ? [text("outcomes.computing")] : pieces("outcomes.note", { sentence: el("span", { lang: english() }, own.sentence) }));
+  if (own.state !== "known") return el("p", { class: `outcome-note ${own.state}`, role: "note" }, ...words());
   const value = (/** @type {Told} */ told, /** @type {string} */ name) => told.values.find((one) => one.name === name);
   const lines = outcomes.table.map((row) => {
     const here = value(own, row.name);
     if (here === undefined) return [el("dt", { title: row.name }, row.name), el("dd", {}, brief ? "–" : el("span", { class: "number" }, "–", el("span", { class: "standing" })))];
     const there = others.flatMap((one) => value(one, row.name) ?? []);
     const mark = standing(row, Number(here.words), there.map((one) => Number(one.words)));
-    if (brief) return [el("dt", {}, row.name), el("dd", {}, here.words, mark ?? el("span", { class: "standing" }))];
+    if (brief) return [el("dt", {}, row.name), el("dd", {}, numeral(here.words), mark ?? el("span", { class: "standing" }))];
     const [low, high] = ranges[row.name] ?? [here.value, here.value];
     const place = (/** @type {number} */ one) => (high > low ? Math.min(Math.max((one - low) / (high - low), 0), 1) : 0.5);
     return [
       el("dt", { title: row.name }, row.name),
-      el("dd", { class: mark === null ? null : "differs" }, rail(place(here.value), place((there.length === 1 ? there[0] : here).value)), el("span", { class: "number" }, here.words, mark ?? el("span", { class: "standing" }))),
+      el("dd", { class: mark === null ? null : "differs" }, rail(place(here.value), place((there.length === 1 ? there[0] : here).value)), el("span", { class: "number" }, numeral(here.words), mark ?? el("span", { class: "standing" }))),
     ];
   });
   return brief

@@ -5,6 +5,7 @@
 import { button, el, parameterLines, room } from "./elements.js";
 import { Faces, differences } from "./faces.js";
 import { Outcomes, outcomeHint } from "./outcomes.js";
+import { text } from "./texts.js";
 import { RATINGS, ratingWords } from "./wording.js";
 
 const MARKS = ["A", "B"];
@@ -25,7 +26,7 @@ export async function board(view, pair) {
   }));
   const { choices, keys } = rated ? scale(view) : sides(view);
   return {
-    title: rated ? "Which is better, by how much?" : "Which do you prefer?",
+    title: text(rated ? "rating.title" : "pair.title"),
     hint: outcomeHint(view.study.outcomes),
     element: faces.element,
     choices,
@@ -58,14 +59,14 @@ function sides(view) {
   const say = (/** @type {string} */ answer) => (/** @type {MouseEvent} */ event) => view.answer(answer, event);
   return {
     choices: [
-      button("A is better", say("a"), { kind: "choice a", key: "←", shortcut: "ArrowLeft" }),
-      button("Can’t tell", say("tie"), { kind: "choice", key: "↓", shortcut: "ArrowDown" }),
-      button("B is better", say("b"), { kind: "choice b", key: "→", shortcut: "ArrowRight" }),
+      button(text("pair.better", { mark: "A" }), say("a"), { kind: "choice a", key: "←", shortcut: "ArrowLeft" }),
+      button(text("pair.tie"), say("tie"), { kind: "choice", key: "↓", shortcut: "ArrowDown" }),
+      button(text("pair.better", { mark: "B" }), say("b"), { kind: "choice b", key: "→", shortcut: "ArrowRight" }),
     ],
     keys: [
-      { keys: ["ArrowLeft"], label: "←", words: "A is better", action: () => view.answer("a") },
-      { keys: ["ArrowRight"], label: "→", words: "B is better", action: () => view.answer("b") },
-      { keys: ["ArrowDown"], label: "↓", words: "Can’t tell", action: () => view.answer("tie") },
+      { keys: ["ArrowLeft"], label: "←", words: text("pair.better", { mark: "A" }), action: () => view.answer("a") },
+      { keys: ["ArrowRight"], label: "→", words: text("pair.better", { mark: "B" }), action: () => view.answer("b") },
+      { keys: ["ArrowDown"], label: "↓", words: text("pair.tie"), action: () => view.answer("tie") },
     ],
   };
 }
@@ -84,13 +85,16 @@ function scale(view) {
         "aria-keyshortcuts": String(index + 1), onclick: (/** @type {MouseEvent} */ event) => view.answer(value, event),
       },
       el("b", {}, letter),
-      el("span", {}, value === 0 ? "equal" : much || "better", much ? el("span", { class: "wide" }, " better") : null),
+      // There are seven in a row: where that is narrow, few letters.
+      ...(much === "much" || much === "slightly"
+        ? [el("span", { class: "wide" }, text(`rating.${much}Wide`)), el("span", { class: "narrow" }, text(`rating.${much}`))]
+        : [el("span", {}, text(`rating.${much}`))]),
       el("kbd", { "aria-hidden": "true" }, index + 1),
     ),
   );
   const numbers = RATINGS.map((_, index) => String(index + 1));
   return {
     choices,
-    keys: [{ keys: numbers, label: "1 – 7", words: "From A much better, 1, over equal, 4, to B much better, 7", action: (key) => view.answer(RATINGS[Number(key) - 1].value) }],
+    keys: [{ keys: numbers, label: "1 – 7", words: text("rating.keyScale"), action: (key) => view.answer(RATINGS[Number(key) - 1].value) }],
   };
 }

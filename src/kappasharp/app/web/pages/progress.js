@@ -3,6 +3,7 @@
 /** @import { Page, Pair, Standing, Study } from "./types.js" */
 import { el, percent } from "./elements.js";
 import { at, get, sentence } from "./talk.js";
+import { pieces, text } from "./texts.js";
 
 export class Progress {
   /**
@@ -76,8 +77,8 @@ export class Progress {
     const best = answers < study.first_pairs ? null : (standing?.best ?? null);
     const age = standing === null || standing.answers === answers ? null : standing.answers;
     this.element.replaceChildren(
-      el("meter", { min: 0, max: 1, low: 0.5, high: 0.9, optimum: 1, value: (best === null ? 0 : 1 - best.room_left).toFixed(3), "aria-label": "Way to the best design" }),
-      el("p", {}, el("span", { class: "count" }, `${answers} ${answers === 1 ? "answer" : "answers"}`), ` · ${words(study.first_pairs - answers, best, age, this.failed)}`),
+      el("meter", { min: 0, max: 1, low: 0.5, high: 0.9, optimum: 1, value: (best === null ? 0 : 1 - best.room_left).toFixed(3), "aria-label": text("progress.meter") }),
+      el("p", {}, ...pieces("progress.line", { answers: el("span", { class: "count" }, text("progress.answers", { count: answers })), rest: words(study.first_pairs - answers, best, age, this.failed) })),
     );
   }
 }
@@ -90,9 +91,9 @@ export class Progress {
  * @param {boolean} failed whether newer figures did not come
  */
 function words(left, best, age, failed) {
-  if (left > 0) return `${left} more before the model chooses`;
-  if (best === null) return failed ? "the model’s figures did not come" : "the model is being computed";
-  const [beats, room] = [percent(best.beats_random), percent(best.room_left)];
-  if (age === null) return `the best so far beats ${beats} of designs · room left ${room}`;
-  return `as of answer ${age}, the best beats ${beats} of designs · room left ${room}`;
+  if (left > 0) return text("progress.left", { count: left });
+  if (best === null) return text(failed ? "progress.failed" : "progress.computing");
+  const figures = { share: percent(best.beats_random), room: percent(best.room_left) };
+  if (age === null) return text("progress.now", figures);
+  return text("progress.then", { ...figures, number: age });
 }

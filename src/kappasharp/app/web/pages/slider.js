@@ -3,10 +3,11 @@
 /** @import { Compare } from "./compare.js" */
 /** @import { Board, Card, Design, Pair, Parameter, Stop, Told } from "./types.js" */
 import { media, play } from "./cards.js";
-import { apart, button, el, folded, foremost, parameterLines, room, valueSentence } from "./elements.js";
+import { apart, button, el, folded, foremost, parameterLines, percent, room, valueSentence } from "./elements.js";
 import { byKey } from "./keys.js";
 import { outcomeHint, outcomeLines } from "./outcomes.js";
-import { at, get, sentence } from "./talk.js";
+import { at, get, langOf, sentence } from "./talk.js";
+import { text } from "./texts.js";
 
 /** A renderer that takes longer than this, in milliseconds, is said to be drawing. */
 const FOLLOWS = 100;
@@ -18,7 +19,7 @@ const AT_ONCE = 2;
 /** The golden ratio: multiples of it, without their whole part, spread evenly. */
 const GOLDEN = 0.6180339887498949;
 /** @type {Told} */
-const COMPUTING = { state: "computing", values: [], sentence: "Computing …" };
+const COMPUTING = { state: "computing", values: [], sentence: "" };
 
 /** @typedef {{params: Design, card: Card, made: HTMLElement | null}} Drawn */
 
@@ -66,11 +67,11 @@ class Slider {
     this.note = el("p", { class: "following quiet", hidden: true });
     this.values = el("div", { class: "values", hidden: view.blind && this.hasPictures });
     this.range = el("input", {
-      type: "range", min: 0, max: finest, step: this.hasPictures ? 1 : this.stride, value: this.place, id: "place", "aria-label": "Place on the line",
+      type: "range", min: 0, max: finest, step: this.hasPictures ? 1 : this.stride, value: this.place, id: "place", "aria-label": text("slider.place"),
       oninput: () => this.go(Number(this.range.value)),
     });
     this.element = el("div", { class: "board slider" },
-      el("article", { class: `card${this.hasPictures ? "" : " bare"}`, "aria-label": "The design at this place" },
+      el("article", { class: `card${this.hasPictures ? "" : " bare"}`, "aria-label": text("slider.here") },
         el("div", { class: "inside" }, this.hasPictures ? this.stage : null, this.values), this.note),
       el("div", { class: "line" }, this.hasPictures ? el("span", { class: "end first" }) : null, this.range, this.hasPictures ? el("span", { class: "end second" }) : null));
     this.element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -90,19 +91,19 @@ class Slider {
     const far = 4 * this.stride;
     const by = (/** @type {number} */ step) => this.go(this.place + step);
     return {
-      title: "Where does it look best?",
-      hint: `Move along the line${byKey(": drag, arrow keys or wheel")}. Where it starts is drawn by lot. ${outcomeHint(this.outcomes)}`,
+      title: text("slider.title"),
+      hint: [byKey(text("slider.hintKeys")) || text("slider.hint"), " ", ...outcomeHint(this.outcomes)],
       element: this.element,
-      choices: [button("This is the best place", (event) => void this.answer(event), { kind: "choice a", key: "↵", shortcut: "Enter" })],
+      choices: [button(text("slider.send"), (event) => void this.answer(event), { kind: "choice a", key: "↵", shortcut: "Enter" })],
       extras: [],
       home: this.range,
       keys: [
-        { keys: ["ArrowLeft", "ArrowDown"], label: "← ↓", words: "Back along the line; with Shift by a hair", repeats: true, action: (_, fine) => by(-this.step(fine)) },
-        { keys: ["ArrowRight", "ArrowUp"], label: "→ ↑", words: "On along the line; with Shift by a hair", repeats: true, action: (_, fine) => by(this.step(fine)) },
-        { keys: ["PageDown", "PageUp"], label: "PgDn PgUp", words: "The same in large steps", repeats: true, action: (key) => by(key === "PageUp" ? far : -far) },
-        { keys: ["Home", "End"], label: "Home End", words: "To an end of the line", action: (key) => this.go(key === "Home" ? 0 : this.finest) },
-        { keys: ["Enter"], label: "↵", words: "Send this place; on a button, press it", action: () => void this.answer() },
-        { keys: ["a"], label: "A", words: "A sound or a film plays or stops", action: () => this.play() },
+        { keys: ["ArrowLeft", "ArrowDown"], label: "← ↓", words: text("slider.keyBack"), repeats: true, action: (_, fine) => by(-this.step(fine)) },
+        { keys: ["ArrowRight", "ArrowUp"], label: "→ ↑", words: text("slider.keyOn"), repeats: true, action: (_, fine) => by(this.step(fine)) },
+        { keys: ["PageDown", "PageUp"], label: text("keys.pages"), words: text("slider.keyFar"), repeats: true, action: (key) => by(key === "PageUp" ? far : -far) },
+        { keys: ["Home", "End"], label: text("keys.ends"), words: text("slider.keyEnds"), action: (key) => this.go(key === "Home" ? 0 : this.finest) },
+        { keys: ["Enter"], label: "↵", words: text("slider.keySend"), action: () => void this.answer() },
+        { keys: ["a"], label: "A", words: text("slider.keyPlay"), action: () => this.play() },
       ],
       leave: () => {
         this.gone = true;
@@ -148,8 +149,8 @@ class Slider {
   /** The thumb stands where the card is, and says it. */
   hold() {
     this.range.value = String(this.place);
-    const words = valueSentence(this.moving, this.params(), this.ends);
-    this.range.setAttribute("aria-valuetext", `${Math.round((100 * this.place) / this.finest)} %: ${words}`);
+    const values = valueSentence(this.moving, this.params(), this.ends);
+    this.range.setAttribute("aria-valuetext", text("slider.at", { share: percent(this.place / this.finest), values }));
     this.element.dataset.place = String(this.place / this.finest);
   }
 
@@ -210,11 +211,11 @@ class Slider {
         if (place === this.place && !this.gone) this.showValues();
       }
     } catch (error) {
-      if (place === this.place) this.tell(sentence(error));
+      if (place === this.place) this.tell(sentence(error), langOf(error));
     }
     if (found === undefined) return;
     const values = valueSentence(study.parameters, found.params, this.ends);
-    found.made ??= (await media(page, null, found.card, "The design at this place", values, this.view.blind)) ?? el("p", { class: "media quiet" }, "No picture.");
+    found.made ??= (await media(page, null, found.card, text("slider.here"), values, this.view.blind)) ?? el("p", { class: "media quiet" }, text("card.noPicture"));
     if (this.gone) return;
     if (place === this.place) this.showValues();
     this.showNearest();
@@ -242,12 +243,15 @@ class Slider {
 
   tellDrawing() {
     if (this.onCard === this.place || this.gone) return;
-    this.tell(this.onCard === null ? "Drawing …" : "Drawing this place … You see the nearest one that is drawn.");
+    this.tell(text(this.onCard === null ? "card.drawing" : "slider.drawingPlace"));
   }
 
-  /** @param {string} words */
-  tell(words) {
-    this.note.textContent = words;
+  /**
+   * @param {string} words
+   * @param {string | null} [lang]
+   */
+  tell(words, lang) {
+    this.note.replaceChildren(el("span", { lang }, words));
     this.note.hidden = false;
   }
 
@@ -284,7 +288,7 @@ class Slider {
       await Promise.race([this.fetch(place), new Promise((done) => setTimeout(done, PATIENCE))]);
       if (this.gone || place !== this.place) return;
       if (this.onCard !== place) {
-        this.view.complain("This place is still being drawn. Send it when you see it.");
+        this.view.complain(text("slider.notDrawn"));
         return;
       }
     }

@@ -4,8 +4,9 @@
 /** @import { Fault } from "./fields.js" */
 import { button, el } from "./elements.js";
 import { Field, plain } from "./fields.js";
+import { numeral, text } from "./texts.js";
 
-const TYPES = { float: "number", int: "whole number", categorical: "choice", fixed: "fixed value" };
+const TYPES = /** @type {const} */ (["float", "int", "categorical", "fixed"]);
 /** More steps than this nobody tells apart, and the server refuses. */
 const MOST_STEPS = 100_000;
 const LONGEST = 200;
@@ -20,20 +21,20 @@ export class ParameterRow {
    * @param {(row: ParameterRow) => void} remove
    */
   constructor(start, remove) {
-    const kinds = Object.entries(TYPES).map(([value, words]) => el("option", { value }, words));
-    this.name = new Field("Name", el("input", { type: "text", value: start.name, autocomplete: "off" }), { name: "Name of the parameter", class: "name" });
-    this.kind = new Field("Kind", el("select", {}, ...kinds));
-    this.low = new Field("From", number({ value: start.low }));
-    this.high = new Field("To", number({ value: start.high }));
-    this.step = new Field("Step", number({ placeholder: "any" }));
-    this.jnd = new Field("Just noticeable", number({ placeholder: "usual" }), { name: "Just noticeable difference" });
+    const kinds = TYPES.map((value) => el("option", { value }, text(`field.type.${value}`)));
+    this.name = new Field(text("field.name"), el("input", { type: "text", value: start.name, autocomplete: "off" }), { name: text("field.parameterName"), class: "name" });
+    this.kind = new Field(text("field.kind"), el("select", {}, ...kinds));
+    this.low = new Field(text("field.from"), number({ value: start.low }));
+    this.high = new Field(text("field.to"), number({ value: start.high }));
+    this.step = new Field(text("field.step"), number({ placeholder: text("field.any") }));
+    this.jnd = new Field(text("field.jnd"), number({ placeholder: text("field.usual") }), { name: text("field.jndLong") });
     this.log = el("input", { type: "checkbox" });
-    this.scale = el("label", { class: "check" }, this.log, "Log scale");
-    this.choices = new Field("Choices", el("input", { type: "text", placeholder: "soft, hard", autocomplete: "off" }), { name: "Choices, separated by commas", class: "long" });
-    this.fixed = new Field("Value", el("input", { type: "text", autocomplete: "off" }), { class: "long" });
+    this.scale = el("label", { class: "check" }, this.log, text("field.log"));
+    this.choices = new Field(text("field.choices"), el("input", { type: "text", placeholder: text("field.choicesSuch"), autocomplete: "off" }), { name: text("field.choicesLong"), class: "long" });
+    this.fixed = new Field(text("field.value"), el("input", { type: "text", autocomplete: "off" }), { class: "long" });
     this.fields = [this.name, this.kind, this.low, this.high, this.step, this.jnd, this.choices, this.fixed];
     this.element = el("li", { class: "parameter" }, ...this.fields.slice(0, 6).map((one) => one.element), this.scale,
-      this.choices.element, this.fixed.element, button("Remove", () => remove(this), { name: "Remove this parameter" }));
+      this.choices.element, this.fixed.element, button(text("field.remove"), () => remove(this), { name: text("field.removeParameter") }));
     this.kind.input.addEventListener("change", () => this.adapt());
     this.adapt();
   }
@@ -74,15 +75,15 @@ export class ParameterRow {
     /** @type {Fault[]} */
     const found = [];
     const add = (/** @type {Field} */ field, /** @type {string} */ words) => found.push({ field, words });
-    if (name === "") add(this.name, "Give the parameter a name.");
-    else if (taken.includes(name)) add(this.name, "Another parameter has this name.");
-    else if (name.length > LONGEST) add(this.name, "A name may have 200 characters.");
+    if (name === "") add(this.name, text("field.needsName"));
+    else if (taken.includes(name)) add(this.name, text("field.nameTaken"));
+    else if (name.length > LONGEST) add(this.name, text("field.nameLong", { count: LONGEST }));
     if (this.isNumber) return [...found, ...this.rangeFaults()];
-    if (this.kind.value === "fixed" && this.fixed.value === "") add(this.fixed, "Give the value that every design has.");
+    if (this.kind.value === "fixed" && this.fixed.value === "") add(this.fixed, text("field.needsValue"));
     if (this.kind.value !== "categorical") return found;
     const twice = this.words.find((one, at) => this.words.indexOf(one) !== at);
-    if (this.words.length < 2) add(this.choices, "Name two choices or more, separated by commas.");
-    else if (twice !== undefined) add(this.choices, `“${twice}” is there twice.`);
+    if (this.words.length < 2) add(this.choices, text("field.needsChoices"));
+    else if (twice !== undefined) add(this.choices, text("field.twice", { value: String(twice) }));
     return found;
   }
 
@@ -91,21 +92,21 @@ export class ParameterRow {
     const whole = this.kind.value === "int";
     for (const field of [this.low, this.high, this.step, this.jnd]) {
       const needed = field === this.low || field === this.high;
-      if (field.number === null && (needed || field.value !== "")) return [{ field, words: "This needs a number." }];
-      if (whole && field !== this.jnd && field.number !== null && !Number.isInteger(field.number)) return [{ field, words: "This must be a whole number." }];
+      if (field.number === null && (needed || field.value !== "")) return [{ field, words: text("field.needsNumber") }];
+      if (whole && field !== this.jnd && field.number !== null && !Number.isInteger(field.number)) return [{ field, words: text("field.needsWhole") }];
     }
     const low = Number(this.low.number);
     const high = Number(this.high.number);
     const { number: step } = this.step;
     const { number: jnd } = this.jnd;
-    if (low >= high) return [{ field: this.high, words: "To must be larger than From." }];
-    if (this.log.checked && low <= 0) return [{ field: this.low, words: "On a log scale From must be above 0." }];
-    if (step !== null && step <= 0) return [{ field: this.step, words: "A step must be above 0." }];
-    if (step !== null && step > high - low) return [{ field: this.step, words: "A step must fit between From and To." }];
-    if ((high - low) / (step ?? (whole ? 1 : Infinity)) > MOST_STEPS) return [{ field: this.step, words: "These are more values than anybody can tell apart: choose a larger step." }];
-    if (jnd !== null && jnd < 0) return [{ field: this.jnd, words: "A difference must not be below 0." }];
+    if (low >= high) return [{ field: this.high, words: text("field.toLarger") }];
+    if (this.log.checked && low <= 0) return [{ field: this.low, words: text("field.logAbove") }];
+    if (step !== null && step <= 0) return [{ field: this.step, words: text("field.stepAbove") }];
+    if (step !== null && step > high - low) return [{ field: this.step, words: text("field.stepFits") }];
+    if ((high - low) / (step ?? (whole ? 1 : Infinity)) > MOST_STEPS) return [{ field: this.step, words: text("field.tooMany") }];
+    if (jnd !== null && jnd < 0) return [{ field: this.jnd, words: text("field.jndAbove") }];
     const range = this.log.checked ? high / low - 1 : high - low;
-    if (jnd !== null && jnd >= range) return [{ field: this.jnd, words: "Nobody could tell any two values apart: choose a smaller difference." }];
+    if (jnd !== null && jnd >= range) return [{ field: this.jnd, words: text("field.jndSmaller") }];
     return [];
   }
 }
@@ -117,7 +118,7 @@ export class FavouriteCard {
     /** @type {Map<ParameterRow, Field>} */
     this.fields = new Map();
     this.place = el("div", { class: "favourite-fields" });
-    this.element = el("li", { class: "parameter" }, this.place, button("Remove", () => remove(this), { name: "Remove this favourite" }));
+    this.element = el("li", { class: "parameter" }, this.place, button(text("field.remove"), () => remove(this), { name: text("field.removeFavourite") }));
   }
 
   /**
@@ -141,11 +142,11 @@ export class FavouriteCard {
     return [...this.fields].filter(([row]) => row.isNumber && row.rangeFaults().length === 0).flatMap(([row, field]) => {
       const { number: value } = field;
       const [low, high] = [Number(row.low.number), Number(row.high.number)];
-      if (value === null) return [{ field, words: "This needs a number." }];
-      if (value < low || value > high) return [{ field, words: `This must be from ${low} to ${high}.` }];
+      if (value === null) return [{ field, words: text("field.needsNumber") }];
+      if (value < low || value > high) return [{ field, words: text("field.within", { low: numeral(String(low)), high: numeral(String(high)) }) }];
       const step = row.step.number ?? (row.kind.value === "int" ? 1 : null);
       const steps = step === null ? 0 : (value - low) / step;
-      return Math.abs(steps - Math.round(steps)) > 1e-6 ? [{ field, words: `This must be ${low} plus a multiple of ${step}.` }] : [];
+      return Math.abs(steps - Math.round(steps)) > 1e-6 ? [{ field, words: text("field.onGrid", { low: numeral(String(low)), step: numeral(String(step)) }) }] : [];
     });
   }
 }
@@ -155,7 +156,7 @@ export class FavouriteCard {
  * @param {string} value
  */
 function fieldFor(row, value) {
-  const label = row.name.value || "unnamed";
+  const label = row.name.value || text("field.unnamed");
   if (row.isNumber) return new Field(label, number({ value }));
   const options = row.words.map((one, at) => el("option", { value: at, selected: String(at) === value }, String(one)));
   return new Field(label, el("select", {}, ...options));

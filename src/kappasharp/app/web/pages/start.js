@@ -4,10 +4,11 @@
 /** @import { Fault } from "./fields.js" */
 import { figure } from "./charts.js";
 import { button, el, percent } from "./elements.js";
-import { Field, sure, tell } from "./fields.js";
+import { Field, inWords, sure, tell } from "./fields.js";
 import { FavouriteCard, ParameterRow } from "./space.js";
-import { at, get, post, sentence } from "./talk.js";
-import { AUTO, AUTO_WORDS, KINDS } from "./wording.js";
+import { at, get, langOf, post, sentence } from "./talk.js";
+import { english, moment, text } from "./texts.js";
+import { AUTO } from "./wording.js";
 
 /** How many designs a gallery or an order may show; four unless somebody says otherwise. */
 const COUNTS = [3, 4, 5, 6, 7, 8, 9];
@@ -24,22 +25,9 @@ ki = 0.1
 n = 2
 mode = "soft"
 `;
-/** What is offered here, in words; the text form takes every method. @type {Record<string, {name: string, sentence: string}>} */
-const METHODS = {
-  baseline: { name: "The usual", sentence: "Nothing tried so far beats it safely." },
-  incumbent: { name: "Against the best", sentence: "Every question shows the best design again: half as many designs have to be made. For designs that are dear to make." },
-  bridging: { name: "The best again, where it pays", sentence: "Shows the best design again where that promises more than a new one." },
-  connected: { name: "One design stays", sentence: "Every question keeps one design of the question before." },
-  adaptive: { name: "With the paper’s correction", sentence: "The correction acts while your answers are clear. A method under study: no gain over the usual was found so far." },
-};
-/** @type {Record<string, {name: string, sentence: string}>} */
-const PERSONS = {
-  paper: { name: "Somebody a little unsure", sentence: "What they feel about a design varies a little each time." },
-  exact: { name: "Somebody exact", sentence: "Never errs, not even where two designs are nearly alike." },
-  human: { name: "Somebody like you", sentence: "Errs now and then, and leans a little towards the first design." },
-  careless: { name: "Somebody careless", sentence: "One answer in ten has nothing to do with the designs." },
-  hesitant: { name: "Somebody hesitant", sentence: "Says “no difference” where it is small." },
-};
+/** What is offered here, in words; the text form takes every method. */
+const METHODS = /** @type {const} */ (["method.baseline", "method.incumbent", "method.bridging", "method.connected", "method.adaptive"]);
+const PERSONS = /** @type {const} */ (["person.paper", "person.exact", "person.human", "person.careless", "person.hesitant"]);
 
 /**
  * @param {Page} page
@@ -49,7 +37,7 @@ const PERSONS = {
 export async function open(page, root) {
   page.listing = await get("/api/studies");
   const form = new Form(page);
-  root.append(el("h1", {}, "Start a study"), form.element, form.rehearsal);
+  root.append(el("h1", {}, text("start.title")), form.element, form.rehearsal);
   if (page.listing.studies.length) root.append(await others(page));
   return {};
 }
@@ -60,24 +48,24 @@ async function others(page) {
   const { studies } = await get("/api/counts");
   const list = el("ul", { class: "studies" });
   for (const one of studies) {
-    const row = el("li", {}, el("b", {}, one.name), el("span", { class: "quiet" }, counts(one)),
+    const row = el("li", {}, el("b", {}, one.name), el("span", { class: "quiet", lang: one.trouble === null ? null : english() }, counts(one)),
       el("span", { class: "row" },
-        button(one.id === page.study?.id ? "Go on" : "Open", () => void enter(page, one, "compare"), { name: `Open ${one.name}` }),
-        button("Rename …", () => void enter(page, one, "study"), { name: `Rename ${one.name}` }),
-        button("Delete …", () => void remove(page, one, row), { name: `Delete ${one.name}` })));
+        button(text(one.id === page.study?.id ? "start.goOn" : "start.open"), () => void enter(page, one, "compare"), { name: text("start.openName", { name: one.name }) }),
+        button(text("start.rename"), () => void enter(page, one, "study"), { name: text("start.renameName", { name: one.name }) }),
+        button(text("start.delete"), () => void remove(page, one, row), { name: text("start.deleteName", { name: one.name }) })));
     list.append(row);
   }
-  return el("section", { class: "panel", "aria-label": "Studies" }, el("h2", {}, "Go on with one"), list);
+  return el("section", { class: "panel", "aria-label": text("start.studies") }, el("h2", {}, text("start.goOnWith")), list);
 }
 
 /** @param {Counted} one */
 function counts(one) {
   if (one.trouble !== null) return one.trouble;
-  const when = (/** @type {string} */ time) => new Date(time).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
-  if (one.last_answer === null) return `No answers yet · made ${when(one.created)}`;
-  const answers = one.answers === 1 ? "1 answer" : `${one.answers} answers`;
-  const voters = one.voters === 1 ? "1 voter" : `${one.voters} voters`;
-  return `${answers} · ${voters} · last ${when(one.last_answer)}`;
+  const when = (/** @type {string} */ time) => moment(time, { dateStyle: "medium", timeStyle: "short" });
+  if (one.last_answer === null) return text("start.noAnswers", { time: when(one.created) });
+  return text("start.counts", {
+    answers: text("history.count", { count: Number(one.answers) }), voters: text("start.voters", { count: Number(one.voters) }), time: when(one.last_answer),
+  });
 }
 
 /**
@@ -90,7 +78,7 @@ async function enter(page, one, view) {
     await page.open(one.id);
     page.go(view);
   } catch (error) {
-    page.say(sentence(error), "bad");
+    page.fail(error);
   }
 }
 
@@ -100,29 +88,29 @@ async function enter(page, one, view) {
  * @param {HTMLElement} row
  */
 async function remove(page, one, row) {
-  if (!(await sure(`Delete “${one.name}” with all its answers, for good? Nothing brings it back but a copy.`, "Delete for good", "Keep it"))) return;
+  if (!(await sure(text("start.deleteAsk", { name: one.name }), text("start.deleteYes"), text("start.deleteNo")))) return;
   try {
     await post(at(one.id, "delete"), { name: one.name });
     row.remove();
     if (one.id === page.study?.id) page.leave();
-    page.say(`“${one.name}” was deleted.`, "good");
+    page.say(text("start.deleted", { name: one.name }), "good");
   } catch (error) {
-    page.say(sentence(error), "bad");
+    page.fail(error);
   }
 }
 
 /**
  * A choice with a sentence about what is chosen.
  * @param {string} label
- * @param {Record<string, {name: string, sentence: string}>} words
+ * @param {readonly ((typeof METHODS)[number] | (typeof PERSONS)[number])[]} all
  * @param {string[]} offered
  * @param {string} id
  */
-function explained(label, words, offered, id) {
-  const known = Object.entries(words).filter(([name]) => offered.includes(name));
-  const select = el("select", { id }, ...known.map(([name, one]) => el("option", { value: name }, one.name)));
-  const field = new Field(label, select, { class: "long", hint: known[0][1].sentence });
-  select.addEventListener("change", () => field.hint?.replaceChildren(words[select.value].sentence));
+function explained(label, all, offered, id) {
+  const known = all.filter((one) => offered.includes(one.split(".")[1]));
+  const select = el("select", { id }, ...known.map((one) => el("option", { value: one.split(".")[1] }, text(`${one}.name`))));
+  const field = new Field(label, select, { class: "long", hint: text(`${known[0]}.sentence`) });
+  select.addEventListener("change", () => field.hint?.replaceChildren(text(`${known[select.selectedIndex]}.sentence`)));
   return field;
 }
 
@@ -130,15 +118,15 @@ class Form {
   /** @param {Page} page */
   constructor(page) {
     this.page = page;
-    this.name = new Field("Name", el("input", { type: "text", id: "name", maxlength: 200, value: this.freeName(), autocomplete: "off" }), { class: "long" });
-    this.renderer = new Field("Pictures", el("select", { id: "renderer" }, el("option", { value: "" }, "None: show the values only"),
+    this.name = new Field(text("start.name"), el("input", { type: "text", id: "name", maxlength: 200, value: this.freeName(), autocomplete: "off" }), { class: "long" });
+    this.renderer = new Field(text("start.pictures"), el("select", { id: "renderer" }, el("option", { value: "" }, text("start.noPictures")),
       ...page.listing.renderers.map((one) => el("option", { value: one }, one))), { class: "long" });
-    this.method = explained("Method", METHODS, page.listing.methods, "method");
-    this.person = explained("Person", PERSONS, page.listing.persons, "person");
-    this.questions = new Field("Answers", el("input", { type: "number", id: "questions", min: 1, max: 60, value: 20 }));
-    this.toml = new Field("The study as TOML", el("textarea", { rows: 14, spellcheck: "false", id: "toml", class: "code" }, TOML), { class: "long" });
+    this.method = explained(text("start.method"), METHODS, page.listing.methods, "method");
+    this.person = explained(text("start.person"), PERSONS, page.listing.persons, "person");
+    this.questions = new Field(text("start.answers"), el("input", { type: "number", id: "questions", min: 1, max: 60, value: 20 }));
+    this.toml = new Field(text("start.asToml"), el("textarea", { rows: 14, spellcheck: "false", id: "toml", class: "code" }, TOML), { class: "long" });
     this.rehearsal = el("div", { "aria-live": "polite" });
-    this.count = el("select", { "aria-label": "How many designs at once", disabled: true }, ...COUNTS.map((one) => el("option", { value: one, selected: one === 4 }, one)));
+    this.count = el("select", { "aria-label": text("start.howMany"), disabled: true }, ...COUNTS.map((one) => el("option", { value: one, selected: one === 4 }, one)));
     this.asking = this.makeKinds();
     this.problem = el("p", { class: "problem", role: "alert", hidden: true });
     this.asText = false;
@@ -163,16 +151,16 @@ class Form {
   }
 
   makeElement() {
-    const choose = el("div", { class: "switch", role: "group", "aria-label": "How to describe it" });
-    const turn = (/** @type {boolean} */ text) => {
-      this.asText = text;
+    const choose = el("div", { class: "switch", role: "group", "aria-label": text("start.howDescribed") });
+    const turn = (/** @type {boolean} */ asText) => {
+      this.asText = asText;
       // The text has its own.
-      for (const one of [this.table, this.asking, this.name.element, this.method.element]) one.hidden = text;
-      this.toml.element.hidden = !text;
+      for (const one of [this.table, this.asking, this.name.element, this.method.element]) one.hidden = asText;
+      this.toml.element.hidden = !asText;
       this.forget();
       choose.replaceChildren(
-        button("As a table", () => turn(false), { pressed: !text }),
-        button("As TOML", () => turn(true), { pressed: text }));
+        button(text("start.byTable"), () => turn(false), { pressed: !asText }),
+        button(text("start.byToml"), () => turn(true), { pressed: asText }));
     };
     turn(false);
     const submit = (/** @type {Event} */ event) => {
@@ -181,23 +169,22 @@ class Form {
     };
     return el("form", { class: "panel start-form", onsubmit: submit, oninput: () => this.forget(), novalidate: true },
       el("div", { class: "form-head" }, this.name.element, this.renderer.element, this.method.element),
-      el("div", { class: "head" }, el("h2", {}, "What may vary"), choose), this.table, this.toml.element, this.asking,
+      el("div", { class: "head" }, el("h2", {}, text("start.mayVary")), choose), this.table, this.toml.element, this.asking,
       this.problem,
-      el("div", { class: "row" }, el("button", { class: "choice a" }, "Begin")),
-      el("fieldset", {}, el("legend", {}, "Rehearse first, with a simulated person"),
+      el("div", { class: "row" }, el("button", { class: "choice a" }, text("start.begin"))),
+      el("fieldset", {}, el("legend", {}, text("start.rehearseFirst")),
         el("div", { class: "form-head" }, this.person.element, this.questions.element),
-        el("div", { class: "row" }, button("Rehearse", () => void this.rehearse()), el("span", { class: "quiet" }, "In memory only; nothing is stored."))));
+        el("div", { class: "row" }, button(text("start.rehearse"), () => void this.rehearse()), el("span", { class: "quiet" }, text("start.inMemory")))));
   }
 
   /** What is asked, usually: one sentence each. */
   makeKinds() {
     const several = () => (this.count.disabled = !["choice", "order"].includes(this.kind()));
-    const offered = [...this.page.listing.kinds.map((kind) => ({ kind: String(kind), words: KINDS[kind] })), { kind: AUTO, words: AUTO_WORDS }];
-    const rows = offered.map(({ kind, words }) =>
+    const rows = [...this.page.listing.kinds, AUTO].map((kind) =>
       el("label", { class: "kind-row" }, el("input", { type: "radio", name: "kind", value: kind, checked: kind === "pair" }),
-        el("span", {}, el("b", {}, words.name), ` ${words.sentence}`)));
-    return el("fieldset", { onchange: several }, el("legend", {}, "How you want to be asked"), ...rows,
-      el("label", { class: "row" }, "Designs at once, in a gallery or an order", this.count));
+        el("span", {}, el("b", {}, text(`kind.${kind}.name`)), " ", text(`kind.${kind}.sentence`))));
+    return el("fieldset", { onchange: several }, el("legend", {}, text("start.howAsked")), ...rows,
+      el("label", { class: "row" }, text("start.atOnce"), this.count));
   }
 
   kind() {
@@ -205,11 +192,11 @@ class Form {
   }
 
   makeTable() {
-    return el("div", {}, this.rowList, button("Add a parameter", () => this.add("").name.input.focus()),
-      el("p", { class: "quiet" }, "A step keeps a number on a grid. What is just noticeable is the smallest difference that you would see, in the parameter’s own units; on a log scale as a share, such as 0.05 for five per cent."),
-      el("details", {}, el("summary", {}, "Start from a design you like"),
-        el("p", { class: "quiet" }, "What you use today, or several. The first questions ask about them, and they may well turn out best."),
-        this.cardList, button("Add a favourite", () => this.prefer())));
+    return el("div", {}, this.rowList, button(text("start.add"), () => this.add("").name.input.focus()),
+      el("p", { class: "quiet" }, text("start.stepMeans")),
+      el("details", {}, el("summary", {}, text("start.startFrom")),
+        el("p", { class: "quiet" }, text("start.startMeans")),
+        this.cardList, button(text("start.addFavourite"), () => this.prefer())));
   }
 
   /** @param {string} name */
@@ -253,10 +240,10 @@ class Form {
     if (this.asText) return [];
     const taken = this.page.listing.studies.map((one) => one.name);
     /** @type {Fault[]} */
-    const named = this.name.value === "" ? [{ field: this.name, words: "Give the study a name." }]
-      : taken.includes(this.name.value) ? [{ field: this.name, words: "Another study has this name." }] : [];
+    const named = this.name.value === "" ? [{ field: this.name, words: text("start.needsName") }]
+      : taken.includes(this.name.value) ? [{ field: this.name, words: text("start.nameTaken") }] : [];
     const rows = this.rows.flatMap((row, index) => row.faults(this.rows.slice(0, index).map((one) => one.name.value)));
-    if (this.rows.length && this.rows.every((one) => one.kind.value === "fixed")) rows.push({ field: this.rows[0].kind, words: "One parameter at least must vary." });
+    if (this.rows.length && this.rows.every((one) => one.kind.value === "fixed")) rows.push({ field: this.rows[0].kind, words: text("start.oneVaries") });
     return [...named, ...rows, ...this.favourites.flatMap((one) => one.faults())];
   }
 
@@ -273,16 +260,19 @@ class Form {
     this.tried = true;
     const faults = this.faults();
     tell(this.fields(), faults);
-    if (!this.asText && !this.rows.length) this.fail("A study needs a parameter that may vary: add one.");
+    if (!this.asText && !this.rows.length) this.fail(text("start.needsParameter"));
     else faults[0]?.field.input.focus();
     return !faults.length && (this.asText || this.rows.length > 0);
   }
 
-  /** @param {string} words */
-  fail(words) {
-    if (this.asText) this.toml.say(words);
+  /**
+   * @param {string} words
+   * @param {string | null} [lang]
+   */
+  fail(words, lang) {
+    if (this.asText) this.toml.say(words, lang);
     else {
-      this.problem.textContent = words;
+      this.problem.replaceChildren(el("span", { lang }, words));
       this.problem.hidden = false;
     }
   }
@@ -304,44 +294,29 @@ class Form {
       await this.page.open(made.id);
       this.page.go("compare");
     } catch (error) {
-      this.fail(inWords(sentence(error)));
+      this.fail(inWords(sentence(error)), langOf(error));
     }
   }
 
   async rehearse() {
     if (!this.right()) return;
     const questions = this.questions.number;
-    if (questions === null || !Number.isInteger(questions) || questions < 1 || questions > 60) return this.questions.say("This must be a whole number from 1 to 60.");
-    this.rehearsal.replaceChildren(el("p", { class: "quiet panel" }, "The simulated person is comparing …"));
+    if (questions === null || !Number.isInteger(questions) || questions < 1 || questions > 60) return this.questions.say(text("start.needsCount"));
+    this.rehearsal.replaceChildren(el("p", { class: "quiet panel" }, text("start.comparing")));
     try {
       this.rehearsal.replaceChildren(outcome(await post("/api/rehearsal", { ...this.described(), person: this.person.value, questions })));
     } catch (error) {
       this.rehearsal.replaceChildren();
-      this.fail(inWords(sentence(error)));
+      this.fail(inWords(sentence(error)), langOf(error));
     }
   }
-}
-
-/**
- * A sentence of the server without the words that only a program has.
- * @param {string} said
- */
-export function inWords(said) {
-  return said
-    .replace(/`space\['(.+?)'\]`: /, "“$1”: ")
-    .replace(/`favourites\[(\d+)\]`/g, (_, index) => `favourite ${Number(index) + 1}`)
-    .replace(/`(?:Float|Int|Categorical|Fixed)\((\w+)=(?:\.\.\.|\w+)\)`/g, "“$1”")
-    .replace(/; (?:a value that never changes|one value) is `Fixed(?:\(value\))?`/, "")
-    .replace(/`(?:Float|Int)`/g, "a number")
-    .replace(/`Categorical`/g, "a choice")
-    .replace(/`([^`]+)`/g, "“$1”");
 }
 
 /** @param {Rehearsal} found */
 function outcome(found) {
   const last = found.rows[found.rows.length - 1];
-  return el("section", { class: "panel", "aria-label": "Rehearsal" },
-    el("h2", {}, `After ${last.answers} answers the best design beats ${percent(last.truly_preferred)} of designs in the person’s hidden taste`),
-    el("p", { class: "quiet" }, `The model itself would have said ${percent(last.preferred)}. Of the way from an ordinary design to the ideal one, ${percent(last.true_room_left)} was left; the model would have said ${percent(last.room_left)}.`),
+  return el("section", { class: "panel", "aria-label": text("start.rehearsal") },
+    el("h2", {}, text("start.rehearsed", { count: last.answers, share: percent(last.truly_preferred) })),
+    el("p", { class: "quiet" }, text("start.rehearsedMeans", { said: percent(last.preferred), left: percent(last.true_room_left), room: percent(last.room_left) })),
     found.chart === null ? null : figure(found.chart));
 }

@@ -1,21 +1,22 @@
 /** Talking to the server, and to no one else. */
 
 /** @import { Pair } from "./types.js" */
+import { english, text } from "./texts.js";
 
 export class Refusal extends Error {
   /**
    * @param {string} sentence
    * @param {number} status 0 where no answer came at all
    * @param {Pair | null} pair
+   * @param {boolean} served whether the sentence is the server's
    */
-  constructor(sentence, status, pair = null) {
+  constructor(sentence, status, pair = null, served = false) {
     super(sentence);
     this.status = status;
     this.pair = pair;
+    this.served = served;
   }
 }
-
-export const GONE = "The server does not answer. Start it again with `kappasharp serve`; this page then goes on by itself.";
 
 /** @typedef {"here" | "gone" | "locked"} Presence whether the server answers, and takes our key */
 /** A page that nobody does anything on listens for the server so often, in milliseconds; and so long for one answer. */
@@ -68,19 +69,19 @@ async function request(path, options) {
     answer = await fetch(path, { credentials: "same-origin", ...options });
   } catch {
     heard(0);
-    throw new Refusal(GONE, 0);
+    throw new Refusal(text("page.noAnswer"), 0);
   }
   heard(answer.status);
-  const text = await answer.text();
-  if (answer.ok) return JSON.parse(text);
+  const body = await answer.text();
+  if (answer.ok) return JSON.parse(body);
   /** @type {{error?: string, pair?: Pair}} */
   let told = {};
   try {
-    told = JSON.parse(text);
+    told = JSON.parse(body);
   } catch {
-    told = { error: text };
+    told = { error: body };
   }
-  throw new Refusal(told.error ?? `The server answered ${answer.status}.`, answer.status, told.pair ?? null);
+  throw new Refusal(told.error ?? text("page.status", { status: String(answer.status) }), answer.status, told.pair ?? null, told.error !== undefined);
 }
 
 /** @param {string} path */
@@ -112,4 +113,12 @@ export function at(study, rest) {
  */
 export function sentence(error) {
   return error instanceof Error ? error.message : String(error);
+}
+
+/**
+ * The language of a refusal, where it is not that of the page: what the server and the browser say is English.
+ * @param {unknown} error
+ */
+export function langOf(error) {
+  return error instanceof Refusal && !error.served ? null : english();
 }

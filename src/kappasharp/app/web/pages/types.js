@@ -74,7 +74,7 @@
  *
  * @typedef {object} Board how one question is asked
  * @property {string} title
- * @property {string} hint
+ * @property {(string | HTMLElement)[]} hint
  * @property {HTMLElement} element
  * @property {HTMLElement[]} choices the buttons that answer
  * @property {HTMLElement[]} extras
@@ -273,6 +273,7 @@
  * @property {string} voter
  * @property {HTMLElement} status where it says things; a view may give it a place of its own
  * @property {(sentence: string, kind?: "good" | "bad") => void} say
+ * @property {(error: unknown, words?: string) => void} fail say what went wrong, after some words
  * @property {(view: string) => void} go
  * @property {(id: string) => Promise<void>} open
  * @property {() => void} leave after a study was deleted
