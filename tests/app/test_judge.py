@@ -13,6 +13,7 @@ from threading import Thread
 
 import pytest
 
+from kappasharp.study.studies import load_study
 from tests.app.shell import SOURCE, START, Shell
 
 # Prefers x near 0.3; another first word is another way to fail. Everything that it gets goes to a file.
@@ -69,7 +70,8 @@ def asked(shell):
 
 def test_a_program_answers_and_is_marked(shell):
     found = shell.json("judge", "s", "--command", command("near"), "--questions", 3)
-    assert found["answers"] == 3 and found["calls"] == 6 and found["ended"] == "questions"
+    assert found["answers"] == 3 and load_study("s", storage=shell.url).history.programs.about == {"judge": "stub.py"}
+    assert found["calls"] == 6 and found["ended"] == "questions"
     first, second = asked(shell)[:2]
     assert first["designs"] == second["designs"][::-1] and first["designs"][0].keys() == {
         "params",

@@ -202,6 +202,13 @@ class TestLeftForPeople:
         pair = study.ask("anna")
         assert (pair.origin, pair.designs) == ("queue", queue[0].designs) and len(study.history.queue) == 2
 
+    def test_no_more_than_people_can_answer(self):
+        study = new()
+        report = Calls(first, study, unsure="leave", waiting=3).run(9)
+        assert (report.ended, report.left, report.questions) == ("waiting", 3, 3)
+        study.ask("anna")
+        assert Calls(first, study, unsure="leave", waiting=3).run(9).left == 1
+
     def test_where_people_would_say_otherwise(self):
         study = new()
 
@@ -281,7 +288,7 @@ def test_optimize_takes_one_of_the_two():
         ks.optimize(SPACE)
     with pytest.raises(InvalidTypeError, match="a function of a question, or a command"):
         ks.optimize(SPACE, judge=3)
-    with pytest.warns(UserWarning, match="2 have answers. It ended because of its limit of calls"):
+    with pytest.warns(UserWarning, match="2 have answers. It reached its limit: calls"):
         ks.optimize(SPACE, judge=near, n=9, rules=ks.JudgeRules(calls=5))
     study = ks.optimize(SPACE, judge=near, n=3)
     assert len(study.history.counted()) == 3

@@ -41,6 +41,7 @@ class JudgeRules:
         unsure: where the judge is unsure, "answer" all the same (a pair is then a tie where its two orders
             disagree), or "leave" the question for people.
         confidence: with "leave", the confidence below which it is unsure, if it says one.
+        waiting: with "leave", how many questions may wait for people; with so many it stops until they have answered.
         calls: how many calls there may be in all, tries among them; None for any number.
         seconds: after so many no call begins.
         per_minute: how many calls may begin in a minute.
@@ -53,6 +54,7 @@ class JudgeRules:
     twice: bool = True
     unsure: Unsure = "answer"
     confidence: float = 0.6
+    waiting: int = 10
     calls: int | None = None
     seconds: float | None = None
     per_minute: float | None = None
@@ -67,7 +69,7 @@ class JudgeRules:
         if self.unsure not in get_args(Unsure):
             raise InvalidValueError(f"`unsure` must be 'answer' or 'leave', but got {self.unsure!r}.")
         events.confidence(self.confidence)
-        for name, least in (("calls", 1), ("retries", 0), ("failures", 1)):
+        for name, least in (("calls", 1), ("waiting", 1), ("retries", 0), ("failures", 1)):
             if getattr(self, name) is not None or name != "calls":
                 events.whole(name, getattr(self, name), least)
         for name in ("seconds", "per_minute", "backoff", "call_seconds"):
@@ -102,9 +104,7 @@ class JudgeReport:
         trouble = (
             f" {self.failed_calls} calls and {self.failed_questions} questions failed." if self.failed_calls else ""
         )
-        return (
-            asked + trouble + ("" if self.ended == "questions" else f" It ended because of its limit of {self.ended}.")
-        )
+        return asked + trouble + ("" if self.ended == "questions" else f" It reached its limit: {self.ended}.")
 
 
 class _Over(Exception):
@@ -169,6 +169,11 @@ class Judging:
         return self.report
 
     def _one(self) -> None:
+        if self.rules.unsure == "leave":
+            waiting = self.study.read(lambda history: sum(one.people for one in history.queue.values()))
+            if waiting >= self.rules.waiting:
+                # The model learns nothing from a question that waits: more of them would be about the same.
+                raise _Over("waiting")
         question = self.study.ask(self.voter, kind=self.kind)
         try:
             opinion = self._opinion(question)
@@ -328,7 +333,9 @@ class Judging:
 def _name(judge: Any) -> str:
     """What is stored of a judge: never its words, which may hold keys."""
     if isinstance(judge, Command):
-        return Path(judge.words[0]).name
+        # Of an interpreter with a script, the script.
+        script = next((word for word in judge.words[1:2] if Path(word).is_file()), judge.words[0])
+        return Path(script).name
     return str(getattr(judge, "__qualname__", type(judge).__name__))
 
 

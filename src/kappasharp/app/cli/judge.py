@@ -30,6 +30,7 @@ ENDED = {
     "questions": "All questions were judged.",
     "calls": "Stopped: no calls are left; the open question waits.",
     "seconds": "Stopped: the time is over; the open question waits.",
+    "waiting": "Stopped: enough questions wait for people; once they have answered, the same command goes on.",
     "failures": "Stopped: it failed; the open question waits.",
     "interrupted": "Stopped; what was answered is stored, the open question waits.",
 }
@@ -49,6 +50,10 @@ COUNTED = ("questions", "answers", "left", "skips", "calls", "known", "disagreed
     help="Where it is unsure: take a tie, or leave the question for people.",
 )  # fmt: skip
 @click.option("--confidence", default=0.6, show_default=True, help="Below this it is unsure, if it says how sure.")
+@click.option(
+    "--waiting", default=10, show_default=True, type=click.IntRange(1),
+    help="Stop while this many questions wait for people.",
+)  # fmt: skip
 @click.option("--calls", type=click.IntRange(1), help="Stop after this many calls of the program.")
 @click.option("--seconds", type=float, help="Begin no call after this many seconds.")
 @click.option("--per-minute", type=float, help="Begin no more calls than this in a minute.")
