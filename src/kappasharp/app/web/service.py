@@ -70,8 +70,8 @@ class Service:
 
     async def draw_ahead(self) -> None:
         """Have the pairs drawn that wait for somebody, so that the first page finds them drawn."""
-        await off_loop(self._records)
         if self.current is None:
+            await off_loop(self._records)
             return
         session = await off_loop(self.session, self.current)
         for pair in await session.read(lambda history: [history.asked[number][0] for number in history.open.values()]):
