@@ -16,7 +16,9 @@ if _TYPE_CHECKING:
     from kappasharp.problems.problem import Problem
     from kappasharp.problems.registry import PROBLEMS
     from kappasharp.problems.registry import find_problem as problem
+    from kappasharp.study.calling import JudgeQuestion
     from kappasharp.study.history import Pair
+    from kappasharp.study.judging import JudgeRules
     from kappasharp.study.outcomes import AtLeast, AtMost, Less, More
     from kappasharp.study.parameters import Categorical, Fixed, Float, Int
     from kappasharp.study.studies import (
@@ -43,7 +45,9 @@ _PLACES = {
     "kappasharp.methods.surrogate": ("Surrogate", "fit"),
     "kappasharp.problems.problem": ("Problem",),
     "kappasharp.problems.registry": ("PROBLEMS", "problem"),
+    "kappasharp.study.calling": ("JudgeQuestion",),
     "kappasharp.study.history": ("Pair",),
+    "kappasharp.study.judging": ("JudgeRules",),
     "kappasharp.study.outcomes": ("AtLeast", "AtMost", "Less", "More"),
     "kappasharp.study.parameters": ("Categorical", "Fixed", "Float", "Int"),
     "kappasharp.study.studies": (
@@ -93,6 +97,8 @@ __all__ = [
     "Float",
     "Info",
     "Int",
+    "JudgeQuestion",
+    "JudgeRules",
     "KappaSharpError",
     "Less",
     "Method",

@@ -57,6 +57,10 @@ class CorruptedError(StorageError):
     """A stored row is not what was written."""
 
 
+class JudgeError(KappaSharpError, OSError):
+    """A program that answers as a voter failed too often; every answer before is stored, its question is open."""
+
+
 class MissingLibraryError(KappaSharpError, ImportError):
     """A part needs an optional library that is not installed."""
 

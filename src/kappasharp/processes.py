@@ -1,19 +1,22 @@
 """Worker processes of this machine: not forked from their parent, deaf to Ctrl-C, one torch thread each, and never
-longer here than their parent. Torch is imported by those that compute alone.
+longer here than their parent. Torch is imported by those that compute alone. And commands, run within limits.
 """
 
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import connection
 from multiprocessing.context import BaseContext
 from types import ModuleType
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 
 class Pool(ProcessPoolExecutor):
@@ -107,3 +110,68 @@ def _end_with(sentinel: int) -> None:
     # A parent that was killed cannot say so; its workers would wait for it for ever.
     connection.wait([sentinel])
     os._exit(1)
+
+
+# How often a command is looked at, in seconds.
+LOOK = 0.02
+
+
+class Ended(NamedTuple):
+    """How a command ended: its exit code, what it wrote, and whether it was ended for its time or for its length."""
+
+    code: int
+    output: bytes
+    errors: bytes
+    late: bool
+    endless: bool
+
+
+def run_command(
+    words: Sequence[str],
+    given: bytes,
+    *,
+    seconds: float | None = None,
+    most_bytes: int = 2**20,
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
+    """Run a command, without a shell, to its end: with these bytes on its standard input, within these limits.
+
+    It is ended with all that it started where it passes them, or where this is interrupted.
+    """
+    # Files and no pipes: a command need not read what it is given, and may write as it likes.
+    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        source.write(given)
+        source.seek(0)
+        process = subprocess.Popen(
+            words, stdin=source, stdout=output, stderr=errors, start_new_session=True, env=environment
+        )
+        try:
+            late, endless = _watched(process, (output, errors), seconds, most_bytes)
+        finally:
+            _end(process)
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(file.read(most_bytes))
+        return Ended(process.returncode, texts[0], texts[1], late, endless)
+
+
+def _watched(
+    process: "subprocess.Popen[bytes]", files: Sequence[IO[bytes]], seconds: float | None, most_bytes: int
+) -> tuple[bool, bool]:
+    """Wait for the end, or for a limit: whether that was the one of time, and whether the one of length."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK)
+        endless = any(os.fstat(file.fileno()).st_size > most_bytes for file in files)
+        late = process.returncode is None and deadline is not None and time.monotonic() > deadline
+        if late or endless or process.returncode is not None:
+            return late, endless
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+        process.wait()

@@ -12,7 +12,7 @@ RUN = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKED = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 # Pages that teach by code; a page that loses its last block has lost its point.
 TEACHING = {"README.md", "index.md", "quickstart.md", "study.md", "how-to-choose.md", "method.md"}
-TEACHING |= {"moving-from-pairwisegp.md", "ax.md", "bope.md", "optuna.md", "outcomes.md"}
+TEACHING |= {"moving-from-pairwisegp.md", "ax.md", "bope.md", "optuna.md", "outcomes.md", "judge.md"}
 LANGUAGES = {"python", "bash", "text", "toml", "bibtex"}
 FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,})(?P<language>.*)\n(?P<code>(?:.*\n)*?)(?P=fence)\s*$", re.MULTILINE)
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)")

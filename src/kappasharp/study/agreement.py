@@ -13,7 +13,10 @@ EVEN = 0.5
 
 
 class Voter(NamedTuple):
-    """One voter: answers, skips, the median seconds of one, and how many of the decided answers the model shares."""
+    """One voter: answers, skips, the median seconds of one, and how many of the decided answers the model shares.
+
+    `program` says that it is no person.
+    """
 
     name: str
     answers: int
@@ -21,6 +24,7 @@ class Voter(NamedTuple):
     seconds: float | None
     decided: int
     shared: int
+    program: bool = False
 
 
 class Couple(NamedTuple):
@@ -58,6 +62,7 @@ def _voter(name: str, own: list[Comparison], shared: set[int]) -> Voter:
         median(seconds) if seconds else None,
         len(decided),
         sum(one.event in shared for one in decided),
+        any(one.program for one in own),
     )
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from kappasharp.errors import StorageError
+from kappasharp.errors import InvalidValueError, StorageError
 from kappasharp.study import changing, comparison_file, events, recording
 from kappasharp.study.comparison_file import Imported
 from kappasharp.study.definition import Definition
-from kappasharp.study.events import DEFAULT_VOTER, Bounded, Event, Recorded, Remarked, Stored
+from kappasharp.study.events import DEFAULT_VOTER, Bounded, Event, Joined, Judged, Recorded, Remarked, Stored
 from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.parameters import Value
 from kappasharp.study.view import StudyView
@@ -83,6 +83,29 @@ class ArrangedStudy(StudyView):
         """
         remark = Remarked(self.space.check(design), None if text is None else events.note(text))
         self._write(events.voter(voter), lambda _: remark)
+
+    def join_as_program(self, voter: str, about: str) -> None:
+        """Say that a voter is a program: its answers are marked, and what is left for people it is not asked.
+
+        Args:
+            voter: a name under which no person has answered.
+            about: a line that says which program.
+        """
+        joined = Joined(events.named_text("about", about, events.LONGEST_NOTE))
+
+        def if_no_person(history: History) -> Joined | None:
+            if any(one.voter == voter and not one.program for one in history.comparisons.values()):
+                raise InvalidValueError(
+                    f"A program must have a name of its own, but a person has answered as {voter!r}; another `voter` "
+                    "keeps them apart."
+                )
+            return None if history.programs.about.get(voter) == joined.about else joined
+
+        self._write(events.voter(voter), if_no_person)
+
+    def keep_verdict(self, voter: str, verdict: Judged) -> None:
+        """Store what a program said of designs; it is durable when this returns, and no answer yet."""
+        self._write(voter, lambda _: verdict)
 
     def import_csv(self, path: str | Path, *, voter: str = DEFAULT_VOTER) -> Imported:
         """Add past comparisons from a CSV file, all of them or none; how many there were.

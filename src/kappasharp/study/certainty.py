@@ -21,9 +21,9 @@ from kappasharp.streams import stream
 from kappasharp.study import allowing, changing, lifting, recording
 from kappasharp.study.bounds import AmongOpen
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import History, spread
+from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR, Form
-from kappasharp.study.learning import StudyModel, leading, learn, one_thread, unproven_best
+from kappasharp.study.learning import StudyModel, leading, learn, one_thread, spread, unproven_best
 from kappasharp.study.outcomes import Values
 from kappasharp.study.parameters import Categorical, Float, Int, Value
 from kappasharp.study.questions import DUELS

@@ -4,7 +4,7 @@ An event's body is plain data (text, numbers, lists, mappings), so that any prog
 """
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
@@ -79,10 +79,14 @@ class Added:
 
 @dataclass(frozen=True)
 class Queued(_About):
-    """A question that somebody wants asked. `again` holds the number of the one that it repeats."""
+    """A question that somebody wants asked. `again` holds the number of the one that it repeats.
+
+    Where it is for `people`, no program takes it.
+    """
 
     kind: ClassVar[str] = "queued"
     again: int | None = None
+    people: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,10 +155,31 @@ class Remarked:
     text: str | None
 
 
-Event = Asked | Answered | Added | Queued | Settling | Undone | Amended | Recorded | Bounded | Remarked
-KINDS: dict[str, type[Event]] = {
-    cls.kind: cls for cls in (Asked, Answered, Added, Queued, Settling, Undone, Amended, Recorded, Bounded, Remarked)
-}
+@dataclass(frozen=True)
+class Joined:
+    """This voter is a program, from here on; `about` says which, in a line."""
+
+    kind: ClassVar[str] = "joined"
+    about: str
+
+
+@dataclass(frozen=True)
+class Judged(_About):
+    """What a program said of designs that it was shown in this order, and how sure it was. It is no answer yet.
+
+    Kept so that nobody pays for the same twice.
+    """
+
+    kind: ClassVar[str] = "judged"
+    answer: Answer
+    confidence: float | None = None
+    seconds: float | None = None
+
+
+Event = (
+    Asked | Answered | Added | Queued | Settling | Undone | Amended | Recorded | Bounded | Remarked | Joined | Judged
+)
+KINDS: dict[str, type[Event]] = {cls.kind: cls for cls in get_args(Event)}
 
 
 @dataclass(frozen=True)
@@ -172,6 +197,8 @@ def body(event: Event) -> dict[str, Any]:
     data = asdict(event)
     if isinstance(event, _About) and event.form.is_pair:
         del data["question"], data["more"]
+    if isinstance(event, Queued) and not event.people:
+        del data["people"]
     return data
 
 
@@ -190,6 +217,16 @@ def seconds(value: Any) -> float | None:
     number = float(finite(value, "`seconds`"))
     if number < 0.0:
         raise InvalidValueError(f"`seconds` must not be below 0, but got {value!r}.")
+    return number
+
+
+def confidence(value: Any) -> float | None:
+    """How sure a program is, from 0 to 1, or a sentence."""
+    if value is None:
+        return None
+    number = float(finite(value, "`confidence`"))
+    if not 0.0 <= number <= 1.0:
+        raise InvalidValueError(f"`confidence` must be from 0 to 1, but got {value!r}.")
     return number
 
 

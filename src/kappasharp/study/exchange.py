@@ -12,15 +12,17 @@ from kappasharp.files import replacing
 from kappasharp.study import digests, events, kinds, validation
 from kappasharp.study.comparison_file import LETTERS, defused
 from kappasharp.study.definition import from_plain
-from kappasharp.study.events import Asked, Bounded, Queued, Remarked, Stored
+from kappasharp.study.events import Asked, Bounded, Joined, Judged, Queued, Remarked, Stored
 from kappasharp.study.history import Comparison, History
 from kappasharp.study.learning import StudyModel
 from kappasharp.study.space import Design
 from kappasharp.study.storage import Record, Storage
 
 # Version 1 had no checksum; version 3 has questions that are more than a pair, version 4 outcomes and limits, version 5
-# the name of a renderer, favourites, changes of parameters and notes: each is written where there are any.
-FORMAT, FORMAT_VERSION, OUTCOMES_VERSION, KINDS_VERSION, PAIRS_VERSION = "kappasharp study", 5, 4, 3, 2
+# the name of a renderer, favourites, changes of parameters and notes, version 6 voters that are programs: each is
+# written where there are any.
+FORMAT, FORMAT_VERSION = "kappasharp study", 6
+CHANGES_VERSION, OUTCOMES_VERSION, KINDS_VERSION, PAIRS_VERSION = 5, 4, 3, 2
 Rows = list[dict[str, Any]]
 TABLES = ("comparisons", "options")
 
@@ -87,6 +89,7 @@ def _row(history: History, one: Comparison, letters: str, *, plain: bool) -> dic
         "pair": one.pair,
         "time": one.time,
         "voter": one.voter,
+        **({"program": one.program} if history.programs.about else {}),
         **({} if plain else {"kind": one.kind}),
         "answer": kinds.cell(one.answer),
         "seconds": one.seconds,
@@ -144,6 +147,8 @@ def plain(record: Record, stored: list[Stored]) -> dict[str, Any]:
         version = OUTCOMES_VERSION
     changed = any(isinstance(one.event, Bounded | Remarked) for one in stored)
     if changed or record.definition.keys() & {"render", "favourites"}:
+        version = CHANGES_VERSION
+    if any(isinstance(one.event, Joined | Judged) or getattr(one.event, "people", False) for one in stored):
         version = FORMAT_VERSION
     head = {"format": FORMAT, "version": version, "name": record.name, "created": record.created}
     return sealed(head | {"definition": record.definition, "events": rows})

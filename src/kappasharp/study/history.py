@@ -16,6 +16,8 @@ from kappasharp.study.events import (
     Answered,
     Asked,
     Bounded,
+    Joined,
+    Judged,
     Origin,
     Queued,
     Recorded,
@@ -27,6 +29,7 @@ from kappasharp.study.events import (
 from kappasharp.study.kinds import SKIP, Answer, Form, Judgement
 from kappasharp.study.outcomes import Known
 from kappasharp.study.parameters import Value
+from kappasharp.study.programs import Programs
 from kappasharp.study.space import Change, Changes, Design, Space
 
 
@@ -98,6 +101,7 @@ class Comparison:
     asked_at: str | None = None
     # What was said at first, where it was amended.
     original: Answer | None = None
+    program: bool = False
 
     @property
     def took(self) -> float | None:
@@ -172,6 +176,7 @@ class History:
     space: Space | None = None
     changes: Changes = field(default_factory=Changes)
     remarks: dict[tuple[tuple[str, Value], ...], dict[str, str]] = field(default_factory=dict)
+    programs: Programs = field(default_factory=Programs)
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
 
     def extend(self, events: Iterable[Stored]) -> None:
@@ -190,7 +195,7 @@ class History:
         takes: dict[type, Callable[[Stored, Any], None]] = {
             Asked: self._ask, Answered: self._answer, Added: self._add, Queued: self._queue, Settling: self._settle,
             Undone: self._undo, Amended: self._amend, Recorded: self._record, Bounded: self._bound,
-            Remarked: self._remark,
+            Remarked: self._remark, Joined: self.programs.join, Judged: self.programs.judge,
         }  # fmt: skip
         takes[type(stored.event)](stored, stored.event)
         self.number = stored.number
@@ -310,6 +315,7 @@ class History:
         self.comparisons[stored.number] = Comparison(
             stored.number, stored.voter, stored.time, self._about(question, event.answer), event.answer, event.pair,
             event.seconds, kind=asked.question, asked_at=self.asked_at[event.pair],
+            program=stored.voter in self.programs.about,
         )  # fmt: skip
         self.open.pop(stored.voter, None)
 
@@ -377,13 +383,6 @@ class History:
         kept = before.runs if before is not None and event.repeat else ()
         runs = kept if event.outcomes is None else (*kept, event.outcomes)
         self.known[key] = Known(event.design, stored.number, event.source, runs, event.failure)
-
-
-def spread(total: int, most: int) -> list[int]:
-    """Numbers of answers from 1 to `total`, all of them or `most` spread evenly, the last among them."""
-    if total <= 1:
-        return list(range(1, total + 1))
-    return sorted({round(1 + i * (total - 1) / (most - 1)) for i in range(most)})
 
 
 def design_key(design: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:

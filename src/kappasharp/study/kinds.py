@@ -30,6 +30,8 @@ SKIP = "skip"
 # Designs of a choice or an order: as few, as many, and as many as where nobody says how many.
 FEWEST, MOST, USUAL = 3, 9, 4
 MUCH_BETTER = 3
+# Two places of a slider no further apart than this are meant to be the same.
+SAME_PLACE = 0.2
 SEVERAL = (Kind.CHOICE, Kind.ORDER)
 NAMES = {kind.value: kind for kind in Kind}
 
@@ -136,7 +138,7 @@ def answer(form: Form, value: Any) -> Answer:
             return float(value)
         case Kind.ORDER if isinstance(value, list | tuple):
             return _order(form, value)
-    raise InvalidValueError(f"`answer` to {form.words} must be {_allowed(form)}, but got {_cut(value)}.")
+    raise InvalidValueError(f"`answer` to {form.words} must be {allowed(form)}, but got {_cut(value)}.")
 
 
 def given(form: Form, value: Any) -> Answer:
@@ -163,7 +165,8 @@ def place(value: Any) -> float:
     return float(value)
 
 
-def _allowed(form: Form) -> str:
+def allowed(form: Form) -> str:
+    """What may be answered, in words."""
     return {
         Kind.PAIR: "'a', 'b', 'tie' or 'skip'",
         Kind.CHOICE: f"the best design's number, 0 to {form.designs - 1}, or 'skip'",
@@ -179,7 +182,7 @@ def _order(form: Form, value: Sequence[Any]) -> list[Any]:
     named = [number for group in groups for number in group]
     known = bool(groups) and all(groups) and all(_is_whole(one) and 0 <= one < form.designs for one in named)
     if not known:
-        raise InvalidValueError(f"`answer` to {form.words} must be {_allowed(form)}, but got {_cut(value)}.")
+        raise InvalidValueError(f"`answer` to {form.words} must be {allowed(form)}, but got {_cut(value)}.")
     if len(set(named)) < len(named):
         twice = next(number for number in named if named.count(number) > 1)
         raise InvalidValueError(f"`answer` must name a design once, but got {twice} twice in {_cut(value)}.")
@@ -230,6 +233,75 @@ def judgements(form: Form, given: Answer) -> list[Judgement]:
     equal = [Judgement(*pair, True) for group in groups for pair in combinations(group, 2)]
     ranks = combinations([*groups, rest], 2)
     return equal + [Judgement(*pair, False) for above, below in ranks for pair in product(above, below)]
+
+
+class Together(NamedTuple):
+    """What two answers to one question say together, and whether they agree."""
+
+    answer: Answer
+    agree: bool
+
+
+def turned(form: Form, given: Answer) -> Answer:
+    """An answer as it reads with the designs the other way round, the last of them first."""
+    if given in (SKIP, "tie"):
+        return given
+    last = form.designs - 1
+    match form.kind:
+        case Kind.CHOICE:
+            return last - int(given)  # type: ignore[arg-type]
+        case Kind.ORDER:
+            assert isinstance(given, list)
+            groups = [one if isinstance(one, list) else [one] for one in given]
+            return _order(form, [[last - number for number in group] for group in groups])
+        case Kind.SLIDER:
+            return 1.0 - float(given)  # type: ignore[arg-type]
+        case Kind.RATING:
+            return -int(given)  # type: ignore[arg-type]
+    return "b" if given == "a" else "a"
+
+
+def together(form: Form, one: Answer, other: Answer) -> Together:
+    """One answer from two about the same designs in the same order.
+
+    Of a pair and of an order what they contradict each other in is a tie; of a rating the milder counts, 0 where they
+    are opposed; of a slider the middle of two places that lie near each other. Otherwise, and where one of them is a
+    skip, it is a skip.
+    """
+    if SKIP in (one, other):
+        return Together(SKIP, one == other)
+    match form.kind:
+        case Kind.PAIR:
+            return Together(one if one == other else "tie", one == other)
+        case Kind.RATING:
+            first, second = int(one), int(other)  # type: ignore[arg-type]
+            agree = first * second > 0 or first == second
+            return Together(min(first, second, key=abs) if agree else 0, agree)
+        case Kind.SLIDER:
+            place, second_place = float(one), float(other)  # type: ignore[arg-type]
+            near = abs(place - second_place) <= SAME_PLACE
+            return Together((place + second_place) / 2 if near else SKIP, near)
+        case Kind.ORDER:
+            return _mean_order(form, one, other)
+    return Together(one if one == other else SKIP, one == other)
+
+
+def _mean_order(form: Form, *orders: Any) -> Together:
+    """The order of the mean ranks; two agree where they share a design that comes first."""
+    ranks, firsts, named = [0.0] * form.designs, [], set[int]()
+    for order in orders:
+        groups = [group if isinstance(group, list) else [group] for group in order]
+        said_of = {number for group in groups for number in group}
+        before = 0
+        for group in [*groups, [number for number in range(form.designs) if number not in said_of]]:
+            for number in group:
+                ranks[number] += before + (len(group) - 1) / 2
+            before += len(group)
+        firsts.append(set(groups[0]))
+        named |= said_of
+    levels = sorted({ranks[number] for number in named})
+    found = [[number for number in sorted(named) if ranks[number] == level] for level in levels]
+    return Together(_order(form, found), bool(set.intersection(*firsts)))
 
 
 IN_WORDS = {"a": "A is better", "b": "B is better", "tie": "can't tell", SKIP: "skipped"}

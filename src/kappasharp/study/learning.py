@@ -316,3 +316,10 @@ def _imagined(state: State, real: Learnt) -> Learnt:
     fit = fit._replace(posterior=inferred.posterior)
     corrected = correcting.correct(model, fit, method.correction, real.active)
     return real._replace(fit=fit, inferred=inferred, corrected=corrected)
+
+
+def spread(total: int, most: int) -> list[int]:
+    """Numbers of answers from 1 to `total`, all of them or `most` spread evenly, the last among them."""
+    if total <= 1:
+        return list(range(1, total + 1))
+    return sorted({round(1 + i * (total - 1) / (most - 1)) for i in range(most)})

@@ -234,7 +234,8 @@ def missing_function(definition: Definition) -> str | None:
     name = outcomes.function
     how = f"`load_study(..., outcomes={name!r})` or `--outcomes {name}`" if name else "`load_study(..., outcomes=…)`"
     words = f"The function of the outcomes is not here; {how} gives it. Until then they are those that were stored"
-    return words + (", and their limits are kept as far as those tell." if outcomes.limited else ".")
+    limits = ", and their limits are kept as far as those tell" if outcomes.limited else ""
+    return f"{words}{limits}; with it the best design may be another."
 
 
 def _about_function(definition: Definition, found: Given) -> list[str]:

@@ -52,7 +52,7 @@ def seconds(history: History, form: Form) -> float:
 
     What is usual, times how much longer than usual this study's answers took: those of any form, and more so its own.
     """
-    slower = [(one.form, _slower(one)) for one in history.counted() if one.took]
+    slower = [(one.form, _slower(one)) for one in history.counted() if one.took and not one.program]
     own = [value for other, value in slower if other == form]
     all_forms = sum(value for _, value in slower) / (COUNTS_FOR + len(slower))
     return usual(form) * math.exp((COUNTS_FOR * all_forms + sum(own)) / (COUNTS_FOR + len(own)))

@@ -24,12 +24,16 @@ from kappasharp.study.space import Design
 
 @dataclass(frozen=True)
 class VoterTaste:
-    """One voter: how many answers, how consistent beside the others (1 is usual, near 0 is by lot), and their best."""
+    """One voter: how many answers, how consistent beside the others (1 is usual, near 0 is by lot), and their best.
+
+    `program` says that it is a program and no person.
+    """
 
     voter: str
     answers: int
     consistency: float
     best: Design
+    program: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ def team(definition: Definition, history: History, model: StudyModel) -> Team:
     known = names(history)
     if len(known) == 1:
         own = history.options[model.options[leading(model)]]
-        alone = VoterTaste(known[0], len(history.counted()), 1.0, own)
+        alone = VoterTaste(known[0], len(history.counted()), 1.0, own, known[0] in history.programs.about)
         return Team(1.0, own, own, (alone,), ((1.0,),), None)
     apart = told_apart(definition, history, model)
     found = apart.learnt.fit.people
@@ -111,7 +115,8 @@ def team(definition: Definition, history: History, model: StudyModel) -> Team:
     answers = [sum(one.voter == name for one in history.counted()) for name in known]
     count = len(apart.options)
     utilities = torch.stack([view.surrogate.utility[:count] for view in views])
-    tastes = zip(known, answers, found.consistency[0].tolist(), bests, strict=True)
+    programs = [name in history.programs.about for name in known]
+    tastes = zip(known, answers, found.consistency[0].tolist(), bests, programs, strict=True)
     return Team(
         float(found.rho),
         history.options[apart.options[leading(apart)]],

@@ -41,9 +41,11 @@ SHORTLIST, POOL = 40, 128
 DUELS = terms.DUELS
 
 
-def rests_on_model(definition: Definition, history: History, form: Form | None = None) -> bool:
+def rests_on_model(
+    definition: Definition, history: History, form: Form | None = None, voter: str | None = None
+) -> bool:
     """Whether the next question is the model's to choose."""
-    queued = history.queue and form is None
+    queued = history.programs.may_take(voter, history.queue) and form is None
     return not queued and len(history.counted()) >= definition.first_pairs
 
 
@@ -63,10 +65,10 @@ def next_question(
         history: what happened in it.
         model: the history's own, where it is at hand.
         form: what somebody wants to be asked, instead of the study's usual; queue and duels wait meanwhile.
-        leaving: the voter who wants it, whose open question will be withdrawn.
+        leaving: the voter who wants it, whose open question will be withdrawn; a program is not asked all that waits.
     """
-    if history.queue and form is None:
-        number, queued = next(iter(history.queue.items()))
+    if form is None and (queue := history.programs.may_take(leaving, history.queue)):
+        number, queued = next(iter(queue.items()))
         origin: Origin = "queue" if queued.again is None else "again"
         return Asked(queued.a, queued.b, origin, number, question=queued.question, more=queued.more)
     if len(history.counted()) >= definition.first_pairs:
@@ -96,9 +98,10 @@ def still_right(history: History, proposed: Asked, voter: str, form: Form | None
     waiting = history.open_pair(voter)
     if waiting is not None and (form is None or waiting.form == form):
         return None
+    queue = history.programs.may_take(voter, history.queue)
     if proposed.origin in ("queue", "again"):
-        return proposed if proposed.after in history.queue else None
-    if history.queue and form is None:
+        return proposed if proposed.after in queue else None
+    if queue and form is None:
         return None
     if history.space is not None and any(history.space.outside(design) for design in proposed.designs):
         return None

@@ -1,6 +1,7 @@
 """Where studies come from: make one, open one, list them, delete one, or run one with a function that answers."""
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,9 +10,11 @@ from typing import Any
 
 from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import Preset
-from kappasharp.study import declaring, events, exchange, kinds, simulation
+from kappasharp.study import declaring, events, exchange, kinds, simulation, terms
+from kappasharp.study.calling import Command
 from kappasharp.study.database import exists
 from kappasharp.study.definition import Definition, define, from_plain
+from kappasharp.study.judging import Judge, JudgeRules, Judging
 from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit
 from kappasharp.study.parameters import Value
 from kappasharp.study.space import Design, GivenSpace
@@ -34,6 +37,7 @@ class Listed:
     parameters: int | None = None
     answers: int | None = None
     voters: int | None = None
+    programs: int | None = None
     last_answer: str | None = None
     method: str | None = None
     trouble: str | None = None
@@ -297,9 +301,10 @@ def listed(place: Storage, record: Record) -> Listed:
     except StorageError as error:
         return Listed(record.name, record.uid, record.created, trouble=str(error))
     given = list(one.history.comparisons.values())
+    who = {each.voter: each.program for each in given}
     return Listed(
         record.name, record.uid, record.created, len(one.space.tuned), len(one.history.counted()),
-        len({each.voter for each in given}), max((each.time for each in given), default=None),
+        len(who), sum(who.values()), max((each.time for each in given), default=None),
         one.definition.method_name,
     )  # fmt: skip
 
@@ -329,10 +334,13 @@ def import_json(path: str | Path, *, storage: str | Storage | None = None, study
 
 
 def optimize(
-    space: GivenSpace,
-    prefer: Prefer,
-    n: int,
+    space: GivenSpace | Study,
+    prefer: Prefer | None = None,
+    n: int = terms.JUDGED_QUESTIONS,
     *,
+    judge: Judge | str | None = None,
+    rules: JudgeRules | None = None,
+    voter: str | None = None,
     storage: str | Storage | None = IN_MEMORY,
     study_name: str | None = None,
     load_if_exists: bool = False,
@@ -341,19 +349,41 @@ def optimize(
     preset: str | Preset = DEFAULT_PRESET,
     first_pairs: int | None = None,
 ) -> Study:
-    """The study after `prefer(a, b)` was asked n times. Arguments that are not named here are those of `create_study`.
+    """The study after `prefer(a, b)`, or a judge, was asked n times.
+
+    Arguments that are not named here are those of `create_study`.
 
     Args:
+        space: as in `create_study`; or a study that goes on, made with `create_study` or `load_study`.
         prefer: gets two designs and returns "a", "b", "tie" or "skip"; True and False mean "a" and "b".
-        n: how many pairs are asked; of a study that goes on, how many more.
+        n: how many questions are asked; of a study that goes on, how many more.
+        judge: instead of `prefer`, a program that answers questions of any kind as a voter: a function of a
+            `JudgeQuestion`, or a command. Its answers are marked as a program's, and nothing is asked of it twice.
+        rules: the judge's limits, and what becomes of questions that it is unsure of.
+        voter: who answers; by default "judge" for a judge, else "me".
         storage: as in `create_study`, but by default in memory.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise InvalidValueError(f"`n` must be a whole number of 1 or more, but got {n!r}.")
-    definition = define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
-    study = store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
+    if (prefer is None) == (judge is None) or (rules is not None and judge is None):
+        raise InvalidValueError(
+            "`optimize` takes `prefer`, or `judge` with or without `rules`, but not both or neither."
+        )
+    if isinstance(space, Study):
+        study = space
+    else:
+        definition = define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
+        study = store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
+    if judge is not None:
+        asked = Command(judge) if isinstance(judge, str) else judge
+        report = Judging(study, asked, rules, voter=terms.JUDGE if voter is None else voter).run(n)
+        if report.failed_calls or report.ended != "questions":
+            warnings.warn(str(report), stacklevel=2)
+        return study
+    assert prefer is not None
+    plain = study.definition.form.is_pair and not study.definition.is_auto
     for _ in range(n):
-        pair = study.ask()
+        pair = study.ask(events.DEFAULT_VOTER if voter is None else voter, kind=None if plain else "pair")
         study.tell(pair, _answer(prefer(dict(pair.a), dict(pair.b))))
     return study
 

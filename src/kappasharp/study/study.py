@@ -51,7 +51,7 @@ class Study(ArrangedStudy):
             self.refresh()
             while (found := self._waiting(voter, form)) is None:
                 self._writable()
-                if proposed is None or not self._rests_on_all(proposed, form):
+                if proposed is None or not self._rests_on_all(proposed, form, voter):
                     proposed = self.propose(form, voter)
                 self._put(voter, proposed, form)
                 proposed = None
@@ -76,8 +76,9 @@ class Study(ArrangedStudy):
             # Outcomes are left to `complete`: nobody should wait for a question because of them.
             return self._waiting(voter, form)
 
-    def _rests_on_all(self, proposed: Asked, form: Form | None) -> bool:
-        waiting = next(iter(self._history.queue), None) if form is None else None
+    def _rests_on_all(self, proposed: Asked, form: Form | None, voter: str) -> bool:
+        queue = self._history.programs.may_take(voter, self._history.queue)
+        waiting = next(iter(queue), None) if form is None else None
         return proposed.after == (self._history.number if waiting is None else waiting)
 
     def packed(self) -> tuple[int, bytes]:
@@ -89,7 +90,7 @@ class Study(ArrangedStudy):
     def propose(self, form: Form | None = None, voter: str | None = None) -> Asked:
         """The question that the next voter without one will be asked; nothing is stored."""
         with self._lock:
-            needs_model = questions.rests_on_model(self.definition, self._history, form)
+            needs_model = questions.rests_on_model(self.definition, self._history, form, voter)
             model = self.model() if needs_model else None
             return questions.next_question(self.definition, self._history, model, form=form, leaving=voter)
 
@@ -235,6 +236,7 @@ class Study(ArrangedStudy):
         b: Mapping[str, Value],
         *more: Mapping[str, Value],
         kind: str = Kind.PAIR.value,
+        people: bool = False,
         voter: str = DEFAULT_VOTER,
     ) -> None:
         """Have a question about these designs asked next, of whoever asks first, after those that were enqueued before.
@@ -244,13 +246,16 @@ class Study(ArrangedStudy):
             b: another design; they are shown in this order, of a slider as the ends of its line.
             more: further ones, of a choice or an order.
             kind: "pair", "choice", "order", "slider" or "rating".
+            people: whether only people are asked, and no program that answers as a voter.
             voter: who wishes it.
         """
+        if not isinstance(people, bool):
+            raise InvalidTypeError(f"`people` must be True or False, but got {people!r}.")
         designs = [self.space.check(one) for one in (a, b, *more)]
         form = self.definition.asking(kinds.parse(kind, len(designs), what="kind"))
         for one, other in combinations(zip("abcdefghi", designs, strict=False), 2):
             self._designs(one[1], other[1], one[0], other[0])
-        queued = Queued(designs[0], designs[1], question=form.kind.value, more=designs[2:])
+        queued = Queued(designs[0], designs[1], question=form.kind.value, more=designs[2:], people=people)
         self._write(events.voter(voter), lambda _: queued)
 
     def settle(self, duels: int = DUELS, *, voter: str = DEFAULT_VOTER) -> None:

@@ -3,6 +3,8 @@
 # Where studies are kept: the variable that may name a database, and the one that is used without it.
 ENVIRONMENT, DEFAULT_STORAGE = "KAPPASHARP_STORAGE", "sqlite:///kappasharp.db"
 DEFAULT_VOTER = "me"
+# The name of a program that answers, and how many questions it gets.
+JUDGE, JUDGED_QUESTIONS = "judge", 30
 # What docs/results supports today: no correction has beaten the plain baseline there, and of the presets `modern` has
 # the better means.
 DEFAULT_METHOD, DEFAULT_PRESET = "baseline", "modern"

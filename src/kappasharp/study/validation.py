@@ -18,6 +18,8 @@ from kappasharp.study.events import (
     Asked,
     Bounded,
     Event,
+    Joined,
+    Judged,
     Origin,
     Queued,
     Recorded,
@@ -44,7 +46,7 @@ LATER_MEMO = {"searched_on"}
 # Which of two designs the model had put first: of a pair and a rating.
 SIDED = (Kind.PAIR, Kind.RATING)
 
-About = TypeVar("About", Asked, Queued)
+About = TypeVar("About", Asked, Queued, Judged)
 
 
 class _Impossible(ValueError):
@@ -94,20 +96,36 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
             return replace(event, winner=winner, loser=loser)
         case Queued():
             return _queued(event, definition, history)
-        case Recorded() | Bounded() | Remarked():
-            return _beside(event, definition, history)
+        case Recorded() | Bounded() | Remarked() | Joined() | Judged():
+            return _beside(event, voter, definition, history)
         case _:
             return _plain(event, voter, history)
 
 
-def _beside(event: Recorded | Bounded | Remarked, definition: Definition, history: History) -> Event:
+def _beside(
+    event: Recorded | Bounded | Remarked | Joined | Judged, voter: str, definition: Definition, history: History
+) -> Event:
     """An event that is no answer and opens no question."""
+    if isinstance(event, Joined | Judged):
+        return _of_program(event, voter, definition, history)
     if isinstance(event, Recorded):
         return _recorded(event, definition)
     if isinstance(event, Bounded):
         return changing.checked(event, definition, history)
     (design,) = _designs([event.design], definition)
     return replace(event, design=design, text=None if event.text is None else events.note(event.text))
+
+
+def _of_program(event: Joined | Judged, voter: str, definition: Definition, history: History) -> Event:
+    """An event of a voter that is a program."""
+    if isinstance(event, Joined):
+        person = any(one.voter == voter and not one.program for one in history.comparisons.values())
+        _require(not person, f"{voter!r} is a person")
+        return replace(event, about=events.named_text("about", event.about, events.LONGEST_NOTE))
+    _require(voter in history.programs.about, f"{voter!r} is no program")
+    event = _about(event, definition)
+    answer, confidence = kinds.answer(event.form, event.answer), events.confidence(event.confidence)
+    return replace(event, answer=answer, confidence=confidence, seconds=events.seconds(event.seconds))
 
 
 def _answered(event: Answered, voter: str, history: History) -> Answered:
@@ -176,8 +194,8 @@ def _asked(event: Asked, voter: str, definition: Definition, history: History) -
 
 def _queued(event: Queued, definition: Definition, history: History) -> Queued:
     event = _about(event, definition)
+    _require(isinstance(event.people, bool), f"`people` must be true or false, but got {event.people!r}")
     if event.again is None:
-        _require(event.form.is_pair, "only a pair is asked for by its designs")
         return event
     _require(_whole(event.again) and event.again in history.asked, f"there is no pair {event.again!r} to repeat")
     again = history.asked[event.again][0]

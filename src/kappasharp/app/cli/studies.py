@@ -165,7 +165,7 @@ def studies(storage: str | None, style: str) -> None:
     for one in found:
         if one.trouble is not None:
             say(f"Error: {one.trouble}")
-    names = ("name", "parameters", "answers", "voters", "last_answer", "method", "created")
+    names = ("name", "parameters", "answers", "voters", "programs", "last_answer", "method", "created")
     rows = [{name: getattr(one, name) for name in names} for one in found]
     if not rows:
         say("No studies there yet; `kappasharp new` makes one.")
@@ -201,7 +201,7 @@ def log(storage: str | None, study: str, style: str) -> None:
     with in_words():
         found = opened(study, storage)
         rows, told = found.rows("comparisons"), found.history.comparisons
-    names = ("event", "pair", "time", "voter", "kind", "answer", "first", "a", "b")
+    names = ("event", "pair", "time", "voter", "program", "kind", "answer", "first", "a", "b")
     short = [
         {key: row[key] for key in names if key in row}
         # For people designs count from 1, as they are asked; for programs from 0.

@@ -475,7 +475,7 @@ export const EN = /** @satisfies {Record<string, Text>} */ (/** @type {const} */
   "start.rehearsed": { one: "After {count} answer the best design beats {share} of designs in the person’s hidden taste", other: "After {count} answers the best design beats {share} of designs in the person’s hidden taste" },
   "start.rehearsedMeans": "The model itself would have said {said}. Of the way from an ordinary design to the ideal one, {left} was left; the model would have said {room}.",
   "method.baseline.name": "The usual",
-  "method.baseline.sentence": "Nothing tried so far beats it safely.",
+  "method.baseline.sentence": "The default: nothing we tried is surely better.",
   "method.incumbent.name": "Against the best",
   "method.incumbent.sentence": "Every question shows the best design again: half as many designs have to be made. For designs that are dear to make.",
   "method.bridging.name": "The best again, where it pays",

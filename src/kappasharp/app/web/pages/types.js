@@ -213,6 +213,7 @@
  * @property {number | null} pair
  * @property {number | null} seconds
  * @property {boolean} amended
+ * @property {boolean} program whether a program answered
  * @property {number[]} contradicts
  * @property {string} origin
  *
