@@ -35,11 +35,14 @@ class DuplicateNameError(KappaSharpError, ValueError):
 
 
 class StalePairError(KappaSharpError, ValueError):
-    """An answer came for a pair that is not open; `current` is the pair that is, or None."""
+    """An answer came for a pair that is not open; `current` is the pair that is, or None.
 
-    def __init__(self, sentence: str, current: Any = None) -> None:
+    `why` is "answered", "withdrawn", or "changed" where it was withdrawn because a parameter was changed.
+    """
+
+    def __init__(self, sentence: str, current: Any = None, *, why: str = "answered") -> None:
         super().__init__(sentence)
-        self.current = current
+        self.current, self.why = current, why
 
 
 class StorageError(KappaSharpError, OSError):

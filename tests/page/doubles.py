@@ -33,7 +33,7 @@ class AtOnce(Workers):
 def service(*, space=None, name="taste", renderer=None):
     """A service over a database of its own, which goes when the client is closed."""
     folder = tempfile.TemporaryDirectory()
-    made = Service(Storage(f"sqlite:///{folder.name}/page.db"), renderer=renderer)
+    made = Service(Storage(f"sqlite:///{folder.name}/page.db"), renderers=() if renderer is None else (renderer,))
     made.folder = folder
     made.computing, made.drawing = AtOnce(1), AtOnce(1)
     made.cards.workers = made.drawing

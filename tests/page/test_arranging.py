@@ -20,6 +20,7 @@ def test_a_parameter_is_narrowed_locked_widened_and_taken_back(browser):
     # A question about what is not open any more is withdrawn; the next one keeps the lock.
     stale = browser.post(browser.at("answer"), {"pair": shown["number"], "answer": "a", "voter": "me"})
     assert stale.status_code == 409 and stale.json()["pair"]["a"]["params"]["x"] == middle
+    assert stale.json()["why"] == "changed" and "because a parameter was changed" in stale.json()["error"]
     refused = browser.post(browser.at("parameters"), {"name": "x", "change": "narrow", "low": low - 1})
     assert refused.status_code == 400 and "widen" in refused.json()["error"]
     assert browser.post(browser.at("parameters"), {"name": "x", "change": "shrink"}).status_code == 400
@@ -59,6 +60,23 @@ def test_a_study_is_renamed_and_deleted_under_others(browser):
     for gone in (browser.get(browser.at("pair?voter=me")), browser.get(f"/api/studies/{browser.study}")):
         assert gone.status_code == 404 and "deleted" in gone.json()["error"]
     assert [one["name"] for one in browser.get("/api/counts").json()["studies"]] == ["other"]
+
+
+def test_the_page_follows_a_name_that_was_given_elsewhere(browser):
+    """By its beat, by a link to the new name and by one to the old; a name that another study took is that one's."""
+
+    def named(name):
+        return browser.get(f"/api/studies?study={name}").json()
+
+    assert named("taste")["study"]["name"] == "taste"
+    session, storage = browser.service.session(browser.study), browser.service.storage
+    storage.rename(session.study.stored, "liking")
+    assert browser.get(f"/api/alive?study={browser.study}").json() == {"alive": True, "name": "liking"}
+    assert browser.get("/api/alive").json() == {"alive": True, "name": None}
+    assert named("liking")["study"]["name"] == named("taste")["study"]["name"] == session.study.name == "liking"
+    _best_after(browser, 1)
+    browser.post("/api/studies", {"name": "taste", "parameters": {"x": [1, 2]}})
+    assert named("taste")["study"]["id"] != browser.study and named("nobody")["unknown"] == "nobody"
 
 
 def test_a_study_that_was_deleted_elsewhere_is_told(browser):

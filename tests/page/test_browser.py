@@ -7,6 +7,7 @@ import pytest
 
 from kappasharp.study import certainty
 from kappasharp.study.bounds import AmongOpen, ParameterEdge
+from kappasharp.study.studies import create_study, rename_study, storage_of
 from tests.page import chromium
 from tests.page.chromium import (
     PHONE,
@@ -197,6 +198,26 @@ def test_the_second_answer_to_a_pair_is_told_and_shown_the_current_one(context, 
     assert turn(other, lambda: other.keyboard.press("ArrowRight")) == following
     says(other, "Not saved: this question was already answered")
     assert answers(server, "twice") == [(shown, "a")]
+
+
+def test_a_parameter_and_a_name_changed_by_somebody_else_are_told(context, server):
+    storage = storage_of(f"sqlite:///{server.folder / 'page.db'}")
+    study = create_study({"x": (0.0, 1.0), "y": (0.0, 1.0)}, storage=storage, study_name="shared")
+    page = context().new_page()
+    page.goto(f"{server.link}&voter=bob&study=shared")
+    settle(page)
+    shown, link = number(page), page.url
+    study.lock("x", 0.123)
+    assert turn(page, lambda: page.keyboard.press("ArrowLeft")) != shown
+    says(page, "Not saved: this question was withdrawn because a parameter was changed. Here is the next one.")
+    # Nobody does anything: the page hears of the name by itself, and an old link still leads to the study.
+    rename_study("shared", "ours", storage=storage)
+    page.locator("#study-name", has_text="ours").wait_for()
+    assert "study=ours" in page.url and page.title().startswith("ours")
+    page.goto(link)
+    says(page, "“shared” is called “ours” now.")
+    assert "study=ours" in page.url and answers(server, "bob", "ours") == []
+    storage.close()
 
 
 def test_a_killed_server_is_told_at_once_and_found_back_with_nothing_lost(context, tmp_path):

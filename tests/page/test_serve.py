@@ -1,6 +1,7 @@
 """`kappasharp serve`: what it opens, what it prints, what it refuses; and what it leaves behind when it ends."""
 
 import os
+import signal
 import socket
 import subprocess
 
@@ -85,6 +86,11 @@ def test_a_study_by_name_by_file_and_none(run, tmp_path):
     assert service.current is None and [one["name"] for one in service.listed()] == ["mine", "typed"]
     _, service = run("mine", "--render", "pictures:render")
     assert service.session(service.current).renderer == "pictures:render"
+    # A renderer is for the study that is named with it and for those that remember it; others have their own designs.
+    create_study({"z": (0.0, 1.0)}, storage=storage, study_name="third").storage.close()
+    _, service = run("mine", "--render", "pictures:render")
+    drawn_by = {one["name"]: service.session(one["id"]).renderer for one in service.listed()}
+    assert drawn_by == {"mine": "pictures:render", "typed": "pictures:render", "third": None}
 
 
 def test_a_study_remembers_its_renderer_and_says_how_to_allow_it(run, tmp_path):
@@ -170,3 +176,18 @@ def test_a_killed_server_leaves_no_workers_behind(tmp_path):
     server.kill()
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in below))  # noqa: PTH110
     load_study("PID controller", storage=f"sqlite:///{tmp_path / 'page.db'}").storage.close()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")  # noqa: PTH110
+def test_a_server_that_is_stopped_ends_with_one_word(tmp_path, sent):
+    server = Server(tmp_path, "--example", "pid")
+    # Its workers hold what a crash would leave behind.
+    wait_until(lambda: len(descendants(server.process.pid)) >= COMPUTING + DRAWING + 2)
+    below = descendants(server.process.pid)
+    server.process.send_signal(sent)
+    assert server.process.wait(60) == 0
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in below))  # noqa: PTH110
+    server.close()
+    greeting, *rest = (tmp_path / "errors.txt").read_text().splitlines()
+    assert "Ctrl-C stops the page" in greeting and rest == ["Stopped."]

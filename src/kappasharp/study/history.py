@@ -164,6 +164,8 @@ class History:
     asked: dict[int, tuple[StudyQuestion, Asked]] = field(default_factory=dict)
     asked_at: dict[int, str] = field(default_factory=dict)
     open: dict[str, int] = field(default_factory=dict)
+    # Questions that a change of a parameter withdrew.
+    shut: set[int] = field(default_factory=set)
     queue: dict[int, Queued] = field(default_factory=dict)
     settling: int = 0
     known: dict[tuple[tuple[str, Value], ...], Known] = field(default_factory=dict)
@@ -362,7 +364,7 @@ class History:
         self.space = space
         for voter, number in list(self.open.items()):
             if any(space.outside(design) for design in self.asked[number][0].designs):
-                del self.open[voter]
+                self.shut.add(self.open.pop(voter))
 
     def _remark(self, stored: Stored, event: Remarked) -> None:
         said = self.remarks.setdefault(design_key(event.design), {})

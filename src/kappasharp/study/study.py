@@ -151,9 +151,14 @@ class Study(ArrangedStudy):
         given = history.answers_to(answered.pair)
         if given and given[0].answer == answered.answer:
             return None
-        why = f"it was answered {given[0].answer!r} already" if given else "it was withdrawn"
+        why = "answered" if given else "changed" if answered.pair in history.shut else "withdrawn"
+        told = {
+            "answered": f"it was answered {given[0].answer!r} already" if given else "",
+            "changed": "it was withdrawn because a parameter was changed",
+            "withdrawn": "it was withdrawn",
+        }
         now = f"Pair {current.number} is open now" if current else "No pair is open now; `ask` gives one"
-        raise StalePairError(f"Pair {answered.pair} takes no answer: {why}. {now}.", current)
+        raise StalePairError(f"Pair {answered.pair} takes no answer: {told[why]}. {now}.", current, why=why)
 
     def undo(self, voter: str = DEFAULT_VOTER) -> StudyQuestion | None:
         """Take back this voter's last answer and open the same pair again; None where it was no answer to a pair.

@@ -1,16 +1,13 @@
 """`kappasharp run`: what is missing of an experiment."""
 
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kappasharp.app.cli.output import in_format, in_words, show, with_extra
+from kappasharp.app.cli.output import in_format, in_words, show, stoppable, with_extra
 
 if TYPE_CHECKING:
     from kappasharp.lab.execution import FinishedBlock, Limit, Workload
@@ -55,7 +52,7 @@ def run(
     begin, finished, failed = time.monotonic(), 0, []
     try:
         bar = click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr)
-        with _stoppable(), bar, in_words():
+        with stoppable(), bar, in_words():
             for step in execution.run_missing(todo, chosen, limit):
                 finished += step.runs
                 failed += [step] if step.error else []
@@ -65,16 +62,6 @@ def run(
         click.echo(f"\nStopped. {finished} runs were stored; the same command goes on from there.", err=True)
         sys.exit(130)
     _conclude(todo, finished, failed, style)
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """A cluster that wants its node back says so by SIGTERM: claims are then given back as after Ctrl-C."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _limit(device: str, runs: int | None, size: str | None) -> "Limit":

@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,16 @@ def in_words() -> Iterator[None]:
             # A database, a folder of results, a scheduler: nothing was wrong with how the command was used.
             _end(error, REFUSED)
         raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM, by which a cluster wants its node back or a system stops a service, ends what runs as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

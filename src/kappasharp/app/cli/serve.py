@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kappasharp.app.cli.output import in_words, say
+from kappasharp.app.cli.output import in_words, say, stoppable
 from kappasharp.app.cli.studies import from_file, outcomes_option
 from kappasharp.errors import InvalidValueError
 from kappasharp.study.terms import ENVIRONMENT
@@ -95,7 +95,12 @@ def serve(
         opening = Timer(0.3, webbrowser.open, [link])
         opening.daemon = True
         opening.start()
-    uvicorn.Server(connections.configured(app)).run(sockets=[listener])
+    try:
+        with stoppable():
+            uvicorn.Server(connections.configured(app)).run(sockets=[listener])
+    except KeyboardInterrupt:
+        # That is how a page ends: the server has closed by now, and hands the signal on.
+        say("Stopped.")
 
 
 def _key(storage: "Storage", host: str, *, new_key: bool) -> str:
@@ -135,7 +140,7 @@ def _service(
     own = tuple(one.outcomes["function"] for one in examples().values() if one.outcomes is not None)
     functions = own if outcomes is None else (outcomes, *own)
     ours = tuple(one.renderer for one in examples().values())
-    service = Service(database, renderer=render, renderers=(*renderers, *ours), functions=functions)
+    service = Service(database, renderers=(*renderers, *ours), functions=functions)
     if example is not None:
         service.show(_made(examples()[example], database, outcomes), render or examples()[example].renderer)
     elif study is not None and study.endswith(".toml"):

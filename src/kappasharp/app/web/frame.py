@@ -25,7 +25,7 @@ class Frame:
     """A page that is being served: `url` opens it in a tab, `close` ends it; so does the end of the process."""
 
     def __init__(self, study: Study, renderer: str | None) -> None:
-        service = Service(study.storage, renderer=renderer)
+        service = Service(study.storage, renderers=() if renderer is None else (renderer,))
         service.show(study, renderer)
         token, listener = guard.new_token(), connections.listen(HOST, None)
         app = application(service, token=token, hosts=guard.allowed_hosts(HOST), framed=True)

@@ -149,6 +149,7 @@ async def refused(request: Request, error: Exception) -> Response:
     if isinstance(error, StalePairError):
         session = await session_of(request)
         current = error.current or await session.pair(request.state.voter)
+        data["why"] = error.why
         data["pair"] = await responses.pair_data(session, current)
     return said(data, status)
 
@@ -169,9 +170,10 @@ async def body(request: Request) -> dict[str, Any]:
     return guard.json_object(await request.body())
 
 
-async def alive(_: Request) -> Response:
-    """That the server is there, for a page that nobody does anything on."""
-    return said({"alive": True})
+async def alive(request: Request) -> Response:
+    """That the server is there, for a page that nobody does anything on; and what the study on it is called by now."""
+    shown = request.query_params.get("study")
+    return said({"alive": True, "name": await off_loop(request.app.state.service.name_of, shown) if shown else None})
 
 
 def voter_in(request: Request, given: Any) -> str:
@@ -194,9 +196,9 @@ async def listing(request: Request) -> Response:
     service: Service = request.app.state.service
     found = await off_loop(service.listed)
     asked = request.query_params.get("study") or None
-    chosen = next((one["id"] for one in found if one["name"] == asked), None)
-    if asked is None:
-        chosen = service.current or (found[-1]["id"] if found else None)
+    chosen = service.current or (found[-1]["id"] if found else None)
+    if asked is not None:
+        chosen = await off_loop(service.called, asked)
     session = None if chosen is None else await off_loop(service.session, chosen)
     return said(
         {

@@ -37,16 +37,14 @@ class Service:
         self,
         storage: Storage,
         *,
-        renderer: str | None = None,
         renderers: tuple[str, ...] = (),
         functions: tuple[str, ...] = (),
     ) -> None:
-        self.storage, self.renderer = storage, renderer
+        self.storage = storage
         # Functions of outcomes that a study may name: a database or a request names no others.
         self.functions = tuple(dict.fromkeys(functions))
-        own = () if renderer is None else (renderer,)
         # The page can choose among these and name no others: what runs is what the command line named.
-        self.renderers = tuple(dict.fromkeys((*own, *renderers)))
+        self.renderers = tuple(dict.fromkeys(renderers))
         self.computing, self.drawing = Workers(COMPUTING), Workers(DRAWING, bare=True)
         self.cards = Cards(self.drawing)
         self.current: str | None = None
@@ -55,6 +53,8 @@ class Service:
         self._counted: dict[str, tuple[Any, Plain]] = {}
         self._renderers: dict[str, str | None] = {}
         self._simulators: dict[str, Simulator | None] = {}
+        # Every name that a study was seen under: a link to an earlier one still finds it.
+        self._names: dict[str, str] = {}
 
     def show(self, study: Study, renderer: str | None = None) -> None:
         """Put a study on the page; what the page opens first. A renderer comes before the study's own."""
@@ -71,6 +71,7 @@ class Service:
     async def draw_ahead(self) -> None:
         """Have the pairs drawn that wait for somebody, so that the first page finds them drawn."""
         if self.current is None:
+            await off_loop(self._records)
             return
         session = await off_loop(self.session, self.current)
         for pair in await session.read(lambda history: [history.asked[number][0] for number in history.open.values()]):
@@ -83,14 +84,34 @@ class Service:
         self.computing.close()
         self.drawing.close()
 
+    def _records(self) -> list[Record]:
+        """The studies as they are stored now; one that is open takes a name that it got elsewhere."""
+        found = self.storage.studies()
+        for record in found:
+            self._names[record.name] = record.uid
+            session = self._sessions.get(record.uid)
+            if session is not None and session.study.name != record.name:
+                session.study.stored = record
+        return found
+
     def listed(self) -> list[Plain]:
         """The studies there are."""
-        return [{"id": record.uid, "name": record.name, "created": record.created} for record in self.storage.studies()]
+        return [{"id": record.uid, "name": record.name, "created": record.created} for record in self._records()]
+
+    def called(self, name: str) -> str | None:
+        """The identity of the study of that name; else of the one that was seen under it before."""
+        now = {record.name: record.uid for record in self._records()}
+        before = self._names.get(name)
+        return now.get(name) or (before if before in now.values() else None)
+
+    def name_of(self, uid: str) -> str | None:
+        """A study's name by now; None where there is no such study."""
+        return next((record.name for record in self._records() if record.uid == uid), None)
 
     def counted(self) -> list[Plain]:
         """The same with their answers and voters; each is read again only when something happened in it."""
         found = {}
-        for record in self.storage.studies():
+        for record in self._records():
             known = self._counted.get(record.uid)
             if known is None or known[0] != (record.events, record.name):
                 known = ((record.events, record.name), asdict(studies.listed(self.storage, record)))
@@ -126,7 +147,7 @@ class Service:
             return self._sessions[uid]
 
     def _opened(self, uid: str) -> Session:
-        record = next((one for one in self.storage.studies() if one.uid == uid), None)
+        record = next((one for one in self._records() if one.uid == uid), None)
         if record is None:
             raise UnknownNameError("There is no such study here; it may have been deleted.")
         study = Study(self.storage, record, simulator=self._simulators.get(uid) or self._simulator(record))
@@ -135,8 +156,8 @@ class Service:
     def renderer_of(self, study: Study) -> str | None:
         """What draws a study's designs: the one that it was shown with, else its own if the command line allows it."""
         own = study.definition.render
-        if study.stored.uid in self._renderers or own is None:
-            return self._renderers.get(study.stored.uid, self.renderer)
+        if study.stored.uid in self._renderers:
+            return self._renderers[study.stored.uid]
         return own if own in self.renderers else None
 
     def missing_renderer(self, study: Study) -> str | None:

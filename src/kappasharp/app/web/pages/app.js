@@ -141,6 +141,20 @@ async function presence(now) {
   page.say(text("page.back"), "good");
 }
 
+/**
+ * Somebody gave the study that is open another name.
+ * @param {Study} study
+ * @param {string} name
+ */
+function renamed(study, name) {
+  if (page.study !== study) return;
+  const before = study.name;
+  study.name = name;
+  remember(name);
+  showStudy();
+  page.say(text("page.renamed", { name: before, now: name }));
+}
+
 function current() {
   const wanted = VIEWS.find((one) => `#${one.id}` === location.hash);
   if (wanted !== undefined && (page.study !== null || !wanted.needsStudy)) return wanted;
@@ -246,10 +260,10 @@ async function translate() {
 }
 
 async function begin() {
+  const asked = address.searchParams.get("study") ?? "";
   remember(null);
   try {
-    const named = encodeURIComponent(address.searchParams.get("study") ?? "");
-    page.listing = await get(`/api/studies?study=${named}`);
+    page.listing = await get(`/api/studies?study=${encodeURIComponent(asked)}`);
     page.study = page.listing.study;
     if (toldOfAddress()) return;
     if (page.study !== null) remember(page.study.name);
@@ -259,6 +273,7 @@ async function begin() {
   }
   showStudy();
   await show();
+  if (asked && page.study !== null && page.study.name !== asked) page.say(text("page.renamed", { name: asked, now: page.study.name }));
 }
 
 addEventListener("hashchange", () => {
@@ -272,7 +287,7 @@ addEventListener("blur", () => {
   if (words) page.say(words);
 });
 part("language").addEventListener("change", () => void translate());
-watch((now) => void presence(now));
+watch((now) => void presence(now), () => page.study, renamed);
 // Where its file does not come, the page speaks English.
 void speak().catch((error) => console.info(sentence(error))).then(() => {
   showWords();

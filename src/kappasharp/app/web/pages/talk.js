@@ -1,6 +1,6 @@
 /** Talking to the server, and to no one else. */
 
-/** @import { Pair } from "./types.js" */
+/** @import { Pair, Study } from "./types.js" */
 import { english, text } from "./texts.js";
 
 export class Refusal extends Error {
@@ -9,12 +9,14 @@ export class Refusal extends Error {
    * @param {number} status 0 where no answer came at all
    * @param {Pair | null} pair
    * @param {boolean} served whether the sentence is the server's
+   * @param {"answered" | "withdrawn" | "changed"} why the question took no answer, where there is another pair
    */
-  constructor(sentence, status, pair = null, served = false) {
+  constructor(sentence, status, pair = null, served = false, why = "answered") {
     super(sentence);
     this.status = status;
     this.pair = pair;
     this.served = served;
+    this.why = why;
   }
 }
 
@@ -26,6 +28,10 @@ const PATIENCE = 15000;
 let presence = "here";
 /** @type {(now: Presence) => void} */
 let tell = () => {};
+/** @type {() => Study | null} */
+let shown = () => null;
+/** @type {(study: Study, name: string) => void} */
+let rename = () => {};
 let next = 0;
 
 /** @param {number} status that of an answer; 0 where none came */
@@ -39,8 +45,12 @@ function heard(status) {
 async function beat() {
   clearTimeout(next);
   if (document.hidden) return;
+  const study = shown();
   try {
-    heard((await fetch("/api/alive", { credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(PATIENCE) })).status);
+    const answer = await fetch(`/api/alive?study=${study?.id ?? ""}`, { credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+    heard(answer.status);
+    const { name } = answer.ok ? await answer.json() : { name: null };
+    if (study !== null && name !== null && name !== study.name) rename(study, name);
   } catch {
     heard(0);
   }
@@ -48,11 +58,13 @@ async function beat() {
 }
 
 /**
- * Be told when the server goes and when it is back; a page that is hidden asks nothing.
+ * Be told when the server goes and when it is back, and when the study got another name; a page that is hidden asks nothing.
  * @param {(now: Presence) => void} listener
+ * @param {() => Study | null} open the study on the page
+ * @param {(study: Study, name: string) => void} renamed
  */
-export function watch(listener) {
-  tell = listener;
+export function watch(listener, open, renamed) {
+  [tell, shown, rename] = [listener, open, renamed];
   document.addEventListener("visibilitychange", () => void beat());
   addEventListener("online", () => void beat());
   next = setTimeout(beat, BEAT);
@@ -74,14 +86,14 @@ async function request(path, options) {
   heard(answer.status);
   const body = await answer.text();
   if (answer.ok) return JSON.parse(body);
-  /** @type {{error?: string, pair?: Pair}} */
+  /** @type {{error?: string, pair?: Pair, why?: Refusal["why"]}} */
   let told = {};
   try {
     told = JSON.parse(body);
   } catch {
     told = { error: body };
   }
-  throw new Refusal(told.error ?? text("page.status", { status: String(answer.status) }), answer.status, told.pair ?? null, told.error !== undefined);
+  throw new Refusal(told.error ?? text("page.status", { status: String(answer.status) }), answer.status, told.pair ?? null, told.error !== undefined, told.why);
 }
 
 /** @param {string} path */
