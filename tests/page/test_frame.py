@@ -50,7 +50,8 @@ def test_a_person_answers_in_the_frame(chrome, notebook):
         for host in ("localhost", "127.0.0.1"):
             page = chrome.new_page()
             page.goto(f"http://{host}:{port}/")
-            (inner,) = [one for one in page.frames if one != page.main_frame]
+            # The page is there before its frame is.
+            inner = page.wait_for_selector("iframe").content_frame()
             inner.wait_for_url(f"http://{host}:{shown.port}/**")
             settle(inner)
             before = len(study.history.comparisons)
