@@ -41,7 +41,8 @@ def read(path: Path, columns: list[str] | None = None) -> tuple[pa.Schema, pa.Ta
     if mark and _digest(before + rest[DIGEST_BYTES:]) != rest[:DIGEST_BYTES]:
         raise DamagedFileError("the checksum is not that of the bytes")
     with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
-        schema, table = file.schema_arrow, file.read(columns)
+        # Blocks are small, and one thread a process is the rule.
+        schema, table = file.schema_arrow, file.read(columns, use_threads=False)
     metadata = dict(schema.metadata or {})
     if metadata.pop(NOTE, None) is not None and not mark:
         raise DamagedFileError("the checksum is not there")
