@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from benchmarks import paired
+from kappasharp.core.comparisons import Answers
 from kappasharp.lab.provenance import commit
 from kappasharp.methods import fitting, loop, voters
 from kappasharp.methods.registry import find_method, find_preset
@@ -178,9 +179,9 @@ def turn(options):
     pairs[turned] = pairs[turned].flip(-1)
     model, who = find_preset("modern").model, torch.arange(600) % 20
     times = {name: [] for name in METHODS}
-    before = fitting.Answers(X, pairs[None, :590])
+    before = Answers(X, pairs[None, :590])
     pooled, apart = fitting.fit(model, before), voters.fit(model, before, who[:590])
-    answers = fitting.Answers(X, pairs[None])
+    answers = Answers(X, pairs[None])
     del options
     for _ in range(5):
         start = time.perf_counter()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.batches import apply
-from kappasharp.core import comparison_space, comparisons, kernel, people, posterior
+from kappasharp.core import comparisons, kernel, people, posterior
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.core.features import Lift
@@ -49,15 +49,6 @@ def fit(
     return _seen(model, answers, found, lift)
 
 
-def refit(model: Model, answers: Answers, voters: Tensor, known: PeopleFit, lift: Lift | None = None) -> Fit:
-    """The same at the hyperparameters of a fit that is known, with answers after its own."""
-    assert isinstance(model.priors, Priors | JointPriors)
-    joint = model._replace(priors=PeoplePriors(model.priors, known.member.shape[-1]))
-    whole = comparison_space.bounded(model.likelihood, leaning.lifted(answers, lift))
-    z = torch.nn.functional.pad(known.dual.z, (0, whole.pairs.shape[1] - known.dual.z.shape[1]))
-    return _seen(model, answers, people.condition(joint, whole, _who(voters, whole), known.hyper, z), lift)
-
-
 def _who(voters: Tensor, whole: Answers) -> Tensor:
     """Who gave each of the answers (runs, m); nobody gave what is believed."""
     padded = torch.nn.functional.pad(voters, (0, whole.pairs.shape[1] - len(voters)), value=NOBODY)
@@ -78,13 +69,13 @@ def _seen(model: Model, answers: Answers, found: PeopleFit, lift: Lift | None) -
     fitted = people.of_all(found)._replace(X=answers.X, lift=lift, lifted=None if lift is None else found.X)
     dual = found.dual._replace(alpha=found.dual.alpha[:, :m], z=found.dual.z[:, :m])
     C = comparisons.incidence(own.pairs, n, own.detail)
-    nothing = fitted.beta[:, :n]
-    plain = Fit(answers.X, C, own.ties, hyper, found.K, MapFit(nothing, nothing, dual), fitted, found)
-    return seen_by(plain)
+    # K, the MAP's utilities and the posterior depend on whose they are: `seen_by` puts them in.
+    blank = MapFit(fitted.beta, fitted.beta, dual)
+    return seen_by(Fit(answers.X, C, own.ties, hyper, found.K, blank, fitted, found))
 
 
 def seen_by(fit: Fit, voter: int | None = None) -> Fit:
-    """The same fit as one voter sees it, or as what all share; NOBODY is somebody who has not answered yet."""
+    """The same fit as one voter sees it, or as what all share; another number is somebody yet to answer."""
     found = fit.people
     if found is None:
         return fit

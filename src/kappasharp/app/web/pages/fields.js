@@ -81,11 +81,13 @@ export function plain(word) {
  * @param {string} words
  * @param {string} yes
  * @param {string} no
+ * @param {string} [title]
  * @returns {Promise<boolean>}
  */
-export function sure(words, yes, no) {
+export function sure(words, yes, no, title = "") {
   return new Promise((resolve) => {
-    const dialog = el("dialog", { class: "ask", "aria-label": yes },
+    const dialog = el("dialog", { class: "ask", "aria-label": title || yes },
+      title ? el("h2", {}, title) : null,
       el("p", {}, words),
       el("form", { method: "dialog", class: "row" },
         el("button", { class: "plain", value: "no", autofocus: true }, no),

@@ -3,6 +3,7 @@
 /** @import { Answer, Page, Past, Row, Standing, View } from "./types.js" */
 import { thumbnail } from "./cards.js";
 import { button, duration, el, folded, foremost, valueWords } from "./elements.js";
+import { sure } from "./fields.js";
 import { at, get, post } from "./talk.js";
 import { text } from "./texts.js";
 import { answerWords } from "./wording.js";
@@ -105,11 +106,11 @@ class History {
       button(text("history.turn"), async () => {
         if (turned === null) return;
         const words = text("history.turnMeans", { number, now: answerWords(one.kind, answer), then: answerWords(one.kind, turned) });
-        if (await confirmed(text("history.turnAsk", { number }), words, text("history.turn"))) await this.change("amend", { event, answer: turned }, text("history.turned", { number }), { event, answer });
+        if (await sure(words, text("history.turn"), text("page.cancel"), text("history.turnAsk", { number }))) await this.change("amend", { event, answer: turned }, text("history.turned", { number }), { event, answer });
       }, { name: text("history.turnNumber", { number }), disabled: turned === null }),
       button(text("history.delete"), async () => {
         const words = text("history.deleteMeans");
-        if (await confirmed(text("history.deleteAsk", { number }), words, text("history.delete"))) await this.change("amend", { event, answer: null }, text("history.countsNoMore", { number }), { event, answer });
+        if (await sure(words, text("history.delete"), text("page.cancel"), text("history.deleteAsk", { number }))) await this.change("amend", { event, answer: null }, text("history.countsNoMore", { number }), { event, answer });
       }, { name: text("history.deleteNumber", { number }) }),
       button(text("history.again"), () => void this.change("again", { pair: one.pair }, text("history.willAsk"), null),
         { name: text("history.againNumber", { number }), disabled: one.pair === null }),
@@ -179,25 +180,6 @@ class History {
     const { first, rest, differing } = foremost(this.study.parameters, designs, VALUES);
     return el("div", { class: "design" }, folded(valueWords(first, own), rest, differing, false, (more) => valueWords(more, own)));
   }
-}
-
-/**
- * Whether somebody says yes.
- * @param {string} title
- * @param {string} words
- * @param {string} yes
- * @returns {Promise<boolean>}
- */
-function confirmed(title, words, yes) {
-  const dialog = el("dialog", { class: "confirm", "aria-labelledby": "confirm-title" },
-    el("h2", { id: "confirm-title" }, title), el("p", {}, words),
-    el("form", { method: "dialog", class: "row" }, el("button", { class: "choice a", value: "yes" }, yes), el("button", { class: "plain", value: "", autofocus: true }, text("page.cancel"))));
-  document.body.append(dialog);
-  dialog.showModal();
-  return new Promise((done) => dialog.addEventListener("close", () => {
-    dialog.remove();
-    done(dialog.returnValue === "yes");
-  }));
 }
 
 /**
