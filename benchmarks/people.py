@@ -33,7 +33,9 @@ CELLS = ("3-shared", "3-clustered", "3-independent", "3-careless", "10-shared", 
 FIRST, NOISE, FIRST_SEED, BATCH = 5, 0.1, 12000, 20
 # How far a taste of one's own is moved at most.
 MOST = 0.4
-METHODS = ("pooled", "people")
+# `common` asks what tells most about all, `people` about whoever is asked; `late` asks as `pooled` does and tells them
+# apart in the end alone.
+METHODS = ("pooled", "people", "common", "late")
 
 
 def moved(cell, problem, seed):
@@ -64,7 +66,7 @@ def play(problem, cell, method, seeds):
     people = int(people)
     moves = torch.stack([moved(cell, problem, seed) for seed in seeds])
     chances = [torch.Generator().manual_seed(seed) for seed in seeds]
-    chosen = replace(find_method("baseline"), tell_apart=method == "people")
+    chosen = replace(find_method("baseline"), tell_apart=method in ("people", "common"))
     state = loop.begin(len(seeds), find_problem(problem).dimensions, method=chosen, preset="modern", seeds=seeds)
     first = initial.designs(find_problem(problem), seeds, FIRST, 2)
     converged = torch.ones(len(seeds), dtype=torch.bool)
@@ -75,12 +77,17 @@ def play(problem, cell, method, seeds):
         else:
             learnt = loop.learn(state)
             converged &= learnt.fit.hyper.converged & learnt.fit.map.dual.converged
-            question, state, _ = loop.question_from(state, loop.seen_by(learnt, voter))
+            learnt = loop.seen_by(learnt, voter) if method == "people" else learnt
+            question, state, _ = loop.question_from(state, learnt)
         felt = utilities(problem, moves[:, voter : voter + 1], question.points)[..., 0]
         numbers = torch.stack([torch.randn(2, generator=one, dtype=torch.float64) for one in chances])
         lots = torch.stack([torch.randint(2, (), generator=one) for one in chances])
         answer = (felt + NOISE * numbers).argmax(-1)
         state = loop.tell(state, question, lots if kind == "careless" and voter == 1 else answer, voter=voter)
+    if method == "late":
+        who = torch.arange(QUESTIONS[people]) % people
+        apart = replace(state.method, tell_apart=True)
+        state = replace(state, method=apart, voters=who, preset=replace(state.preset, cold_fit=True))
     learnt = loop.learn(state)
     told = fair = loop.leader(state, learnt)
     rho = [None] * len(seeds)
@@ -90,15 +97,15 @@ def play(problem, cell, method, seeds):
         rho = learnt.fit.people.rho.tolist()
     rows = torch.arange(len(seeds))
     careful = [v for v in range(people) if kind != "careless" or v != 1]
-    common, worst = (
+    common, fairest = (
         utilities(problem, moves, state.points[rows, at].unsqueeze(1))[:, 0, careful] for at in (told, fair)
     )
     spent = (time.monotonic() - begin) / len(seeds)
     return [
         {
             "problem": problem, "cell": cell, "method": method, "seed": seed, "mean": float(common[i].mean()),
-            "worst": float(worst[i].min()), "rho": rho[i], "ok": bool(converged[i]), "seconds": round(spent, 2),
-            "commit": commit(),
+            "worst": float(fairest[i].min()), "worst_of_best": float(common[i].min()), "rho": rho[i],
+            "ok": bool(converged[i]), "seconds": round(spent, 2), "commit": commit(),
         }
         for i, seed in enumerate(seeds)
     ]  # fmt: skip
@@ -112,12 +119,12 @@ def run(options):
     path, begin = Path(options.files[0]), time.monotonic()
     path.touch()
     done = {(row["problem"], row["cell"], row["method"], row["seed"]) for row in read([path])}
-    seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
     jobs = []
     for at in range(0, len(seeds), BATCH):
         for cell in options.cells.split(","):
             for problem in options.problems.split(","):
-                for method in METHODS:
+                for method in options.methods.split(","):
                     left = [s for s in seeds[at : at + BATCH] if (problem, cell, method, s) not in done]
                     jobs += [(problem, cell, method, left)] if left else []
     print(f"{len(jobs)} batches to do", flush=True)
@@ -203,7 +210,9 @@ def main():
     parser.add_argument("files", nargs="*")
     parser.add_argument("--problems", default=",".join(PROBLEMS))
     parser.add_argument("--cells", default=",".join(CELLS))
+    parser.add_argument("--methods", default="pooled,people")
     parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.0)
     options = parser.parse_args()
