@@ -1,7 +1,7 @@
 """Juries of simulated people: told apart against all answers alike. (docs/results/people.md)
 
 python -m benchmarks.people run FILE [--problems a,b] [--cells 3-shared,…] [--seeds 60] [--workers 2] [--seconds 3600]
-python -m benchmarks.people table FILE …
+python -m benchmarks.people table FILE … [--measures mean,worst,own]
 python -m benchmarks.people turn             seconds of a fit of 20 voters × 30 answers, told apart and pooled
 
 `run` adds to FILE, line by line, what is not in it yet.
@@ -100,15 +100,22 @@ def play(problem, cell, method, seeds):
     common, fairest = (
         utilities(problem, moves, state.points[rows, at].unsqueeze(1))[:, 0, careful] for at in (told, fair)
     )
+    own = torch.stack([told_to(problem, moves, state, learnt, voter) for voter in careful], -1)
     spent = (time.monotonic() - begin) / len(seeds)
     return [
         {
             "problem": problem, "cell": cell, "method": method, "seed": seed, "mean": float(common[i].mean()),
-            "worst": float(fairest[i].min()), "worst_of_best": float(common[i].min()), "rho": rho[i],
-            "ok": bool(converged[i]), "seconds": round(spent, 2), "commit": commit(),
+            "worst": float(fairest[i].min()), "worst_of_best": float(common[i].min()), "own": float(own[i].mean()),
+            "rho": rho[i], "ok": bool(converged[i]), "seconds": round(spent, 2), "commit": commit(),
         }
         for i, seed in enumerate(seeds)
     ]  # fmt: skip
+
+
+def told_to(problem, moves, state, learnt, voter):
+    """What the design that is told to be best for one voter is worth to that voter, in every run."""
+    rows, told = torch.arange(len(moves)), loop.leader(state, loop.seen_by(learnt, voter))
+    return utilities(problem, moves[:, voter : voter + 1], state.points[rows, told].unsqueeze(1))[:, 0, 0]
 
 
 def read(paths):
@@ -151,19 +158,14 @@ def by_method(rows, cell):
 
 
 def table(options):
-    """Every cell: problems won and lost by mean utility and by the worst-off, after Holm over its problems."""
-    rows = read(options.files)
-    print(
-        "| jury | problems | seeds | mean: won, lost | gain | worst-off: won, lost | gain | ρ |\n| --- |"
-        + " ---: |" * 7
-    )
+    """Every cell: problems won and lost by the measures asked for, after Holm over its problems."""
+    rows, names = read(options.files), options.measures.split(",")
+    print("| jury | problems | seeds |" + "".join(f" {name}: won, lost | gain |" for name in names) + " ρ |")
+    print("| --- |" + " ---: |" * (3 + 2 * len(names)))
     for cell in CELLS:
         found = by_method(rows, cell)
-        parts = {
-            name: paired.gains(found["people"], found["pooled"], lambda row, n=name: row[n])
-            for name in ("mean", "worst")
-        }
-        if not parts["mean"]:
+        parts = {name: paired.gains(found["people"], found["pooled"], lambda row, n=name: row[n]) for name in names}
+        if not parts[names[0]]:
             continue
         seeds = min(len(s) for s in paired.shared(found["people"], found["pooled"]).values())
         cells = []
@@ -171,7 +173,7 @@ def table(options):
             won, lost = paired.counts(part)[1]
             cells += [f"{won}, {lost}", f"{np.mean([one[0] for one in part.values()]):+.2f}"]
         rho = np.mean([row["rho"] for runs in found["people"].values() for row in runs.values()])
-        print(f"| {cell} | {len(parts['mean'])} | {seeds} | {' | '.join(cells)} | {rho:.2f} |")
+        print(f"| {cell} | {len(parts[names[0]])} | {seeds} | {' | '.join(cells)} | {rho:.2f} |")
 
 
 def turn(options):
@@ -210,6 +212,7 @@ def main():
     parser.add_argument("files", nargs="*")
     parser.add_argument("--problems", default=",".join(PROBLEMS))
     parser.add_argument("--cells", default=",".join(CELLS))
+    parser.add_argument("--measures", default="mean,worst")
     parser.add_argument("--methods", default="pooled,people")
     parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
