@@ -2,9 +2,11 @@
 
 python -m benchmarks.people run FILE [--problems a,b] [--cells 3-shared,…] [--seeds 60] [--workers 2] [--seconds 3600]
 python -m benchmarks.people table FILE … [--measures mean,worst,own]
+python -m benchmarks.people pack FILE … --out docs/results/people/runs.parquet
+python -m benchmarks.people summary FILE …   benchmarks/people.json
 python -m benchmarks.people turn             seconds of a fit of 20 voters × 30 answers, told apart and pooled
 
-`run` adds to FILE, line by line, what is not in it yet.
+`run` adds to FILE, line by line, what is not in it yet; the others read such files and packed ones.
 """
 
 import argparse
@@ -16,6 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 
 from benchmarks import paired
@@ -35,6 +39,7 @@ FIRST, NOISE, FIRST_SEED, BATCH = 5, 0.1, 12000, 20
 MOST = 0.4
 # `common` asks what tells most about all, `people` about whoever is asked; `late` asks as `pooled` does and tells them
 # apart in the end alone.
+FILE = Path(__file__).parent / "people.json"
 METHODS = ("pooled", "people", "common", "late")
 
 
@@ -119,7 +124,47 @@ def told_to(problem, moves, state, learnt, voter):
 
 
 def read(paths):
-    return [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
+    return [row for path in map(Path, paths) for row in _rows(path)]
+
+
+def _rows(path):
+    if path.suffix == ".parquet":
+        return pq.read_table(path, use_threads=False).to_pylist()
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def pack(options):
+    """The runs of files in one small one."""
+    Path(options.out).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(read(options.files)), options.out, compression="zstd", write_page_checksum=True)
+
+
+def summary(options):
+    """benchmarks/people.json, from runs: problems won and lost by the common best's mean utility, over all juries."""
+    rows = read(options.files)
+    gains = {cell: mean_gains(rows, cell) for cell in CELLS}
+    counted = {cell: paired.counts(found)[1] for cell, found in gains.items() if found}
+    values = {
+        "wins": sum(won for won, _ in counted.values()),
+        "losses": sum(lost for _, lost in counted.values()),
+        "careless_wins": max(counted[cell][0] for cell in counted if cell.endswith("careless")),
+        "by_jury": counted,
+        "runs": len(rows),
+        "runs_not_ok": sum(not row["ok"] for row in rows),
+    }
+    note(values)
+    print(FILE.read_text())
+
+
+def mean_gains(rows, cell):
+    found = by_method(rows, cell)
+    return paired.gains(found["people"], found["pooled"], lambda row: row["mean"])
+
+
+def note(values):
+    """Write these values beside those that are there."""
+    before = json.loads(FILE.read_text()) if FILE.exists() else {}
+    FILE.write_text(json.dumps(before | values, indent=2, sort_keys=True) + "\n")
 
 
 def run(options):
@@ -203,15 +248,17 @@ def turn(options):
         times["people"].append(time.perf_counter() - middle)
     medians = {name: float(np.median(seconds)) for name, seconds in times.items()}
     ratio = medians["people"] / medians["pooled"]
+    note({"turn_ratio": round(ratio, 2)})
     print(f"pooled {medians['pooled']:.2f} s, told apart {medians['people']:.2f} s: {ratio:.2f}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=["run", "table", "turn"])
+    parser.add_argument("verb", choices=["run", "pack", "table", "summary", "turn"])
     parser.add_argument("files", nargs="*")
     parser.add_argument("--problems", default=",".join(PROBLEMS))
     parser.add_argument("--cells", default=",".join(CELLS))
+    parser.add_argument("--out")
     parser.add_argument("--measures", default="mean,worst")
     parser.add_argument("--methods", default="pooled,people")
     parser.add_argument("--seeds", type=int, default=60)
@@ -221,7 +268,7 @@ def main():
     options = parser.parse_args()
     if options.verb != "turn" and not options.files:
         parser.error(f"{options.verb} needs a file.")
-    {"run": run, "table": table, "turn": turn}[options.verb](options)
+    {"run": run, "pack": pack, "table": table, "summary": summary, "turn": turn}[options.verb](options)
 
 
 if __name__ == "__main__":
