@@ -263,7 +263,7 @@ def with_open_questions(
         definition: the study's.
         history: the one that the model was learnt from.
         model: its own.
-        leaving: a voter whose open question is about to be withdrawn, and as whom all is seen where they are told apart.
+        leaving: a voter whose open question is about to be withdrawn; of people told apart, as whom all is seen.
     """
     waiting = [history.asked[number][0] for voter, number in history.open.items() if voter != leaving]
     model, are_pairs = seen_by(history, model, leaving), _all_pairs(model, waiting)
