@@ -44,7 +44,7 @@ def sample(blocks, count):
 def timed_runs(plan, blocks, engine, limit=AS_THEY_ARE):
     """Runs finished and the seconds they took, stored as in any experiment."""
     with tempfile.TemporaryDirectory() as folder:
-        todo = execution.Workload(plan, Store(Path(folder)).open(), blocks, blocks)
+        todo = execution.Workload(plan.name, Store(Path(folder)).open(), blocks, blocks)
         begin, finished, errors = time.perf_counter(), 0, []
         for step in execution.run_missing(todo, engine, limit):
             finished += 0 if step.error else step.runs

@@ -47,7 +47,7 @@ def plan(name, folder, seeds):
     blocks = grid.blocks(wanted)
     store = Store(folder).open()
     store.remember(name, path.read_text("utf-8"))
-    return Workload(wanted, store, blocks, grid.missing(blocks, store.done()))
+    return Workload(wanted.name, store, blocks, grid.missing(blocks, store.done()))
 
 
 def run(options):

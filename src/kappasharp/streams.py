@@ -1,11 +1,10 @@
 """Named random streams: the same words always give the same numbers, on every machine and for every method."""
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+import random
+import sys
 
 import torch
-from torch.random import fork_rng
 
 
 def stream(seed: int, *names: str, device: torch.device | str = "cpu") -> torch.Generator:
@@ -18,12 +17,12 @@ def stream(seed: int, *names: str, device: torch.device | str = "cpu") -> torch.
     return generator
 
 
-@contextmanager
-def seeded_globally(seed: int, *names: str) -> Iterator[None]:
-    """For other people's libraries, which draw from torch's global generator: seeded inside, as it was outside."""
-    with fork_rng(devices=[]):
-        torch.manual_seed(stream(seed, *names).initial_seed())
-        yield
+def seed_globally(seed: int) -> None:
+    """For a process of other people's software, which may draw from any global generator: all of them are seeded."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed % 2**32)
 
 
 def uniform(shape: tuple[int, ...], generator: torch.Generator, like: torch.Tensor) -> torch.Tensor:

@@ -24,7 +24,7 @@ from kappasharp.lab.engines import Engine, Job, SchedulerLostError
 from kappasharp.lab.experiment import Experiment, read
 from kappasharp.lab.grid import Block
 from kappasharp.lab.peers import Peer
-from kappasharp.lab.run import error_rows
+from kappasharp.lab.run import ERROR, error_rows
 from kappasharp.lab.store import Store
 from kappasharp.methods.method import PAIR, Kind, Method, Preset
 from kappasharp.problems.registry import find_problem
@@ -58,17 +58,18 @@ AS_THEY_ARE = Limit()
 
 
 class FinishedBlock(NamedTuple):
-    """A block that is done: how many runs it held, and why they failed, if they did."""
+    """A block that is done: how many runs it held, how many of them failed, and why the first of these did."""
 
     block: Block
     runs: int
     error: str | None
+    failed: int = 0
 
 
 class Workload(NamedTuple):
     """What there is to do: everything wanted, and what of it is not yet stored."""
 
-    experiment: Experiment
+    name: str
     store: Store
     wanted: list[Block]
     left: list[Block]
@@ -87,10 +88,17 @@ class Workload(NamedTuple):
 def plan(path: Path, out: Path) -> Workload:
     """Read the experiment, open the folder, and see what is missing."""
     experiment = read(path)
-    wanted = grid.blocks(experiment)
+    return plan_all(experiment.name, [(experiment, path.read_text("utf-8"))], out)
+
+
+def plan_all(name: str, experiments: Iterable[tuple[Experiment, str]], out: Path) -> Workload:
+    """What is missing of several experiments, each with its text, in one folder."""
+    experiments = list(experiments)
+    wanted = [block for experiment, _ in experiments for block in grid.blocks(experiment)]
     store = Store(out).open()
-    store.remember(experiment.name, path.read_text("utf-8"))
-    return Workload(experiment, store, wanted, grid.missing(wanted, store.done()))
+    for experiment, text in experiments:
+        store.remember(experiment.name, text)
+    return Workload(name, store, wanted, grid.missing(wanted, store.done()))
 
 
 def run_missing(todo: Workload, engine: Engine, limit: Limit = AS_THEY_ARE) -> Iterator[FinishedBlock]:
@@ -100,10 +108,12 @@ def run_missing(todo: Workload, engine: Engine, limit: Limit = AS_THEY_ARE) -> I
         try:
             for job, rows, error in engine(claims.over(jobs(todo.left, limit))):
                 for at, block in enumerate(job):
-                    todo.store.write(block.key, error_rows(block, str(error)) if rows is None else rows[at])
+                    part = error_rows(block, str(error)) if rows is None else rows[at]
+                    todo.store.write(block.key, part)
                     claims.release(block)
                     stored += len(block.seeds)
-                    yield FinishedBlock(block, len(block.seeds), error)
+                    errors = [row["error"] for row in part if row["status"] == ERROR]
+                    yield FinishedBlock(block, len(part), errors[0] if errors else None, len(errors))
         except SchedulerLostError as lost:
             remedy = "start a scheduler, and the same command goes on with the rest."
             raise SchedulerLostError(f"{lost} {stored} of {todo.n_left} runs were stored before; {remedy}") from lost

@@ -12,6 +12,10 @@ queries = 50
 settling = 0                              # how many of the last questions are duels between designs seen
 person = "paper"
 block_size = 60                           # runs in lockstep
+limit = 600                               # seconds that a method from outside has for one reply
+
+[commands]                                # methods that are programs, which speak the contract of `lab/contract.py`
+mine = "node mine.js"
 
 [variants.adaptive_tau_0_25]              # a method with another number
 method = "adaptive"
@@ -31,7 +35,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kappasharp.errors import InvalidValueError, KappaSharpError, named
-from kappasharp.lab import peers
+from kappasharp.lab import contract, peers
 from kappasharp.methods import checks
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import METHODS, PRESETS
@@ -45,7 +49,8 @@ ALL = "all"
 PROBLEM_SETS = {ALL: PROBLEMS, "development": DEVELOPMENT}
 DEFAULTS = {
     "title": "", "seeds": 60, "queries": 50, "settling": 0, "person": "paper", "block_size": 60,
-    "variants": {}, "preset_variants": {}, "methods": [], "presets": [],
+    "variants": {}, "preset_variants": {}, "methods": [], "presets": [], "commands": {}, "suite": "",
+    "limit": contract.SECONDS,
 }  # fmt: skip
 REQUIRED = ("problems", "initializations")
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a name"}
@@ -67,6 +72,8 @@ class Experiment:
     person: str
     block_size: int
     settling: int = 0
+    suite: str = ""
+    limit: float = contract.SECONDS
 
     @property
     def who(self) -> Person:
@@ -121,6 +128,8 @@ def parse(name: str, given: Mapping[str, Any]) -> Experiment:
         person=str(table["person"]),
         block_size=_count("block_size", table["block_size"]),
         settling=_settling(table["settling"], table["queries"]),
+        suite=str(table["suite"]),
+        limit=float(_count("limit", int(table["limit"]))),
     )
     _check_lengths(experiment)
     _check_outcomes(experiment)
@@ -175,12 +184,14 @@ def _needs_outcomes(method: "Method | peers.Peer") -> bool:
 def _methods(table: Mapping[str, Any]) -> dict[str, "Method | peers.Peer"]:
     known = METHODS | peers.PEERS
     chosen: dict[str, Method | peers.Peer] = {
-        name: named("method", name, known) for name in _distinct("methods", table["methods"])
+        name: peers.find(name, known) for name in _distinct("methods", table["methods"])
     }
+    for label, command in _table("commands", table["commands"]).items():
+        chosen[_fresh(label, chosen)] = peers.spoken(str(command))
     for label, variant in _variants("method", "variants", table["variants"], METHODS):
         chosen[_fresh(label, chosen)] = checks.method(variant)
     if not chosen:
-        raise InvalidValueError("An experiment needs `methods`, `variants`, or both; this one has neither.")
+        raise InvalidValueError("An experiment needs `methods`, `variants` or `commands`; this one has none of them.")
     return chosen
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from kappasharp.core.choices import Gate, Rule, Weights
 from kappasharp.errors import InvalidValueError
+from kappasharp.lab import contract
 from kappasharp.lab.experiment import Experiment
 from kappasharp.lab.peers import Peer
 from kappasharp.methods.method import FIRST_QUESTIONS, Method, Preset
@@ -54,6 +55,8 @@ class Block:
     person: Person
     queries: int
     settling: int = 0
+    suite: str = ""
+    limit: float = contract.SECONDS
 
     @property
     def start(self) -> Initialization:
@@ -205,7 +208,8 @@ def _block(
     keys = tuple(digest(values | {"seed": seed}) for seed in seeds)
     return Block(
         problem, initialization, method, preset, seeds, keys,
-        method_values, preset_values, experiment.who, experiment.queries, experiment.settling,
+        method_values, preset_values, experiment.who, experiment.queries, experiment.settling, experiment.suite,
+        experiment.limit,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.core import activation
 from kappasharp.core.choices import Rule, Weights
 from kappasharp.lab import outcomes, peers, provenance
+from kappasharp.lab.contract import MethodError, Process
 from kappasharp.lab.grid import Block, plain
 from kappasharp.lab.peers import Peer
 from kappasharp.methods.asking import NEW
@@ -58,7 +59,7 @@ def run_together(blocks: Sequence[Block], device: str = "cpu") -> list[list[Row]
     device = "cpu" if find_problem(blocks[0].problem).is_simulated else device
     method = blocks[0].method_values
     if isinstance(method, Peer):
-        records = [[_peer_record(block, method, seed) for seed in block.seeds] for block in blocks]
+        records = [_outside(block, method) for block in blocks]
     elif method.query is Query.BRIDGING:
         # Each run makes designs at a pace of its own, and runs in lockstep must grow alike.
         records = [
@@ -76,11 +77,26 @@ def _runs(block: Block) -> Iterable[tuple[int, str]]:
     return zip(block.seeds, block.keys, strict=True)
 
 
-def _peer_record(block: Block, peer: Peer, seed: int) -> Row:
+def _outside(block: Block, peer: Peer) -> list[Row]:
+    """Records of runs one after another, in a process of the method's own; one that fails leaves the others alone."""
     problem, first = find_problem(block.problem), block.preset_values.first_pairs
-    return _record(
-        **peers.run(peer, problem, block.initialization, seed, block.queries, block.person, first_pairs=first)
-    )
+    rest = (problem, block.initialization)
+    records = []
+    with Process(peer.words, block.limit) as player:
+        for seed in block.seeds:
+            begin = time.perf_counter()
+            try:
+                found = peers.run(peer, player, *rest, seed, block.queries, block.person, first_pairs=first)
+                records.append(_record(**found))
+            except MethodError as error:
+                records.append(_failed(str(error)) | {"seconds": time.perf_counter() - begin, "block_runs": 1})
+    return records
+
+
+def _failed(error: str) -> Row:
+    """The record of a run that did not come to its end: what happened, and no numbers."""
+    nothing: Row = {name: [] for name in (*COURSE, "step_status", CHANCE, *TRACES, *FURTHER)}
+    return nothing | {"status": ERROR, "error": error, "failed_steps": 0, "initial_best": None, "final_best": None}
 
 
 def _rows(block: Block, records: list[Row], cost: Row, device: str) -> list[Row]:
@@ -91,11 +107,8 @@ def _rows(block: Block, records: list[Row], cost: Row, device: str) -> list[Row]
 
 def error_rows(block: Block, error: str) -> list[Row]:
     """The rows of a block that could not be run: what happened, and no numbers. They do not count as done."""
-    nothing: Row = {name: [] for name in (*COURSE, "step_status", CHANCE, *TRACES, *FURTHER)}
-    scalars = {"status": ERROR, "error": error, "failed_steps": 0, "initial_best": None, "final_best": None}
-    return _rows(
-        block, [nothing | scalars] * len(block.seeds), {"seconds": 0.0, "block_runs": len(block.seeds)}, "none"
-    )
+    cost = {"seconds": 0.0, "block_runs": len(block.seeds)}
+    return _rows(block, [_failed(error)] * len(block.seeds), cost, "none")
 
 
 class Step(NamedTuple):
@@ -321,10 +334,11 @@ def _records(course: list[Row], n_points: list[int], infos: list[Info]) -> list[
     ]
 
 
-def _record(best_utility: list[float], n_points: list[int], step_status: list[str], **traces: list[Any]) -> Row:
+def _record(best_utility: list[float], n_points: list[int], step_status: list[str], **traces: Any) -> Row:
     """What is kept of one run; a trace that a peer does not have is empty."""
     failed = [word for word in step_status if word != OK]
-    return {name: traces.get(name, []) for name in ("told_utility", CHANCE, *TRACES, *FURTHER)} | {
+    cost = {name: traces[name] for name in ("seconds", "block_runs") if name in traces}
+    return {name: traces.get(name, []) for name in ("told_utility", CHANCE, *TRACES, *FURTHER)} | cost | {
         "best_utility": best_utility,
         "n_points": n_points,
         "initial_best": best_utility[0],
@@ -346,6 +360,7 @@ def _shared(block: Block, device: str) -> Row:
         "initialization": block.initialization,
         "method": block.method,
         "preset": block.preset,
+        "suite": block.suite or None,
         "queries": block.queries,
         "settling": block.settling,
         "method_values": json.dumps(plain(method) | installed, sort_keys=True),

@@ -26,14 +26,14 @@ STALE_SECONDS = 6 * 3600.0
 MARKER = "store.json"
 TEXTS = (
     "key", "problem", "initialization", "method", "preset", "method_values", "preset_values", "person", "status",
-    "error", "device", "machine", "python", "torch", "kappasharp", "commit",
+    "error", "device", "machine", "python", "torch", "kappasharp", "commit", "suite",
 )  # fmt: skip
 WHOLES = ("seed", "problem_version", "queries", "settling", "failed_steps", "block_runs")
 NUMBERS = ("initial_best", "final_best", "seconds")
 FLAG, COUNTS = "active", ("n_components", "n_points")
 TRACES = tuple(name for name in (*run.COURSE, run.CHANCE, *run.TRACES, *run.FURTHER) if name not in (FLAG, *COUNTS))
 # Columns of a later version: files without them are as good, and the column is null there.
-LATER = ("n_points", "told_utility", "chance", "settling")
+LATER = ("n_points", "told_utility", "chance", "settling", "suite")
 SCHEMA = pa.schema(
     [pa.field(name, pa.string()) for name in TEXTS]
     + [pa.field(name, pa.int64()) for name in WHOLES]

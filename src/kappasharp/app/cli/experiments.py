@@ -1,5 +1,6 @@
-"""`kappasharp run`: what is missing of an experiment."""
+"""The commands of the lab that run: `run` an experiment or a suite, `check-method` a method of one's own."""
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ GPU_BATCH = 4096
 
 
 @click.command()
-@click.argument("experiment", type=click.Path(path_type=Path))
+@click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT|SUITE")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="The folder of results.")
 @click.option("--engine", default="processes", show_default=True, help="serial, processes, or dask://host:port.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; by default one per core.")
@@ -26,6 +27,9 @@ GPU_BATCH = 4096
     "--batch", type=click.IntRange(1), help="Most runs in lockstep; by default a block's on cpu, 4096 on cuda."
 )
 @click.option("--memory", "size", help="Most memory of one worker, as 4GB: cuts batches that would need more.")
+@click.option("--method", "methods", multiple=True, help="Of a suite: what to run, by name or as module:factory.")
+@click.option("--method-command", "commands", multiple=True, help="Of a suite: NAME=COMMAND, a program to run.")
+@click.option("--quick", is_flag=True, help="Of a suite: its quick part, and the ranking that comes out.")
 @in_format
 def run(
     experiment: Path,
@@ -36,19 +40,22 @@ def run(
     *,
     batch: int | None,
     size: str | None,
+    methods: tuple[str, ...],
+    commands: tuple[str, ...],
+    quick: bool,
     style: str,
 ) -> None:
-    """Run what is missing of an EXPERIMENT (a TOML file). Stop it at any time; run it again to go on."""
+    """Run what is missing of an EXPERIMENT (a TOML file), or of a SUITE. Stop it at any time; run it again to go on."""
     with with_extra("run", "lab"):
         from kappasharp.lab import engines, execution
     with in_words():
         chosen = engines.engine(engine, device, workers)
         limit = _limit(device, batch, size)
-        todo = execution.plan(experiment, out)
+        todo = _plan(experiment, out, methods, dict(map(_named_command, commands)), quick=quick)
     total = todo.n_runs
     for path in todo.store.broken:
         click.echo(f"{path} could not be read; it was set aside, and its runs are run again.", err=True)
-    click.echo(f"{todo.experiment.name}: {total} runs, {total - todo.n_left} stored, {todo.n_left} to do.", err=True)
+    click.echo(f"{todo.name}: {total} runs, {total - todo.n_left} stored, {todo.n_left} to do.", err=True)
     begin, finished, failed = time.monotonic(), 0, []
     try:
         bar = click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr)
@@ -64,6 +71,33 @@ def run(
     _conclude(todo, finished, failed, style)
 
 
+def _plan(
+    experiment: Path, out: Path, methods: tuple[str, ...], commands: dict[str, str], *, quick: bool
+) -> "Workload":
+    """What is missing of a file's experiment, or of a suite with these methods."""
+    from kappasharp.errors import InvalidValueError
+    from kappasharp.lab import execution, suite
+
+    if experiment.exists() or str(experiment) not in suite.SUITES:
+        if methods or commands or quick:
+            raise InvalidValueError(
+                f"`--method`, `--method-command` and `--quick` are for a suite ({', '.join(suite.SUITES)}), but got the "
+                f"experiment {experiment}, whose file names its methods."
+            )
+        return execution.plan(experiment, out)
+    if not methods and not commands:
+        raise InvalidValueError(f"The suite {experiment} needs `--method` or `--method-command`: what to run on it.")
+    found = suite.find(str(experiment))
+    found.check(task.problem for task in found.scope(quick=quick).tasks)
+    return execution.plan_all(found.name, found.experiments(methods, commands, quick=quick), out)
+
+
+def _named_command(text: str) -> tuple[str, str]:
+    """A command's name and words; without a name it is called `command`."""
+    found = re.fullmatch(r"([A-Za-z_][\w-]*)=(.+)", text)
+    return (found[1], found[2]) if found else ("command", text)
+
+
 def _limit(device: str, runs: int | None, size: str | None) -> "Limit":
     from kappasharp.lab import execution
 
@@ -75,12 +109,36 @@ def _conclude(todo: "Workload", finished: int, failed: "list[FinishedBlock]", st
     for step in failed:
         block = step.block
         where = f"{block.problem}, {block.initialization}, {block.method}, {block.preset}"
-        click.echo(f"Not run: {where} ({step.runs} runs): {step.error}", err=True)
+        click.echo(f"Not run: {where} ({step.failed} of {step.runs} runs): {step.error}", err=True)
     elsewhere = todo.n_left - finished
     if elsewhere:
         click.echo(f"{elsewhere} runs are in another runner's hands.", err=True)
-    added = finished - sum(step.runs for step in failed)
-    data = {"experiment": todo.experiment.name, "folder": str(todo.store.folder), "runs": todo.n_runs, "added": added}
+    added = finished - sum(step.failed for step in failed)
+    data = {"experiment": todo.name, "folder": str(todo.store.folder), "runs": todo.n_runs, "added": added}
     show(style, data, [f"{added} runs were added to {todo.store.folder}."])
     if failed:
+        sys.exit(1)
+
+
+@click.command("check-method")
+@click.argument("factory", required=False, metavar="[MODULE:FACTORY]")
+@click.option("--method-command", "command", help="A program that speaks the contract, in place of a factory.")
+@click.option("--seconds", default=120.0, show_default=True, help="How long one reply may take.")
+@in_format
+def check_method(factory: str | None, command: str | None, seconds: float, style: str) -> None:
+    """Say whether a method of your own keeps the contract: every rule, kept or broken, with evidence."""
+    with with_extra("check-method", "lab"):
+        from kappasharp.errors import InvalidValueError
+        from kappasharp.lab import contract, peers
+    with in_words():
+        if (factory is None) == (command is None):
+            raise InvalidValueError("`check-method` needs a method: either MODULE:FACTORY or --method-command, not both.")
+        peer = peers.spoken(command) if command else peers.find(str(factory), peers.PEERS)
+        found = list(contract.check(peer.words, seconds))
+    lines = [f"{'kept  ' if rule.broken is None else 'BROKEN'}  {rule.name}" for rule in found]
+    lines += [f"        {rule.broken}" for rule in found if rule.broken]
+    broken = any(rule.broken for rule in found)
+    lines.append("This method can be run." if not broken else "This method cannot be run yet.")
+    show(style, {"rules": [rule._asdict() for rule in found], "kept": not broken}, lines)
+    if broken:
         sys.exit(1)

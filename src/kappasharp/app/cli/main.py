@@ -18,6 +18,7 @@ COMMANDS = {
     "backup": ("studies", "Copy the whole database (SQLite) to the new file PATH, while others go on answering."),
     "best": ("studies", "The best design so far, how sure that is, and what to do next."),
     "check": ("studies", "Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed."),
+    "check-method": ("experiments", "Say whether a method of your own keeps the contract: every rule, kept or broken, with evidence."),
     "delete": ("arranging", "Remove a study with all its answers, for good."),
     "diagnose": ("studies", "What the answers determine, how the model stands, where they contradict each other."),
     "export": ("studies", "Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."),
@@ -32,7 +33,7 @@ COMMANDS = {
     "record": ("questions", "Store outcomes that were measured: every parameter of the design, then its outcomes."),
     "rename": ("arranging", "Give STUDY another NAME; whoever has it open goes on with it."),
     "report": ("reporting", "Write the tables and figures of a FOLDER of results: HTML, Markdown, LaTeX, SVG, PNG."),
-    "run": ("experiments", "Run what is missing of an EXPERIMENT (a TOML file)."),
+    "run": ("experiments", "Run what is missing of an EXPERIMENT (a TOML file), or of a SUITE."),
     "serve": ("serve", "Compare two designs in the browser."),
     "simulate": ("simulate", "Rehearse a STUDY with a simulated person: how sure after how many answers, how true."),
     "studies": ("studies", "List the studies of a database: answers, voters, when the last answer came."),
@@ -53,7 +54,7 @@ class Later(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """The context of the command itself."""
-        name = f"{self.name}_" if self.name == "import" else self.name  # the one that Python keeps for itself
+        name = f"{self.name}_" if self.name == "import" else str(self.name).replace("-", "_")  # Python's own, and signs
         found: click.Command = getattr(importlib.import_module(self.module), str(name))
         return found.make_context(info_name, args, parent, **extra)
 

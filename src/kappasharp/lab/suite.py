@@ -1,0 +1,207 @@
+"""A suite: experiments that any method is run on by the same rules, under a name that stands for one definition.
+
+Its TOML file has parts (problems, starts, people, questions), the seeds, and a fingerprint of every problem: version,
+dimensions, and what the first pairs of the first seed are worth and were answered. The checksum is of all of that. It
+is stored with every run; and before a run the fingerprint is taken anew, so that a changed problem, person or stream of
+chance is noticed. `python -m kappasharp.lab.suite FILE` writes the fingerprint and checksum of a new suite.
+"""
+
+import json
+import math
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kappasharp.errors import InvalidValueError, named
+from kappasharp.files import write_text
+from kappasharp.lab import experiment, grid, peers
+from kappasharp.lab.experiment import Experiment
+from kappasharp.methods.registry import METHODS
+from kappasharp.problems import initial, oracle
+from kappasharp.problems.registry import find_problem
+
+SUITES = ("pbo-1",)
+FINGERPRINT, PEOPLE = "fingerprint", "simulated"
+# Of every problem: how many first pairs, and how far their utilities may differ from one machine to the next.
+PAIRS, RELATIVE, SIMULATED, ABSOLUTE = 2, 1e-6, 1e-3, 1e-9
+DIGITS = 12
+# Our model of ties has a threshold, which a study finds by itself and a run is given.
+THRESHOLD = 0.7
+# Runs of a method from outside that are stored together: they run one after another.
+OUTSIDE = 5
+
+
+class Task(NamedTuple):
+    """What a method is ranked on: the runs of all seeds together."""
+
+    part: str
+    problem: str
+    initialization: str
+    person: str
+
+    @property
+    def regime(self) -> str:
+        """Whether every question counts, or the first answers are free."""
+        return initial.FROM_ZERO if self.initialization == initial.FROM_ZERO else "given_starts"
+
+
+class Scope(NamedTuple):
+    """A whole suite, or the quick part of it."""
+
+    seeds: tuple[int, ...]
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite as its file has it."""
+
+    name: str
+    table: Mapping[str, Any]
+
+    @property
+    def checksum(self) -> str:
+        """Of everything that the file says, but for itself."""
+        return grid.digest({key: value for key, value in self.table.items() if key != "checksum"})[:16]
+
+    @property
+    def label(self) -> str:
+        """What stands with every run."""
+        return f"{self.name} {self.checksum}"
+
+    def experiments(
+        self, methods: Sequence[str], commands: Mapping[str, str], *, quick: bool = False
+    ) -> Iterator[tuple[Experiment, str]]:
+        """What the methods have to run, each with its text: an experiment for every method, part and person."""
+        for label in dict.fromkeys((*methods, *commands, *(self.table["quick"]["beside"] if quick else ()))):
+            chosen: dict[str, Any] = {"methods": [label]} if label not in commands else {"commands": {label: commands[label]}}
+            if label in commands or isinstance(peers.find(label, METHODS | peers.PEERS), peers.Peer):
+                chosen["block_size"] = OUTSIDE
+            for part, person, table in self._tables(quick=quick):
+                word = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in label)
+                name = "-".join([self.name, *["quick"] * quick, part, *[person] * (person != "paper"), word])
+                whole = table | chosen
+                yield experiment.parse(name, whole), as_toml(whole)
+
+    def scope(self, *, quick: bool = False) -> Scope:
+        """The tasks and seeds of the suite, or of its quick part."""
+        tasks, seeds = [], ()
+        for part, person, table in self._tables(quick=quick):
+            plan = experiment.parse(part, table | {"methods": ["baseline"]})
+            seeds = plan.seeds
+            tasks += [Task(part, problem, start, person) for problem in plan.problems for start in plan.initializations]
+        return Scope(seeds, tuple(tasks))
+
+    def _tables(self, *, quick: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Part, person, and the experiment's table without its methods."""
+        fewer, seeds = self.table["quick"], self.table["seeds"]
+        for part, given in self.table["parts"].items():
+            if quick and part not in fewer:
+                continue
+            chosen = given | fewer[part] if quick else given
+            for person in chosen["people"]:
+                table = {key: chosen[key] for key in ("problems", "initializations", "queries")}
+                table |= {"title": f"{self.name}: {part}, {person}", "person": person, "limit": self.table["limit"]}
+                table |= {"seeds": seeds | {"count": fewer["seeds"]} if quick else seeds, "suite": self.label}
+                yield part, person, table | _preset(self.table["preset"], person)
+
+    def check(self, names: Iterable[str] | None = None) -> None:
+        """Refuse to go on where the checksum, or the fingerprint of these problems, is not what the file says."""
+        if self.table.get("checksum") != self.checksum:
+            raise InvalidValueError(
+                f"The file of the suite {self.name} must have the checksum that it states, "
+                f"{self.table.get('checksum')}, but has {self.checksum}; a changed suite needs another name."
+            )
+        for name, numbers in self.table[PEOPLE].items():
+            if grid.chosen(oracle.person(name)) != numbers:
+                raise InvalidValueError(
+                    f"The simulated person {name} is not the one of the suite {self.name}, {numbers}, but "
+                    f"{grid.chosen(oracle.person(name))}; a changed person needs another name."
+                )
+        stored = self.table[FINGERPRINT]
+        for name in stored if names is None else names:
+            now = fingerprint(name, self.table["seeds"]["first"])
+            if not _alike(stored[name], now, SIMULATED if find_problem(name).is_simulated else RELATIVE):
+                raise InvalidValueError(
+                    f"The problem {name} is not the one of the suite {self.name}: its first designs were {stored[name]} "
+                    f"and are {now}; runs would not be comparable. A changed problem needs another name or suite."
+                )
+
+
+def _preset(name: str, person: str) -> dict[str, Any]:
+    if not oracle.person(person).just_noticeable:
+        return {"presets": [name]}
+    return {"preset_variants": {name: {"preset": name, "threshold": THRESHOLD}}}
+
+
+def find(name: str) -> Suite:
+    """The suite of that name."""
+    named("suite", name, dict.fromkeys(SUITES))
+    return _read(name)
+
+
+@cache
+def _read(name: str) -> Suite:
+    return Suite(name, tomllib.loads(resources.files("kappasharp.lab").joinpath(f"{name}.toml").read_text("utf-8")))
+
+
+def fingerprint(name: str, seed: int) -> dict[str, Any]:
+    """A problem's version and dimensions, and the worth and answers of its first pairs from zero."""
+    problem = find_problem(name)
+    start = initial.start(problem, initial.FROM_ZERO, [seed], "paper", PAIRS)
+    values = [float(f"{value:.{DIGITS}g}") for value in start.utility[0].tolist()]
+    return {
+        "version": problem.version, "dimensions": problem.dimensions, "worth": values,
+        "won": start.comparisons[0, :, 0].tolist(),
+    }  # fmt: skip
+
+
+def _alike(stored: Mapping[str, Any], now: Mapping[str, Any], relative: float) -> bool:
+    same = all(stored[key] == now[key] for key in ("version", "dimensions", "won"))
+    pairs = zip(stored["worth"], now["worth"], strict=True)
+    return same and all(math.isclose(a, b, rel_tol=relative, abs_tol=ABSOLUTE) for a, b in pairs)
+
+
+def as_toml(table: Mapping[str, Any]) -> str:
+    """A table as the text of a TOML file."""
+    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(key)} = {_value(part)}" for key, part in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(key: str) -> str:
+    return json.dumps(key, ensure_ascii=False)
+
+
+def stamp(path: Path) -> Suite:
+    """Write the fingerprint and the checksum into the file of a new suite."""
+    text = path.read_text("utf-8").partition("\n# Written by")[0].rstrip() + "\n"
+    table = tomllib.loads(text)
+    suite = Suite(path.stem, table)
+    names = dict.fromkeys(task.problem for task in suite.scope().tasks)
+    prints = {name: fingerprint(name, table["seeds"]["first"]) for name in names}
+    people = sorted({task.person for task in suite.scope().tasks})
+    written = f"\n# Written by `python -m kappasharp.lab.suite {path.name}`.\n[{PEOPLE}]\n"
+    written += as_toml({name: grid.chosen(oracle.person(name)) for name in people})
+    written += f"\n[{FINGERPRINT}]\n" + as_toml(prints)
+    done = Suite(path.stem, tomllib.loads(text + written))
+    lines = [line for line in (text + written).splitlines() if not line.startswith("checksum")]
+    at = next(number for number, line in enumerate(lines) if line.startswith("title"))
+    lines.insert(at, f'checksum = "{done.checksum}"')
+    write_text(path, "\n".join(lines) + "\n")
+    return done
+
+
+if __name__ == "__main__":
+    sys.stdout.write(stamp(Path(sys.argv[1])).label + "\n")
