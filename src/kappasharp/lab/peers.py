@@ -128,13 +128,14 @@ def run(
     first_pairs: int = 5,
 ) -> dict[str, Any]:
     """The record of one run; from zero it starts with this many pairs, which count among the questions."""
-    begin = time.perf_counter()
     start = initial.start(problem, initialization, [seed], person, first_pairs)
     counted = initial.counted(initialization, first_pairs)
     chance = oracle.draws(problem.name, seed, oracle.ANSWERS, queries)[counted:]
     number = stream(seed, problem.name, peer.library).initial_seed()
     # Who learns on outcomes knows how they are computed, and nothing of what is liked about them.
     player.begin(problem.dimensions, number, problem.name if peer.sees_outcomes else "")
+    # Imports are the process's, and come once.
+    begin = time.perf_counter()
     record = _play(player, problem, start, person, chance)
     if counted:
         record["best_utility"] = start.utility[0].cummax(0).values[1::2].tolist()[:-1] + record["best_utility"]

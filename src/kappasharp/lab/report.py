@@ -167,17 +167,21 @@ def page(hero: Picture, chapters: list[Chapter], broken: Sequence[Path] = ()) ->
     aside = "was damaged and set aside; `kappasharp run` runs its runs again."
     body = "".join(f"<p class=missing>{html.escape(f'{path.name} {aside}')}</p>" for path in broken)
     body += "".join(_section(part) for part in chapters)
+    return document("kappasharp: results", f"<h1>Results</h1>{image(hero)}{body}")
+
+
+def document(title: str, body: str) -> str:
+    """A page with the report's style."""
     return (
         '<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
-        f"<title>kappasharp: results</title><style>{STYLE}</style></head>"
-        f"<body><h1>Results</h1>{_image(hero)}{body}</body></html>\n"
+        f"<title>{title}</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
     )
 
 
 def _section(part: Chapter) -> str:
     plan = part.results.experiment
     shown = "".join(tables.hypertext(table) for table in part.tables)
-    images = "".join(_image(picture) for picture in part.pictures)
+    images = "".join(image(picture) for picture in part.pictures)
     head = f"<h2>{html.escape(plan.title or plan.name)}</h2>{_state(part.results)}"
     return f'<section id="{html.escape(plan.name)}">{head}{shown}{images}{_origin(part.results)}</section>'
 
@@ -210,7 +214,8 @@ def _origin(found: Results) -> str:
     return f"<p class=note>Made by {html.escape('; '.join(parts))} (number of runs in brackets).</p>"
 
 
-def _image(picture: Picture) -> str:
+def image(picture: Picture) -> str:
+    """A picture in the page itself, with its caption."""
     data = base64.b64encode(picture.files["png"]).decode()
     text = html.escape(picture.caption)
     return f'<figure><img alt="{text}" src="data:image/png;base64,{data}"><figcaption>{text}</figcaption></figure>'

@@ -4,16 +4,17 @@ import math
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from itertools import product
 from typing import Any, NamedTuple
 
 from kappasharp.lab import grid
 from kappasharp.lab.experiment import Experiment
 from kappasharp.lab.grid import Cell
 from kappasharp.lab.run import ERROR, OK
-from kappasharp.lab.statistics import PairedComparison, Sample, compare, holm
+from kappasharp.lab.statistics import PairedComparison, Sample, compare, family
 from kappasharp.lab.store import Store
 
 BASELINE = "baseline"
@@ -46,7 +47,7 @@ class Results:
         )
 
     def comparisons(self, preset: str, baseline: str = BASELINE) -> dict[Setting, PairedComparison]:
-        """Every method against the baseline of its own problem, initialization and preset; Holm over each method's."""
+        """Every method against the baseline of its own problem, initialization and preset; corrected by `FAMILY`."""
         if (preset, baseline) not in self._cache:
             self._cache[preset, baseline] = self._compared(preset, baseline)
         found: dict[Setting, PairedComparison] = self._cache[preset, baseline]
@@ -54,19 +55,14 @@ class Results:
 
     def _compared(self, preset: str, baseline: str) -> dict[Setting, PairedComparison]:
         found: dict[Setting, PairedComparison] = {}
-        for method in self.experiment.methods:
-            if method == baseline:
-                continue
-            family = {
+        others = [method for method in self.experiment.methods if method != baseline]
+        for method, initialization in product(others, self.experiment.initializations):
+            tests = {
                 setting: compare(self.sample(setting._replace(method=baseline)), self.sample(setting))
                 for problem in self.experiment.problems
-                for initialization in self.experiment.initializations
                 if self.rows.get(setting := Setting(problem, initialization, method, preset))
             }
-            adjusted = holm([one.p for one in family.values()])
-            found |= {
-                setting: replace(one, p_holm=p) for (setting, one), p in zip(family.items(), adjusted, strict=True)
-            }
+            found |= family(tests).members
         return found
 
     def traces(self, setting: Setting, name: str) -> list[list[float]]:

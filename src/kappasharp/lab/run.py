@@ -338,16 +338,20 @@ def _record(best_utility: list[float], n_points: list[int], step_status: list[st
     """What is kept of one run; a trace that a peer does not have is empty."""
     failed = [word for word in step_status if word != OK]
     cost = {name: traces[name] for name in ("seconds", "block_runs") if name in traces}
-    return {name: traces.get(name, []) for name in ("told_utility", CHANCE, *TRACES, *FURTHER)} | cost | {
-        "best_utility": best_utility,
-        "n_points": n_points,
-        "initial_best": best_utility[0],
-        "final_best": best_utility[-1],
-        "step_status": step_status,
-        "status": max(sorted(set(failed)), key=failed.count) if failed else OK,
-        "failed_steps": len(failed),
-        "error": None,
-    }
+    return (
+        {name: traces.get(name, []) for name in ("told_utility", CHANCE, *TRACES, *FURTHER)}
+        | cost
+        | {
+            "best_utility": best_utility,
+            "n_points": n_points,
+            "initial_best": best_utility[0],
+            "final_best": best_utility[-1],
+            "step_status": step_status,
+            "status": max(sorted(set(failed)), key=failed.count) if failed else OK,
+            "failed_steps": len(failed),
+            "error": None,
+        }
+    )
 
 
 def _shared(block: Block, device: str) -> Row:

@@ -6,8 +6,9 @@ its partner out of the comparison, and both are counted.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import torch
 from scipy import stats
@@ -146,6 +147,35 @@ def holm(values: Sequence[float]) -> list[float]:
         running = max(running, min(1.0, (len(order) - rank) * p))
         adjusted[i] = running
     return adjusted
+
+
+@dataclass(frozen=True)
+class Family:
+    """Comparisons that are corrected together, and the words that say which they are."""
+
+    words: str
+    members: Mapping[Any, PairedComparison]
+
+    @property
+    def plain(self) -> str:
+        """Wins / losses / neutral, each test by itself."""
+        return tally([one.verdict for one in self.members.values()])
+
+    @property
+    def corrected(self) -> str:
+        """Wins / losses / neutral after Holm's correction."""
+        return tally([one.verdict_holm for one in self.members.values()])
+
+
+# The one rule for which tests are corrected together; every table says it in these words.
+FAMILY = "Holm's correction is over the rows of a column: one method against one other, by one measure"
+
+
+def family(members: Mapping[Any, PairedComparison], words: str = FAMILY) -> Family:
+    """The comparisons with their corrected p-values: the one place where tests become a family."""
+    adjusted = holm([one.p for one in members.values()])
+    pairs = zip(members.items(), adjusted, strict=True)
+    return Family(words, {key: replace(one, p_holm=p) for (key, one), p in pairs})
 
 
 def tally(verdicts: Sequence[Verdict]) -> str:

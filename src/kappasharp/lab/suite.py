@@ -79,7 +79,9 @@ class Suite:
     ) -> Iterator[tuple[Experiment, str]]:
         """What the methods have to run, each with its text: an experiment for every method, part and person."""
         for label in dict.fromkeys((*methods, *commands, *(self.table["quick"]["beside"] if quick else ()))):
-            chosen: dict[str, Any] = {"methods": [label]} if label not in commands else {"commands": {label: commands[label]}}
+            chosen: dict[str, Any] = (
+                {"methods": [label]} if label not in commands else {"commands": {label: commands[label]}}
+            )
             if label in commands or isinstance(peers.find(label, METHODS | peers.PEERS), peers.Peer):
                 chosen["block_size"] = OUTSIDE
             for part, person, table in self._tables(quick=quick):

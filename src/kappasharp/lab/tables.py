@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kappasharp.lab import style
 from kappasharp.lab.results import BASELINE, Results, Setting, paper
-from kappasharp.lab.statistics import PairedComparison, Verdict, tally
+from kappasharp.lab.statistics import FAMILY, PairedComparison, Verdict, tally
 
 LATEX = {"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "±": r"$\pm$", "−": "$-$", "≥": r"$\ge$", "η": r"$\eta$"}
 LATEX |= {
@@ -109,7 +109,8 @@ def gain(one: PairedComparison | None) -> Entry:
 
 
 STARS = (
-    "* p < 0.05, ** p < 0.01 (paired t-test, uncorrected, as in the paper); † still p < 0.05 after Holm's correction. "
+    "* p < 0.05, ** p < 0.01 (paired t-test, uncorrected, as in the paper); † still p < 0.05 after Holm's "
+    f"correction. {FAMILY}. "
     "‡ the paper's utility is not public: absolute values there and here are not comparable."
 )
 
@@ -170,7 +171,7 @@ def robustness_table(results: Results, preset: str, method: str) -> Table:
     ]
     every = [one for setting, one in compared.items() if setting.method == method]
     note = f"Win / loss / neutral: {tally([one.verdict for one in every])} uncorrected, "
-    note += f"{tally([one.verdict_holm for one in every])} after Holm's correction over all {len(every)} cells. {STARS}"
+    note += f"{tally([one.verdict_holm for one in every])} after Holm's correction, {len(every)} cells in all. {STARS}"
     return Table(
         f"{method}: gain % by initialization, preset {preset}", note, ("problem", *initializations), tuple(rows)
     )

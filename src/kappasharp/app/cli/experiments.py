@@ -68,7 +68,20 @@ def run(
     except KeyboardInterrupt:
         click.echo(f"\nStopped. {finished} runs were stored; the same command goes on from there.", err=True)
         sys.exit(130)
+    if quick:
+        _rank(out)
     _conclude(todo, finished, failed, style)
+
+
+def _rank(out: Path) -> None:
+    """The ranking of a quick run, on stderr; the files of a leaderboard beside the runs."""
+    from kappasharp.app.cli.reporting import standings
+    from kappasharp.lab import leaderboard, suite
+
+    with in_words():
+        _, boards = leaderboard.write([out], suite.find(suite.SUITES[-1]), out / "leaderboard")
+    for line in standings(boards):
+        click.echo(line, err=True)
 
 
 def _plan(
@@ -132,7 +145,9 @@ def check_method(factory: str | None, command: str | None, seconds: float, style
         from kappasharp.lab import contract, peers
     with in_words():
         if (factory is None) == (command is None):
-            raise InvalidValueError("`check-method` needs a method: either MODULE:FACTORY or --method-command, not both.")
+            raise InvalidValueError(
+                "`check-method` needs a method: either MODULE:FACTORY or --method-command, not both."
+            )
         peer = peers.spoken(command) if command else peers.find(str(factory), peers.PEERS)
         found = list(contract.check(peer.words, seconds))
     lines = [f"{'kept  ' if rule.broken is None else 'BROKEN'}  {rule.name}" for rule in found]

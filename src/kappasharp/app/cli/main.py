@@ -24,6 +24,7 @@ COMMANDS = {
     "export": ("studies", "Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."),
     "import": ("studies", "Make a study of a JSON file that `export` wrote, or add past comparisons from a CSV file."),
     "judge": ("judge", "Have a program answer as a voter: a script that asks a vision or language model, or computes."),
+    "leaderboard": ("reporting", "Rank the methods of folders of runs of a suite: ranks, tests, profiles, every problem, cost."),
     "log": ("studies", "Every answer, the oldest first."),
     "methods": ("listing", "Every method with its choices."),
     "new": ("studies", "Make a study: from NAME and parameters, or from a file NAME.toml."),

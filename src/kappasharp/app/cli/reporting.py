@@ -1,10 +1,14 @@
-"""`kappasharp report`: the tables and figures of an experiment. Apart from `run`, which needs no library that draws."""
+"""What is shown of stored runs: `report` an experiment, `leaderboard` a suite. Apart from `run`, which draws nothing."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kappasharp.app.cli.output import in_format, in_words, show, with_extra
+
+if TYPE_CHECKING:
+    from kappasharp.lab.leaderboard import Board
 
 
 @click.command()
@@ -25,3 +29,37 @@ def report(folder: Path, out: Path | None, style: str) -> None:
         click.echo(f"{path} could not be read; it was set aside, and its runs are missing from the report.", err=True)
     paths = [str(path) for path in written]
     show(style, {"files": paths}, paths)
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="DIR…", type=click.Path(path_type=Path))
+@click.option("--suite", "name", default="pbo-1", show_default=True, help="Which suite's runs are ranked.")
+@click.option("--against", default="baseline", show_default=True, help="The method that the others are tested against.")
+@click.option(
+    "--out", default="leaderboard", show_default=True, type=click.Path(path_type=Path, file_okay=False),
+    help="Where the page, the tables, the standings and the runs go.",
+)  # fmt: skip
+@in_format
+def leaderboard(sources: tuple[Path, ...], name: str, against: str, out: Path, style: str) -> None:
+    """Rank the methods of folders of runs of a suite: ranks, tests, profiles, every problem, cost."""
+    with with_extra("leaderboard", "lab"):
+        from kappasharp.lab import leaderboard as ranking
+        from kappasharp.lab import suite
+    with in_words():
+        written, boards = ranking.write(sources, suite.find(name), out, against)
+    show(style, {"files": [str(path) for path in written]}, [*standings(boards), *map(str, written)])
+
+
+def standings(boards: "list[Board]") -> list[str]:
+    """Boards for the terminal."""
+    return [line for board in boards for line in _lines(board)]
+
+
+def _lines(board: "Board") -> list[str]:
+    heads = [f"Ranks {board.subject.words}: {len(board.tasks)} tasks, {len(board.seeds)} seeds"]
+    for place, one in enumerate(board.standings, 1):
+        mean, low, high = one.ranks["seen"]
+        tests = "" if not one.tests else f"   W / L / N {one.tests['seen'].corrected} against {board.reference}"
+        failed = f"   {one.failed} runs failed" if one.failed else ""
+        heads.append(f"  {place}. {one.method:<24} {mean:.2f} ({low:.2f} to {high:.2f}){tests}{failed}")
+    return [*heads, ""]
