@@ -1,8 +1,6 @@
 """Named random streams: the same words always give the same numbers, on every machine and for every method."""
 
 import hashlib
-import random
-import sys
 
 import torch
 
@@ -15,14 +13,6 @@ def stream(seed: int, *names: str, device: torch.device | str = "cpu") -> torch.
     # 63 bits: torch refuses seeds outside the range of a signed 64-bit integer on some devices.
     generator.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
     return generator
-
-
-def seed_globally(seed: int) -> None:
-    """For a process of other people's software, which may draw from any global generator: all of them are seeded."""
-    random.seed(seed)
-    torch.manual_seed(seed)
-    if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed(seed % 2**32)
 
 
 def uniform(shape: tuple[int, ...], generator: torch.Generator, like: torch.Tensor) -> torch.Tensor:

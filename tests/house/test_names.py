@@ -89,7 +89,9 @@ def chance(source: str) -> list[str]:
 
 
 def test_chance_has_a_name():
-    assert offenders(chance) == {"streams.py": ["manual_seed"] * 2}
+    # Processes of other people's software draw from any generator, and are seeded where they begin.
+    others = {"lab/speaking.py": ["random", "manual_seed", "random"]}
+    assert offenders(chance) == {"streams.py": ["manual_seed"]} | others
 
 
 def literals(source: str) -> Iterator[tuple[tokenize.TokenInfo, tokenize.TokenInfo]]:

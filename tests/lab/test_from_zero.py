@@ -8,6 +8,7 @@ import torch
 
 from kappasharp.errors import KappaSharpError
 from kappasharp.lab import experiment, grid, peers, run
+from kappasharp.lab.contract import Proposed
 from kappasharp.methods import loop
 from kappasharp.methods.registry import find_preset
 from kappasharp.problems import initial, oracle
@@ -75,23 +76,29 @@ def test_longer_starts_begin_with_shorter_ones_and_meet_the_same_mood():
     assert torch.equal(long.comparisons[:, :3], short.comparisons)
 
 
-def test_a_peer_has_the_same_start_and_as_many_questions(monkeypatch):
+def test_a_method_from_outside_has_the_same_start_and_as_many_questions():
     class Still:
-        def __init__(self, points, pairs, seed):
-            self.count = len(points)
+        def begin(self, dimensions, seed, problem=""):
+            self.told = 0
 
         def ask(self):
-            return peers.PeerQuestion(torch.full((2, 3), 0.5, dtype=torch.float64), (-1, -1))
+            return Proposed(torch.full((2, 3), 0.5, dtype=torch.float64))
 
-        def tell(self, winner, loser):
-            pass
+        def tell(self, pair, answer):
+            self.told += 1
 
-    peer = peers.PEERS["botorch_0_18"]
-    monkeypatch.setitem(peers.PLAYERS, peer, Still)
-    problem = find_problem("hartmann-3d")
-    record = peers.run(peer, problem, "from_zero", 0, 12, oracle.person("paper"), first_pairs=3)
+        def best(self):
+            return None
+
+    problem, player = find_problem("hartmann-3d"), Still()
+    person = oracle.person("paper")
+    record = peers.run(
+        peers.PEERS["random_king"], player, problem, "from_zero", seed=0, queries=12, person=person, first_pairs=3
+    )
     start = initial.start(problem, "from_zero", [0], "paper", 3)
-    assert len(record["best_utility"]) == 12 and record["n_points"][:4] == [2, 4, 6, 8]
+    assert player.told == 12 and record["told_utility"] == [None] * 12
+    # The one new design of all its questions is made once.
+    assert len(record["best_utility"]) == 12 and record["n_points"][:5] == [2, 4, 6, 7, 7]
     assert record["best_utility"][2] == float(start.utility.max())
 
 

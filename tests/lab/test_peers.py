@@ -1,17 +1,18 @@
-"""Other people's libraries as methods: our start and our person, their questions; reproducible, nothing leaks out."""
+"""Other people's libraries as methods: our start and our person, their questions; reproducible, failures are rows."""
 
 import json
 import sys
-import warnings
 from importlib import metadata
 
 import pytest
 import torch
 
-from kappasharp.errors import InvalidValueError, MissingLibraryError
-from kappasharp.lab import engines, outcomes, peers
-from kappasharp.lab.peers import PEERS, PLAYERS, PeerQuestion
+from kappasharp.errors import InvalidValueError
+from kappasharp.lab import entrants, outcomes, peers
+from kappasharp.lab.contract import MethodError, OwnProcess, Proposed
+from kappasharp.lab.peers import PEERS
 from kappasharp.lab.run import run_together
+from kappasharp.lab.speaking import Speaker
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import PROBLEMS, find_problem
@@ -20,6 +21,22 @@ from tests.lab import tiny
 # Optuna Dashboard compiles a loop with it when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 HARTMANN, VEHICLE = PROBLEMS["hartmann-6d"], PROBLEMS["vehicle-5d"]
+PAPER = oracle.PERSONS["paper"]
+
+
+class Inside(OwnProcess):
+    """The contract word for word, without a process of its own: to import a library takes longer than to ask it."""
+
+    def __init__(self, peer):
+        super().__init__(())
+        self.speaker, self.questions = Speaker(peer.factory), []
+
+    def _say(self, message, seconds=None):
+        reply = json.loads(json.dumps(self.speaker.reply(json.loads(json.dumps(message))), default=list))
+        if "error" in reply:
+            raise MethodError(reply["error"])
+        self.questions += [reply["pair"]] if "pair" in reply else []
+        return reply
 
 
 def problem_of(name):
@@ -27,76 +44,89 @@ def problem_of(name):
     return VEHICLE if name == "botorch_bope" else HARTMANN
 
 
-def played(name, seed=7, queries=2, person=oracle.PERSONS["paper"]):
-    return peers.run(PEERS[name], problem_of(name), "pool_n6_k15", seed, queries, person)
-
-
-def watched(name, seed=7, queries=2):
-    """The record of a run, and the designs of its questions."""
-    asked, questions = peers._asked, []
-
-    def remember(player):
-        question, word = asked(player)
-        questions.append(question.points.tolist())
-        return question, word
-
-    with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)
-        patched.setattr(peers, "_asked", remember)
-        return played(name, seed, queries), questions
+def played(name, player, seed=7, queries=2, person=PAPER):
+    return peers.run(PEERS[name], player, problem_of(name), "pool_n6_k15", seed=seed, queries=queries, person=person)
 
 
 @pytest.fixture(scope="module", params=PEERS)
 def record(request):
-    """A peer's name, what it did in two questions, and whether torch's own generator was left alone."""
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    found = watched(request.param)
-    return request.param, found, torch.equal(torch.get_rng_state(), before)
+    """A peer's name, what it did in two questions, and these."""
+    player = Inside(PEERS[request.param])
+    return request.param, played(request.param, player), player.questions
 
 
-def test_a_peer_starts_where_our_methods_start(record):
-    name, (found, _), _ = record
+def test_a_peer_starts_where_our_methods_start_and_tells_a_design(record):
+    name, found, _ = record
     start = initial.start(problem_of(name), "pool_n6_k15", [7])
     assert found["best_utility"][0] == float(start.utility.max())
     assert len(found["best_utility"]) == 3 and found["best_utility"] == sorted(found["best_utility"])
-    assert found["step_status"] == ["ok", "ok"]
-    # BoTorch's pairs are new; Optuna's new design meets the winner.
-    assert found["n_components"] == [1, 1 if name == "optuna_preferential" else 2]
+    assert found["step_status"] == ["ok", "ok"] and found["block_runs"] == 1
+    # BoTorch's pairs are new and so are CMA's first; the others' new design meets the winner.
+    assert found["n_components"] == [1, 2 if name.startswith(("botorch", "cma")) else 1]
+    assert len(found["told_utility"]) == 3
+    if not name.startswith("cma"):  # whose favourite nobody has seen
+        assert found["told_utility"][-1] <= found["best_utility"][-1]
 
 
-def test_a_peer_is_reproducible_and_leaves_the_global_generator_alone(record):
-    name, (found, questions), untouched = record
-    assert untouched
-    torch.manual_seed(2)
-    again, first = watched(name, queries=1)
+def test_a_peer_is_reproducible(record):
+    name, found, questions = record
+    player = Inside(PEERS[name])
+    again = played(name, player, queries=1)
     # Not to the last digit: BoTorch's sums depend on where its tensors lie in memory.
     assert again["best_utility"] == pytest.approx(found["best_utility"][:2], abs=1e-6)
-    assert torch.allclose(torch.tensor(first), torch.tensor(questions[:1]), rtol=0.0, atol=1e-6)
-    _, other = watched(name, seed=8, queries=1)
-    assert not torch.allclose(torch.tensor(other), torch.tensor(first), atol=1e-2)
+    assert torch.allclose(torch.tensor(player.questions), torch.tensor(questions[:1]), rtol=0.0, atol=1e-6)
+    other = Inside(PEERS[name])
+    played(name, other, seed=8, queries=1)
+    assert not torch.allclose(torch.tensor(other.questions), torch.tensor(player.questions), atol=1e-2)
+
+
+def told(player, start):
+    """The first answers of a start, as the lab tells them."""
+    for winner, loser in start.comparisons[0].tolist():
+        player.tell([start.points[0, winner].tolist(), start.points[0, loser].tolist()], 0)
+    return player
 
 
 def test_optuna_asks_its_gaussian_process():
     """Before the first preference it draws at random; afterwards it must not."""
     start = initial.start(HARTMANN, "pool_n6_k15", [7])
-    player = peers.Optuna(start.points[0], start.comparisons[0], 7)
-    assert [list(trial.params.values()) for trial in player.trials] == start.points[0].tolist()
+    player = told(entrants.Optuna(6, 7), start)
+    assert sorted(list(trial.params.values()) for trial in player.trials) == sorted(start.points[0].tolist())
     sampler = player.study._study.sampler
-    question = player.ask()
+    new, champion = player.ask()
     assert sampler._gp is not None and type(sampler).__name__ == "PreferentialGPSampler"
-    assert question.known == (-1, int(start.comparisons[0, -1, 0]))
-    assert torch.equal(question.points[1], start.points[0, question.known[1]])
-    assert bool(((question.points >= 0.0) & (question.points <= 1.0)).all())
-    assert len(player.study.preferences) == 15
-    player.tell(6, question.known[1])
-    assert player.champion == 6 and len(player.study.preferences) == 16
+    assert champion == start.points[0, int(start.comparisons[0, -1, 0])].tolist()
+    assert all(0.0 <= value <= 1.0 for value in new) and len(player.study.preferences) == 15
+    player.tell([new, champion], 0)
+    assert player.best() == new and len(player.study.preferences) == 16
+
+
+def test_cma_is_told_the_ranks_of_its_designs_and_gets_better():
+    """Whatever the order of the answers, a generation is sorted right; and on a bowl its favourite comes nearer."""
+    player, centre = entrants.Cma(3, 1), [0.2, 0.7, 0.4]
+
+    def off(design):
+        return sum((a - b) ** 2 for a, b in zip(design, centre, strict=True))
+
+    generations = []
+    player.tell([[0.9] * 3, [0.8] * 3], 1)
+    assert player.best() == [0.8] * 3
+    for _ in range(120):
+        new, known = player.ask()
+        designs = player.designs
+        player.tell([new, known], int(off(known) < off(new)))
+        if not player.order:
+            generations.append((designs, player.strategy.fit.fit))
+    assert len(generations) > 20 and player.strategy.countiter == len(generations)
+    for designs, ranks in generations:
+        assert sorted(ranks) == [0.0, 1.0, 2.0, 3.0]
+        assert sorted(map(off, designs))[0] == min(map(off, designs))
+    assert off(player.best()) < 0.05 * off([0.8] * 3)
 
 
 def outcomes_player(problem, seed=7):
     start = initial.start(problem, "from_zero", [seed])
-    return peers.Bope(start.points[0], start.comparisons[0], seed, problem)
+    return told(entrants.Bope(problem.dimensions, seed, problem.name), start)
 
 
 def test_bope_climbs_through_the_outcomes_themselves():
@@ -120,8 +150,7 @@ def test_bope_climbs_through_the_outcomes_themselves():
     pair, value = player.propose(composed)
     raw = torch.rand(64, 2, 5, generator=torch.Generator().manual_seed(1))
     assert float(value) >= float(composed(raw).detach().max()) - 1e-6
-    player.ask()
-    player.tell(10, 11)
+    player.tell(player.ask().tolist(), 0)
     assert player.seen().shape == (12, 3) and pair.shape == (2, 5)
 
 
@@ -129,7 +158,7 @@ def test_bope_models_what_is_simulated():
     """The tutorial's way where outcomes have no gradient: one path of a Gaussian process; the truth for the model."""
     pid = find_problem("pid-3d")
     player = outcomes_player(pid)
-    assert player.modelled is peers.outcome_model("pid-3d")
+    assert player.modelled is entrants.outcome_model("pid-3d")
     known = outcomes.sample("pid-3d")
     assert torch.allclose(player.seen(), known.normalised(pid.unit_outcomes(player.points)))
     X = torch.rand(200, 3, generator=torch.Generator().manual_seed(2))
@@ -156,83 +185,74 @@ def test_bope_without_outcomes_is_refused_before_a_run():
 
 
 class Scripted:
-    """A peer that asks what it was told to, and remembers the answers."""
+    """A method that asks what it was told to, and remembers what it was told."""
 
-    def __init__(self, points, pairs, seed):
-        self.start, self.answers = (points, pairs, seed), []
-        generator = torch.Generator().manual_seed(seed)
-        fresh = torch.rand(3, 6, generator=generator)
-        self.script = [
-            PeerQuestion(fresh[:2], (-1, -1)),
-            PeerQuestion(torch.stack([points[3], points[0]]), (3, 0)),
-            PeerQuestion(torch.stack([fresh[2], fresh[0]]), (-1, 6)),
-        ]
-        self.questions = iter(self.script)
+    def __init__(self, points, warning=""):
+        fresh = torch.rand(3, 6, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+        self.script = [fresh[:2], points[[3, 0]], torch.stack([fresh[2], fresh[0]])]
+        self.questions, self.answers, self.warning = iter(self.script), [], warning
+
+    def begin(self, dimensions, seed, problem=""):
+        self.begun = dimensions, problem
 
     def ask(self):
-        return next(self.questions)
+        return Proposed(next(self.questions), self.warning)
 
-    def tell(self, winner, loser):
-        self.answers.append((winner, loser))
+    def tell(self, pair, answer):
+        self.answers.append((pair.tolist(), answer))
 
-
-@pytest.fixture
-def scripted(monkeypatch):
-    """The one scripted player of a test, in BoTorch's setting."""
-    players = []
-
-    def make(*start):
-        players.append(Scripted(*start))
-        return players[-1]
-
-    monkeypatch.setitem(PLAYERS, PEERS["botorch_0_18"], make)
-    return players
+    def best(self):
+        return None if len(self.answers) < 17 else self.script[0][0]
 
 
-def test_a_peer_gets_our_tables_and_our_persons_answers(scripted, monkeypatch):
+def test_a_method_gets_our_tables_and_our_persons_answers(monkeypatch):
+    start = initial.start(HARTMANN, "pool_n6_k15", [7])
     evaluated, evaluate = [], Problem.unit_utility
     monkeypatch.setattr(Problem, "unit_utility", lambda self, U: evaluated.append(U) or evaluate(self, U))
-    found = played("botorch_0_18", queries=3)
-    player, start = scripted[0], initial.start(HARTMANN, "pool_n6_k15", [7])
-    assert torch.equal(player.start[0], start.points[0]) and torch.equal(player.start[1], start.comparisons[0])
-    assert player.start[2] == 7
+    player = Scripted(start.points[0])
+    found = played("random_king", player, queries=3)
+    assert player.begun == (6, "")
     chance = oracle.draws("hartmann-6d", 7, "oracle noise", 3)
-    expected = []
-    for mood, question, index in zip(chance, player.script, [(6, 7), (3, 0), (8, 6)], strict=True):
-        second = int(oracle.answer(oracle.PERSONS["paper"], HARTMANN.unit_utility(question.points), mood))
-        expected.append((index[second], index[1 - second]))
-    assert player.answers == expected
-    # Six first designs, then three new ones; the known are not evaluated again (the loop above and `start` add theirs).
-    assert [U.shape for U in evaluated[:4]] == [(1, 6, 6), (6,), (6,), (6,)]
+    for mood, question, (pair, answer) in zip(chance, player.script, player.answers[15:], strict=True):
+        assert pair == question.tolist()
+        assert answer == int(oracle.answer(PAPER, evaluate(HARTMANN, question), mood))
+    for (winner, loser), (pair, answer) in zip(start.comparisons[0].tolist(), player.answers, strict=False):
+        assert pair[answer] == start.points[0, winner].tolist() and pair[1 - answer] == start.points[0, loser].tolist()
+    # Six first designs, then three new ones; the known are not evaluated again. What is told is, for the record alone.
+    assert [U.shape for U in evaluated] == [(1, 6, 6), (6,), (6,), (6,), (6,), (6,)]
     assert found["n_components"] == [1, 2, 2] and found["n_points"] == [6, 8, 8, 9]
-    seen = torch.cat([start.utility[0], *(HARTMANN.unit_utility(question.points) for question in player.script)])
+    seen = torch.cat([start.utility[0], *(evaluate(HARTMANN, question) for question in player.script)])
     assert found["best_utility"][-1] == float(seen.max())
+    assert found["told_utility"] == [None, None, *[float(evaluate(HARTMANN, player.script[0][0]))] * 2]
 
 
-def test_a_tie_counts_for_the_first_design(scripted):
-    never_sure = oracle.Person(just_noticeable=100.0)
-    played("botorch_0_18", queries=3, person=never_sure)
-    assert scripted[0].answers == [(6, 7), (3, 0), (8, 6)]
+def test_a_tie_is_told_as_one_and_a_warning_is_a_status():
+    start = initial.start(HARTMANN, "pool_n6_k15", [7])
+    player = Scripted(start.points[0], warning="the fit did not converge")
+    found = played("random_king", player, queries=3, person=oracle.Person(just_noticeable=100.0))
+    assert {answer for _, answer in player.answers} == {oracle.TIE}
+    assert found["step_status"] == ["peer_warned"] * 3
 
 
-def test_a_peers_warning_is_its_status(scripted, monkeypatch):
-    def complains(self):
-        warnings.warn("the fit did not converge", RuntimeWarning, stacklevel=1)
-        return next(self.questions)
+def test_a_method_is_told_the_design_that_was_shown():
+    """A parameter of whole numbers takes the nearest; the method learns which that was."""
+    problem = find_problem("drawn-1-06")
+    player = Inside(PEERS["random_king"])
+    said = []
+    player.tell = lambda pair, answer: said.append(pair) or OwnProcess.tell(player, pair, answer)
+    peers.run(PEERS["random_king"], player, problem, "from_zero", seed=0, queries=8, person=PAPER)
+    shown = torch.stack(said)
+    assert torch.equal(shown, problem.nearest(shown)) and len(shown) == 8
+    assert not torch.equal(torch.tensor(player.questions), problem.nearest(torch.tensor(player.questions)))
 
-    monkeypatch.setattr(Scripted, "ask", complains)
-    block = tiny.blocks(methods=["botorch_0_18"], seeds=[7])[0]
-    (row,) = run_together([block])[0]
-    assert row["step_status"] == ["peer_warned"] * 2
-    assert (row["status"], row["failed_steps"]) == ("peer_warned", 2)
 
-
-def test_a_peers_row_says_which_version_ran(scripted):
-    block = tiny.blocks(methods=["botorch_0_18"], seeds=[7])[0]
+def test_a_row_says_which_version_ran():
+    (block,) = tiny.blocks(methods=["cma_by_rank"], seeds=[7])
     (row,) = run_together([block])[0]
     values = json.loads(row["method_values"])
-    assert (values["library"], values["installed"]) == ("botorch", metadata.version("botorch"))
+    assert (values["library"], values["installed"]) == ("cma", metadata.version("cma"))
     assert row["strength"] == [] and len(row["best_utility"]) == 3 and row["key"] == block.keys[0]
+    assert row["seconds"] > 0.0 and (row["status"], row["error"]) == ("ok", None)
 
 
 @pytest.mark.parametrize(
@@ -242,12 +262,11 @@ def test_a_peers_row_says_which_version_ran(scripted):
         ("botorch_bope", "botorch.models.deterministic", "botorch"),
         ("optuna_preferential", "optuna", "peers"),
         ("optuna_preferential", "optuna_dashboard.preferential", "peers"),
+        ("cma_by_rank", "cma", "peers"),
     ],
 )
 def test_a_missing_library_is_said(monkeypatch, name, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
     words = rf"The method {name} needs the library '{module}'.*`python -m pip install '.*\[{extra}\]'`"
-    with pytest.raises(MissingLibraryError, match=words):
-        played(name)
-    (outcome,) = engines.serial([(tiny.blocks(problems=[problem_of(name).name], methods=[name])[0],)])
-    assert outcome.rows is None and outcome.error.startswith(f"MissingLibraryError: The method {name} needs")
+    with pytest.raises(MethodError, match=words):
+        played(name, Inside(PEERS[name]))

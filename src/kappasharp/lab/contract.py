@@ -21,9 +21,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -32,7 +32,7 @@ from kappasharp.errors import KappaSharpError
 from kappasharp.streams import stream, uniform
 
 # Seconds for one reply, and how many more for the first, which imports a library.
-SECONDS, IMPORTS = 600.0, 120.0
+SECONDS, IMPORTS = 600, 120
 # How far out of the cube a design may be, by rounding.
 ROUNDING = 1e-9
 SHOWN, LAST_WORDS = 160, 600
@@ -43,13 +43,14 @@ class MethodError(KappaSharpError, RuntimeError):
     """A method from outside broke a rule of the contract, failed, or took too long."""
 
 
-class Asked(NamedTuple):
+class Proposed(NamedTuple):
     """Two designs (2, d) in the unit cube, and what the method warned of on the way, if it did."""
 
     points: Tensor
     warning: str = ""
 
 
+@runtime_checkable
 class Player(Protocol):
     """A method during one run."""
 
@@ -57,7 +58,7 @@ class Player(Protocol):
         """Start anew, with nothing known; the problem's name is for those that see outcomes."""
         ...
 
-    def ask(self) -> Asked:
+    def ask(self) -> Proposed:
         """The next question."""
         ...
 
@@ -75,16 +76,16 @@ def command(factory: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "kappasharp.lab.speaking", factory)
 
 
-class Process:
+class OwnProcess:
     """A method in a process of its own, which is started when it is needed, and anew after a failure."""
 
-    def __init__(self, words: Sequence[str], seconds: float = SECONDS) -> None:
+    def __init__(self, words: Sequence[str], seconds: int | float = SECONDS) -> None:
         self.words, self.seconds = tuple(words), seconds
         self.process: subprocess.Popen[str] | None = None
         self.lines: queue.Queue[str | None] = queue.Queue()
         self.dimensions = 0
 
-    def __enter__(self) -> "Process":
+    def __enter__(self) -> "OwnProcess":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,13 +97,13 @@ class Process:
         further = {"problem": problem} if problem else {}
         self._say({"do": "begin", "dimensions": dimensions, "seed": seed} | further, self.seconds + IMPORTS)
 
-    def ask(self) -> Asked:
+    def ask(self) -> Proposed:
         """The next question."""
         reply = self._say({"do": "ask"})
         pair = reply.get("pair")
         if not isinstance(pair, list) or len(pair) != PAIR:
             raise self._broken(f"`ask` must return two designs, but got {_short(pair)}.")
-        return Asked(torch.stack([self._design(one, "ask") for one in pair]), str(reply.get("warning", "")))
+        return Proposed(torch.stack([self._design(one, "ask") for one in pair]), str(reply.get("warning", "")))
 
     def tell(self, pair: Tensor, answer: int) -> None:
         """An answer."""
@@ -135,7 +136,7 @@ class Process:
             raise self._broken(f"`{verb}` must give designs in the unit cube, from 0 to 1, but got {bad[0]}.")
         return torch.tensor(given, dtype=torch.float64).clamp(0.0, 1.0)
 
-    def _say(self, message: dict[str, Any], seconds: float | None = None) -> dict[str, Any]:
+    def _say(self, message: dict[str, Any], seconds: int | float | None = None) -> dict[str, Any]:
         """The reply to one message, within its time."""
         limit = self.seconds if seconds is None else seconds
         process = self.process or self._start()
@@ -164,7 +165,7 @@ class Process:
         return reply
 
     def _start(self) -> "subprocess.Popen[str]":
-        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        self.errors = tempfile.TemporaryFile()
         self.lines = queue.Queue()
         try:
             self.process = subprocess.Popen(
@@ -202,7 +203,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= SHOWN else text[:SHOWN] + "…"
 
 
-class Rule(NamedTuple):
+class ContractRule(NamedTuple):
     """A rule of the contract, and why it is broken; None where it is kept."""
 
     name: str
@@ -221,20 +222,21 @@ STARTS, QUESTIONS = 4, 4
 ALIKE = 1e-3
 
 
-def check(words: Sequence[str], seconds: float = SECONDS) -> Iterator[Rule]:
+def check(words: Sequence[str], seconds: int | float = SECONDS) -> Iterator[ContractRule]:
     """Every rule of the contract, kept or broken, by short runs on a bowl in three and in seven dimensions.
 
     After the first broken rule nothing is tried.
     """
+    works: tuple[Callable[[Player, Tensor | None], Tensor | None], ...] = (_told, _asked, _best, _again, _other)
     first: Tensor | None = None
-    with Process(words, seconds) as player:
-        for rule, work in zip(RULES, (_told, _asked, _best, _again, _other), strict=True):
+    with OwnProcess(words, seconds) as player:
+        for rule, work in zip(RULES, works, strict=True):
             try:
                 first = work(player, first)
             except MethodError as error:
-                yield Rule(rule, str(error))
+                yield ContractRule(rule, str(error))
                 return
-            yield Rule(rule, None)
+            yield ContractRule(rule, None)
 
 
 def _told(player: Player, _: Tensor | None, dimensions: int = 3) -> None:

@@ -7,7 +7,6 @@ Optuna Dashboard's sampler with two designs on the screen: the winner stays, and
 meets the next design of a sequence.
 """
 
-import random
 from functools import cache
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ from torch.quasirandom import SobolEngine
 from kappasharp.errors import needed
 from kappasharp.lab import outcomes
 from kappasharp.problems.registry import find_problem
+from kappasharp.streams import stream
 
 Design = list[float]
 SECOND, TIE = 1, 2
@@ -217,12 +217,13 @@ class RandomKing:
     """King of the hill: the winner of the last answer stays, and meets a design drawn at random; a tie keeps it."""
 
     def __init__(self, dimensions: int, seed: int) -> None:
-        self.dimensions, self.random = dimensions, random.Random(seed)
+        self.dimensions, self.chance = dimensions, stream(seed, "king of the hill")
         self.king: Design | None = None
 
     def draw(self) -> Design:
         """The next challenger."""
-        return [self.random.random() for _ in range(self.dimensions)]
+        design: Design = torch.rand(self.dimensions, generator=self.chance, dtype=torch.float64).tolist()
+        return design
 
     def ask(self) -> list[Design]:
         """The king first, then a challenger."""

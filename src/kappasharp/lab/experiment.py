@@ -73,7 +73,7 @@ class Experiment:
     block_size: int
     settling: int = 0
     suite: str = ""
-    limit: float = contract.SECONDS
+    limit: int = contract.SECONDS
 
     @property
     def who(self) -> Person:
@@ -129,7 +129,7 @@ def parse(name: str, given: Mapping[str, Any]) -> Experiment:
         block_size=_count("block_size", table["block_size"]),
         settling=_settling(table["settling"], table["queries"]),
         suite=str(table["suite"]),
-        limit=float(_count("limit", int(table["limit"]))),
+        limit=_count("limit", table["limit"]),
     )
     _check_lengths(experiment)
     _check_outcomes(experiment)

@@ -56,7 +56,7 @@ class Block:
     queries: int
     settling: int = 0
     suite: str = ""
-    limit: float = contract.SECONDS
+    limit: int = contract.SECONDS
 
     @property
     def start(self) -> Initialization:

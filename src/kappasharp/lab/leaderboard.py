@@ -1,254 +1,33 @@
-"""Who stands where on a suite: ranks with intervals, paired tests, profiles, every problem, cost; from stored runs.
-
-Runs come from folders of results and from Parquet files, with what made them. A method is ranked where it has run every
-task and seed; a run that failed counts as the worst. What cannot be used is counted and said.
-"""
+"""The leaderboard of a suite as a page, as Markdown and as data: ranks, profiles, every task, what made the runs."""
 
 import html
 import json
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import torch
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
-from scipy import stats
 
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.files import write_text
-from kappasharp.lab import grid, parquet, report, style, tables
+from kappasharp.lab import parquet, report, style, tables
 from kappasharp.lab.report import Picture
 from kappasharp.lab.run import ERROR
-from kappasharp.lab.statistics import Family, Sample, Verdict, compare, family
-from kappasharp.lab.store import MARKER, SCHEMA, Store
-from kappasharp.lab.suite import Scope, Suite, Task
+from kappasharp.lab.standings import RANKED, REFERENCE, Board, Standing, SuiteRuns, boards, read, regret
+from kappasharp.lab.statistics import Family, Verdict
+from kappasharp.lab.suite import Suite
 from kappasharp.lab.tables import Entry, Table, number
-from kappasharp.problems import initial, oracle
-from kappasharp.problems.registry import find_problem
-from kappasharp.streams import stream
 
-Row = dict[str, Any]
-Cell = tuple[Task, int]
-# What is ranked, the higher the better: the best seen, which decides the order, the design told, the area under a curve.
-RANKED = ("seen", "told", "area")
 MADE_BY = ("kappasharp", "commit", "torch", "python", "machine", "device")
-REFERENCE = "baseline"
-RESAMPLES, INTERVAL = 2000, (2.5, 97.5)
 # Added to the regrets whose ratio a profile shows: below it two methods are as good as each other.
 NEGLIGIBLE = 0.01
 FACTORS = np.geomspace(1.0, 10.0, 200)
 WIDE = 4.2
-
-
-class Regime(NamedTuple):
-    """A table's subject: the whole suite or its quick part, from zero or from given starts."""
-
-    scope: str
-    regime: str
-
-    @property
-    def words(self) -> str:
-        """As a heading."""
-        start = "from zero" if self.regime == initial.FROM_ZERO else "from given starts"
-        return f"{start}, {self.scope}"
-
-
-@dataclass
-class Runs:
-    """The runs of a suite by method, task and seed; and why others were left out."""
-
-    suite: Suite
-    rows: dict[str, dict[Cell, Row]] = field(default_factory=dict)
-    left_out: Counter[str] = field(default_factory=Counter)
-
-    def table(self) -> pa.Table:
-        """All of them, for others to rank again."""
-        return pa.Table.from_pylist([row for runs in self.rows.values() for row in runs.values()], schema=SCHEMA)
-
-
-def read(sources: Iterable[Path], suite: Suite) -> Runs:
-    """The runs of folders of results, and of Parquet files."""
-    found, cells = Runs(suite), _cells(suite)
-    by_identity: dict[tuple[str, str], dict[Cell, Row]] = defaultdict(dict)
-    for row in (row for source in sources for row in _stored(source)):
-        cell = cells.get((row["problem"], row["initialization"], row["person"], row["queries"], row["seed"]))
-        if row["suite"] != suite.label or cell is None:
-            theirs = row["suite"] or "no suite"
-            found.left_out[f"of {theirs}" if theirs != suite.label else "of no task of the suite"] += 1
-            continue
-        runs = by_identity[row["method"], row["method_values"]]
-        if cell not in runs or runs[cell]["status"] == ERROR:
-            runs[cell] = row
-    names = Counter(name for name, _ in by_identity)
-    for (name, values), runs in sorted(by_identity.items()):
-        # Two versions of one method are two methods.
-        found.rows[name if names[name] == 1 else f"{name} ({grid.digest(values)[:4]})"] = runs
-    return found
-
-
-def _stored(source: Path) -> list[Row]:
-    if source.is_dir() and (source / MARKER).exists():
-        found: list[Row] = Store(source).existing().read().to_pylist()
-        return found
-    if not source.is_file():
-        raise InvalidValueError(f"`{source}` is neither a folder of results nor a Parquet file of runs.")
-    _, table = parquet.read(source)
-    return [dict.fromkeys(SCHEMA.names) | row for row in table.to_pylist()]
-
-
-def _cells(suite: Suite) -> dict[tuple[Any, ...], Cell]:
-    scope, queries = suite.scope(), {part: given["queries"] for part, given in suite.table["parts"].items()}
-    people = {task.person: json.dumps(grid.plain(oracle.person(task.person)), sort_keys=True) for task in scope.tasks}
-    return {
-        (task.problem, task.initialization, people[task.person], queries[task.part], seed): (task, seed)
-        for task in scope.tasks
-        for seed in scope.seeds
-    }
-
-
-def measured(row: Row, task: Task) -> dict[str, float]:
-    """What is ranked of a run; −∞ where it failed, NaN where a method tells no design."""
-    if row["status"] == ERROR:
-        return dict.fromkeys(RANKED, -math.inf)
-    told = row["told_utility"][-1] if row["told_utility"] else None
-    course = row["best_utility"][_start(task) :]
-    return {
-        "seen": row["best_utility"][-1],
-        "told": math.nan if told is None else told,
-        "area": math.fsum(course) / len(course),
-    }
-
-
-def _start(task: Task) -> int:
-    """Where a course leaves the start that all methods have alike."""
-    return 4 if task.initialization == initial.FROM_ZERO else 0
-
-
-def regret(row: Row, task: Task) -> float:
-    """What is left at the end of what there was to gain after the start: 1 is nothing gained, 0 the known maximum."""
-    if row["status"] == ERROR:
-        return 1.0
-    most, course = find_problem(task.problem).maximum.value, row["best_utility"]
-    left = most - course[_start(task)]
-    return (most - course[-1]) / left if left > 0.0 else 0.0
-
-
-@dataclass(frozen=True)
-class Standing:
-    """One method in one table: mean ranks with intervals, and its tests against the reference."""
-
-    method: str
-    ranks: Mapping[str, tuple[float, float, float]]
-    tests: Mapping[str, Family]
-    failed: int
-    designs: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Board:
-    """The standings of one regime, the best first; `lacking` has how many runs the others have, of how many."""
-
-    subject: Regime
-    tasks: tuple[Task, ...]
-    seeds: tuple[int, ...]
-    reference: str
-    standings: tuple[Standing, ...]
-    lacking: Mapping[str, int]
-    runs: Runs
-
-    @property
-    def methods(self) -> list[str]:
-        """Who is ranked, the best first."""
-        return [one.method for one in self.standings]
-
-
-def boards(runs: Runs, reference: str = REFERENCE) -> list[Board]:
-    """A board for every regime of the whole suite, and of its quick part, that a method has run."""
-    found = []
-    for name in ("whole", "quick"):
-        scope = runs.suite.scope(quick=name == "quick")
-        for regime in dict.fromkeys(task.regime for task in scope.tasks):
-            board = _board(runs, scope, Regime(name, regime), reference)
-            found += [board] if board.standings else []
-    return found
-
-
-def _board(runs: Runs, scope: Scope, subject: Regime, reference: str) -> Board:
-    tasks = tuple(task for task in scope.tasks if task.regime == subject.regime)
-    cells = [(task, seed) for task in tasks for seed in scope.seeds]
-    there = {name: sum(cell in rows for cell in cells) for name, rows in runs.rows.items()}
-    methods = [name for name, count in there.items() if count == len(cells)]
-    values = {
-        name: [measured(runs.rows[name][cell], cell[0]) for cell in cells] for name in methods
-    }  # by method, in the order of the cells
-    against = reference if reference in methods else (methods[0] if methods else "")
-    ranks = {measure: _ranks(values, measure, len(tasks)) for measure in RANKED}
-    standings = [
-        Standing(
-            name,
-            {measure: _with_interval(of[name]) for measure, of in ranks.items() if name in of},
-            {measure: _tests(values, cells, name, against, measure) for measure in RANKED if name != against},
-            *_cost([runs.rows[name][cell] for cell in cells]),
-        )
-        for name in methods
-    ]
-    ordered = sorted(standings, key=lambda one: one.ranks["seen"][0])
-    lacking = {name: len(cells) - count for name, count in there.items() if 0 < count < len(cells)}
-    return Board(subject, tasks, scope.seeds, against, tuple(ordered), lacking, runs)
-
-
-def _ranks(
-    values: Mapping[str, Sequence[Mapping[str, float]]], measure: str, n_tasks: int
-) -> dict[str, NDArray[np.float64]]:
-    """Mean rank of every method in every task, 1 the best; who lacks a measure is not ranked by it."""
-    table = {name: np.array([one[measure] for one in of]) for name, of in values.items()}
-    table = {name: of for name, of in table.items() if not np.isnan(of).any()}
-    if not table:
-        return {}
-    ranks = stats.rankdata(-np.stack(list(table.values())), axis=0)
-    return dict(zip(table, ranks.reshape(len(table), n_tasks, -1).mean(-1), strict=True))
-
-
-def _with_interval(by_task: NDArray[np.float64]) -> tuple[float, float, float]:
-    """The mean over tasks, and its 95 % interval by resampling tasks."""
-    index = torch.randint(len(by_task), (RESAMPLES, len(by_task)), generator=stream(0, "leaderboard")).numpy()
-    low, high = np.percentile(by_task[index].mean(-1), INTERVAL)
-    return float(by_task.mean()), float(low), float(high)
-
-
-def _tests(
-    values: Mapping[str, Sequence[Mapping[str, float]]],
-    cells: Sequence[Cell],
-    name: str,
-    against: str,
-    measure: str,
-) -> Family:
-    """A method against the reference on every task, seed by seed; a pair without two numbers is left out."""
-    samples: dict[str, dict[Task, dict[int, float]]] = {one: defaultdict(dict) for one in (name, against)}
-    for one, by_task in samples.items():
-        for (task, seed), value in zip(cells, values[one], strict=True):
-            if math.isfinite(value[measure]):
-                by_task[task][seed] = value[measure]
-    seeds = tuple(dict.fromkeys(seed for _, seed in cells))
-    tasks = dict.fromkeys(task for task, _ in cells)
-    return family({task: compare(*(Sample(samples[one][task], seeds) for one in (against, name))) for task in tasks})
-
-
-def _cost(rows: Sequence[Row]) -> tuple[int, float, float]:
-    """Failed runs; and of the others, mean designs made and seconds."""
-    done = [row for row in rows if row["status"] != ERROR]
-    count = max(len(done), 1)
-    designs = math.fsum(row["n_points"][-1] for row in done) / count
-    return len(rows) - len(done), designs, math.fsum(row["seconds"] for row in done) / count
 
 
 def rank_table(board: Board) -> Table:
@@ -269,7 +48,8 @@ def rank_table(board: Board) -> Table:
         f"Mean rank over {len(board.tasks)} tasks, {len(board.seeds)} seeds each, 1 is the best, by the best design "
         "seen, the design told, and the area under the curve of the best seen; in brackets its 95 % interval by "
         f"resampling tasks. W / L / N: tasks won, lost and neither against {board.reference}, paired "
-        f"t-tests by seed at p < 0.05 after Holm's correction, in brackets without it. {said}, here the tasks of the table below. A failed run has the "
+        f"t-tests by seed at p < 0.05 after Holm's correction, in brackets without it. "
+        f"{said}, here the tasks of the table below. A failed run has the "
         "last rank, and is not in the tests. Seconds are one run's, on the machines named below."
     )
     return Table(f"Ranks {board.subject.words}", note, (*header, "failed", "designs", "seconds"), tuple(rows))
@@ -333,7 +113,7 @@ def profile(board: Board) -> Figure:
     return figure
 
 
-def made_by(runs: Runs) -> Table:
+def made_by(runs: SuiteRuns) -> Table:
     """Versions, commits and machines of every method's runs."""
     rows = []
     for name, of in runs.rows.items():
@@ -346,7 +126,7 @@ def made_by(runs: Runs) -> Table:
     )
 
 
-def remarks(runs: Runs, found: Sequence[Board]) -> list[str]:
+def remarks(runs: SuiteRuns, found: Sequence[Board]) -> list[str]:
     """What was left out, and who is not ranked, in sentences."""
     said = [f"{count} runs {why} were left out." for why, count in sorted(runs.left_out.items())]
     for board in found:
@@ -358,14 +138,15 @@ def remarks(runs: Runs, found: Sequence[Board]) -> list[str]:
     return said
 
 
-def as_data(runs: Runs, found: Sequence[Board]) -> dict[str, Any]:
+def as_data(runs: SuiteRuns, found: Sequence[Board]) -> dict[str, Any]:
     """Entrants with their ranks, wins and losses, as plain data."""
     return {
         "suite": runs.suite.label,
         "boards": [
             {
                 "scope": board.subject.scope, "regime": board.subject.regime, "reference": board.reference,
-                "tasks": len(board.tasks), "seeds": len(board.seeds), "entrants": [_standing(one) for one in board.standings],
+                "tasks": len(board.tasks), "seeds": len(board.seeds),
+                "entrants": [_standing(one) for one in board.standings],
             }
             for board in found
         ],
@@ -409,7 +190,7 @@ def write(
     return paths, found
 
 
-def page(runs: Runs, found: Sequence[Board]) -> str:
+def page(runs: SuiteRuns, found: Sequence[Board]) -> str:
     """The leaderboard as one HTML document that needs nothing else."""
     body = f"<p>Suite <code>{html.escape(runs.suite.label)}</code>: {html.escape(str(runs.suite.table['title']))}.</p>"
     body += "".join(f"<p class=missing>{html.escape(line)}</p>" for line in remarks(runs, found))

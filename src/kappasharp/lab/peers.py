@@ -35,7 +35,7 @@ GROUP = "kappasharp.methods"
 class Peer:
     """A method from outside: what it is, the versions that are meant, which of its loops; and what runs it.
 
-    Results know it by library, versions and loop. Of anybody's own method they are its name, and a digest of its source.
+    Results know it by library, versions and loop. Of anybody's own they are its name, and a digest of its source.
     """
 
     library: str
@@ -121,10 +121,10 @@ def run(
     player: Player,
     problem: Problem,
     initialization: str,
+    *,
     seed: int,
     queries: int,
     person: Person,
-    *,
     first_pairs: int = 5,
 ) -> dict[str, Any]:
     """The record of one run; from zero it starts with this many pairs, which count among the questions."""

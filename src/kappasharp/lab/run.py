@@ -18,7 +18,7 @@ from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.core import activation
 from kappasharp.core.choices import Rule, Weights
 from kappasharp.lab import outcomes, peers, provenance
-from kappasharp.lab.contract import MethodError, Process
+from kappasharp.lab.contract import MethodError, OwnProcess
 from kappasharp.lab.grid import Block, plain
 from kappasharp.lab.peers import Peer
 from kappasharp.methods.asking import NEW
@@ -80,13 +80,13 @@ def _runs(block: Block) -> Iterable[tuple[int, str]]:
 def _outside(block: Block, peer: Peer) -> list[Row]:
     """Records of runs one after another, in a process of the method's own; one that fails leaves the others alone."""
     problem, first = find_problem(block.problem), block.preset_values.first_pairs
-    rest = (problem, block.initialization)
+    rest: Row = {"queries": block.queries, "person": block.person, "first_pairs": first}
     records = []
-    with Process(peer.words, block.limit) as player:
+    with OwnProcess(peer.words, block.limit) as player:
         for seed in block.seeds:
             begin = time.perf_counter()
             try:
-                found = peers.run(peer, player, *rest, seed, block.queries, block.person, first_pairs=first)
+                found = peers.run(peer, player, problem, block.initialization, seed=seed, **rest)
                 records.append(_record(**found))
             except MethodError as error:
                 records.append(_failed(str(error)) | {"seconds": time.perf_counter() - begin, "block_runs": 1})

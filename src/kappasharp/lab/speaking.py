@@ -7,12 +7,11 @@ answers; what it warns of is told with its next question.
 import importlib
 import json
 import os
+import random
 import sys
 import traceback
 import warnings
 from typing import IO, Any
-
-from kappasharp.streams import seed_globally
 
 
 class Speaker:
@@ -33,7 +32,8 @@ class Speaker:
             except Exception as error:  # whatever a method raises is told to the one who counts failures
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 return {"error": f"{type(error).__name__}: {error}", "where": f"{last.filename}, line {last.lineno}"}
-        self.warned += [str(one.message) for one in caught]
+        # What a library says when it is imported is no one's run.
+        self.warned += [] if message["do"] == "begin" else [str(one.message) for one in caught]
         if message["do"] == "ask" and self.warned:
             answer["warning"], self.warned = self.warned[0], []
         return answer
@@ -59,6 +59,15 @@ class Speaker:
     def _best(self, _: dict[str, Any]) -> dict[str, Any]:
         told = self.made.best() if hasattr(self.made, "best") else None
         return {"design": plain(told)}
+
+
+def seed_globally(seed: int) -> None:
+    """Seed what the method may draw from without saying so: Python's generator, NumPy's and torch's if it has them."""
+    random.seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed % 2**32)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(seed)
 
 
 def plain(value: Any) -> Any:

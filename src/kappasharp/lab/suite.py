@@ -92,7 +92,8 @@ class Suite:
 
     def scope(self, *, quick: bool = False) -> Scope:
         """The tasks and seeds of the suite, or of its quick part."""
-        tasks, seeds = [], ()
+        tasks: list[Task] = []
+        seeds: tuple[int, ...] = ()
         for part, person, table in self._tables(quick=quick):
             plan = experiment.parse(part, table | {"methods": ["baseline"]})
             seeds = plan.seeds
@@ -130,8 +131,9 @@ class Suite:
             now = fingerprint(name, self.table["seeds"]["first"])
             if not _alike(stored[name], now, SIMULATED if find_problem(name).is_simulated else RELATIVE):
                 raise InvalidValueError(
-                    f"The problem {name} is not the one of the suite {self.name}: its first designs were {stored[name]} "
-                    f"and are {now}; runs would not be comparable. A changed problem needs another name or suite."
+                    f"The problem {name} is not the one of the suite {self.name}: its first designs were "
+                    f"{stored[name]} and are {now}; runs would not be comparable. A changed problem needs "
+                    "another name."
                 )
 
 

@@ -94,8 +94,8 @@ def _plan(
     if experiment.exists() or str(experiment) not in suite.SUITES:
         if methods or commands or quick:
             raise InvalidValueError(
-                f"`--method`, `--method-command` and `--quick` are for a suite ({', '.join(suite.SUITES)}), but got the "
-                f"experiment {experiment}, whose file names its methods."
+                f"`--method`, `--method-command` and `--quick` are for a suite ({', '.join(suite.SUITES)}), but got "
+                f"the experiment {experiment}, whose file names its methods."
             )
         return execution.plan(experiment, out)
     if not methods and not commands:
@@ -139,7 +139,7 @@ def _conclude(todo: "Workload", finished: int, failed: "list[FinishedBlock]", st
 @click.option("--seconds", default=120.0, show_default=True, help="How long one reply may take.")
 @in_format
 def check_method(factory: str | None, command: str | None, seconds: float, style: str) -> None:
-    """Say whether a method of your own keeps the contract: every rule, kept or broken, with evidence."""
+    """Say whether a method of your own can be run: every rule, kept or broken."""
     with with_extra("check-method", "lab"):
         from kappasharp.errors import InvalidValueError
         from kappasharp.lab import contract, peers

@@ -1,4 +1,4 @@
-"""What is shown of stored runs: `report` an experiment, `leaderboard` a suite. Apart from `run`, which draws nothing."""
+"""What is shown of stored runs: `report` an experiment, `leaderboard` a suite. Apart from `run`, which draws none."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +41,7 @@ def report(folder: Path, out: Path | None, style: str) -> None:
 )  # fmt: skip
 @in_format
 def leaderboard(sources: tuple[Path, ...], name: str, against: str, out: Path, style: str) -> None:
-    """Rank the methods of folders of runs of a suite: ranks, tests, profiles, every problem, cost."""
+    """Rank the methods in folders of runs of a suite: one page, tables, data."""
     with with_extra("leaderboard", "lab"):
         from kappasharp.lab import leaderboard as ranking
         from kappasharp.lab import suite

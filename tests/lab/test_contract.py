@@ -1,0 +1,164 @@
+"""Methods of one's own: the example of the page, a program in any language, and what is said when a rule is broken."""
+
+import json
+import re
+import shlex
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kappasharp.app.cli.main import main
+from kappasharp.errors import InvalidValueError, UnknownNameError
+from kappasharp.lab import contract, execution, peers
+from kappasharp.lab.contract import RULES, OwnProcess
+from kappasharp.lab.engines import engine
+from kappasharp.lab.run import run_together
+from kappasharp.methods.registry import METHODS
+from tests.lab import tiny
+
+PAGE = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text("utf-8")
+EXAMPLE, PROGRAM = (
+    next(code for code in re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) if mark in code)
+    for kind, mark in (("python", "class Climber"), ("text", "for line in sys.stdin"))
+)
+BROKEN = """
+import os, sys, time
+
+class Broken:
+    def __init__(self, dimensions, seed):
+        self.dimensions, self.seed, self.asked = dimensions, seed, 0
+    def ask(self):
+        self.asked += 1
+        return {ask}
+    def tell(self, pair, answer):
+        {tell}
+    def best(self):
+        return {best}
+"""
+RIGHT = {
+    "ask": "[[0.1] * self.dimensions, [0.2] * self.dimensions]",
+    "tell": "print('noise on stdout')",
+    "best": "None",
+}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with somebody's modules, where the command is called."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "climbing.py").write_text(EXAMPLE, "utf-8")
+    (tmp_path / "program.py").write_text(PROGRAM, "utf-8")
+    return tmp_path
+
+
+def kappasharp(*words):
+    result = CliRunner().invoke(main, [*words, "--format", "json"])
+    return result.exit_code, result
+
+
+def test_the_pages_example_is_twenty_lines_and_keeps_every_rule(here):
+    assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 20
+    code, result = kappasharp("check-method", "climbing:Climber")
+    assert code == 0, result.output
+    said = json.loads(result.stdout)
+    assert said["kept"] and [rule["name"] for rule in said["rules"]] == list(RULES)
+
+
+def test_a_program_that_speaks_json_lines_runs_like_any_method(here):
+    """It imports nothing of ours, and the same runs come out of it in every process."""
+    command = shlex.join([sys.executable, "-I", "program.py"])
+    (block,) = tiny.blocks(methods=[], commands={"mine": command}, seeds=[7, 8], queries=3)
+    first, again = (run_together([block])[0] for _ in range(2))
+    assert [row["status"] for row in first] == ["ok", "ok"]
+    assert [row["best_utility"] for row in first] == [row["best_utility"] for row in again]
+    assert first[0]["told_utility"] == [None] * 4 and first[0]["method"] == "mine"
+    assert json.loads(first[0]["method_values"])["command"] == shlex.split(command)
+
+
+@pytest.mark.parametrize(
+    ("changed", "rule", "words"),
+    [
+        ({"ask": "[[0.1] * self.dimensions]"}, 1, r"`ask` must return two designs, but got \[\[0.1, 0.1, 0.1\]\]"),
+        ({"ask": "[[0.1], [0.2]]"}, 1, r"`ask` must give designs of 3 numbers, but got \[0.1\]"),
+        ({"ask": "[[0.1] * self.dimensions, [1.5] * self.dimensions]"}, 1, r"from 0 to 1, but got 1.5"),
+        ({"ask": "[[float('nan')] * self.dimensions] * 2"}, 1, r"from 0 to 1, but got nan"),
+        ({"tell": "{0: 0, 1: 1}[answer]"}, 0, r"`tell` failed: KeyError: 2 \(.*broken.py, line 11\)"),
+        ({"best": "[0.5]"}, 2, r"`best` must give designs of 3 numbers"),
+        ({"ask": "[[time.time() % 1.0] * self.dimensions] * 2"}, 3, r"The same seed and answers must give the same"),
+        ({"ask": "time.sleep(60)"}, 1, r"`ask` must be answered within 2 seconds, but was not"),
+        ({"ask": "os._exit(3)"}, 1, r"`ask` must be answered, but the process ended with the code 3.*noise on stdout"),
+    ],
+)  # fmt: skip
+def test_a_broken_rule_is_said_with_evidence(here, changed, rule, words):
+    (here / "broken.py").write_text(BROKEN.format(**(RIGHT | changed)), "utf-8")
+    found = list(contract.check(contract.command("broken:Broken"), seconds=2.0))
+    assert [one.name for one in found] == list(RULES[: rule + 1])
+    assert all(one.broken is None for one in found[:-1]) and re.search(words, found[-1].broken, re.DOTALL)
+
+
+def test_what_is_no_method_is_refused_before_a_run(here):
+    with pytest.raises(InvalidValueError, match=r"called `module:factory`.*but got 'nowhere:Thing'"):
+        peers.find("nowhere:Thing", METHODS)
+    with pytest.raises(UnknownNameError, match="Did you mean 'baseline'"):
+        peers.find("baselin", METHODS)
+    (rule,) = contract.check(contract.command("climbing:Nothing"))
+    assert "has no attribute 'Nothing'" in rule.broken
+    (rule,) = contract.check(["no-such-program"])
+    assert "'no-such-program' cannot be started" in rule.broken
+    code, result = kappasharp("check-method")
+    assert code and "either MODULE:FACTORY or --method-command" in result.output
+
+
+def test_a_changed_source_is_another_method(here):
+    before = tiny.blocks(methods=["climbing:Climber"])[0].keys
+    assert tiny.blocks(methods=["climbing:Climber"])[0].keys == before
+    (here / "climbing.py").write_text(EXAMPLE + "\n# changed\n", "utf-8")
+    assert not set(tiny.blocks(methods=["climbing:Climber"])[0].keys) & set(before)
+
+
+def test_an_entry_point_is_a_method(here, monkeypatch):
+    made = here / "theirs-1.0.dist-info"
+    made.mkdir()
+    (made / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n", "utf-8")
+    (made / "entry_points.txt").write_text("[kappasharp.methods]\nclimber = climbing:Climber\n", "utf-8")
+    monkeypatch.syspath_prepend(here)
+    assert peers.find("climber", METHODS).factory == "climbing:Climber"
+
+
+def test_a_failed_run_is_a_row_and_stops_no_other(here):
+    """The second seed's run dies; the first and the third are whole, and the next command runs the second again."""
+    text = BROKEN.format(**RIGHT) + f"\nfrom pathlib import Path\nhere = Path({str(here)!r})\n"
+    once = textwrap.dedent("""
+        class Once(Broken):
+            def ask(self):
+                if not (here / "second").exists() and (here / "first").exists():
+                    (here / "second").touch()
+                    os._exit(4)
+                (here / "first").touch() if self.asked == 2 else None
+                return super().ask()
+    """)
+    (here / "broken.py").write_text(text + once, "utf-8")
+    path = here / "own.toml"
+    path.write_text(
+        'problems = ["hartmann-6d"]\ninitializations = ["pool_n6_k15"]\nmethods = ["broken:Once"]\n'
+        'presets = ["modern"]\nseeds = 3\nqueries = 3\n', "utf-8",
+    )  # fmt: skip
+    todo = execution.plan(path, here / "out")
+    (step,) = execution.run_missing(todo, engine("serial"))
+    assert (step.runs, step.failed) == (3, 1) and "the process ended with the code 4" in step.error
+    rows = todo.store.read().to_pylist()
+    assert [row["status"] for row in rows] == ["ok", "error", "ok"]
+    assert rows[1]["error"] == step.error and rows[1]["final_best"] is None and rows[2]["n_points"] == [6, 8, 8, 8]
+    left = execution.plan(path, here / "out").left
+    assert [block.seeds for block in left] == [(1,)]
+
+
+def test_a_process_ends_with_its_run():
+    with OwnProcess(contract.command("kappasharp.lab.entrants:RandomKing")) as player:
+        player.begin(3, 7)
+        running = player.process
+        assert running.poll() is None
+    assert running.poll() is not None
