@@ -8,7 +8,6 @@ from botorch.models.pairwise_gp import PairwiseGP
 
 from benchmarks import peers
 from kappasharp.botorch_model import KappaSharpGP, KappaSharpMarginalLogLikelihood
-from kappasharp.lab.peers import Botorch
 from kappasharp.problems.registry import find_problem
 
 FIT_SIZE, POSTERIOR_SIZE, CONDITION_SIZE = 106, 400, 200
@@ -57,7 +56,7 @@ def fits(states):
     ours = theirs = worse = count = 0
     for key, points, pairs in states:
         model, seconds = fastest(lambda points=points, pairs=pairs: KappaSharpGP(points, pairs).fit(), 2)
-        other, their_seconds = fastest(lambda points=points, pairs=pairs: peers.fit(Botorch(points, pairs, 0)), 2)
+        other, their_seconds = fastest(lambda points=points, pairs=pairs: peers.fit(peers.botorch(points, pairs)), 2)
         difference = log_posterior(points, pairs, model.state_dict()) - log_posterior(points, pairs, other.state_dict())
         ours, theirs, count = ours + seconds, theirs + their_seconds, count + 1
         worse += difference < -1e-3

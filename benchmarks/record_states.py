@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from benchmarks import peers
-from kappasharp.lab.peers import Botorch
 from kappasharp.problems.registry import find_problem
 
 SEEDS = range(6)
@@ -22,12 +21,13 @@ QUERIES = 50
 
 def record(problem, seed):
     np.random.seed(seed)  # BoTorch's MAP starts from NumPy's global generator
-    player = Botorch(*peers.first_answers(problem, seed), seed)
+    player = peers.botorch(*peers.first_answers(problem, seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(QUERIES):
-            player.ask()
-            player.tell(*peers.answer(problem, player.points))
+            player.points = torch.cat([player.points, player.ask()])
+            player.pairs = torch.cat([player.pairs, torch.tensor([peers.answer(problem, player.points)])])
+            player.fitted = None
     return player.points.numpy(), player.pairs.numpy()
 
 

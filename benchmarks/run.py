@@ -29,7 +29,6 @@ from kappasharp.core.comparisons import Answers
 from kappasharp.core.likelihood import Probit
 from kappasharp.lab import grid, provenance
 from kappasharp.lab.experiment import parse
-from kappasharp.lab.peers import Botorch
 from kappasharp.lab.run import run_together
 from kappasharp.methods import fitting
 from kappasharp.streams import stream
@@ -89,7 +88,7 @@ def turn():
     worse_evidence, worse_eubo, gaps, count = 0, 0, {"default": [], "paper": [], "botorch": []}, 0
     for key, n, points, pairs in states():
         torch.manual_seed(0)
-        player = Botorch(points, pairs, 0)
+        player = peers.botorch(points, pairs)
         our_proposal(our_fit(points, pairs), "default", 0)  # warm-up, of both
         if count == 0:
             peers.propose(player, player.eubo(peers.fit(player)))

@@ -14,7 +14,14 @@ from kappasharp.study import toml_file
 from kappasharp.study.definition import Options
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [DOCS / "command-line.md", DOCS / "judge.md", DOCS / "lab.md", DOCS / "scale.md", DOCS.parent / "README.md"]
+PAGES = [
+    DOCS / "command-line.md",
+    DOCS / "judge.md",
+    DOCS / "lab.md",
+    DOCS / "benchmark.md",
+    DOCS / "scale.md",
+    DOCS.parent / "README.md",
+]
 
 
 def lines(page):

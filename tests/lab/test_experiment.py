@@ -168,7 +168,7 @@ WRONG_VALUES = [
     ({"problems": "hartmann-6d"}, "`problems` must be a list of names, but got 'hartmann-6d'"),
     ({"problems": []}, "`problems` must name at least one problem, but got none"),
     ({"initializations": [3]}, "`initializations` must be a list of names, but got [3]"),
-    ({"methods": [], "presets": ["paper"]}, "needs `methods`, `variants`, or both"),
+    ({"methods": [], "presets": ["paper"]}, "needs `methods`, `variants` or `commands`"),
     ({"presets": []}, "needs `presets`, `preset_variants`, or both"),
     ({"problems": ["levy-10d", "levy-10d"]}, "`problems` must name each cell once, but levy-10d stands there twice"),
     ({"methods": ["static", "static"]}, "`methods` must name each cell once, but static stands there twice"),

@@ -9,7 +9,7 @@ import pytest
 
 from kappasharp.lab import results, statistics, tables
 from kappasharp.lab.results import Setting
-from kappasharp.lab.statistics import Verdict
+from kappasharp.lab.statistics import FAMILY, Verdict
 
 sys.path.insert(0, str(Path(__file__).parent))
 import synthetic
@@ -120,3 +120,12 @@ def test_a_run_out_of_a_batch_has_no_time_of_its_own(found):
     for row in found.rows[Setting("hartmann-6d", "pool_n6_k15", "static", "paper")].values():
         row["block_runs"] = 60
     assert cells(tables.time_table(found, "paper", "pool_n6_k15"), "hartmann-6d")[1:3] == ["1.50", "–"]
+
+
+def test_the_same_rows_have_the_same_verdicts_in_every_table(tmp_path):
+    """Holm's family is the rows of a column: more starts beside them change nothing, and every table says so."""
+    both = results.gather(*synthetic.folder(tmp_path / "a", value, initializations=["pool_n6_k15", "pure_k3"]))
+    alone = results.gather(*synthetic.folder(tmp_path / "b", value))
+    one, other = (tables.main_table(found, "paper", "pool_n6_k15") for found in (both, alone))
+    assert one.rows == other.rows and FAMILY in one.note
+    assert FAMILY in tables.robustness_table(both, "paper", "adaptive").note

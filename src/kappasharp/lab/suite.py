@@ -7,7 +7,6 @@ chance is noticed. `python -m kappasharp.lab.suite FILE` writes the fingerprint 
 """
 
 import json
-import math
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,8 +26,9 @@ from kappasharp.problems.registry import find_problem
 
 SUITES = ("pbo-1",)
 FINGERPRINT, PEOPLE = "fingerprint", "simulated"
-# Of every problem: how many first pairs, and how far their utilities may differ from one machine to the next.
-PAIRS, RELATIVE, SIMULATED, ABSOLUTE = 2, 1e-6, 1e-3, 1e-9
+# Of every problem: how many first pairs, and how far their utilities may differ, in units of the largest of them. From
+# one machine to the next they do in the last digits, and torch's first Sobol design has single precision at times.
+PAIRS, RELATIVE, SIMULATED = 2, 1e-5, 1e-3
 DIGITS = 12
 # Our model of ties has a threshold, which a study finds by itself and a run is given.
 THRESHOLD = 0.7
@@ -167,8 +167,8 @@ def fingerprint(name: str, seed: int) -> dict[str, Any]:
 
 def _alike(stored: Mapping[str, Any], now: Mapping[str, Any], relative: float) -> bool:
     same = all(stored[key] == now[key] for key in ("version", "dimensions", "won"))
-    pairs = zip(stored["worth"], now["worth"], strict=True)
-    return same and all(math.isclose(a, b, rel_tol=relative, abs_tol=ABSOLUTE) for a, b in pairs)
+    slack = relative * max(map(abs, stored["worth"]))
+    return same and all(abs(a - b) <= slack for a, b in zip(stored["worth"], now["worth"], strict=True))
 
 
 def as_toml(table: Mapping[str, Any]) -> str:

@@ -1,0 +1,223 @@
+"""The suite pbo-1: its checksum, what it asks of a method; and the leaderboard, from runs made up by hand."""
+
+import json
+import math
+import tomllib
+
+import pytest
+from click.testing import CliRunner
+
+from kappasharp.app.cli.main import main
+from kappasharp.errors import InvalidValueError
+from kappasharp.lab import experiment, grid, parquet, standings, suite
+from kappasharp.lab.statistics import FAMILY
+from kappasharp.lab.store import Store
+from kappasharp.lab.suite import Suite
+from kappasharp.problems.registry import find_problem
+from tests.lab import synthetic
+
+PBO = suite.find("pbo-1")
+# What stands in every run and never changes: a change of the definition needs another name.
+CHECKSUM = "ee7c19a0cec69a57"
+
+
+def test_the_definition_has_not_changed_and_neither_have_its_problems():
+    assert PBO.checksum == CHECKSUM
+    PBO.check()
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"limit": 121}, "must have the checksum that it states"),
+        (
+            {"fingerprint": {"hartmann-6d": {"worth": [0.2964, 0.0, 0.0, 0.0]}}},
+            "The problem hartmann-6d is not the one",
+        ),
+        ({"fingerprint": {"hartmann-6d": {"won": [1, 3]}}}, "The problem hartmann-6d is not the one"),
+        ({"simulated": {"careless": {"lapse": 0.2}}}, "The simulated person careless is not the one"),
+    ],
+)
+def test_a_change_is_noticed(table, words):
+    """Of the file, of a problem's utility, of the chance in answers, of a person."""
+    changed = json.loads(json.dumps(PBO.table))
+    for key, value in table.items():
+        for name, part in value.items() if isinstance(value, dict) else ():
+            changed[key][name] |= part
+        changed[key] = changed[key] if isinstance(value, dict) else value
+    made = Suite("pbo-1", changed)
+    if "checksum" not in words:  # somebody stamped it
+        changed["checksum"] = made.checksum
+    with pytest.raises(InvalidValueError, match=words):
+        made.check(["hartmann-6d"])
+
+
+def test_what_a_method_has_to_run():
+    """Every problem, start and person that was promised; the quick part is a part of it, run by run."""
+    whole, quick = PBO.scope(), PBO.scope(quick=True)
+    assert len(whole.tasks) == 78 and len(whole.seeds) == 30 and len({*whole.tasks}) == 78
+    assert {task.regime for task in whole.tasks} == {"from_zero", "given_starts"}
+    assert {task.person for task in whole.tasks} == {"paper", "exact", "careless", "hesitant", "biased", "human"}
+    assert len({task.initialization for task in whole.tasks}) == 6
+    assert {*quick.tasks} < {*whole.tasks} and {*quick.seeds} < {*whole.seeds}
+    keys = [
+        {cell.key for plan, _ in PBO.experiments(["baseline"], {}, quick=part) for cell in grid.cells(plan)}
+        for part in (False, True)
+    ]
+    assert len(keys[0]) == 78 * 30
+    assert len(keys[1] & keys[0]) == len(quick.tasks) * len(quick.seeds)
+    # What a folder remembers of it is the experiment itself.
+    for plan, text in PBO.experiments(["cma_by_rank"], {"mine": "true"}):
+        assert experiment.parse(plan.name, tomllib.loads(text)) == plan
+        assert plan.suite == f"pbo-1 {CHECKSUM}" and plan.limit == 120
+
+
+def test_ties_have_a_threshold():
+    plans = {plan.person: plan for plan, _ in PBO.experiments(["baseline"], {})}
+    assert plans["hesitant"].presets["modern"].threshold == 0.7 and plans["human"].presets["modern"].threshold == 0.0
+
+
+def small(**changes):
+    """The suite cut to two tasks from zero and one given start, two of them quick."""
+    table = json.loads(json.dumps(PBO.table))
+    table["seeds"] = {"first": 20000, "count": 4}
+    parts = {"eleven": ["hartmann-6d", "vehicle-5d"], "starts": ["hartmann-6d"]}
+    table["parts"] = {name: PBO.table["parts"][name] | {"problems": some} for name, some in parts.items()}
+    table["parts"]["starts"] |= {"initializations": ["pure_k3"]}
+    table["quick"] = {"seeds": 2, "beside": [], "eleven": {"problems": ["hartmann-6d"], "people": ["paper"]}}
+    return Suite("pbo-1", table | changes)
+
+
+def stored(path, made, finals, lacking=()):
+    """A folder of runs that end at finals[method](problem, seed); text is a failed run."""
+    store, rows = Store(path).open(), []
+    for plan, _ in made.experiments(list(finals), {}):
+        for block in grid.blocks(plan):
+            for cell in grid.cells_of(block):
+                final = finals[cell.method](cell.problem, cell.seed)
+                person = json.dumps(grid.plain(plan.who), sort_keys=True)
+                shared = {"suite": plan.suite, "person": person, "method_values": json.dumps({"method": cell.method})}
+                shared["told_utility"] = [final] if cell.method != "static" and not isinstance(final, str) else []
+                failed = {"status": "error", "error": final, "final_best": None, "best_utility": [], "n_points": []}
+                more = shared | (failed if isinstance(final, str) else {})
+                value = 0.0 if isinstance(final, str) else final
+                if (cell.method, cell.initialization, cell.seed) not in lacking:
+                    rows.append(synthetic.row(cell, plan.queries, value, **more))
+    store.write("block", rows)
+    return path
+
+
+def better(by):
+    """Final values that differ from seed to seed, and are better than another's by so much, about."""
+    return lambda problem, seed: 1.0 + by + 0.01 * math.sin(seed * (1.0 + by)) + (problem == "vehicle-5d")
+
+
+@pytest.fixture
+def ranked(tmp_path):
+    made = small()
+    finals = {"baseline": better(0.0), "static": better(0.5), "adaptive": better(-0.5), "connected": better(0.1)}
+    failing = lambda problem, seed: "it died" if seed == 20001 else better(-1.0)(problem, seed)  # noqa: E731
+    lacking = {("connected", "from_zero", 20003)}
+    one = stored(tmp_path / "one", made, finals, lacking)
+    two = stored(tmp_path / "two", made, {"fixed20": failing})
+    return made, [one, two]
+
+
+def test_ranks_tests_and_failures(ranked):
+    made, folders = ranked
+    runs = standings.read(folders, made)
+    found = {board.subject: board for board in standings.boards(runs)}
+    assert [tuple(key) for key in found] == [("whole", "from_zero"), ("whole", "given_starts"), ("quick", "from_zero")]
+    board = found["whole", "from_zero"]
+    # One lacks a run and is not ranked; on the quick part, which has fewer seeds, it is.
+    assert board.methods == ["static", "baseline", "adaptive", "fixed20"] and board.lacking == {"connected": 2}
+    assert found["quick", "from_zero"].methods == ["static", "connected", "baseline", "adaptive", "fixed20"]
+    first, base, third, last = board.standings
+    assert [one.ranks["seen"][0] for one in board.standings] == [1.0, 2.0, 3.0, 4.0]
+    assert first.ranks["seen"] == (1.0, 1.0, 1.0) and "told" not in first.ranks and base.ranks["told"][0] == 1.0
+    assert (first.tests["seen"].corrected, third.tests["seen"].corrected) == ("2 / 0 / 0", "0 / 2 / 0")
+    assert base.tests == {} and (last.failed, first.failed) == (2, 0)
+    # Two tests in the family: the larger p stays, the smaller is doubled.
+    family = first.tests["seen"]
+    low, high = sorted(family.members.values(), key=lambda one: one.p)
+    assert (low.p_holm, high.p_holm) == pytest.approx((min(2 * low.p, 1.0), max(2 * low.p, high.p)))
+    assert family.words == FAMILY and low.pairs == 4
+    assert next(iter(last.tests["seen"].members.values())).pairs == 3
+
+
+def test_other_runs_are_left_out_and_two_versions_are_two_methods(ranked, tmp_path):
+    made, folders = ranked
+    other = stored(tmp_path / "other", small(limit=60), {"static": better(2.0)})
+    runs = standings.read([*folders, other], made)
+    assert runs.left_out == {f"of {small(limit=60).label}": 12}
+    # The packed runs of a board are as good as the folders.
+    pack = tmp_path / "runs.parquet"
+    parquet.write(runs.table(), pack)
+    again = standings.read([pack], made)
+    assert standings.boards(again)[0].standings == standings.boards(runs)[0].standings
+    rows = [row | {"method_values": '{"changed": 1}'} for row in runs.rows["static"].values()]
+    (tmp_path / "new").mkdir()
+    Store(tmp_path / "changed").open().write("block", rows)
+    names = standings.read([*folders, tmp_path / "changed"], made).rows
+    assert "static" not in names and len([name for name in names if name.startswith("static (")]) == 2
+
+
+def test_regret_is_what_is_left_of_what_there_was_to_gain():
+    task = PBO.scope().tasks[5]
+    most = find_problem(task.problem).maximum.value
+    row = {"status": "ok", "best_utility": [most - 9.0] * 4 + [most - 4.0, most - 2.0, most - 1.0]}
+    assert task.problem == "hartmann-6d" and standings.regret(row, task) == pytest.approx(0.25)
+    assert standings.regret(row | {"status": "error"}, task) == 1.0
+
+
+def test_the_page_and_the_files(ranked, tmp_path, monkeypatch):
+    made, folders = ranked
+    monkeypatch.setattr(suite, "find", lambda name: made)
+    words = ["leaderboard", *map(str, folders), "--out", str(tmp_path / "page"), "--against", "adaptive"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    page, text, data = (
+        (tmp_path / "page" / name).read_text("utf-8") for name in ("index.html", "leaderboard.md", "leaderboard.json")
+    )
+    assert page.count("data:image/png;base64,") == 3 and "http" not in page.replace("http-equiv", "")
+    for shown in (page, text):
+        assert "connected lacks 2 runs" in shown and "fixed20 failed 3 times: it died" in shown
+        assert FAMILY.replace("'", "&#x27;") in shown or FAMILY in shown
+    board = json.loads(data)["boards"][0]
+    assert (board["reference"], board["tasks"], board["seeds"]) == ("adaptive", 2, 4)
+    assert board["entrants"][0]["against_reference"]["seen"] == {"win": 2}
+    assert json.loads(data)["suite"] == made.label
+    nothing = CliRunner().invoke(main, ["leaderboard", str(tmp_path)])
+    assert nothing.exit_code and "neither a folder of results nor a Parquet file" in nothing.output
+
+
+def test_a_suite_runs_from_the_command_line(tmp_path, monkeypatch):
+    """Two kings on a cut suite: the runs carry its checksum, and the quick ranking comes with them."""
+    made = small(limit=60)
+    for name in ("eleven", "starts"):
+        made.table["parts"][name]["queries"] = 7
+    made.table["checksum"] = made.checksum
+    monkeypatch.setattr(suite, "find", lambda name: made)
+    words = [
+        "run",
+        "pbo-1",
+        "--quick",
+        "--method",
+        "random_king",
+        "--method",
+        "sobol_king",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    result = CliRunner().invoke(main, [*words, "--engine", "serial"])
+    assert result.exit_code == 0, result.output
+    rows = Store(tmp_path / "out").existing().read().to_pylist()
+    assert len(rows) == 4 and {row["suite"] for row in rows} == {made.label}
+    assert {row["problem"] for row in rows} == {"hartmann-6d"} and all(len(row["best_utility"]) == 7 for row in rows)
+    assert "Ranks from zero, quick: 1 tasks, 2 seeds" in result.output and "1. " in result.output
+    for bad, why in (
+        (["run", "pbo-1", "--out", "x"], "needs `--method` or `--method-command`"),
+        (["run", "some.toml", "--quick", "--out", "x"], "are for a suite"),
+    ):
+        refused = CliRunner().invoke(main, bad)
+        assert refused.exit_code and why in " ".join(refused.output.split())
