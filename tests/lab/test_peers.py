@@ -62,7 +62,7 @@ def test_a_peer_starts_where_our_methods_start_and_tells_a_design(record):
     assert len(found["best_utility"]) == 3 and found["best_utility"] == sorted(found["best_utility"])
     assert found["step_status"] == ["ok", "ok"] and found["block_runs"] == 1
     # BoTorch's pairs are new and so are CMA's first; the others' new design meets the winner.
-    assert found["n_components"] == [1, 2 if name.startswith(("botorch", "cma")) else 1]
+    assert found["n_components"] == [1, 2 if name.startswith(("botorch", "ax", "cma")) else 1]
     assert len(found["told_utility"]) == 3
     if not name.startswith("cma"):  # whose favourite nobody has seen
         assert found["told_utility"][-1] <= found["best_utility"][-1]
@@ -74,7 +74,7 @@ def test_a_peer_is_reproducible(record):
     again = played(name, player, queries=1)
     # Not to the last digit: BoTorch's sums depend on where its tensors lie in memory.
     assert again["best_utility"] == pytest.approx(found["best_utility"][:2], abs=1e-6)
-    assert torch.allclose(torch.tensor(player.questions), torch.tensor(questions[:1]), rtol=0.0, atol=1e-6)
+    assert torch.allclose(torch.tensor(player.questions), torch.tensor(questions[:1]), rtol=0.0, atol=1e-4)
     other = Inside(PEERS[name])
     played(name, other, seed=8, queries=1)
     assert not torch.allclose(torch.tensor(other.questions), torch.tensor(player.questions), atol=1e-2)
@@ -260,6 +260,7 @@ def test_a_row_says_which_version_ran():
     [
         ("botorch_0_18", "botorch.models.pairwise_gp", "botorch"),
         ("botorch_bope", "botorch.models.deterministic", "botorch"),
+        ("ax_preference", "ax.core", "ax"),
         ("optuna_preferential", "optuna", "peers"),
         ("optuna_preferential", "optuna_dashboard.preferential", "peers"),
         ("cma_by_rank", "cma", "peers"),

@@ -1,7 +1,8 @@
 """Other people's software behind the contract: each makes an object of (dimensions, seed) with ask, tell and best.
 
 `Botorch` is BoTorch as its tutorials use it; `Thompson` asks two draws of its posterior instead. `Bope` is the loop of
-its tutorial on preferences among outcomes: it knows every design's outcomes, and models the taste on them. `Optuna` is
+its tutorial on preferences among outcomes: it knows every design's outcomes, and models the taste on them. `Ax` leaves
+model and question to Ax. `Optuna` is
 Optuna Dashboard's sampler with two designs on the screen: the winner stays, and a new design takes the loser's place.
 `Cma` is pycma told ranks alone. `RandomKing` and `SobolKing` are what every method must beat: the winner stays, and
 meets the next design of a sequence.
@@ -160,6 +161,65 @@ def outcome_model(name: str) -> Any:
     )
     fit.fit_gpytorch_mll(likelihood(model.likelihood, model))
     return model
+
+
+class Ax:
+    """An Ax experiment whose metric is a preference: Ax chooses PairwiseGP and qEUBO for it by itself.
+
+    It knows no ties: one counts for the first design. What it tells has the highest posterior mean of the designs seen.
+    """
+
+    metric = "pairwise_pref_query"
+
+    def __init__(self, dimensions: int, seed: int) -> None:
+        self.names = [f"x{i}" for i in range(dimensions)]
+        core, space = self._library("core"), self._library("core.search_space")
+        box = [core.RangeParameter(name, core.ParameterType.FLOAT, 0.0, 1.0) for name in self.names]
+        goal = core.Objective(expression=self.metric, metric_name_to_signature={self.metric: self.metric})
+        self.experiment = core.Experiment(
+            name="preferences",
+            search_space=space.SearchSpace(box),
+            optimization_config=core.OptimizationConfig(goal),
+            tracking_metrics=[core.Metric(self.metric)],
+        )
+        self.seen: list[Design] = []
+        self.generator: Any = None
+
+    def _library(self, module: str) -> Any:
+        return needed(f"ax.{module}", "The method ax_preference", "ax")
+
+    def _fit(self) -> None:
+        """Ax's model of all answers so far."""
+        if self.generator is None:
+            self.generator = self._library("generators.torch.botorch_modular.generator").BoTorchGenerator()
+            self.adapter = self._library("adapter.torch").TorchAdapter(
+                experiment=self.experiment, generator=self.generator, fit_tracking_metrics=False,
+                transforms=self._library("adapter.registry").Cont_X_trans,
+            )  # fmt: skip
+
+    def ask(self) -> list[Design]:
+        """The pair that Ax generates."""
+        self._fit()
+        return [[arm.parameters[name] for name in self.names] for arm in self.adapter.gen(2).arms]
+
+    def tell(self, pair: list[Design], answer: int) -> None:
+        """A finished trial of two arms: the better gets 1, the other 0."""
+        arms = [self._library("core.arm").Arm(dict(zip(self.names, design, strict=True))) for design in pair]
+        made = self._library("core.generator_run").GeneratorRun(arms=arms)
+        trial = self.experiment.new_batch_trial(generator_run=made)
+        first, second = trial.arms
+        won = float(answer != SECOND)
+        trial.attach_batch_trial_data({first.name: {self.metric: won}, second.name: {self.metric: 1.0 - won}})
+        trial.mark_running(no_runner_required=True)
+        trial.mark_completed()
+        self.seen, self.generator = [*self.seen, *pair], None
+
+    def best(self) -> Design:
+        """The design seen with the highest posterior mean."""
+        self._fit()
+        with torch.no_grad():
+            mean = self.generator.surrogate.model.posterior(torch.tensor(self.seen, dtype=torch.float64)).mean
+        return self.seen[int(mean.argmax())]
 
 
 class Optuna:

@@ -67,6 +67,9 @@ PEERS: dict[str, Peer] = {
     "botorch_bope": _entrant(
         "Bope", *BOTORCH, "PairwiseGP on outcomes, EUBO through them by optimize_acqf 8/64", "bope"
     ),
+    "ax_preference": _entrant(
+        "Ax", "ax-platform", ">=1.3.1,<1.4", "a preference experiment; Ax chooses model and qEUBO"
+    ),
     "optuna_preferential": _entrant(
         "Optuna", "optuna-dashboard", ">=0.20", "PreferentialGPSampler; a new design against the winner", "told pairs"
     ),

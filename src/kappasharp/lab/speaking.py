@@ -13,6 +13,8 @@ import traceback
 import warnings
 from typing import IO, Any
 
+FUTURE = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
+
 
 class Speaker:
     """A method's object, which every `begin` makes anew, and what it warned of since its last question."""
@@ -32,8 +34,9 @@ class Speaker:
             except Exception as error:  # whatever a method raises is told to the one who counts failures
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 return {"error": f"{type(error).__name__}: {error}", "where": f"{last.filename}, line {last.lineno}"}
-        # What a library says when it is imported is no one's run.
-        self.warned += [] if message["do"] == "begin" else [str(one.message) for one in caught]
+        # What a library says when it is imported, or of its own future, is no trouble of a run.
+        said = [str(one.message) for one in caught if not issubclass(one.category, FUTURE)]
+        self.warned += [] if message["do"] == "begin" else said
         if message["do"] == "ask" and self.warned:
             answer["warning"], self.warned = self.warned[0], []
         return answer

@@ -8,7 +8,7 @@ import click
 from kappasharp.app.cli.output import in_format, in_words, show, with_extra
 
 if TYPE_CHECKING:
-    from kappasharp.lab.leaderboard import Board
+    from kappasharp.lab.standings import Board
 
 
 @click.command()
