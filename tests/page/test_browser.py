@@ -549,6 +549,13 @@ def test_a_failed_card_is_drawn_again_and_a_users_html_lives_in_a_sandbox(contex
         page.get_by_role("button", name="Show both").click()
         turn(page, lambda: page.mouse.click(*at))
         turn(page, lambda: page.keyboard.press("ArrowLeft"))
+        page.keyboard.press("Escape")
+        for width, height in ((390, 844), (844, 390)):
+            # On a phone its letter stands above a page of HTML, not on it; and nothing of the progress is cut.
+            page.set_viewport_size({"width": width, "height": height})
+            letter, html = (page.locator(f".card.a {one}").bounding_box() for one in ("h2", "iframe"))
+            assert letter["y"] + letter["height"] <= html["y"] + 1, (letter, html)
+            assert page.locator(".progress p").evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
 @pytest.mark.parametrize(("device", "schemes"), [("wide", ["light", "dark"]), ("phone", ["dark", "light"])])
