@@ -221,7 +221,7 @@ def past(study: Study) -> list[Checkpoint]:
 
 
 def _why(study: Study, best: Best) -> str:
-    lines = certainty.reasons(study.definition, study.history, study.model(), best.option)
+    lines = diagnosis.reasons(study.definition, study.history, study.model(), best.option)
     called = study.history.answer_numbers()
     rows = "".join(
         f"<tr><td>{called[one.event]}</td><td>{escape(one.voter)}</td>"

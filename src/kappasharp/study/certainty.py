@@ -17,13 +17,14 @@ from kappasharp.faces import face
 from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
+from kappasharp.sentences import Sentence, counted, said
 from kappasharp.streams import stream
 from kappasharp.study import allowing, changing, cube, lifting, recording
 from kappasharp.study.bounds import AmongOpen
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR, Form
-from kappasharp.study.learning import StudyModel, leading, learn, one_thread, spread, unproven_best, why_not_told
+from kappasharp.study.learning import StudyModel, leading, learn, one_thread, spread, unproven_best
 from kappasharp.study.outcomes import Values
 from kappasharp.study.parameters import Categorical, Float, Int, Value
 from kappasharp.study.questions import DUELS
@@ -50,6 +51,11 @@ TASTES, EVEN = 3.0, 0.5
 # simulated people about generated problems (set 1), predicted before they came; on set 2 and the paper's problems it
 # leaves 3 points in no tenth (docs/results/from-zero.md#reliability). For the default method and preset.
 SHARPNESS = 1.575
+FIGURES = "you would prefer this design to about {share:.0%} of all, and about {room_share:.0%} of the way up is left"
+UNCLEAR = (
+    "Not enough signal: after {answers} answers the best design is preferred to only {share:.0%} of all. Go on; if it "
+    "stays so, the designs hardly differ to you, or the answers contradict each other (`diagnostics`)."
+)
 # Linking two groups comes first where this share of the room left lies in a design that is already there.
 IN_A_RIVAL = 0.5
 
@@ -246,52 +252,49 @@ def advise(history: History, model: StudyModel, place: int, found: Figures, form
     answers = len(history.counted())
     if answers < LEAST_ANSWERS or found.preferred < LEAST_PREFERRED:
         return Advice("not_enough_signal", _no_signal(answers, found.preferred))
-    figures_in_words = (
-        f"you would prefer this design to about {found.preferred:.0%} of all, and about {found.room:.0%} of the way up "
-        "is left"
-    )
+    figures = {"share": found.preferred, "room_share": found.room}
     unproven = unproven_best(model)
     if unproven is not None and frozenset(unproven) not in history.met():
-        hope = f"the model expects option {unproven[0]} to be better still, but it has won no comparison yet"
-        return Advice("go_on", f"Go on: {hope}. {_asked_next(form)}".rstrip())
+        hope = "Go on: the model expects option {option} to be better still, but it has won no comparison yet. {next}"
+        return Advice("go_on", said("advice.unproven", hope, option=unproven[0], next=_asked_next(form)))
     if found.preferred >= ENOUGH_PREFERRED and found.room <= ENOUGH_ROOM:
-        return Advice("could_stop", f"You could stop: {figures_in_words}. {_to_settle(history)}")
+        stop = f"You could stop: {FIGURES}. {{settle}}"
+        return Advice("could_stop", said("advice.stop", stop, **figures, settle=_to_settle(history)))
     # Lines are linked to each other by nothing but the model, and yet they say where to go.
     has_lines = model.state.points.shape[1] > len(model.options)
     rival = None if has_lines else _unlinked_rival(model, place, found.gap)
     if rival is not None:
         a, b = model.options[place], model.options[rival]
-        return Advice(
-            "link_groups",
-            f"Option {a} leads, but nothing links it to the group of option {b}, which may be better. One comparison "
-            f"of {a} with {b} would link the two groups.",
-            (a, b),
+        link = (
+            "Option {a} leads, but nothing links it to the group of option {b}, which may be better. One comparison of "
+            "{a} with {b} would link the two groups."
         )
-    return Advice("go_on", f"Go on: {figures_in_words}.")
+        return Advice("link_groups", said("advice.link", link, a=a, b=b), (a, b))
+    return Advice("go_on", said("advice.go", f"Go on: {FIGURES}.", **figures))
 
 
 def _asked_next(form: Form) -> str:
     # A line need not pass through a design that was seen.
-    return "" if form.kind is Kind.SLIDER else f"The next {'pair' if form.is_pair else 'question'} asks about it."
+    asks = said("advice.pair", "The next pair asks about it.")
+    if not form.is_pair:
+        asks = said("advice.question", "The next question asks about it.")
+    return "" if form.kind is Kind.SLIDER else asks
 
 
-def _to_settle(history: History) -> str:
+def _to_settle(history: History) -> Sentence:
     if history.settling:
-        left = "one more duel" if history.settling == 1 else f"{history.settling} more duels"
-        return f"It is being settled: {left} between designs that you have seen."
+        settling = "It is being settled: {} between designs that you have seen.".format
+        return counted("advice.settling", settling("one more duel"), settling("{count} more duels"), history.settling)
     if any(event.origin == "settle" for _, event in history.asked.values()):
-        return "It was settled by duels with the designs that might have been better."
-    return f"{DUELS} duels with the designs that might be better would settle it."
+        return said("advice.settled", "It was settled by duels with the designs that might have been better.")
+    return said("advice.duels", "{duels} duels with the designs that might be better would settle it.", duels=DUELS)
 
 
-def _no_signal(answers: int, preferred: float) -> str:
+def _no_signal(answers: int, preferred: float) -> Sentence:
     if answers < LEAST_ANSWERS:
-        said = "one answer says" if answers == 1 else f"{answers} answers say"
-        return f"Not enough signal yet: {said} next to nothing. Go on."
-    return (
-        f"Not enough signal: after {answers} answers the best design is preferred to only {preferred:.0%} of all. Go "
-        "on; if it stays so, the designs hardly differ to you, or the answers contradict each other (`diagnostics`)."
-    )
+        little = "Not enough signal yet: {} next to nothing. Go on.".format
+        return counted("advice.little", little("one answer says"), little("{count} answers say"), answers)
+    return said("advice.unclear", UNCLEAR, answers=answers, share=preferred)
 
 
 def _unlinked_rival(model: StudyModel, place: int, gap: float) -> int | None:
@@ -344,38 +347,6 @@ def meetings(history: History, option: int) -> list[Meeting]:
         equalled = [said.other if said.better == option else said.better for said in ties]
         found.append(Meeting(one.event, one.voter, one.kind, beat, lost_to, equalled))
     return found
-
-
-def reasons(definition: Definition, history: History, model: StudyModel, option: int) -> list[str]:
-    """Why a design is told to be the best, in words."""
-    met = meetings(history, option)
-    wins, losses = sum(len(one.beat) for one in met), sum(len(one.lost_to) for one in met)
-    ties = sum(len(one.equalled) for one in met)
-    found = []
-    if wins or losses or ties:
-        rivals = len({other for one in met for other in (*one.beat, *one.lost_to, *one.equalled)})
-        equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
-        against = f"Compared with {_times(rivals, 'other design', 'other designs')}"
-        found.append(f"{against}: {_times(wins, 'win', 'wins')}, {_times(losses, 'loss', 'losses')}{equal}.")
-    if chosen := sum(one.kind == Kind.SLIDER.value for one in met):
-        found.append(f"Chosen on a line between two designs {_times(chosen, 'time', 'times')}.")
-    others = [(float(model.surrogate.utility[i]), i) for i, one in enumerate(model.options) if one != option]
-    found += [_about_rival(definition, history, model, option, max(others)[1])] if others else []
-    return [*found, "Answers about designs like it count too: the model learns from all of them together."]
-
-
-def _about_rival(definition: Definition, history: History, model: StudyModel, option: int, place: int) -> str:
-    rival = model.options[place]
-    chance = predicted(definition, model, history.options[option], history.options[rival])
-    if chance < EVEN:
-        hope = f"it expects that design to be preferred to this one with a chance of {1 - chance:.0%}"
-        return f"The model holds design {rival} to be as good or better ({hope}), but {why_not_told(model, place)}."
-    nearest = f"Of the {len(model.options)} designs that answers are about, design {rival} comes nearest"
-    return f"{nearest}: the model expects that this one is preferred to it with a chance of {chance:.0%}."
-
-
-def _times(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
 
 
 def slices(definition: Definition, model: StudyModel, design: Design) -> list[Slice]:

@@ -13,9 +13,10 @@ from kappasharp.core.choices import Gate, Rule, Weights
 from kappasharp.core.comparisons import components
 from kappasharp.methods import correcting, fitting
 from kappasharp.methods.fitting import with_threshold
+from kappasharp.methods.method import Kind
 from kappasharp.methods.registry import KAPPASHARP
-from kappasharp.study import allowing, changing, kinds, learning, lifting, validation
-from kappasharp.study.certainty import groups
+from kappasharp.sentences import Sentence, counted, said
+from kappasharp.study import allowing, certainty, changing, kinds, learning, lifting, validation
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import Comparison, History, noted_after
 from kappasharp.study.learning import StudyModel, spread
@@ -92,7 +93,7 @@ def diagnose(definition: Definition, history: History, model: StudyModel) -> Dia
     counted = history.counted()
     found = None if model.state.detail is not None else model.surrogate.diagnostics()
     members: dict[int, list[int]] = {}
-    for place, label in enumerate(groups(model)):
+    for place, label in enumerate(certainty.groups(model)):
         members.setdefault(label, []).append(model.options[place])
     return Diagnosis(
         n_options=len(model.options),
@@ -220,14 +221,58 @@ def technical_sentences(found: Diagnosis) -> list[str]:
 
 
 def _about_answers(found: Diagnosis) -> list[str]:
-    voters = f"{len(found.voters)} {'voter' if len(found.voters) == 1 else 'voters'}"
-    ties = f"{found.n_ties} of them ties, {found.n_skips} more skipped"
-    linked = "Answers link all designs, directly or through others."
-    apart = f"Answers link the designs in {len(found.groups)} groups; between groups only their likeness tells."
+    voters = "{voters} voter" if len(found.voters) == 1 else "{voters} voters"
+    told = f"{{answers}} answers ({{ties}} of them ties, {{skips}} more skipped) by {voters} about {{designs}} designs."
+    given = {"answers": found.n_comparisons, "ties": found.n_ties, "skips": found.n_skips}
+    apart = "Answers link the designs in {groups} groups; between groups only their likeness tells."
     return [
-        f"{found.n_comparisons} answers ({ties}) by {voters} about {found.n_options} designs.",
-        linked if len(found.groups) == 1 else apart,
+        said("model.answers", told, voters=len(found.voters), designs=found.n_options, **given),
+        said("model.linked", "Answers link all designs, directly or through others.")
+        if len(found.groups) == 1
+        else said("model.apart", apart, groups=len(found.groups)),
     ]
+
+
+def reasons(definition: Definition, history: History, model: StudyModel, option: int) -> list[str]:
+    """Why a design is told to be the best, in words."""
+    met = certainty.meetings(history, option)
+    wins, losses = sum(len(one.beat) for one in met), sum(len(one.lost_to) for one in met)
+    ties = sum(len(one.equalled) for one in met)
+    found: list[str] = []
+    if wins or losses or ties:
+        rivals = len({other for one in met for other in (*one.beat, *one.lost_to, *one.equalled)})
+        against = f"Compared with {_times(rivals, 'other design', 'other designs')}"
+        equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
+        words = f"{against}: {_times(wins, 'win', 'wins')}, {_times(losses, 'loss', 'losses')}{equal}."
+        found.append(Sentence(words, "why.record", {"rivals": rivals, "wins": wins, "losses": losses, "ties": ties}))
+    if chosen := sum(one.kind == Kind.SLIDER.value for one in met):
+        line = "Chosen on a line between two designs {count} time"
+        found.append(counted("why.chosen", f"{line}.", f"{line}s.", chosen))
+    others = [(float(model.surrogate.utility[i]), i) for i, one in enumerate(model.options) if one != option]
+    found += [_about_rival(definition, history, model, option, max(others)[1])] if others else []
+    alike = "Answers about designs like it count too: the model learns from all of them together."
+    return [*found, said("why.alike", alike)]
+
+
+def _about_rival(definition: Definition, history: History, model: StudyModel, option: int, place: int) -> Sentence:
+    rival = model.options[place]
+    chance = certainty.predicted(definition, model, history.options[option], history.options[rival])
+    if chance < certainty.EVEN:
+        better = (
+            "The model holds design {rival} to be as good or better (it expects that design to be preferred to this "
+            "one with a chance of {chance_share:.0%}), but {reason}."
+        )
+        reason = learning.why_not_told(model, place)
+        return said("why.better", better, rival=rival, chance_share=1 - chance, reason=reason)
+    nearest = (
+        "Of the {designs} designs that answers are about, design {rival} comes nearest: the model expects that this "
+        "one is preferred to it with a chance of {chance_share:.0%}."
+    )
+    return said("why.nearest", nearest, designs=len(model.options), rival=rival, chance_share=chance)
+
+
+def _times(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
 
 
 def _about_information(found: Diagnosis) -> str:
@@ -258,17 +303,20 @@ def _about_correction(found: Diagnosis) -> list[str]:
 
 
 def _about_contradictions(found: Diagnosis, called: Mapping[int, int]) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for earlier, later in found.opposite_answers:
+        against = "Answer {one} contradicts answer {other}: the same two designs, the other way round."
         one, other = called.get(later, later), called.get(earlier, earlier)
-        lines.append(f"Answer {one} contradicts answer {other}: the same two designs, the other way round.")
+        lines.append(said("model.opposite", against, one=one, other=other))
     if len(found.cycle) > 2:  # noqa: PLR2004
-        ring = " over ".join(str(option) for option in [*found.cycle, found.cycle[0]])
-        lines.append(f"The answers go in a circle: option {ring}.")
+        ring = [str(option) for option in [*found.cycle, found.cycle[0]]]
+        words = f"The answers go in a circle: option {' over '.join(ring)}."
+        lines.append(Sentence(words, "model.circle", {"ring": " > ".join(ring)}))
     if found.surprises:
         which = ", ".join(str(called.get(event, event)) for event in found.surprises)
-        name = "answer" if len(found.surprises) == 1 else "answers"
-        lines.append(f"The model would not have expected {name} {which}: a slip, a change of mind, or news to it.")
+        surprise = "The model would not have expected {} {{which}}: a slip, a change of mind, or news to it.".format
+        count = len(found.surprises)
+        lines.append(counted("model.surprise", surprise("answer"), surprise("answers"), count, which=which))
     return lines
 
 

@@ -21,6 +21,7 @@ from kappasharp.app.web.outcomes import SOON, ToldOutcomes
 from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session, off_loop
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
+from kappasharp.sentences import taken_apart
 from kappasharp.study import diagnosis, recording
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import Comparison, History, StudyQuestion
@@ -45,8 +46,8 @@ STILL_DRAWN = failed("Its picture was still being drawn; download the report onc
 
 
 def json_text(data: Any) -> str:
-    """Plain data as JSON; a text that UTF-8 cannot hold is written with escapes."""
-    return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    """Plain data as JSON, sentences with what they are made of; what UTF-8 cannot hold is written with escapes."""
+    return json.dumps(taken_apart(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def study_data(session: Session, missing_renderer: str | None) -> Plain:

@@ -3,10 +3,10 @@
 /** @import { ModelView, Page, View } from "./types.js" */
 import { figure } from "./charts.js";
 import { button, el, shown } from "./elements.js";
-import { inWords } from "./fields.js";
 import { at, get } from "./talk.js";
 import { english, pieces, text } from "./texts.js";
 import { panels } from "./tradeoffs.js";
+import { saidList } from "./wording.js";
 
 /**
  * @param {Page} page
@@ -48,7 +48,7 @@ export async function open(page, root) {
   root.append(
     el("section", { class: "panel", "aria-label": text("model.say") },
       el("h2", {}, text("model.say")),
-      el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", { lang: english() }, inWords(one))))),
+      saidList(found.sentences)),
     // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
     ...seen,
     el("section", { class: "panel", "aria-label": text("model.graph") },
@@ -87,7 +87,7 @@ function information(found) {
   return el("section", { "aria-label": text("model.determine") },
     el("h2", {}, text("model.determine")),
     el("p", { class: "figure" }, el("b", {}, text("model.rankOf", { rank, all: options })), " ", el("span", {}, text("model.directions"))),
-    el("ul", { class: "sentences" }, ...found.technical.map((one) => el("li", { lang: english() }, one))));
+    saidList(found.technical));
 }
 
 /** @param {ModelView} found */
