@@ -582,8 +582,13 @@ def test_in_german_by_the_browsers_language_until_another_is_chosen(context, ser
     visit(page, "best")
     assert page.get_by_role("heading", level=1).inner_text() == "Bisher am besten"
     assert re.search(r"\d,\d", page.locator(".parameters").first.inner_text())
-    # What the server says stays English, and is marked so.
-    assert page.locator(".advice").get_attribute("lang") == page.locator("figure").first.get_attribute("lang") == "en"
+    # What the server says of the study is said in German too: its advice, its reasons, its charts.
+    assert page.locator(".advice").inner_text().startswith(("Weiter: ", "Noch zu wenig: ", "Zu wenig: "))
+    page.locator("figure").first.wait_for()
+    assert page.locator(":is(.advice, .sentences li, figure)[lang=en]").count() == 0
+    visit(page, "model")
+    assert page.locator(".sentences").first.locator("[lang=en]").all_inner_texts() == []
+    assert "undefined" not in page.locator("body").inner_text()
     visit(page, "start")
     assert complaints(page) == []
     low, high = page.get_by_label("Von").first, page.get_by_label("Bis").first

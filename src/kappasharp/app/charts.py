@@ -332,7 +332,9 @@ def graph(nodes: Sequence[Node], edges: Sequence[Edge], *, label: str) -> Chart:
         drawn += [] if tie else _arrow(places[winner], places[loser], size[loser])
     for node in ordered:
         x, y = places[node.option]
-        title = f"Design {node.option}, utility {node.utility:.4g}{', the best' if node.best else ''}"
+        words, key = "Design {option}, utility {utility}", "chart.best" if node.best else "chart.node"
+        words = f"{words}, the best" if node.best else words
+        title = said(key, words, option=node.option, utility=f"{node.utility:.4g}")
         kind = f"node group-{node.group % COLOURS}{' best' if node.best else ''}"
         drawn.append(marks.circle(x, y, size[node.option], kind, title))
         if node.best or len(nodes) <= MOST_NUMBERS:

@@ -123,7 +123,7 @@ def diagnose(definition: Definition, history: History, model: StudyModel) -> Dia
 def _about_edges(definition: Definition, history: History, model: StudyModel) -> list[str]:
     """Where the best design sits at an end of what is open, with the call that widens it."""
     design = history.options[model.options[learning.leading(model)]]
-    return [str(edge) for edge in changing.edges(definition.space, design)]
+    return [edge.sentence for edge in changing.edges(definition.space, design)]
 
 
 def notes(definition: Definition, history: History) -> list[str]:
@@ -131,20 +131,23 @@ def notes(definition: Definition, history: History) -> list[str]:
     return lifting.notes(definition, history) + allowing.notes(definition, history)
 
 
-def _reason(gate: Gate, model: StudyModel) -> str:
+def _reason(gate: Gate, model: StudyModel) -> Sentence:
     """Why the correction acts or does not."""
     step, mean = model.state.step + 1, float(model.learnt.mean_decisiveness)
+    first, threshold = int(gate.first_step), float(gate.threshold)
     if gate.rule is Rule.NEVER:
-        return "this method has no correction"
-    if step < int(gate.first_step):
-        return f"step {step} comes before the correction's first, {int(gate.first_step)}"
+        return said("gate.never", "this method has no correction")
+    if step < first:
+        return said("gate.before", "step {step} comes before the correction's first, {first}", step=step, first=first)
     if gate.rule is Rule.ALWAYS:
-        return f"this method corrects from step {int(gate.first_step)} on"
+        return said("gate.always", "this method corrects from step {first} on", first=first)
+    predicts = "with it the model predicts left-out answers {} than without".format
     if gate.rule is Rule.VALIDATED:
-        better = "better" if bool(model.learnt.active) else "no better"
-        return f"with it the model predicts left-out answers {better} than without"
-    side = "reach" if mean >= float(gate.threshold) else "do not reach"
-    return f"recent answers, with a mean decisiveness of {mean:.2f}, {side} the threshold {float(gate.threshold):.2f}"
+        found = bool(model.learnt.active)
+        return said("gate.better", predicts("better")) if found else said("gate.no_better", predicts("no better"))
+    side, key = ("reach", "gate.clear") if mean >= threshold else ("do not reach", "gate.unclear")
+    words = f"recent answers, with a mean decisiveness of {{mean:.2f}}, {side} the threshold {{threshold:.2f}}"
+    return said(key, words, mean=round(mean, 2), threshold=threshold)
 
 
 def opposite(counted: list[Comparison]) -> list[tuple[int, int]]:
@@ -214,9 +217,9 @@ def technical_sentences(found: Diagnosis) -> list[str]:
         _about_information(found),
         *_about_search(found),
         *_about_correction(found),
-        "Every solve carries its certificate."
+        said("model.certified", "Every solve carries its certificate.")
         if found.status == "ok"
-        else f"A solve lacks its certificate: {found.status}.",
+        else said("model.uncertified", "A solve lacks its certificate: {status}.", status=found.status),
     ]
 
 
@@ -275,31 +278,31 @@ def _times(count: int, one: str, several: str) -> str:
     return f"{count} {one if count == 1 else several}"
 
 
-def _about_information(found: Diagnosis) -> str:
-    informed = f"Of {found.n_options} utilities they determine {found.rank} differences"
-    if found.condition_number is None:
-        informed += "; answers to questions of more than a bit share noise, so the Hessian's numbers are left out."
-    else:
-        informed += (
-            f", with about {found.effective_dof:.1f} degrees of freedom informed. The Hessian's condition number is "
-            f"{found.condition_number:.2g}."
-        )
-    return informed
+def _about_information(found: Diagnosis) -> Sentence:
+    informed = "Of {designs} utilities they determine {rank} differences"
+    given = {"designs": found.n_options, "rank": found.rank}
+    if found.condition_number is None or found.effective_dof is None:
+        shared = "answers to questions of more than a bit share noise, so the Hessian's numbers are left out"
+        return said("model.rank", f"{informed}; {shared}.", **given)
+    numbers = {"freedom": f"{found.effective_dof:.1f}", "condition": f"{found.condition_number:.2g}"}
+    words = f"{informed}, with about {{freedom}} degrees of freedom informed. The Hessian's condition number is"
+    return said("model.information", f"{words} {{condition}}.", **given, **numbers)
 
 
-def _about_search(found: Diagnosis) -> list[str]:
+def _about_search(found: Diagnosis) -> list[Sentence]:
     if found.searched_on >= found.n_comparisons:
         return []
-    began = f"its hyperparameters were searched for on {found.searched_on} answers first"
-    return [f"The study is long: {began}, then on twice as many, and so on to all {found.n_comparisons}."]
+    began = "its hyperparameters were searched for on {first} answers first"
+    words = f"The study is long: {began}, then on twice as many, and so on to all {{answers}}."
+    return [said("model.long", words, first=found.searched_on, answers=found.n_comparisons)]
 
 
-def _about_correction(found: Diagnosis) -> list[str]:
+def _about_correction(found: Diagnosis) -> list[Sentence]:
     if not found.gate_open:
-        return [f"The correction is off: {found.gate_reason}."]
-    effect = f"Its strength is {found.strength:.3g}"
-    after = f"it brings the condition number to {found.condition_number_corrected:.2g}"
-    return [f"The correction is on: {found.gate_reason}. {effect}; {after}."]
+        return [said("model.off", "The correction is off: {reason}.", reason=found.gate_reason)]
+    words = "Its strength is {strength}; it brings the condition number to {condition}."
+    given = {"strength": f"{found.strength:.3g}", "condition": f"{found.condition_number_corrected:.2g}"}
+    return [said("model.on", f"The correction is on: {{reason}}. {words}", reason=found.gate_reason, **given)]
 
 
 def _about_contradictions(found: Diagnosis, called: Mapping[int, int]) -> list[str]:

@@ -10,7 +10,7 @@ import { spoken } from "./wording.js";
  */
 export function figure(chart) {
   const marks = chart.marks.map((one) =>
-    svg(one.tag, { ...one.at, class: one.kind }, one.title ? svg("title", {}, one.title) : null, spoken(one.words).words),
+    svg(one.tag, { ...one.at, class: one.kind }, one.title ? svg("title", {}, spoken(one.title).words) : null, spoken(one.words).words),
   );
   const caption = chart.caption.map((one) => el("span", { class: one.kind || null }, spoken(one.words).words));
   const label = spoken(chart.label);

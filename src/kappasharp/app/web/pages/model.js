@@ -4,9 +4,9 @@
 import { figure } from "./charts.js";
 import { button, el, shown } from "./elements.js";
 import { at, get } from "./talk.js";
-import { english, pieces, text } from "./texts.js";
+import { pieces, text } from "./texts.js";
 import { panels } from "./tradeoffs.js";
-import { saidList } from "./wording.js";
+import { saidList, spoken } from "./wording.js";
 
 /**
  * @param {Page} page
@@ -102,10 +102,11 @@ function conditions(found) {
 /** @param {ModelView} found */
 function activity(found) {
   const { gate_reason: reason, gate_open: open } = found.diagnosis;
+  const why = spoken(reason);
   const steps = found.noted.filter((one) => one.active);
   const words = !found.has_correction
     ? [text("model.noCorrection")]
-    : pieces(open ? "model.isOn" : "model.isOff", { reason: el("span", { lang: english() }, reason) });
+    : pieces(open ? "model.isOn" : "model.isOff", { reason: el("span", { lang: why.lang }, why.words) });
   const rows = found.noted.map((one) =>
     el("tr", { class: one.active ? "on" : null }, el("th", { scope: "row" }, one.answers), el("td", {}, text(one.active ? "model.on" : "model.off")),
       el("td", {}, shown(one.mean_decisiveness)), el("td", {}, one.active ? shown(one.strength) : "–")));

@@ -193,7 +193,7 @@
  * @property {string} kind
  * @property {Record<string, string | number>} at
  * @property {Said} words
- * @property {string} title
+ * @property {Said} title
  *
  * @typedef {object} Chart
  * @property {number} width
