@@ -1,5 +1,6 @@
 """The page's scripts without a browser: their types hold, every text has its place, they are small and in the wheel."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -97,6 +98,26 @@ def test_no_text_is_in_the_scripts_and_none_is_for_nothing():
     # In the page itself there is only what is seen where no script runs.
     bare = re.sub(r"<noscript>.*?</noscript>|<title>.*?</title>|<[^>]+>", " ", page).split()
     assert bare == ["kappasharp", "…"] and "aria-label=" not in page
+
+
+def test_what_the_server_says_is_in_the_texts_and_nothing_else():
+    """Every key of a sentence that Python makes, with the places that stand in its call."""
+    english, patterns = texts("en"), []
+    for path in sorted((ROOT / "src" / "kappasharp").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            if name not in ("said", "counted", "Sentence") or path.name == "sentences.py":
+                continue
+            for key in ast.walk(node.args[1] if name == "Sentence" else node.args[0]):
+                if isinstance(key, ast.Constant) and "." in str(key.value):
+                    stem = f"said.{key.value}" + (r"\w+" if str(key.value).endswith(".") else "")
+                    patterns.append(stem)
+                    places = set(re.findall(r"{(\w+)}", " ".join(english.get(stem, [""]))))
+                    spread = any(one.arg is None for one in node.keywords) or name != "said"
+                    assert spread or places <= {one.arg for one in node.keywords}, stem
+    wanted, own = re.compile("|".join(patterns)), [key for key in english if key.startswith("said.")]
+    assert [key for key in own if not wanted.fullmatch(key)] == []
+    assert [one for one in patterns if not any(re.fullmatch(one, key) for key in own)] == []
 
 
 def test_scripts_are_small():

@@ -332,8 +332,8 @@ def graph(nodes: Sequence[Node], edges: Sequence[Edge], *, label: str) -> Chart:
         drawn += [] if tie else _arrow(places[winner], places[loser], size[loser])
     for node in ordered:
         x, y = places[node.option]
-        words, key = "Design {option}, utility {utility}", "chart.best" if node.best else "chart.node"
-        words = f"{words}, the best" if node.best else words
+        words = f"Design {{option}}, utility {{utility}}{', the best' if node.best else ''}"
+        key = "chart.best" if node.best else "chart.node"
         title = said(key, words, option=node.option, utility=f"{node.utility:.4g}")
         kind = f"node group-{node.group % COLOURS}{' best' if node.best else ''}"
         drawn.append(marks.circle(x, y, size[node.option], kind, title))

@@ -145,9 +145,10 @@ def _reason(gate: Gate, model: StudyModel) -> Sentence:
     if gate.rule is Rule.VALIDATED:
         found = bool(model.learnt.active)
         return said("gate.better", predicts("better")) if found else said("gate.no_better", predicts("no better"))
-    side, key = ("reach", "gate.clear") if mean >= threshold else ("do not reach", "gate.unclear")
+    clear = mean >= threshold
+    side = "reach" if clear else "do not reach"
     words = f"recent answers, with a mean decisiveness of {{mean:.2f}}, {side} the threshold {{threshold:.2f}}"
-    return said(key, words, mean=round(mean, 2), threshold=threshold)
+    return said("gate.clear" if clear else "gate.unclear", words, mean=round(mean, 2), threshold=threshold)
 
 
 def opposite(counted: list[Comparison]) -> list[tuple[int, int]]:
