@@ -15,9 +15,10 @@ from kappasharp.app.words import count, text
 from kappasharp.errors import StorageError
 from kappasharp.files import write_text
 from kappasharp.methods.method import Kind
-from kappasharp.study import certainty, diagnosis, kinds
-from kappasharp.study.certainty import Best, Checkpoint, slices
+from kappasharp.study import certainty, diagnosis, kinds, reasons
+from kappasharp.study.certainty import Best, slices
 from kappasharp.study.history import Comparison, History
+from kappasharp.study.reasons import Checkpoint
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
@@ -217,17 +218,17 @@ def _outcomes(study: Study) -> list[Section]:
 
 def past(study: Study) -> list[Checkpoint]:
     """The certainty at points of the past, from the study's own answers."""
-    return certainty.course(study.definition, study.history)
+    return reasons.course(study.definition, study.history)
 
 
 def _why(study: Study, best: Best) -> str:
-    lines = certainty.reasons(study.definition, study.history, study.model(), best.option)
+    lines = reasons.sentences(study.definition, study.history, study.model(), best.option)
     called = study.history.answer_numbers()
     rows = "".join(
         f"<tr><td>{called[one.event]}</td><td>{escape(one.voter)}</td>"
         + "".join(f"<td>{', '.join(map(str, others))}</td>" for others in (one.beat, one.lost_to, one.equalled))
         + "</tr>"
-        for one in certainty.meetings(study.history, best.option)[-ROWS:]
+        for one in reasons.meetings(study.history, best.option)[-ROWS:]
     )
     head = "<tr><th>answer</th><th>voter</th><th>won against</th><th>lost to</th><th>no difference from</th></tr>"
     table = f"<div class='scroll'><table class='answers'>{head}{rows}</table></div>" if rows else ""

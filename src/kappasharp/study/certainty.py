@@ -18,17 +18,16 @@ from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
-from kappasharp.study import allowing, changing, lifting, recording
+from kappasharp.study import allowing, changing, lifting, recording, sampling
 from kappasharp.study.bounds import AmongOpen
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR, Form
-from kappasharp.study.learning import StudyModel, leading, learn, one_thread, spread, unproven_best, why_not_told
+from kappasharp.study.learning import StudyModel, leading, one_thread, unproven_best
 from kappasharp.study.outcomes import Values
 from kappasharp.study.parameters import Categorical, Float, Int, Value
 from kappasharp.study.questions import DUELS
 from kappasharp.study.space import Design
-from kappasharp.study.starting import sobol
 
 What = Literal["go_on", "could_stop", "not_enough_signal", "link_groups"]
 # Designs drawn for "preferred to x %", and how many of a larger draw are looked at for the best there is.
@@ -39,8 +38,6 @@ DRAW_JITTER = 1e-8
 ITSELF = 1e-9
 # Values of one parameter that a slice looks at, and the width of its band.
 STEPS, DEVIATIONS = 41, 1.0
-# The model is fitted again at this many points of the past, no more: certainty over time costs a fit each.
-CHECKPOINTS = 16
 # When the advice changes its mind.
 ENOUGH_PREFERRED, ENOUGH_ROOM = 0.95, 0.1
 LEAST_PREFERRED, LEAST_ANSWERS = 0.6, 3
@@ -120,29 +117,10 @@ class Slice(NamedTuple):
     ordered: bool = True
 
 
-class Checkpoint(NamedTuple):
-    """How sure the model was after a number of answers."""
-
-    answers: int
-    preferred: float
-    room: float
-
-
-class Meeting(NamedTuple):
-    """What one answer says of a design: which others it beat, lost to, or equalled; none of them on a slider's line."""
-
-    event: int
-    voter: str
-    kind: str
-    beat: list[int]
-    lost_to: list[int]
-    equalled: list[int]
-
-
 @one_thread()
-def best(definition: Definition, history: History, model: StudyModel) -> Best:
-    """The best design seen, by the model of all answers."""
-    place = leading(model)
+def best(definition: Definition, history: History, model: StudyModel, place: int | None = None) -> Best:
+    """The best design seen, by a model of all answers; or the one at that place."""
+    place = leading(model) if place is None else place
     option = model.options[place]
     found = figures(definition, model, place)
     space, at_all = definition.space, leading(model._replace(state=replace(model.state, eligible=None)))
@@ -164,16 +142,31 @@ def best(definition: Definition, history: History, model: StudyModel) -> Best:
 def figures(definition: Definition, model: StudyModel, place: int) -> Figures:
     """How the design at a place stands in the space, the chance that there is no taste behind the answers included."""
     X, surrogate = model.state.points[0, : len(model.options)], model.surrogate
-    pool = _pool(definition, model)
-    # The design itself is no rival: in a space of three it would take a third of the figure.
-    others = pool[:RANDOM][(pool[:RANDOM] - X[place]).abs().amax(-1) > ITSELF]
-    if not len(others):
+    pool, chance = _pool(definition, model), without_taste(model)
+    ordinary = _ordinary(model, place, pool)
+    if not len(ordinary.mean):
         return Figures(1.0, 0.0, 0.0)
-    ordinary = surrogate.contrast(X[place].expand_as(others), others)
     gap = _gap(surrogate, X, place, pool, stream(definition.seed, "certainty").initial_seed() % 2**31)
-    chance = without_taste(model)
-    preferred = (1.0 - chance) * float(_above(ordinary).mean()) + chance * EVEN
-    return Figures(preferred, max(float(ordinary.mean.mean()), 0.0), gap, chance)
+    return Figures(_preferred(ordinary, chance), max(float(ordinary.mean.mean()), 0.0), gap, chance)
+
+
+@one_thread()
+def beats_random(definition: Definition, model: StudyModel, place: int) -> float:
+    """The share of the space's designs that the one at a place is preferred to, alone."""
+    ordinary = _ordinary(model, place, _pool(definition, model))
+    return _preferred(ordinary, without_taste(model)) if len(ordinary.mean) else 1.0
+
+
+def _ordinary(model: StudyModel, place: int, pool: Tensor) -> ContrastPrediction:
+    """The design at a place against ordinary ones."""
+    here = model.state.points[0, place]
+    # The design itself is no rival: in a space of three it would take a third of the figure.
+    others = pool[:RANDOM][(pool[:RANDOM] - here).abs().amax(-1) > ITSELF]
+    return model.surrogate.contrast(here.expand_as(others), others)
+
+
+def _preferred(ordinary: ContrastPrediction, chance: float) -> float:
+    return (1.0 - chance) * float(_above(ordinary).mean()) + chance * EVEN
 
 
 def recalibrated(chance: Tensor, sharpness: float = SHARPNESS) -> Tensor:
@@ -210,7 +203,7 @@ def _pool(definition: Definition, model: StudyModel) -> Tensor:
     lift, allowed = model.state.lift, model.state.allowed
     count = POOL if lift is None or not lift.budget else min(POOL, max(lift.budget, lifting.SAMPLE))
     if allowed is None:
-        return definition.space.points(sobol(definition, 0, count))
+        return sampling.points(definition.space, definition.seed, count)
     drawn = allowing.AllowedSequence(definition, allowed)
     return definition.space.points(drawn.take(0, count // 2, search=False) or drawn.take(0, 1))
 
@@ -312,70 +305,6 @@ def groups(model: StudyModel) -> list[int]:
     state = model.state
     labels: list[int] = comparisons.components(state.comparisons, state.points.shape[1])[0].tolist()
     return labels[: len(model.options)]
-
-
-def course(definition: Definition, history: History) -> list[Checkpoint]:
-    """The certainty after up to CHECKPOINTS numbers of answers, from the answers as they stand now."""
-    counted, found = history.counted(), []
-    for answers in spread(len(counted), CHECKPOINTS):
-        model = learn(definition, _until(history, counted[answers - 1].event))
-        sure = figures(definition, model, leading(model))
-        found.append(Checkpoint(answers, sure.preferred, sure.room))
-    return found
-
-
-def _until(history: History, event: int) -> History:
-    """The answers and questions up to an event, as they stand now; all else is shared."""
-    asked = {number: one for number, one in history.asked.items() if number <= event}
-    answers = {number: one for number, one in history.comparisons.items() if number <= event}
-    return replace(history, number=event, asked=asked, comparisons=answers)
-
-
-def meetings(history: History, option: int) -> list[Meeting]:
-    """What the answers say of a design, one after the other."""
-    found = []
-    for one in history.counted():
-        if option not in one.options:
-            continue
-        about = [said for said in one.judgements if option in (said.better, said.other)]
-        clear, ties = ([said for said in about if said.tie is tie] for tie in (False, True))
-        beat = [said.other for said in clear if said.better == option]
-        lost_to = [said.better for said in clear if said.other == option]
-        equalled = [said.other if said.better == option else said.better for said in ties]
-        found.append(Meeting(one.event, one.voter, one.kind, beat, lost_to, equalled))
-    return found
-
-
-def reasons(definition: Definition, history: History, model: StudyModel, option: int) -> list[str]:
-    """Why a design is told to be the best, in words."""
-    met = meetings(history, option)
-    wins, losses = sum(len(one.beat) for one in met), sum(len(one.lost_to) for one in met)
-    ties = sum(len(one.equalled) for one in met)
-    found = []
-    if wins or losses or ties:
-        rivals = len({other for one in met for other in (*one.beat, *one.lost_to, *one.equalled)})
-        equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
-        against = f"Compared with {_times(rivals, 'other design', 'other designs')}"
-        found.append(f"{against}: {_times(wins, 'win', 'wins')}, {_times(losses, 'loss', 'losses')}{equal}.")
-    if chosen := sum(one.kind == Kind.SLIDER.value for one in met):
-        found.append(f"Chosen on a line between two designs {_times(chosen, 'time', 'times')}.")
-    others = [(float(model.surrogate.utility[i]), i) for i, one in enumerate(model.options) if one != option]
-    found += [_about_rival(definition, history, model, option, max(others)[1])] if others else []
-    return [*found, "Answers about designs like it count too: the model learns from all of them together."]
-
-
-def _about_rival(definition: Definition, history: History, model: StudyModel, option: int, place: int) -> str:
-    rival = model.options[place]
-    chance = predicted(definition, model, history.options[option], history.options[rival])
-    if chance < EVEN:
-        hope = f"it expects that design to be preferred to this one with a chance of {1 - chance:.0%}"
-        return f"The model holds design {rival} to be as good or better ({hope}), but {why_not_told(model, place)}."
-    nearest = f"Of the {len(model.options)} designs that answers are about, design {rival} comes nearest"
-    return f"{nearest}: the model expects that this one is preferred to it with a chance of {chance:.0%}."
-
-
-def _times(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
 
 
 def slices(definition: Definition, model: StudyModel, design: Design) -> list[Slice]:

@@ -15,7 +15,7 @@ from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.core.activation import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
-from kappasharp.study import agreement, certainty, diagnosis, learning, questions, rehearsal, tradeoffs
+from kappasharp.study import agreement, certainty, diagnosis, learning, questions, reasons, rehearsal, tradeoffs
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
@@ -115,10 +115,10 @@ def why_view(at: Snapshot) -> Plain:
     if model is None:
         return {"sentences": [], "meetings": [], "course": None}
     option, called = model.options[learning.leading(model)], history.answer_numbers()
-    course = certainty.course(definition, history)
+    course = reasons.course(definition, history)
     return {
-        "sentences": certainty.reasons(definition, history, model, option),
-        "meetings": [one._asdict() | {"number": called[one.event]} for one in certainty.meetings(history, option)],
+        "sentences": reasons.sentences(definition, history, model, option),
+        "meetings": [one._asdict() | {"number": called[one.event]} for one in reasons.meetings(history, option)],
         "course": charts.plain(charts.course(course)) if len(course) > 1 else None,
     }
 
