@@ -18,16 +18,17 @@ from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
-from kappasharp.study import allowing, changing, lifting, recording, sampling
+from kappasharp.study import allowing, changing, lifting, recording
 from kappasharp.study.bounds import AmongOpen
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR, Form
 from kappasharp.study.learning import StudyModel, leading, one_thread, unproven_best
 from kappasharp.study.outcomes import Values
-from kappasharp.study.parameters import Categorical, Float, Int, Value
+from kappasharp.study.parameters import Categorical, Float, Int, Tuned, Value
 from kappasharp.study.questions import DUELS
 from kappasharp.study.space import Design
+from kappasharp.study.starting import sobol
 
 What = Literal["go_on", "could_stop", "not_enough_signal", "link_groups"]
 # Designs drawn for "preferred to x %", and how many of a larger draw are looked at for the best there is.
@@ -38,6 +39,9 @@ DRAW_JITTER = 1e-8
 ITSELF = 1e-9
 # Values of one parameter that a slice looks at, and the width of its band.
 STEPS, DEVIATIONS = 41, 1.0
+# The points that stand for the last few spaces.
+_KEPT: dict[tuple[str, int, int], Tensor] = {}
+MOST_KEPT = 8
 # When the advice changes its mind.
 ENOUGH_PREFERRED, ENOUGH_ROOM = 0.95, 0.1
 LEAST_PREFERRED, LEAST_ANSWERS = 0.6, 3
@@ -80,6 +84,15 @@ class Best(AmongOpen):
     n_comparisons: int
     status: str
     outcomes: Values | None = None
+    # The voter whose best it is, where that is predicted: they have not answered.
+    predicted_for: str | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said beside it, in sentences."""
+        name = self.predicted_for
+        said = [] if name is None else [f"{name} has not answered yet: this is predicted from what the others share."]
+        return said + super().notes
 
     def _repr_html_(self) -> str:
         found: str = face("best_html")(self)
@@ -119,8 +132,8 @@ class Slice(NamedTuple):
 
 @one_thread()
 def best(definition: Definition, history: History, model: StudyModel, place: int | None = None) -> Best:
-    """The best design seen, by a model of all answers; or the one at that place."""
-    place = leading(model) if place is None else place
+    """The best design seen, by a model of all answers; or the one at that place, where another rule chose it."""
+    chosen, place = place is not None, leading(model) if place is None else place
     option = model.options[place]
     found = figures(definition, model, place)
     space, at_all = definition.space, leading(model._replace(state=replace(model.state, eligible=None)))
@@ -134,7 +147,7 @@ def best(definition: Definition, history: History, model: StudyModel, place: int
         model.surrogate.status[0],
         recording.values(definition, history, history.options[option]),
         outside=tuple(space.outside(history.options[option])),
-        better_outside=None if at_all == place else model.options[at_all],
+        better_outside=None if chosen or at_all == place else model.options[at_all],
         edges=tuple(changing.edges(space, history.options[option])),
     )
 
@@ -203,9 +216,20 @@ def _pool(definition: Definition, model: StudyModel) -> Tensor:
     lift, allowed = model.state.lift, model.state.allowed
     count = POOL if lift is None or not lift.budget else min(POOL, max(lift.budget, lifting.SAMPLE))
     if allowed is None:
-        return sampling.points(definition.space, definition.seed, count)
+        return _drawn(definition, count)
     drawn = allowing.AllowedSequence(definition, allowed)
     return definition.space.points(drawn.take(0, count // 2, search=False) or drawn.take(0, 1))
+
+
+def _drawn(definition: Definition, count: int) -> Tensor:
+    """The points of the first designs of a study's sequence, to be read alone: kept, for they take longer than a fit."""
+    space = definition.space
+    key = (f"{space.parameters!r} {space.bounds!r}", definition.seed, count)
+    found = _KEPT.pop(key, None)
+    _KEPT[key] = found = space.points(sobol(definition, 0, count)) if found is None else found
+    for old in list(_KEPT)[:-MOST_KEPT]:
+        _KEPT.pop(old, None)
+    return found
 
 
 def _above(contrast: ContrastPrediction) -> Tensor:
@@ -312,14 +336,17 @@ def slices(definition: Definition, model: StudyModel, design: Design) -> list[Sl
     return [_slice(definition, model, design, name) for name in definition.space.tuned]
 
 
+def along(part: Tuned, here: Value, steps: int = STEPS) -> list[Value]:
+    """Values of a parameter from end to end; a long list of choices is thinned, but keeps the one that is here."""
+    if part.values is not None and len(part.values) <= steps:
+        return list(part.values)
+    drawn = [part.draw(i / (steps - 1)) for i in range(steps)]
+    return drawn if isinstance(part, Float | Int) or here in drawn else [here, *drawn]
+
+
 def _slice(definition: Definition, model: StudyModel, design: Design, name: str) -> Slice:
     space, part = definition.space, definition.space.tuned[name]
-    if part.values is not None and len(part.values) <= STEPS:
-        values = list(part.values)
-    else:
-        # From end to end; a long list of choices is thinned, but keeps the design's own.
-        drawn = [part.draw(i / (STEPS - 1)) for i in range(STEPS)]
-        values = drawn if isinstance(part, Float | Int) or design[name] in drawn else [design[name], *drawn]
+    values = along(part, design[name])
     X = space.points(design | {name: value} for value in values)
     here = space.points([design]).expand_as(X)
     found = model.surrogate.contrast(X, here)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 
 from kappasharp.errors import CorruptedError, KappaSharpError, named
 from kappasharp.methods.method import Kind
-from kappasharp.study import changing, events, kinds
+from kappasharp.study import changing, events, kinds, weighing
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import (
     LONGEST_FAILURE,
@@ -28,6 +28,7 @@ from kappasharp.study.events import (
     Source,
     Stored,
     Undone,
+    Weighed,
 )
 from kappasharp.study.history import History, design_key
 from kappasharp.study.parameters import finite
@@ -96,6 +97,8 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
             return replace(event, winner=winner, loser=loser)
         case Queued():
             return _queued(event, definition, history)
+        case Weighed():
+            return weighing.weighed(history, event.weights)
         case Recorded() | Bounded() | Remarked() | Joined() | Judged():
             return _beside(event, voter, definition, history)
         case _:

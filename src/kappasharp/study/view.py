@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.faces import face
-from kappasharp.study import certainty, diagnosis, exchange, learning, lifting, people, recording, tradeoffs
+from kappasharp.study import agreement, certainty, diagnosis, exchange, learning, lifting, people, recording, tradeoffs
+from kappasharp.study.agreement import Agreement
 from kappasharp.study.certainty import Best, Slice
 from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.diagnosis import Diagnosis
@@ -16,7 +17,6 @@ from kappasharp.study.history import History, design_key
 from kappasharp.study.learning import StudyModel
 from kappasharp.study.outcomes import Better, Values
 from kappasharp.study.parameters import Value
-from kappasharp.study.people import Team
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
@@ -36,6 +36,7 @@ class StudyView:
         self._history = History(record.uid, space=self._definition.space)
         self._lock = RLock()
         self._learnt: tuple[Any, StudyModel] | None = None
+        self._apart: tuple[StudyModel, StudyModel] | None = None
         self.refresh()
 
     def __repr__(self) -> str:
@@ -88,7 +89,7 @@ class StudyView:
             outcomes = self._history.outcomes_since(lifting.rests_on_records(self.definition))
             key = (tuple((one.event, one.answer) for one in counted), id(memo), outcomes, self._history.space)
             if self._learnt is None or self._learnt[0] != key:
-                self._learnt = None  # a long study's model is large: not two at once
+                self._learnt = self._apart = None  # a long study's model is large: not two at once
                 self._learnt = (key, learning.learn(self.definition, self._history))
             return self._learnt[1]
 
@@ -106,13 +107,23 @@ class StudyView:
         """
         with self._lock:
             self.refresh()
-            return people.best_for(self.definition, self._history, self.model(), voter)
+            return people.best_for(self.definition, self._history, self._told_apart(), voter)
 
-    def team(self) -> Team:
-        """What the voters have in common: the best for all and for each, the fairest, and who is like whom."""
+    def agreement(self) -> Agreement:
+        """What the voters have in common: the best for all and for each, the fairest, who is like whom, what splits.
+
+        Voters who have not answered yet are predicted, and said to be; `Study.weigh` lets some count more than others.
+        """
         with self._lock:
             self.refresh()
-            return people.team(self.definition, self._history, self.model())
+            return agreement.agreement(self.definition, self._history, self._told_apart())
+
+    def _told_apart(self) -> StudyModel:
+        """The model that tells voters apart, fitted once for the same answers."""
+        model = self.model()
+        if self._apart is None or self._apart[0] is not model:
+            self._apart = (model, people.told_apart(self._history, model))
+        return self._apart[1]
 
     @property
     def best_params(self) -> Design:
