@@ -1,4 +1,4 @@
-"""The Team view in a real browser: a jury of two tastes, a program and somebody who has not answered; on a phone; axe."""
+"""The Team view in a real browser: a jury of two tastes, a program, somebody without answers; on a phone; axe."""
 
 import random
 
@@ -70,7 +70,10 @@ def test_a_jury_of_two_tastes(context, server):
         fold.click()
     assert page.locator("tbody tr").count() == 7 and complaints(page) == []
 
-    # Weights move the best for all, and are kept in the study.
+
+def test_weights_move_the_best_for_all_and_what_is_older_is_said_to_be(context, server):
+    page = opened(context, server, "me", "#team")
+    page.locator(".weights summary").click()
     before = page.locator(".suits.best .option-number").inner_text()
     for name in ("anna", "cleo", "eve", "judge"):
         page.locator(".weights").get_by_label(name, exact=True).fill("0")
@@ -87,7 +90,7 @@ def test_a_jury_of_two_tastes(context, server):
 
     # What was computed last is shown with its age while the newest is computed.
     held = []
-    page.route("**/team", held.append)
+    page.route("**/team", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks what it is given
     study = study_of(server, NAME)
     study.tell(study.ask(voter="judge"), "b")
     study.storage.close()
@@ -96,9 +99,7 @@ def test_a_jury_of_two_tastes(context, server):
     page.goto(f"{page.url.split('#')[0]}#team")
     page.locator(".team [role='status']", has_text="This rests on 72 answers").wait_for()
     assert page.locator(".voters li").count() == 7
-    page.unroute("**/team")
-    for route in held:
-        route.continue_()
+    page.unroute("**/team")  # which lets go of what was held
     page.locator("[data-voter='judge']", has_text="3 answers").wait_for()
     assert page.locator(".team [role='status']").inner_text() == ""
 

@@ -10,6 +10,7 @@ import torch
 import kappasharp as ks
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import agreement
+from kappasharp.study.exchange import sealed
 from kappasharp.study.studies import import_json
 
 SPACE = {"width": (0.0, 1.0), "depth": (0.0, 1.0), "colour": (0.0, 1.0)}
@@ -99,8 +100,6 @@ def test_weights_in_a_file_are_checked_too(study, tmp_path):
     data = json.loads(path.read_text())
     event = {"number": len(data["events"]) + 1, "voter": "me", "time": data["events"][-1]["time"], "kind": "weighed"}
     data["events"].append(event | {"body": {"weights": {"anna": -2}}})
-    from kappasharp.study.exchange import sealed
-
     path.write_text(json.dumps(sealed(data)))
     with pytest.raises(CorruptedError, match="from 0 to"):
         import_json(path, storage="sqlite://")

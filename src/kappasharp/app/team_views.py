@@ -18,6 +18,7 @@ LEAST_REACH = 0.45
 # Radius of a voter on the map where there are up to so many, and how far two that stand in one place are moved apart.
 SIZES = ((12, 9.0), (40, 6.5), (math.inf, 4.5))
 MOVES = 40
+SAME = 1e-6
 MAP_MEANS = (
     "The nearer two voters are, the more alike their tastes; colours and lines join those of one taste. A square is a "
     "program; who is hollow has given too few answers to be placed with any certainty."
@@ -62,7 +63,7 @@ def _apart(places: list[tuple[float, float]], gap: float, height: float) -> list
                 continue
             touched = True
             # Of two in one place each pair goes its own way.
-            angle = math.atan2(down, across) if far > 1e-6 else 2.4 * (i + j + turn)
+            angle = math.atan2(down, across) if far > SAME else 2.4 * (i + j + turn)
             step = 0.5 * (gap - far) + 0.01
             for one, way in ((i, -step), (j, step)):
                 moved[one][0] = min(max(moved[one][0] + way * math.cos(angle), EDGE / 2), WIDTH - EDGE / 2)
@@ -99,7 +100,8 @@ def _names(
         wide = LETTER * len(words)
         sides = (
             (x - wide / 2, y + size + 1, "middle", x), (x - wide / 2, y - size - 1 - LINE, "middle", x),
-            (x + size + 4, y - LINE / 2, "start", x + size + 4), (x - size - 4 - wide, y - LINE / 2, "end", x - size - 4),
+            (x + size + 4, y - LINE / 2, "start", x + size + 4),
+            (x - size - 4 - wide, y - LINE / 2, "end", x - size - 4),
         )  # fmt: skip
         for left, top, anchor, at in sides:
             box = (left, top, left + wide, top + LINE)

@@ -197,14 +197,14 @@ def agreement(definition: Definition, history: History, apart: StudyModel) -> Ag
     count = len(apart.options)
     utility = torch.stack([views[name].surrogate.utility[:count] for name in names])
     alike = _correlated(utility)
-    common = people.mean_of(history, apart, counting)
-    best, fair = leading(common), people.fairest(history, apart, persons)
+    of_all = people.mean_of(history, apart, counting)
+    best, fair = leading(of_all), people.fairest(history, apart, persons)
     groups = _groups(definition, history, apart, alike[: len(answered), : len(answered)])
     of_group = {name: number for number, group in enumerate(groups) for name in group.voters}
     return Agreement(
         1.0 if apart.learnt.fit.people is None else float(apart.learnt.fit.people.rho),
-        certainty.best(definition, history, common),
-        certainty.best(definition, history, common, fair),
+        certainty.best(definition, history, of_all),
+        certainty.best(definition, history, of_all, fair),
         tuple(_taste(definition, history, views[name], name, (best, fair), of_group.get(name)) for name in names),
         tuple(tuple(row) for row in alike.tolist()),
         _places(alike),
@@ -238,7 +238,7 @@ def _liked(definition: Definition, history: History, view: StudyModel) -> Liked:
 
 
 def _taste(
-    definition: Definition, history: History, view: StudyModel, name: str, common: tuple[int, int], group: int | None
+    definition: Definition, history: History, view: StudyModel, name: str, places: tuple[int, int], group: int | None
 ) -> VoterTaste:
     answered, fit = weighing.answered(history), view.learnt.fit.people
     predicted = name not in answered
@@ -247,7 +247,7 @@ def _taste(
         name,
         sum(one.voter == name for one in history.counted()),
         _liked(definition, history, view),
-        *(certainty.beats_random(definition, view, place) for place in common),
+        *(certainty.beats_random(definition, view, place) for place in places),
         None if predicted else consistency,
         history.weights.get(name, 1.0),
         group,
@@ -376,20 +376,16 @@ def _about_voters(found: Agreement) -> list[str]:
     weighed = [f"{one.voter} {one.weight:g}" for one in found.voters if one.weight != 1.0]
     said = []
     if predicted:
-        said.append(f"{_listed(predicted)} {_has(predicted)} not answered yet: {PREDICTED}.")
+        said.append(f"{_listed(predicted)} {'has' if len(predicted) == 1 else 'have'} not answered yet: {PREDICTED}.")
     if programs:
         said.append(f"{_listed(programs)} {'is a program' if len(programs) == 1 else 'are programs'}.")
     if careless:
-        said.append(f"{_listed(careless)} {_has(careless)} answered close to chance: that counts little.")
+        said.append(f"Close to chance, and so counting little: the answers of {_listed(careless)}.")
     if weighed:
         said.append(f"Weights are set: {', '.join(weighed)}; the others count 1.")
     if found.status != "ok":
         said.append(f"A solve lacks its certificate ({found.status}): these figures may be off.")
     return said
-
-
-def _has(names: Sequence[str]) -> str:
-    return "has" if len(names) == 1 else "have"
 
 
 def _listed(names: Sequence[str]) -> str:

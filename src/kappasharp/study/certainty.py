@@ -222,7 +222,7 @@ def _pool(definition: Definition, model: StudyModel) -> Tensor:
 
 
 def _drawn(definition: Definition, count: int) -> Tensor:
-    """The points of the first designs of a study's sequence, to be read alone: kept, for they take longer than a fit."""
+    """The points of a study's first designs, to be read alone; kept, for they take longer than a fit."""
     space = definition.space
     key = (f"{space.parameters!r} {space.bounds!r}", definition.seed, count)
     found = _KEPT.pop(key, None)

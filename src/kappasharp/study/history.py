@@ -196,16 +196,14 @@ class History:
     def apply(self, stored: Stored) -> None:
         """Take in one more event."""
         takes: dict[type, Callable[[Stored, Any], None]] = {
-            Asked: self._ask, Answered: self._answer, Added: self._add, Settling: self._settle, Undone: self._undo,
+            Asked: self._ask, Answered: self._answer, Added: self._add, Undone: self._undo,
             Queued: lambda at, event: self.queue.update({at.number: event}), Amended: self._amend,
+            Settling: lambda _, event: setattr(self, "settling", event.duels),
             Recorded: self._record, Bounded: self._bound, Remarked: self._remark, Joined: self.programs.join,
             Judged: self.programs.judge, Weighed: self._weigh,
         }  # fmt: skip
         takes[type(stored.event)](stored, stored.event)
         self.number = stored.number
-
-    def _settle(self, _: Stored, event: Settling) -> None:
-        self.settling = event.duels
 
     def after(self, stored: Stored) -> "History":
         """The history as it would be with one more event; this one stays as it is."""

@@ -1,4 +1,4 @@
-"""Why a design is told to be the best: what the answers say of it, its nearest rival, and how sure the model was when."""
+"""Why a design is told to be the best: what the answers say of it, its nearest rival, how sure the model was when."""
 
 from dataclasses import replace
 from typing import NamedTuple

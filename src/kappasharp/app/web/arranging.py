@@ -1,4 +1,4 @@
-"""What the page changes of a study beside its answers: parameters, notes, weights, comparisons from a file, its name."""
+"""What the page changes of a study beside its answers: parameters, notes, weights, a file of comparisons, its name."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
