@@ -36,7 +36,8 @@ def agreement_map(found: Agreement) -> Chart:
         members = [places[i] for i, one in enumerate(found.voters) if one.group == number]
         middle = sum(x for x, _ in members) / len(members), sum(y for _, y in members) / len(members)
         kind = f"kin group-{number % charts.COLOURS}"
-        drawn += [marks.line(*map(_round, (*middle, *one)), kind) for one in members if len(group.voters) > 1]
+        joined = members if len(group.voters) > 1 else []
+        drawn += [marks.line(_round(middle[0]), _round(middle[1]), _round(x), _round(y), kind) for x, y in joined]
     for one, place in zip(found.voters, places, strict=True):
         drawn.append(_shape(one, place, size))
     drawn += _names(found.voters, places, size, height)

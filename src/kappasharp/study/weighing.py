@@ -30,7 +30,8 @@ def weighed(history: History, given: Any) -> Weighed:
     if not isinstance(given, Mapping):
         raise InvalidTypeError(f"`weights` must be a table of voters and numbers, but got {given!r}.")
     voters = known(history)
-    weights = {named("voter", name, dict.fromkeys(voters, name)): _weight(name, one) for name, one in given.items()}
+    table = {name: name for name in voters}
+    weights = {named("voter", name, table): _weight(name, one) for name, one in given.items()}
     if voters and not any(weights.get(name, 1.0) for name in answered(history) or voters):
         raise InvalidValueError("`weights` must leave somebody who answered a weight above 0, but all of them have 0.")
     return Weighed(weights)

@@ -187,7 +187,7 @@ def _told(definition: Definition, history: History, designs: Mapping[int, Design
     within = outcome_views.ranges(history, definition.outcomes.names)
     known = {number: history.outcomes(design) for number, design in designs.items()}
     return {
-        number: {name: outcome_views.rounded(value, within.get(name)) for name, value in one.values.items()}
+        str(number): {name: outcome_views.rounded(value, within.get(name)) for name, value in one.values.items()}
         for number, one in known.items()
         if one is not None and one.runs
     }
