@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.core import posterior
-from kappasharp.study import certainty, diagnosis, people, weighing
+from kappasharp.study import certainty, cube, diagnosis, people, weighing
 from kappasharp.study.certainty import Best
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import Comparison, History
@@ -308,7 +308,7 @@ def _split(definition: Definition, views: Sequence[StudyModel], here: Design, na
     """How far the groups' utilities run apart along one parameter; the share is not one of all yet."""
     space = definition.space
     values = certainty.along(space.tuned[name], here[name], VALUES)
-    X = space.points({**here, name: value} for value in values)
+    X = cube.points(space, [{**here, name: value} for value in values])
     utility = torch.stack([posterior.mean(one.surrogate.latent, X.unsqueeze(0)).squeeze(0) for one in views])
     apart = (utility - utility.mean(1, keepdim=True)).var(0, correction=0).mean()
     liked = utility.argmax(1).tolist()

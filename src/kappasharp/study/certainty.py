@@ -18,7 +18,7 @@ from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
-from kappasharp.study import allowing, changing, lifting, recording
+from kappasharp.study import allowing, changing, cube, lifting, recording
 from kappasharp.study.bounds import AmongOpen
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
@@ -190,7 +190,7 @@ def recalibrated(chance: Tensor, sharpness: float = SHARPNESS) -> Tensor:
 @one_thread()
 def predicted(definition: Definition, model: StudyModel, a: Design, b: Design) -> float:
     """The chance that design a is preferred to design b in the next answer, recalibrated."""
-    X = definition.space.points([a, b])
+    X = cube.points(definition.space, [a, b])
     return float(recalibrated(model.surrogate.contrast(X[:1], X[1:]).preferred))
 
 
@@ -218,15 +218,17 @@ def _pool(definition: Definition, model: StudyModel) -> Tensor:
     if allowed is None:
         return _drawn(definition, count)
     drawn = allowing.AllowedSequence(definition, allowed)
-    return definition.space.points(drawn.take(0, count // 2, search=False) or drawn.take(0, 1))
+    return cube.points(definition.space, drawn.take(0, count // 2, search=False) or drawn.take(0, 1))
 
 
 def _drawn(definition: Definition, count: int) -> Tensor:
     """The points of a study's first designs, to be read alone; kept, for they take longer than a fit."""
     space = definition.space
     key = (f"{space.parameters!r} {space.bounds!r}", definition.seed, count)
-    found = _KEPT.pop(key, None)
-    _KEPT[key] = found = space.points(sobol(definition, 0, count)) if found is None else found
+    # Kept between calls, so it must not be tied to the mode it happens to be made in.
+    with torch.inference_mode(mode=False):
+        found = _KEPT.pop(key, None)
+        _KEPT[key] = found = cube.points(space, sobol(definition, 0, count)) if found is None else found
     for old in list(_KEPT)[:-MOST_KEPT]:
         _KEPT.pop(old, None)
     return found
@@ -347,8 +349,8 @@ def along(part: Tuned, here: Value, steps: int = STEPS) -> list[Value]:
 def _slice(definition: Definition, model: StudyModel, design: Design, name: str) -> Slice:
     space, part = definition.space, definition.space.tuned[name]
     values = along(part, design[name])
-    X = space.points(design | {name: value} for value in values)
-    here = space.points([design]).expand_as(X)
+    X = cube.points(space, [design | {name: value} for value in values])
+    here = cube.points(space, [design]).expand_as(X)
     found = model.surrogate.contrast(X, here)
     band = DEVIATIONS * found.variance.clamp(min=0.0).sqrt()
     low, high = found.mean - band, found.mean + band

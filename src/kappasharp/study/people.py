@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.batches import released
-from kappasharp.core.correction import Weights
+from kappasharp.core.choices import Weights
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import loop, voters
 from kappasharp.methods.fitting import Fit

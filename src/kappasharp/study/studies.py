@@ -10,12 +10,12 @@ from typing import Any
 
 from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import Preset
-from kappasharp.study import declaring, events, exchange, kinds, simulation, terms
+from kappasharp.study import computing, events, exchange, kinds, simulation, terms
 from kappasharp.study.calling import Command
 from kappasharp.study.database import exists
-from kappasharp.study.definition import Definition, define, from_plain
+from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.judging import Judge, JudgeRules, Judging
-from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit
+from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, read_given
 from kappasharp.study.parameters import Value
 from kappasharp.study.space import Design, GivenSpace
 from kappasharp.study.storage import Record, Storage
@@ -111,8 +111,8 @@ def create_study(
             `kappasharp serve` runs the function only where it is named there too.
     """
     defined = partial(
-        define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
-        use_seconds=use_seconds, favourites=favourites, render=render,
+        computing.declaring.define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs,
+        question=question, use_seconds=use_seconds, favourites=favourites, render=render,
     )  # fmt: skip
     # Checked before a database is made, and before anything is run.
     plain = defined()
@@ -138,7 +138,7 @@ def _reopened(place: Storage, record: Record, outcomes: GivenOutcomes | None) ->
     if outcomes is None:
         return Study(place, record)
     stored = from_plain(record.definition)
-    function, names = declaring.read(outcomes)
+    function, names = read_given(outcomes)
     _check_names(record.name, stored, None if function is not None else [one.name for one in names])
     if function is None:
         return Study(place, record)
@@ -211,7 +211,7 @@ def _check_knowledge(
 ) -> None:
     """A sentence where hints or limits are said that a stored study was made without: they would not be kept."""
     stored = study.definition
-    news = declaring.news(stored.outcomes, stored.limits, outcomes, hints, limits)
+    news = computing.declaring.news(stored.outcomes, stored.limits, outcomes, hints, limits)
     if news:
         raise InvalidValueError(
             f"Hints and limits must be those of the stored study {study.name!r}, but it was made without "
@@ -372,7 +372,7 @@ def optimize(
     if isinstance(space, Study):
         study = space
     else:
-        definition = define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
+        definition = computing.declaring.define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
         study = store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
     if judge is not None:
         asked = Command(judge) if isinstance(judge, str) else judge

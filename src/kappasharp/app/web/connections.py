@@ -4,6 +4,7 @@ import asyncio
 import errno
 import ipaddress
 import socket
+from types import FrameType
 from urllib.parse import urlencode
 
 import uvicorn
@@ -53,6 +54,20 @@ def address(host: str, port: int, token: str) -> str:
     """The link to the page."""
     name = "127.0.0.1" if host in guard.EVERYWHERE else f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}/?{urlencode({'token': token})}"
+
+
+class PageServer(uvicorn.Server):
+    """The server, which ends the same way however often it is told to."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Ctrl-C once ends it when every request is answered; once more, without waiting for those that are open."""
+        if not self.should_exit:
+            super().handle_exit(sig, frame)
+            return
+        for task in self.server_state.tasks:
+            task.cancel()
+        for connection in self.server_state.connections:
+            connection.transport.abort()
 
 
 class BoundedProtocol(H11Protocol):
