@@ -193,19 +193,17 @@ def agreement(definition: Definition, history: History, apart: StudyModel) -> Ag
     names, answered = weighing.known(history), weighing.answered(history)
     counting = [name for name in answered if history.weights.get(name, 1.0) > 0.0] or answered
     persons = [name for name in counting if name not in history.programs.about] or counting
-    views = {name: people.seen_by(history, apart, name) for name in names}
-    count = len(apart.options)
-    utility = torch.stack([views[name].surrogate.utility[:count] for name in names])
+    utility = people.utilities(history, apart, names)
     alike = _correlated(utility)
     of_all = people.mean_of(history, apart, counting)
-    best, fair = leading(of_all), people.fairest(history, apart, persons)
+    best, fair = leading(of_all), people.fairest(apart, utility[[names.index(name) for name in persons]])
     groups = _groups(definition, history, apart, alike[: len(answered), : len(answered)])
     of_group = {name: number for number, group in enumerate(groups) for name in group.voters}
     return Agreement(
         1.0 if apart.learnt.fit.people is None else float(apart.learnt.fit.people.rho),
         certainty.best(definition, history, of_all),
         certainty.best(definition, history, of_all, fair),
-        tuple(_taste(definition, history, views[name], name, (best, fair), of_group.get(name)) for name in names),
+        tuple(_taste(definition, history, apart, name, (best, fair), of_group.get(name)) for name in names),
         tuple(tuple(row) for row in alike.tolist()),
         _places(alike),
         groups,
@@ -231,24 +229,25 @@ def _places(alike: Tensor) -> tuple[tuple[float, float], ...]:
     return tuple((float(one[0]), float(one[1]) if len(one) > 1 else 0.0) for one in found)
 
 
-def _liked(definition: Definition, history: History, view: StudyModel) -> Liked:
-    place = leading(view)
-    option = view.options[place]
-    return Liked(history.options[option], option, certainty.beats_random(definition, view, place))
+def _liked(history: History, view: StudyModel, beats: float) -> Liked:
+    option = view.options[leading(view)]
+    return Liked(history.options[option], option, beats)
 
 
 def _taste(
-    definition: Definition, history: History, view: StudyModel, name: str, places: tuple[int, int], group: int | None
+    definition: Definition, history: History, apart: StudyModel, name: str, places: tuple[int, int], group: int | None
 ) -> VoterTaste:
+    view = people.seen_by(history, apart, name)
     answered, fit = weighing.answered(history), view.learnt.fit.people
     predicted = name not in answered
+    own, likes_best, likes_fairest = certainty.beats_random(definition, view, (leading(view), *places))
     consistency = 1.0 if fit is None else None if predicted else float(fit.consistency[0, answered.index(name)])
     return VoterTaste(
         name,
         sum(one.voter == name for one in history.counted()),
-        _liked(definition, history, view),
-        certainty.beats_random(definition, view, places[0]),
-        certainty.beats_random(definition, view, places[1]),
+        _liked(history, view, own),
+        likes_best,
+        likes_fairest,
         None if predicted else consistency,
         history.weights.get(name, 1.0),
         group,
@@ -268,8 +267,9 @@ def _groups(definition: Definition, history: History, apart: StudyModel, alike: 
     for group in sorted(found, key=lambda one: (-len(one), one)):
         some = tuple(names[i] for i in group)
         within = [float(alike[i, j]) for i, j in combinations(group, 2)]
-        best = _liked(definition, history, people.mean_of(history, apart, some))
-        made.append(TasteGroup(some, mean(within) if within else None, best))
+        view = people.mean_of(history, apart, some)
+        (beats,) = certainty.beats_random(definition, view, [leading(view)])
+        made.append(TasteGroup(some, mean(within) if within else None, _liked(history, view, beats)))
     return tuple(made)
 
 
@@ -297,34 +297,30 @@ def _splits(
     """What groups differ on, the parameter with the largest share first; nothing where there is one group."""
     if len(groups) < 2:  # noqa: PLR2004
         return ()
-    views = [people.mean_of(history, apart, group.voters) for group in groups]
-    found = [_split(definition, views, here, name) for name in definition.space.tuned]
-    total = sum(one.share for one in found) or 1.0
-    shares = [Split(one.parameter, one.share / total, one.likes, one.sure) for one in found]
-    return tuple(sorted(shares, key=lambda one: -one.share))
-
-
-def _split(definition: Definition, views: Sequence[StudyModel], here: Design, name: str) -> Split:
-    """How far the groups' utilities run apart along one parameter; the share is not one of all yet."""
     space = definition.space
-    values = certainty.along(space.tuned[name], here[name], VALUES)
-    X = cube.points(space, [{**here, name: value} for value in values])
-    utility = torch.stack([posterior.mean(one.surrogate.latent, X.unsqueeze(0)).squeeze(0) for one in views])
-    apart = (utility - utility.mean(1, keepdim=True)).var(0, correction=0).mean()
-    liked = utility.argmax(1).tolist()
-    far = torch.cdist(X[liked], X[liked])
-    first, second = divmod(int(far.argmax()), len(liked))
-    chances = [
-        _prefers(views[one], X[liked[one]], X[liked[other]]) for one, other in ((first, second), (second, first))
-    ]
-    return Split(name, float(apart), tuple(values[i] for i in liked), min(chances))
+    values = {name: certainty.along(part, here[name], VALUES) for name, part in space.tuned.items()}
+    points = [cube.points(space, [{**here, name: value} for value in some]) for name, some in values.items()]
+    # One group's model at a time, for each is large.
+    views = (people.mean_of(history, apart, group.voters) for group in groups)
+    felt = [posterior.mean(view.surrogate.latent, torch.cat(points).unsqueeze(0)).squeeze(0) for view in views]
+    slices = torch.stack(felt).split([len(X) for X in points], 1)
+    widths = [float((one - one.mean(1, keepdim=True)).var(0, correction=0).mean()) for one in slices]
+    found = []
+    for (name, some), X, utility, width in zip(values.items(), points, slices, widths, strict=True):
+        liked = utility.argmax(1)
+        ends = divmod(int(torch.cdist(X[liked], X[liked]).argmax()), len(groups))
+        sure = min(
+            _prefers(people.mean_of(history, apart, groups[one].voters), X[liked[one]], X[liked[other]])
+            for one, other in (ends, ends[::-1])
+        )
+        found.append(Split(name, width / (sum(widths) or 1.0), tuple(some[i] for i in liked.tolist()), sure))
+    return tuple(sorted(found, key=lambda one: -one.share))
 
 
 def _prefers(view: StudyModel, own: Tensor, others: Tensor) -> float:
     """The chance that a group's mean utility is larger at its own place."""
     found = view.surrogate.contrast(own.unsqueeze(0), others.unsqueeze(0))
-    spread = found.variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt()
-    return float(torch.special.ndtr(found.mean / spread))
+    return float(torch.special.ndtr(found.mean / found.variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt()))
 
 
 def _about_groups(found: Agreement) -> list[str]:

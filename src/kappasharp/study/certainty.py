@@ -5,6 +5,7 @@ prior's width), and the level of all utilities is informed by the prior alone. S
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -16,7 +17,7 @@ from kappasharp.core import comparisons, evidence, laplace, likelihood
 from kappasharp.faces import face
 from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
-from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
+from kappasharp.methods.surrogate import Surrogate
 from kappasharp.streams import stream
 from kappasharp.study import allowing, changing, cube, lifting, recording
 from kappasharp.study.bounds import AmongOpen
@@ -155,31 +156,31 @@ def best(definition: Definition, history: History, model: StudyModel, place: int
 def figures(definition: Definition, model: StudyModel, place: int) -> Figures:
     """How the design at a place stands in the space, the chance that there is no taste behind the answers included."""
     X, surrogate = model.state.points[0, : len(model.options)], model.surrogate
-    pool, chance = _pool(definition, model), without_taste(model)
-    ordinary = _ordinary(model, place, pool)
-    if not len(ordinary.mean):
+    pool = _pool(definition, model)
+    # The design itself is no rival: in a space of three it would take a third of the figure.
+    others = pool[:RANDOM][(pool[:RANDOM] - X[place]).abs().amax(-1) > ITSELF]
+    if not len(others):
         return Figures(1.0, 0.0, 0.0)
+    ordinary = surrogate.contrast(X[place].expand_as(others), others)
     gap = _gap(surrogate, X, place, pool, stream(definition.seed, "certainty").initial_seed() % 2**31)
-    return Figures(_preferred(ordinary, chance), max(float(ordinary.mean.mean()), 0.0), gap, chance)
+    chance = without_taste(model)
+    preferred = (1.0 - chance) * float(_above(ordinary.mean, ordinary.variance).mean()) + chance * EVEN
+    return Figures(preferred, max(float(ordinary.mean.mean()), 0.0), gap, chance)
 
 
 @one_thread()
-def beats_random(definition: Definition, model: StudyModel, place: int) -> float:
-    """The share of the space's designs that the one at a place is preferred to, alone."""
-    ordinary = _ordinary(model, place, _pool(definition, model))
-    return _preferred(ordinary, without_taste(model)) if len(ordinary.mean) else 1.0
-
-
-def _ordinary(model: StudyModel, place: int, pool: Tensor) -> ContrastPrediction:
-    """The design at a place against ordinary ones."""
-    here = model.state.points[0, place]
-    # The design itself is no rival: in a space of three it would take a third of the figure.
-    others = pool[:RANDOM][(pool[:RANDOM] - here).abs().amax(-1) > ITSELF]
-    return model.surrogate.contrast(here.expand_as(others), others)
-
-
-def _preferred(ordinary: ContrastPrediction, chance: float) -> float:
-    return (1.0 - chance) * float(_above(ordinary).mean()) + chance * EVEN
+def beats_random(definition: Definition, model: StudyModel, places: Sequence[int]) -> list[float]:
+    """The same share of designs, for several places by one look at the model."""
+    X, pool = model.state.points[0, list(places)], _pool(definition, model)[:RANDOM]
+    mean, cov = model.surrogate.posterior(torch.cat([X, pool]))
+    count, chance = len(places), without_taste(model)
+    variance = cov.diagonal()[:count, None] + cov.diagonal()[count:] - 2.0 * cov[:count, count:]
+    above = _above(mean[:count, None] - mean[count:], variance)
+    rivals = torch.cdist(X, pool, p=torch.inf) > ITSELF
+    return [
+        (1.0 - chance) * float(row[others].mean()) + chance * EVEN if bool(others.any()) else 1.0
+        for row, others in zip(above, rivals, strict=True)
+    ]
 
 
 def recalibrated(chance: Tensor, sharpness: float = SHARPNESS) -> Tensor:
@@ -234,10 +235,9 @@ def _drawn(definition: Definition, count: int) -> Tensor:
     return found
 
 
-def _above(contrast: ContrastPrediction) -> Tensor:
-    """The chance that the first utility is the larger."""
-    deviation = contrast.variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt()
-    return torch.special.ndtr(contrast.mean / deviation)
+def _above(mean: Tensor, variance: Tensor) -> Tensor:
+    """The chance that a difference of utilities is above 0."""
+    return torch.special.ndtr(mean / variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt())
 
 
 def _gap(surrogate: Surrogate, X: Tensor, place: int, pool: Tensor, seed: int) -> float:

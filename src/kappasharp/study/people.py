@@ -23,6 +23,9 @@ from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
 from kappasharp.study.learning import StudyModel, one_thread
 
+# Up to so many comparisons the fit starts from what is believed of people, too.
+FEW = 300
+
 
 @one_thread()
 def told_apart(history: History, model: StudyModel) -> StudyModel:
@@ -48,7 +51,8 @@ def told_apart(history: History, model: StudyModel) -> StudyModel:
         voters=torch.tensor(who),
         theta=fit.hyper.theta,
         z=fit.map.dual.z,
-        preset=replace(model.state.preset, cold_fit=True),
+        # Of many answers the fit of all alike is a start from which the same maximum is found, in a third of the time.
+        preset=replace(model.state.preset, cold_fit=len(who) <= FEW),
     )
     return _of(model, state, released(loop.learn(state)))
 
@@ -88,19 +92,17 @@ def best_for(definition: Definition, history: History, apart: StudyModel, voter:
     return found if name in weighing.answered(history) else replace(found, predicted_for=name)
 
 
-def fairest(history: History, apart: StudyModel, some: Sequence[str]) -> int:
-    """The place of the design that the worst-off of some voters minds least, among those that may lead."""
+def utilities(history: History, apart: StudyModel, names: Sequence[str]) -> Tensor:
+    """What each voter feels about the designs seen (voters, n): one voter's model at a time, for each is large."""
+    count = len(apart.options)
+    return torch.stack([seen_by(history, apart, name).surrogate.utility[:count] for name in names])
+
+
+def fairest(apart: StudyModel, utility: Tensor) -> int:
+    """The place of the design that the worst-off of some voters (voters, n) minds least, among those that may lead."""
     may = loop.won(apart.state)
     may = may if apart.state.eligible is None else may & apart.state.eligible
-    may = may if bool(may.any()) else torch.ones_like(may)
-    inside = may[:, : len(apart.options)]
-    return int(_losses(history, apart, some).amax(-1)[:, : inside.shape[1]].masked_fill(~inside, torch.inf).argmin())
-
-
-def _losses(history: History, apart: StudyModel, some: Sequence[str]) -> Tensor:
-    """How far each design (1, n, voters) lies below the best of them for each voter."""
-    fit, names = apart.learnt.fit, weighing.answered(history)
-    if fit.people is None:
-        utility = fit.map.f.unsqueeze(-1)
-        return utility.amax(1, keepdim=True) - utility
-    return voters.losses(fit)[..., [names.index(name) for name in some]]
+    inside = may[0, : len(apart.options)]
+    inside = inside if bool(inside.any()) else torch.ones_like(inside)
+    loss = (utility.amax(1, keepdim=True) - utility).amax(0)
+    return int(loss.masked_fill(~inside, torch.inf).argmin())
