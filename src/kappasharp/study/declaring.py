@@ -32,6 +32,7 @@ def define(
     first_pairs: int | None = None,
     question: str = str(ONE_PAIR),
     use_seconds: bool = False,
+    tell_apart: bool = False,
     outcomes: GivenOutcomes | Outcomes | None = None,
     hints: Sequence[Hint] = (),
     limits: Sequence[str | Limit] = (),
@@ -41,7 +42,7 @@ def define(
     """A checked definition; the arguments are those of `create_study`."""
     found = stated(
         given, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
-        use_seconds=use_seconds, render=render,
+        use_seconds=use_seconds, tell_apart=tell_apart, render=render,
     )  # fmt: skip
     said = declared(found.space, found.seed, outcomes, hints, limits)
     found = completed(found, said.outcomes, said.limits, favourites, gave_first=first_pairs is not None)
@@ -53,7 +54,7 @@ def asked_otherwise(found: Definition, question: str) -> Definition:
     """The same study with another usual kind of question, and as many first ones as that has."""
     return define(
         found.space, seed=found.seed, method=found.method_name, preset=found.preset_choice, question=question,
-        use_seconds=found.use_seconds, outcomes=found.outcomes, limits=found.limits,
+        use_seconds=found.use_seconds, tell_apart=found.tell_apart, outcomes=found.outcomes, limits=found.limits,
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ class Options(TypedDict, total=False):
     first_pairs: int
     question: str
     use_seconds: bool
+    tell_apart: bool
     outcomes: GivenOutcomes
     limits: Sequence[str | Limit]
     favourites: Sequence[Mapping[str, Any]]
@@ -51,6 +52,8 @@ class Definition:
     # Whether every question's kind is chosen anew; `form` is then that of the first ones.
     is_auto: bool = False
     use_seconds: bool = False
+    # Whether each voter has a taste of their own, and is asked about it.
+    tell_apart: bool = False
     outcomes: Outcomes | None = None
     # Between parameters, as texts.
     limits: tuple[str, ...] = ()
@@ -68,9 +71,8 @@ class Definition:
 
     @property
     def method(self) -> Method:
-        """The method of that name, with the seconds of answers where the study wants them."""
-        found = find_method(self.method_name)
-        return replace(found, use_seconds=True) if self.use_seconds else found
+        """The method of that name; with the seconds of answers, and voters told apart, where the study wants them."""
+        return replace(find_method(self.method_name), use_seconds=self.use_seconds, tell_apart=self.tell_apart)
 
     @property
     def preset(self) -> Preset:
@@ -92,11 +94,12 @@ class Definition:
         """What older versions did not know; left out where it is as it ever was."""
         question = {} if self.question == str(ONE_PAIR) else {"question": self.question}
         seconds = {"use_seconds": True} if self.use_seconds else {}
+        apart = {"tell_apart": True} if self.tell_apart else {}
         outcomes = {} if self.outcomes is None else {"outcomes": self.outcomes.plain()}
         limits = {"limits": list(self.limits)} if self.limits else {}
         favourites = {"favourites": [dict(one) for one in self.favourites]} if self.favourites else {}
         render = {} if self.render is None else {"render": self.render}
-        return question | seconds | outcomes | limits | favourites | render
+        return question | seconds | apart | outcomes | limits | favourites | render
 
     @property
     def kinds(self) -> list[str]:
@@ -136,6 +139,7 @@ def stated(
     first_pairs: int | None,
     question: str,
     use_seconds: bool,
+    tell_apart: bool,
     render: str | None,
 ) -> Definition:
     """What a study says beside its outcomes, limits and favourites, checked."""
@@ -143,7 +147,7 @@ def stated(
         raise InvalidTypeError(
             "`method` must be a name in METHODS, because a study outlives its process, but got a Method."
         )
-    _check_choices(find_method(method), method, use_seconds)
+    _check_choices(find_method(method), method, {"use_seconds": use_seconds, "tell_apart": tell_apart})
     find_preset(preset)
     is_auto = question == AUTO
     form = FIRST_OF_AUTO if is_auto else kinds.parse(question, or_auto=True)
@@ -160,7 +164,7 @@ def stated(
     if render is not None:
         events.named_text("render", ":".join(split_name(render, "render")))
     return Definition(
-        space(given), int(seed), method, preset, int(first_pairs), form, is_auto, use_seconds, render=render
+        space(given), int(seed), method, preset, int(first_pairs), form, is_auto, use_seconds, tell_apart, render=render
     )
 
 
@@ -210,20 +214,21 @@ def _check_hints(found: Definition, outcomes: Outcomes | None) -> None:
 
 def asks_pairs(chosen: Method) -> bool:
     """Whether a method is one for a study: it says how pairs are chosen, and nothing of what is asked."""
-    return chosen.designs == PAIR and chosen.kind is Kind.PAIR and not chosen.use_seconds
+    return chosen.designs == PAIR and chosen.kind is Kind.PAIR and not chosen.use_seconds and not chosen.tell_apart
 
 
-def _check_choices(chosen: Method, name: str, use_seconds: Any) -> None:
-    """A study's method says how pairs are chosen; what is asked, and whether seconds count, is said beside it."""
+def _check_choices(chosen: Method, name: str, beside: Mapping[str, Any]) -> None:
+    """A study's method says how pairs are chosen; what is asked, and what else counts, is said beside it."""
     if not asks_pairs(chosen):
         raise InvalidValueError(
             f"`method` must be one that asks pairs, but got {name!r}; a study is told otherwise by `question`, such as "
             "'choice:4', 'order:4', 'slider', 'rating' or 'auto', and by `use_seconds`."
         )
-    if not isinstance(use_seconds, bool):
-        raise InvalidTypeError(f"`use_seconds` must be True or False, but got {use_seconds!r}.")
-    if use_seconds and chosen != Method():
-        raise InvalidValueError(f"`use_seconds` needs the method 'baseline', but got {name!r}.")
+    for option, value in beside.items():
+        if not isinstance(value, bool):
+            raise InvalidTypeError(f"`{option}` must be True or False, but got {value!r}.")
+        if value and chosen != Method():
+            raise InvalidValueError(f"`{option}` needs the method 'baseline', but got {name!r}.")
 
 
 def _asking(found: Definition) -> Definition:
@@ -256,7 +261,7 @@ def from_plain(data: Any) -> Definition:
         found = stated(
             given, seed=table["seed"], method=table["method"], preset=preset, first_pairs=table["first_pairs"],
             question=table.get("question", str(ONE_PAIR)), use_seconds=table.get("use_seconds", False),
-            render=table.get("render"),
+            tell_apart=table.get("tell_apart", False), render=table.get("render"),
         )  # fmt: skip
         outcomes = None if table.get("outcomes") is None else read_outcomes(table["outcomes"])
         limits = tuple(table.get("limits", ()))

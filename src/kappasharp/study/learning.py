@@ -139,8 +139,9 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     state = replace(state, lift=lift, allowed=allowed, box=cube.box(definition.space))
     state = replace(state, eligible=_eligible(definition.space, X, len(found.options)))
     if definition.use_seconds:
-        seconds, voters = _seconds(history)
-        state = replace(state, seconds=seconds, voters=voters)
+        state = replace(state, seconds=_seconds(history))
+    if definition.use_seconds or definition.tell_apart:
+        state = replace(state, voters=_voters(history))
     if memo is None:
         return state
     mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
@@ -171,17 +172,35 @@ def theta_of(memo: Any, dimensions: int, lift: Lift | None) -> Tensor | None:
     return torch.tensor([memo["theta"]], dtype=torch.float64)
 
 
-def _seconds(history: History) -> tuple[Tensor, Tensor]:
-    """Of every comparison how long its answer took, NaN where nobody knows or it was no pair; and who gave it."""
+def _seconds(history: History) -> Tensor:
+    """Of every comparison how long its answer took; NaN where nobody knows or it was no pair."""
     rows: list[float] = []
-    voters: list[int] = []
-    names: dict[str, int] = {}
     for one in history.counted():
-        count = len(kinds.said(one.form, one.answer).pairs)
         plain = one.form.is_pair and one.seconds is not None
-        rows += [float(one.seconds) if plain and one.seconds is not None else torch.nan] * count
-        voters += [names.setdefault(one.voter, len(names))] * count
-    return torch.tensor([rows], dtype=torch.float64), torch.tensor(voters)
+        seconds = float(one.seconds) if plain and one.seconds is not None else torch.nan
+        rows += [seconds] * len(kinds.said(one.form, one.answer).pairs)
+    return torch.tensor([rows], dtype=torch.float64)
+
+
+def _voters(history: History) -> Tensor:
+    """Who gave every comparison: 0, 1, … in the order in which they came."""
+    numbers = _numbers(history)
+    counted = [(numbers[one.voter], len(kinds.said(one.form, one.answer).pairs)) for one in history.counted()]
+    return torch.tensor([number for number, count in counted for _ in range(count)])
+
+
+def _numbers(history: History) -> dict[str, int]:
+    """Voters whose answers count, the first to answer first."""
+    return {name: number for number, name in enumerate(dict.fromkeys(one.voter for one in history.counted()))}
+
+
+def seen_by(history: History, model: StudyModel, voter: str | None) -> StudyModel:
+    """The model as one voter sees it, where voters are told apart; one who has not answered has what all share."""
+    if voter is None or model.learnt.fit.people is None:
+        return model
+    numbers = _numbers(history)
+    learnt = released(loop.seen_by(model.learnt, numbers.get(voter, len(numbers))))
+    return model._replace(learnt=learnt, surrogate=surrogate_of(model.state, learnt))
 
 
 def _is_cold(history: History, memo: dict[str, Any] | None, n_answers: int) -> bool:
@@ -244,12 +263,14 @@ def with_open_questions(
         definition: the study's.
         history: the one that the model was learnt from.
         model: its own.
-        leaving: a voter whose open question is about to be withdrawn.
+        leaving: a voter whose open question is about to be withdrawn; of people told apart, as whom all is seen.
     """
     waiting = [history.asked[number][0] for voter, number in history.open.items() if voter != leaving]
-    if not waiting:
+    model, are_pairs = seen_by(history, model, leaving), _all_pairs(model, waiting)
+    # Of people told apart nothing is imagined but answers to pairs; `questions` does not put the same to two anyhow.
+    if not waiting or (model.learnt.fit.people is not None and not are_pairs):
         return model
-    if model.state.detail is None and all(one.form.is_pair for one in waiting):
+    if are_pairs:
         return _with_open_pairs(definition, history, model, waiting)
     parts = [_part(definition.space, history, one) for one in history.counted()]
     found = _assembled(
@@ -262,6 +283,10 @@ def with_open_questions(
     state = replace(state, eligible=_eligible(definition.space, X, len(found.options)))
     learnt = released(_imagined(state, model.learnt))
     return StudyModel(found.options, state, learnt, surrogate_of(state, learnt))
+
+
+def _all_pairs(model: StudyModel, waiting: Sequence[StudyQuestion]) -> bool:
+    return model.state.detail is None and all(one.form.is_pair for one in waiting)
 
 
 def _with_open_pairs(

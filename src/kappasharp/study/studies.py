@@ -77,6 +77,7 @@ def create_study(
     first_pairs: int | None = None,
     question: str = "pair",
     use_seconds: bool = False,
+    tell_apart: bool = False,
     outcomes: GivenOutcomes | None = None,
     hints: Sequence[Hint] = (),
     limits: Sequence[str | Limit] = (),
@@ -94,25 +95,24 @@ def create_study(
         seed: another seed draws other first pairs, and other starts of every search.
         method: a name in `METHODS` whose questions have two designs.
         preset: a name in `PRESETS`, or a `Preset` of one's own.
-        first_pairs: how many questions about designs of a Sobol sequence are asked before the model chooses; skips do
-            not count.
+        first_pairs: how many questions about Sobol designs come before the model chooses; skips do not count.
         question: what is usually asked: "pair", "choice", "order", "slider" or "rating"; a choice or an order with how
             many designs if not 4, such as "order:5"; or "auto", which asks what promises most for the seconds it takes.
             `Study.ask` may ask otherwise.
         use_seconds: whether quick answers to pairs count as clear ones, where a voter's times show that they are.
+        tell_apart: whether each voter is asked about a taste of their own beside what all share: for when everybody is
+            to get their own design (`Study.best_for`). Else all are asked as one person.
         outcomes: what people see, on which taste is learnt: a function from a design to {name: number}, or its name,
             "module:function"; or names alone, where outcomes are measured and given by `Study.record`.
         hints: soft knowledge of outcomes, such as `ks.Less("overshoot")`, `ks.More("comfort")`.
-        limits: what no design may break: `ks.AtMost("overshoot", 0.2)`, `ks.AtLeast(…)`, or a text about parameters,
-            such as "a + b <= 1".
-        favourites: designs to start from, such as what you use today. The first questions ask about them, and like all
-            that was compared they may turn out best.
+        limits: what no design may break: `ks.AtMost("overshoot", 0.2)`, or of parameters a text, "a + b <= 1".
+        favourites: designs to start from, such as what you use today: the first questions ask about them.
         render: the function that draws a design on the page, "module:function". The study remembers the name;
             `kappasharp serve` runs the function only where it is named there too.
     """
     defined = partial(
         computing.declaring.define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs,
-        question=question, use_seconds=use_seconds, favourites=favourites, render=render,
+        question=question, use_seconds=use_seconds, tell_apart=tell_apart, favourites=favourites, render=render,
     )  # fmt: skip
     # Checked before a database is made, and before anything is run.
     plain = defined()
