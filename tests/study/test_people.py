@@ -169,6 +169,13 @@ def test_questions_are_as_they_were():
     assert looked.ask(voter="anna").designs == plain.ask(voter="anna").designs
 
 
+def test_a_study_that_tells_its_voters_apart_by_itself():
+    found = answered(TWO_TASTES, tell_apart=True).agreement()
+    assert [one.voters for one in found.groups] == [("anna", "cleo", "eve"), ("ben", "dirk")]
+    alone = answered({"anna": NARROW}, turns=3, tell_apart=True).agreement()
+    assert alone.shared == 1.0 and alone.best == alone.fairest
+
+
 def test_a_corrected_study_says_that_it_cannot():
     study = answered(TWO_TASTES, turns=2, method="adaptive")
     with pytest.raises(InvalidValueError, match="plain method"):

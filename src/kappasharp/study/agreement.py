@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.core import posterior
-from kappasharp.study import certainty, cube, diagnosis, people, weighing
+from kappasharp.study import certainty, cube, diagnosis, learning, people, weighing
 from kappasharp.study.certainty import Best
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import Comparison, History
@@ -200,7 +200,7 @@ def agreement(definition: Definition, history: History, apart: StudyModel) -> Ag
     groups = _groups(definition, history, apart, alike[: len(answered), : len(answered)])
     of_group = {name: number for number, group in enumerate(groups) for name in group.voters}
     return Agreement(
-        1.0 if apart.learnt.fit.people is None else float(apart.learnt.fit.people.rho),
+        1.0 if apart.learnt.fit.people is None or len(answered) == 1 else float(apart.learnt.fit.people.rho),
         certainty.best(definition, history, of_all),
         certainty.best(definition, history, of_all, fair),
         tuple(_taste(definition, history, apart, name, (best, fair), of_group.get(name)) for name in names),
@@ -237,7 +237,7 @@ def _liked(history: History, view: StudyModel, beats: float) -> Liked:
 def _taste(
     definition: Definition, history: History, apart: StudyModel, name: str, places: tuple[int, int], group: int | None
 ) -> VoterTaste:
-    view = people.seen_by(history, apart, name)
+    view = learning.seen_by(history, apart, name)
     answered, fit = weighing.answered(history), view.learnt.fit.people
     predicted = name not in answered
     own, likes_best, likes_fairest = certainty.beats_random(definition, view, (leading(view), *places))

@@ -17,7 +17,7 @@ from kappasharp.methods.fitting import Fit
 from kappasharp.methods.method import Inference
 from kappasharp.methods.state import State
 from kappasharp.methods.surrogate import surrogate_of
-from kappasharp.study import certainty, events, kinds, weighing
+from kappasharp.study import certainty, events, learning, weighing
 from kappasharp.study.certainty import Best
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
@@ -31,10 +31,9 @@ FEW = 300
 def told_apart(history: History, model: StudyModel) -> StudyModel:
     """The model with a taste for every voter beside what all share, from the model that takes them alike.
 
-    Where one voter has given all answers, it is that model.
+    Where one voter has given all answers, or the study itself tells them apart, it is that model.
     """
-    names = weighing.answered(history)
-    if len(names) == 1:
+    if model.learnt.fit.people is not None or len(weighing.answered(history)) == 1:
         return model
     method = model.state.method
     if method.inference is not Inference.LAPLACE or method.correction.weights is not Weights.NONE:
@@ -42,13 +41,11 @@ def told_apart(history: History, model: StudyModel) -> StudyModel:
             "Voters are told apart by the plain method alone (`create_study(method='baseline')`), but this study has "
             "another inference or a correction."
         )
-    numbers = {name: number for number, name in enumerate(names)}
-    who = [numbers[one.voter] for one in history.counted() for _ in kinds.said(one.form, one.answer).pairs]
-    fit = model.learnt.fit
+    fit, who = model.learnt.fit, learning.voters(history)
     state = replace(
         model.state,
         method=replace(method, tell_apart=True),
-        voters=torch.tensor(who),
+        voters=who,
         theta=fit.hyper.theta,
         z=fit.map.dual.z,
         # Of many answers the fit of all alike is a start from which the same maximum is found, in a third of the time.
@@ -59,13 +56,6 @@ def told_apart(history: History, model: StudyModel) -> StudyModel:
 
 def _of(model: StudyModel, state: State, learnt: loop.Learnt) -> StudyModel:
     return StudyModel(model.options, state, learnt, surrogate_of(state, learnt))
-
-
-def seen_by(history: History, apart: StudyModel, voter: str) -> StudyModel:
-    """A model that tells voters apart, as one of them sees it; or as somebody who has not answered yet might."""
-    known = weighing.answered(history)
-    number = known.index(voter) if voter in known else len(known)
-    return _of(apart, apart.state, released(loop.seen_by(apart.learnt, number)))
 
 
 def mean_of(history: History, apart: StudyModel, some: Sequence[str]) -> StudyModel:
@@ -88,14 +78,14 @@ def _with(learnt: loop.Learnt, fit: Fit) -> loop.Learnt:
 def best_for(definition: Definition, history: History, apart: StudyModel, voter: str) -> Best:
     """The best design seen for one voter, given the model that tells them apart."""
     name = events.voter(voter)
-    found = certainty.best(definition, history, seen_by(history, apart, name))
+    found = certainty.best(definition, history, learning.seen_by(history, apart, name))
     return found if name in weighing.answered(history) else replace(found, predicted_for=name)
 
 
 def utilities(history: History, apart: StudyModel, names: Sequence[str]) -> Tensor:
     """What each voter feels about the designs seen (voters, n): one voter's model at a time, for each is large."""
     count = len(apart.options)
-    return torch.stack([seen_by(history, apart, name).surrogate.utility[:count] for name in names])
+    return torch.stack([learning.seen_by(history, apart, name).surrogate.utility[:count] for name in names])
 
 
 def fairest(apart: StudyModel, utility: Tensor) -> int:
