@@ -13,7 +13,6 @@ from kappasharp.core.choices import Gate, Rule, Weights
 from kappasharp.core.comparisons import components
 from kappasharp.methods import correcting, fitting
 from kappasharp.methods.fitting import with_threshold
-from kappasharp.methods.method import Kind
 from kappasharp.methods.registry import KAPPASHARP
 from kappasharp.sentences import Sentence, counted, said
 from kappasharp.study import allowing, certainty, changing, kinds, learning, lifting, validation
@@ -235,48 +234,6 @@ def _about_answers(found: Diagnosis) -> list[str]:
         if len(found.groups) == 1
         else said("model.apart", apart, groups=len(found.groups)),
     ]
-
-
-def reasons(definition: Definition, history: History, model: StudyModel, option: int) -> list[str]:
-    """Why a design is told to be the best, in words."""
-    met = certainty.meetings(history, option)
-    wins, losses = sum(len(one.beat) for one in met), sum(len(one.lost_to) for one in met)
-    ties = sum(len(one.equalled) for one in met)
-    found: list[str] = []
-    if wins or losses or ties:
-        rivals = len({other for one in met for other in (*one.beat, *one.lost_to, *one.equalled)})
-        against = f"Compared with {_times(rivals, 'other design', 'other designs')}"
-        equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
-        words = f"{against}: {_times(wins, 'win', 'wins')}, {_times(losses, 'loss', 'losses')}{equal}."
-        found.append(Sentence(words, "why.record", {"rivals": rivals, "wins": wins, "losses": losses, "ties": ties}))
-    if chosen := sum(one.kind == Kind.SLIDER.value for one in met):
-        line = "Chosen on a line between two designs {count} time"
-        found.append(counted("why.chosen", f"{line}.", f"{line}s.", chosen))
-    others = [(float(model.surrogate.utility[i]), i) for i, one in enumerate(model.options) if one != option]
-    found += [_about_rival(definition, history, model, option, max(others)[1])] if others else []
-    alike = "Answers about designs like it count too: the model learns from all of them together."
-    return [*found, said("why.alike", alike)]
-
-
-def _about_rival(definition: Definition, history: History, model: StudyModel, option: int, place: int) -> Sentence:
-    rival = model.options[place]
-    chance = certainty.predicted(definition, model, history.options[option], history.options[rival])
-    if chance < certainty.EVEN:
-        better = (
-            "The model holds design {rival} to be as good or better (it expects that design to be preferred to this "
-            "one with a chance of {chance_share:.0%}), but {reason}."
-        )
-        reason = learning.why_not_told(model, place)
-        return said("why.better", better, rival=rival, chance_share=1 - chance, reason=reason)
-    nearest = (
-        "Of the {designs} designs that answers are about, design {rival} comes nearest: the model expects that this "
-        "one is preferred to it with a chance of {chance_share:.0%}."
-    )
-    return said("why.nearest", nearest, designs=len(model.options), rival=rival, chance_share=chance)
-
-
-def _times(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
 
 
 def _about_information(found: Diagnosis) -> Sentence:

@@ -25,6 +25,7 @@ from kappasharp.study.events import (
     Settling,
     Stored,
     Undone,
+    Weighed,
 )
 from kappasharp.study.kinds import SKIP, Answer, Form, Judgement
 from kappasharp.study.outcomes import Known
@@ -177,6 +178,8 @@ class History:
     changes: Changes = field(default_factory=Changes)
     remarks: dict[tuple[tuple[str, Value], ...], dict[str, str]] = field(default_factory=dict)
     programs: Programs = field(default_factory=Programs)
+    # Who is not in it counts 1.
+    weights: dict[str, float] = field(default_factory=dict)
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
 
     def extend(self, events: Iterable[Stored]) -> None:
@@ -193,18 +196,14 @@ class History:
     def apply(self, stored: Stored) -> None:
         """Take in one more event."""
         takes: dict[type, Callable[[Stored, Any], None]] = {
-            Asked: self._ask, Answered: self._answer, Added: self._add, Queued: self._queue, Settling: self._settle,
-            Undone: self._undo, Amended: self._amend, Recorded: self._record, Bounded: self._bound,
-            Remarked: self._remark, Joined: self.programs.join, Judged: self.programs.judge,
+            Asked: self._ask, Answered: self._answer, Added: self._add, Undone: self._undo,
+            Queued: lambda at, event: self.queue.update({at.number: event}), Amended: self._amend,
+            Settling: lambda _, event: setattr(self, "settling", event.duels),
+            Recorded: self._record, Bounded: self._bound, Remarked: self._remark, Joined: self.programs.join,
+            Judged: self.programs.judge, Weighed: self._weigh,
         }  # fmt: skip
         takes[type(stored.event)](stored, stored.event)
         self.number = stored.number
-
-    def _queue(self, stored: Stored, event: Queued) -> None:
-        self.queue[stored.number] = event
-
-    def _settle(self, _: Stored, event: Settling) -> None:
-        self.settling = event.duels
 
     def after(self, stored: Stored) -> "History":
         """The history as it would be with one more event; this one stays as it is."""
@@ -371,6 +370,9 @@ class History:
         said.pop(stored.voter, None)
         if event.text is not None:
             said[stored.voter] = event.text
+
+    def _weigh(self, _: Stored, event: Weighed) -> None:
+        self.weights = dict(event.weights)
 
     def _record(self, stored: Stored, event: Recorded) -> None:
         key = design_key(event.design)

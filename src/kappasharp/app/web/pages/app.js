@@ -9,10 +9,11 @@ import { LANGUAGES, english, language, speak, text } from "./texts.js";
 
 /** @typedef {(page: Page, root: HTMLElement) => Promise<View>} Open */
 
-/** @type {{id: "compare" | "best" | "history" | "model" | "export" | "study" | "start", open: Open, needsStudy: boolean, hasNoTab?: boolean}[]} */
+/** @type {{id: "compare" | "best" | "team" | "history" | "model" | "export" | "study" | "start", open: Open, needsStudy: boolean, hasNoTab?: boolean, needsTeam?: boolean}[]} */
 const VIEWS = [
   { id: "compare", open: compare, needsStudy: true },
   { id: "best", open: later("best"), needsStudy: true },
+  { id: "team", open: later("team"), needsStudy: true, needsTeam: true },
   { id: "history", open: later("history"), needsStudy: true },
   { id: "model", open: later("model"), needsStudy: true },
   { id: "export", open: later("export"), needsStudy: true },
@@ -78,6 +79,11 @@ const page = {
   go(wanted) {
     if (location.hash === `#${wanted}`) void show();
     else location.hash = wanted;
+  },
+  met(voters) {
+    if (page.study === null || page.study.voters === voters) return;
+    page.study.voters = voters;
+    showTabs();
   },
   async open(id) {
     page.study = await get(`/api/studies/${id}`);
@@ -163,10 +169,15 @@ function current() {
 
 function showTabs() {
   const chosen = current();
-  const links = VIEWS.filter((one) => !one.hasNoTab && (page.study !== null || !one.needsStudy)).map((one) =>
+  const team = (page.study?.voters ?? 0) > 1;
+  const links = VIEWS.filter((one) => !one.hasNoTab && (page.study !== null || !one.needsStudy) && (team || !one.needsTeam || one === chosen)).map((one) =>
     el("a", { href: `#${one.id}`, "aria-current": one === chosen ? "page" : null }, text(`view.${one.id}`)),
   );
-  part("views").replaceChildren(...links);
+  const tabs = part("views");
+  tabs.replaceChildren(...links);
+  // Where they do not all fit, the one that is open is in sight.
+  const here = links.find((one) => one.hasAttribute("aria-current"));
+  if (here !== undefined) tabs.scrollLeft = here.offsetLeft - tabs.clientWidth / 2;
 }
 
 async function show() {

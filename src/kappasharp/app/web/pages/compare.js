@@ -136,6 +136,7 @@ export class Compare {
     this.seen = 0;
     this.since = this.shown = performance.now();
     this.progress.show(pair);
+    this.page.met(pair.voters);
     // Pictures of what may come, then the figures: both while the person looks.
     void prefetch(this.page).finally(() => this.progress.follow());
   }

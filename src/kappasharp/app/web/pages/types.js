@@ -58,6 +58,7 @@
  * @property {number} answers
  * @property {number} own_answers
  * @property {boolean} can_undo
+ * @property {number} voters of the study
  *
  * @typedef {object} Stop
  * @property {number} place
@@ -106,6 +107,7 @@
  * @property {boolean} has_pictures
  * @property {string | null} missing_renderer what to do where its pictures cannot be drawn here
  * @property {OutcomeTable | null} outcomes
+ * @property {number} voters who have answered, or were asked by name
  *
  * @typedef {object} Listing
  * @property {{id: string, name: string, created: string}[]} studies
@@ -167,13 +169,47 @@
  *
  * @typedef {{sentences: Said[], meetings: Meeting[], course: Chart | null}} Why
  *
- * @typedef {object} Voter
+ * @typedef {object} VoterCount
  * @property {string} name
  * @property {number} answers
  * @property {number} skips
  * @property {number | null} seconds
  * @property {number} decided
  * @property {number} shared
+ * @property {boolean} program
+ *
+ * @typedef {{params: Design, option: number, beats_random: number}} Liked
+ *
+ * @typedef {object} VoterTaste
+ * @property {string} voter
+ * @property {number} answers
+ * @property {Liked} best
+ * @property {number} likes_best
+ * @property {number} likes_fairest
+ * @property {number | null} consistency
+ * @property {number} weight
+ * @property {number | null} group
+ * @property {boolean} predicted
+ * @property {boolean} program
+ *
+ * @typedef {object} Agreement
+ * @property {number} shared
+ * @property {Best} best
+ * @property {Best} fairest
+ * @property {VoterTaste[]} voters
+ * @property {number[][]} alike
+ * @property {{voters: string[], alike: number | null, best: Liked}[]} groups
+ * @property {{parameter: string, share: number, likes: Value[], sure: number}[]} splits
+ * @property {string} status
+ * @property {string[]} sentences
+ * @property {Chart} map
+ *
+ * @typedef {object} Team
+ * @property {number} answers that it rests on
+ * @property {Record<string, VoterCount>} counts
+ * @property {Couple[]} couples
+ * @property {string | null} refused why the study's method cannot tell
+ * @property {Agreement | null} found null before the first answer too
  *
  * @typedef {object} Couple
  * @property {string} first
@@ -185,8 +221,6 @@
  * @property {number} answers that it rests on
  * @property {Best | null} best
  * @property {number[]} surprises
- * @property {Voter[]} voters
- * @property {Couple[]} couples
  *
  * @typedef {object} Mark
  * @property {"line" | "path" | "rect" | "circle" | "text"} tag
@@ -223,6 +257,7 @@
  * @property {Row[]} rows
  * @property {Row[]} removed
  * @property {Record<string, Design>} options
+ * @property {Record<string, Record<string, string>>} outcomes as far as they are known, of a study with some
  * @property {number[]} cycle
  * @property {number} queue
  *
@@ -277,6 +312,7 @@
  * @property {(sentence: string, kind?: "good" | "bad") => void} say
  * @property {(error: unknown, words?: string) => void} fail say what went wrong, after some words
  * @property {(view: string) => void} go
+ * @property {(voters: number) => void} met so many voters there are by now
  * @property {(id: string) => Promise<void>} open
  * @property {() => void} leave after a study was deleted
  *
