@@ -266,10 +266,11 @@ def _in_a_docstring(name: str) -> str:
 
 def _options(definition: Definition) -> str:
     choice = definition.preset_choice
+    beside = "".join(f", {name}=True" for name in ("use_seconds", "tell_apart") if getattr(definition, name))
     preset = repr(choice) if isinstance(choice, str) else f"ks.Preset(**{asdict(choice)!r})"
     return (
         f"seed={definition.seed}, method={definition.method_name!r}, preset={preset}, "
-        f"first_pairs={definition.first_pairs}, question={definition.question!r}{_outcome_options(definition)}"
+        f"first_pairs={definition.first_pairs}, question={definition.question!r}{beside}{_outcome_options(definition)}"
     )
 
 

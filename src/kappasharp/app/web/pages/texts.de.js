@@ -504,6 +504,8 @@ export const TEXTS = {
   "start.stepMeans": "Eine Schrittweite hält eine Zahl auf einem Raster. Gerade merklich ist der kleinste Unterschied, den Sie sehen würden, in der Einheit des Parameters; bei logarithmischer Skala als Anteil, etwa 0,05 für fünf Prozent.",
   "start.startFrom": "Von einer Variante ausgehen, die Ihnen gefällt",
   "start.startMeans": "Was Sie heute verwenden, auch mehrere. Die ersten Fragen handeln davon, und vielleicht sind sie am Ende die besten.",
+  "start.each": "Jede Person bekommt ihre eigene Variante.",
+  "start.eachSentence": "Mehrere Personen werden danach gefragt, was jede von ihnen unterscheidet, und Team zeigt die beste Variante einer jeden. Aus lassen, wo eine Variante allen passen soll.",
   "start.addFavourite": "Favoriten hinzufügen",
   "start.needsName": "Geben Sie der Studie einen Namen.",
   "start.nameTaken": "Eine andere Studie heißt schon so.",

@@ -503,6 +503,8 @@ export const EN = /** @satisfies {Record<string, Text>} */ (/** @type {const} */
   "start.stepMeans": "A step keeps a number on a grid. What is just noticeable is the smallest difference that you would see, in the parameter’s own units; on a log scale as a share, such as 0.05 for five per cent.",
   "start.startFrom": "Start from a design you like",
   "start.startMeans": "What you use today, or several. The first questions ask about them, and they may well turn out best.",
+  "start.each": "Each voter gets a design of their own.",
+  "start.eachSentence": "Several people are asked about what sets each of them apart, and Team shows everybody's best. Leave it off where one design is to suit all.",
   "start.addFavourite": "Add a favourite",
   "start.needsName": "Give the study a name.",
   "start.nameTaken": "Another study has this name.",

@@ -504,6 +504,8 @@ export const TEXTS = {
   "start.stepMeans": "步长把数值固定在网格上。“刚好可察觉”是您能看出的最小差别，用参数自己的单位；对数刻度则用比例，例如 0.05 表示百分之五。",
   "start.startFrom": "从您喜欢的方案开始",
   "start.startMeans": "您现在使用的方案，可以有几个。最初的问题会涉及它们，它们也可能最终胜出。",
+  "start.each": "每位参与者得到自己的方案。",
+  "start.eachSentence": "系统会询问每个人与他人不同的喜好，“团队”页面显示每个人的最佳方案。如果一个方案要适合所有人，请不要勾选。",
   "start.addFavourite": "添加喜欢的方案",
   "start.needsName": "请给研究起个名称。",
   "start.nameTaken": "已有研究使用这个名称。",
