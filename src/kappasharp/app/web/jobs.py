@@ -15,7 +15,7 @@ from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.core.activation import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
-from kappasharp.study import agreement, certainty, diagnosis, learning, questions, rehearsal, tradeoffs
+from kappasharp.study import agreement, certainty, diagnosis, learning, questions, rehearsal, stocking, tradeoffs
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
@@ -74,7 +74,19 @@ def next_pair_after(at: Snapshot, voter: str, pair: int, answer: Answer) -> Aske
 def standing(at: Snapshot) -> Plain:
     """The best design, how sure that is, what surprised the model, how far the voters agree; after so many answers."""
     definition, history = at.opened()
+    return _standing(definition, history, _model(definition, history))
+
+
+def stock(at: Snapshot, count: int) -> tuple[list[Asked], Plain | None]:
+    """So many pairs for whoever asks next, and how things stand: one fit serves all; what fails does so alone."""
+    definition, history = at.opened()
     model = _model(definition, history)
+    shown = None if model is None else _standing(definition, history, model)
+    chooses = len(history.counted()) >= definition.first_pairs
+    return stocking.pairs(definition, history, model if chooses else None, count), shown
+
+
+def _standing(definition: Definition, history: History, model: StudyModel | None) -> Plain:
     return {
         "answers": len(history.counted()),
         "best": None if model is None else asdict(certainty.best(definition, history, model)),
