@@ -2,8 +2,7 @@
 
 python -m benchmarks.voters [--voters 200] [--seconds 75] [--every 5] [--storage URL] [--keep]
 
-Every voter does what a page does: a stream of news is open, an answer brings the next question, pictures of what may
-come are asked for. One answer in twenty is sent twice at the same time. What the server acknowledged is compared with
+Every voter does what a page does: a stream of news is open, an answer brings the next question. One answer in twenty is sent twice at the same time. What the server acknowledged is compared with
 what is stored; `--keep` writes the result to benchmarks/people.json, under `voters_200`.
 """
 
@@ -13,19 +12,20 @@ import json
 import os
 import platform
 import random
+import re
 import statistics
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
 import kappasharp as ks
 from kappasharp.lab.provenance import commit
 from tests.page.chromium import serving
-from tests.page.crowd import client, study_of
-from tests.page.doubles import WRITE
+from tests.page.crowd import study_of
 
 RESULT = Path(__file__).parent / "people.json"
 NAME = "crowd"
@@ -39,69 +39,98 @@ def wish(design, voter):
     return -sum((value - 0.3 - 0.1 * i - 0.02 * (voter % 5)) ** 2 for i, value in enumerate(design.values()))
 
 
+class Line:
+    """One kept connection to the server, without a library: two hundred of them should not take the machine."""
+
+    def __init__(self, link):
+        parts = urlsplit(link)
+        token = parse_qs(parts.query)["token"][0]
+        self.host, self.port = parts.hostname, parts.port
+        self.head = f"Host: {parts.netloc}\r\nCookie: kappasharp_{token[:6]}={token}\r\n"
+        self.reader = self.writer = None
+
+    async def send(self, method, path, data=None):
+        """The status of an answer; what it brings is to be read."""
+        if self.writer is None:
+            self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
+        body = b"" if data is None else json.dumps(data).encode()
+        more = f"X-Kappasharp: 1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+        self.writer.write(f"{method} {path} HTTP/1.1\r\n{self.head}{more}\r\n".encode() + body)
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        found = re.search(r"content-length: (\d+)", head)
+        return int(head.split(" ", 2)[1]), None if found is None else int(found[1])
+
+    async def ask(self, method, path, data=None):
+        """Status and text of an answer."""
+        status, length = await self.send(method, path, data)
+        return status, (await self.reader.readexactly(length)).decode()
+
+    def close(self):
+        if self.writer is not None:
+            self.writer.close()
+
+
 class Crowd:
     """What the voters were told."""
 
-    def __init__(self, at, options):
-        self.at, self.options = at, options
+    def __init__(self, link, study, options):
+        self.link, self.study, self.at, self.options = link, study, f"/api/studies/{study}", options
         self.took, self.joined, self.acknowledged, self.refused, self.news = [], [], [], Counter(), Counter()
-        self.late = []
 
-    async def vote(self, browser, number):
+    async def vote(self, number):
         """One voter, until the time is over."""
         name, chance = f"v{number}", random.Random(number)
         await asyncio.sleep(chance.uniform(0.0, JOINING))
-        stream = asyncio.create_task(self.listen(browser, number))
-        begun = time.perf_counter()
-        pair = (await browser.get(f"{self.at}/pair", params={"voter": name})).json()["pair"]
+        stream = asyncio.create_task(self.listen(number))
+        line, begun = Line(self.link), time.perf_counter()
+        pair = json.loads((await line.ask("GET", f"{self.at}/pair?voter={name}"))[1])["pair"]
         self.joined.append(time.perf_counter() - begun)
         due = time.perf_counter() + chance.uniform(0.0, self.options.every)
         while due < self.end:
             await asyncio.sleep(max(due - time.perf_counter(), 0.0))
             better = wish(pair["a"]["params"], number) > wish(pair["b"]["params"], number)
             data = {"pair": pair["number"], "answer": "a" if better else "b", "seconds": 2.0, "voter": name}
-            pair = await self.answer(browser, data, twice=chance.random() < SENT_TWICE) or pair
-            ahead = await browser.get(f"{self.at}/ahead", params={"voter": name})
-            ahead.raise_for_status()
+            lines = [line, Line(self.link)] if chance.random() < SENT_TWICE else [line]
+            pair = await self.answer(lines, data) or pair
+            for spare in lines[1:]:
+                spare.close()
             # The next answer is due five seconds after this one was, however long the turn took: none waits for it.
             due = max(due + self.options.every * chance.uniform(0.5, 1.5), time.perf_counter() + 0.2)
         stream.cancel()
+        line.close()
 
-    async def answer(self, browser, data, *, twice):
-        """The next pair; the same answer is sent again by a browser that lost the word of the first."""
+    async def answer(self, lines, data):
+        """The next pair; over the second line the same answer is sent again, as by a page that lost the first's word."""
         begun = time.perf_counter()
-        sent = [browser.post(f"{self.at}/answer", json=data, headers=WRITE) for _ in range(2 if twice else 1)]
-        told = await asyncio.gather(*sent, return_exceptions=True)
+        told = await asyncio.gather(*(one.ask("POST", f"{self.at}/answer", data) for one in lines))
         self.took.append(time.perf_counter() - begun)
         pair = None
-        for one in told:
-            if isinstance(one, BaseException) or one.status_code != httpx.codes.OK:
-                self.refused[one.text[:100] if isinstance(one, httpx.Response) else repr(one)[:100]] += 1
+        for status, text in told:
+            if status != httpx.codes.OK:
+                self.refused[f"{status} {text[:100]}"] += 1
                 continue
-            self.acknowledged.append((data["voter"], data["pair"], one.json()["saved"]["event"]))
-            pair = one.json()["pair"]
+            found = json.loads(text)
+            self.acknowledged.append((data["voter"], data["pair"], found["saved"]["event"]))
+            pair = found["pair"]
         return pair
 
-    async def listen(self, browser, number):
+    async def listen(self, number):
         """The stream of news that a page holds open."""
-        while True:
-            try:
-                async with browser.stream("GET", "/api/news", params={"study": self.at.rpartition("/")[2]}) as news:
-                    if news.status_code != httpx.codes.OK:
-                        self.refused[f"stream {news.status_code}"] += 1
-                        return
-                    async for line in news.aiter_lines():
-                        if line.startswith("data:"):
-                            self.news[number] += 1
-            except httpx.HTTPError as error:
-                self.refused[f"stream {error!r}"[:80]] += 1
-                await asyncio.sleep(1.0)
+        line = Line(self.link)
+        try:
+            status, _ = await line.send("GET", f"/api/news?study={self.study}")
+            if status != httpx.codes.OK:
+                self.refused[f"stream {status}"] += 1
+                return
+            while found := await line.reader.readline():
+                self.news[number] += found.startswith(b"data:")
+            self.refused["stream ended"] += 1
+        finally:
+            line.close()
 
-    async def run(self, link):
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        async with client(link, lambda **more: httpx.AsyncClient(limits=limits, **more)) as browser:
-            self.end = time.perf_counter() + self.options.seconds
-            await asyncio.gather(*(self.vote(browser, number) for number in range(self.options.voters)))
+    async def run(self):
+        self.end = time.perf_counter() + self.options.seconds
+        await asyncio.gather(*(self.vote(number) for number in range(self.options.voters)))
 
 
 def cpu_seconds(process):
@@ -151,10 +180,10 @@ def measured(options, folder, url):
         study.tell(pair, "a" if wish(pair.a, turn) > wish(pair.b, turn) else "b")
     study.storage.close()
     with serving(folder, NAME, "--storage", url) as server:
-        crowd = Crowd(f"/api/studies/{study_of(server.link)}", options)
+        crowd = Crowd(server.link, study_of(server.link), options)
         time.sleep(options.warm)
         begun, before, own = time.perf_counter(), cpu_seconds(server.process.pid), time.process_time()
-        asyncio.run(crowd.run(server.link))
+        asyncio.run(crowd.run())
         wall, after = time.perf_counter() - begun, cpu_seconds(server.process.pid)
         own = time.process_time() - own
     given, ages, twice = stored(url)

@@ -115,24 +115,28 @@ def still_right(
 
 def _was_put_since(history: History, proposed: Asked) -> bool:
     """Whether a question about these designs was put to somebody after the events that it rests on."""
-    wanted, space, points = {design_key(design) for design in proposed.designs}, None, []
+    wanted, space = {design_key(design) for design in proposed.designs}, None
     for number, (question, _) in reversed(history.asked.items()):
         if number <= proposed.after:
             return False
-        if question.space is None or question.form.designs > PAIR or proposed.more:
+        if question.space is None or question.more or proposed.more:
             if wanted == {design_key(design) for design in question.designs}:
                 return True
             continue
         if question.space is not space:
             space = question.space
             points = [space.encode(design) for design in proposed.designs]
+            within, begins, near = space.tolerances, points[0][0], space.tolerances[0]
         theirs = question.points
-        if _alike(points, theirs, space.tolerances) or _alike(points, theirs[::-1], space.tolerances):
+        # Among many voters this is asked a thousand times for every question; a pair is the same in either order.
+        if abs(theirs[0][0] - begins) <= near and _alike(points, theirs, within):
+            return True
+        if abs(theirs[1][0] - begins) <= near and _alike(points, theirs[::-1], within):
             return True
     return False
 
 
-def _alike(points: Sequence[Sequence[float]], others: Sequence[Sequence[float]], within: Sequence[float]) -> bool:
+def _alike(points: list[list[float]], others: list[list[float]], within: list[float]) -> bool:
     """Whether nobody could tell the designs at these points from the others."""
     return all(
         abs(x - y) <= most
