@@ -88,6 +88,7 @@ def stock(at: Snapshot, count: int) -> tuple[list[Asked], Plain | None]:
 
 def _standing(definition: Definition, history: History, model: StudyModel | None) -> Plain:
     return {
+        "since": history.moved_at,
         "answers": len(history.counted()),
         "best": None if model is None else asdict(certainty.best(definition, history, model)),
         "surprises": [] if model is None else diagnosis.surprises(history, model),
@@ -113,10 +114,10 @@ def best_view(at: Snapshot) -> Plain:
     definition, history = at.opened()
     model = _model(definition, history)
     if model is None:
-        return {"best": None, "slices": []}
+        return {"since": history.moved_at, "best": None, "slices": []}
     best = certainty.best(definition, history, model)
     found = charts.slices(certainty.slices(definition, model, best.params), definition.space)
-    shown = {"best": asdict(best), "slices": [charts.plain(one) for one in found]}
+    shown = {"since": history.moved_at, "best": asdict(best), "slices": [charts.plain(one) for one in found]}
     return shown | ({} if definition.outcomes is None else {"outcomes": _outcomes_of(definition, history, best)})
 
 
@@ -150,7 +151,7 @@ def model_view(at: Snapshot) -> Plain:
     definition, history = at.opened()
     model = _model(definition, history)
     if model is None:
-        return {"nodes": [], "edges": [], "moments": [], "noted": [], "sentences": []}
+        return {"since": history.moved_at, "nodes": [], "edges": [], "moments": [], "noted": [], "sentences": []}
     past, noted = diagnosis.past_models(definition, history), diagnosis.noted(history)
     now = past[-1]
     heights = dict(zip(now.options, zip(now.utility, now.corrected_utility, strict=True), strict=True))
@@ -167,6 +168,7 @@ def model_view(at: Snapshot) -> Plain:
     ]
     best = model.options[learning.favourite(model)]
     return {
+        "since": history.moved_at,
         "nodes": nodes,
         "edges": edges,
         "best": best,

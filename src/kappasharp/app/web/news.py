@@ -94,12 +94,12 @@ class Topic:
             return None, False
         if head.name != study.name:
             self.service.renamed(self.session)
-        return study.since(lambda history: {"number": history.moved_at, "answers": len(history.counted())})
+        return study.since(lambda history: {"since": history.moved_at, "answers": len(history.counted())})
 
     async def _figure(self) -> None:
         """Have the figures computed, as long as they are not of now."""
-        while self.streams and not self.is_over and self._figured != self._head["number"]:
-            self._figured = self._head["number"]
+        while self.streams and not self.is_over and self._figured != self._head["since"]:
+            self._figured = self._head["since"]
             try:
                 self._standing = await self.session.view("standing", jobs.standing)
                 self._failed = False
@@ -109,7 +109,7 @@ class Topic:
             self._say()
 
     def _say(self) -> None:
-        told = {"answers": self._head["answers"], "name": self.session.study.name, "failed": self._failed}
+        told = self._head | {"name": self.session.study.name, "failed": self._failed}
         text = json.dumps(told | {"standing": _short(self._standing)}, separators=(",", ":"))
         message = f"data: {text}\n\n".encode()
         if message != self.message:
@@ -134,7 +134,7 @@ def _short(standing: Plain | None) -> Plain | None:
     best, last = standing["best"], max(standing["surprises"], default=0)
     figures = None if best is None else {name: best[name] for name in ("option", "beats_random", "room_left")}
     lately = [event for event in standing["surprises"] if event > last - LATELY]
-    return {"answers": standing["answers"], "best": figures, "surprises": lately}
+    return {"since": standing["since"], "answers": standing["answers"], "best": figures, "surprises": lately}
 
 
 class News:

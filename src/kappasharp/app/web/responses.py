@@ -157,9 +157,9 @@ def _line(session: Session, slider: StudyQuestion) -> Plain:
 
 
 def _progress(history: History, pair: StudyQuestion) -> Plain:
-    voter, memo = pair.voter, history.asked[pair.number][1].memo
-    own = sum(one.voter == voter for one in history.comparisons.values())
-    told = {"answers": len(history.counted()), "own_answers": own, "can_undo": history.last_of(voter) is not None}
+    memo = history.asked[pair.number][1].memo
+    told = {"answers": len(history.counted()), "since": history.moved_at}
+    told |= {"can_undo": history.last_of(pair.voter) is not None}
     # Among many voters a question rests on an earlier fit than the last answer's.
     return told | {"rests_on": None if memo is None else noted_after(memo)}
 
@@ -180,7 +180,7 @@ def history_data(at: Snapshot) -> Plain:
     rows = [row(one) for one in reversed(history.comparisons.values())]
     removed = [row(history.removed[event]) for event in sorted(history.removed, reverse=True)]
     designs = {number: history.options[number] for one in rows + removed for number in one["options"]}
-    lists = {"rows": rows, "removed": removed, "options": designs}
+    lists = {"since": history.moved_at, "rows": rows, "removed": removed, "options": designs}
     return lists | {"cycle": diagnosis.cycle(counted), "queue": len(history.queue)}
 
 

@@ -1,10 +1,10 @@
 /** The page: which study, which voter, which view. */
 
-/** @import { Listing, Page, Study, View } from "./types.js" */
+/** @import { Listing, News, Page, Study, View } from "./types.js" */
 import { compare } from "./compare.js";
 import { button, el, problem } from "./elements.js";
 import { byKey } from "./keys.js";
-import { Refusal, get, langOf, sentence, watch } from "./talk.js";
+import { Refusal, get, langOf, retune, sentence, watch } from "./talk.js";
 import { LANGUAGES, english, language, speak, text } from "./texts.js";
 
 /** @typedef {(page: Page, root: HTMLElement) => Promise<View>} Open */
@@ -53,6 +53,10 @@ const address = new URL(location.href);
 let view = {};
 let turn = 0;
 let said = 0;
+/** What was last heard of the study that is open. @type {{study: string, now: News} | null} */
+let latest = null;
+/** The study whose news are heard. */
+let tuned = "";
 let taken = "";
 /** Whether the view could not be opened, so that it is opened again when the server is back. */
 let failed = false;
@@ -110,6 +114,8 @@ function showStudy() {
   part("study-name").replaceChildren(page.study === null ? name : el("a", { href: "#study", title: text("page.aboutStudy") }, name));
   document.title = page.study === null ? "kappasharp" : `${name} · kappasharp`;
   warn();
+  if (tuned !== (page.study?.id ?? "")) retune();
+  tuned = page.study?.id ?? "";
   const who = part("who");
   who.hidden = page.voter === "me";
   who.textContent = page.voter === "me" ? "" : text("page.votingAs", { voter: page.voter });
@@ -142,17 +148,27 @@ async function presence(now) {
 }
 
 /**
- * Somebody gave the study that is open another name.
+ * Something happened in the study that is open: somebody answered, or gave it another name.
  * @param {Study} study
- * @param {string} name
+ * @param {News} now
  */
-function renamed(study, name) {
-  if (page.study !== study) return;
-  const before = study.name;
-  study.name = name;
-  remember(name);
+function heard(study, now) {
+  if (page.study?.id !== study.id) return;
+  latest = { study: study.id, now };
+  view.news?.(now);
+  const before = page.study.name;
+  if (now.name === before) return;
+  page.study.name = now.name;
+  remember(now.name);
   showStudy();
-  page.say(text("page.renamed", { name: before, now: name }));
+  page.say(text("page.renamed", { name: before, now: now.name }));
+}
+
+/** @param {Study} study */
+function deleted(study) {
+  if (page.study?.id !== study.id) return;
+  page.leave();
+  note(text("page.deleted", { name: study.name }));
 }
 
 function current() {
@@ -182,8 +198,9 @@ async function show() {
   failed = false;
   try {
     const opened = await chosen.open(page, root);
-    if (mine === turn) view = opened;
-    else opened.leave?.();
+    if (mine !== turn) return opened.leave?.();
+    view = opened;
+    if (latest !== null && latest.study === page.study?.id) view.news?.(latest.now);
   } catch (error) {
     failed = true;
     root.append(problem(error));
@@ -287,7 +304,7 @@ addEventListener("blur", () => {
   if (words) page.say(words);
 });
 part("language").addEventListener("change", () => void translate());
-watch((now) => void presence(now), () => page.study, renamed);
+watch({ study: () => page.study, presence: (now) => void presence(now), news: heard, deleted });
 // Where its file does not come, the page speaks English.
 void speak().catch((error) => console.info(sentence(error))).then(() => {
   showWords();

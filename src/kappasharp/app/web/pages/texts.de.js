@@ -17,6 +17,7 @@ export const TEXTS = {
   "page.gone": "Der Server antwortet nicht: Er wurde beendet oder ist von hier aus nicht erreichbar. Jede gespeicherte Antwort ist sicher. Starten Sie ihn wieder mit `kappasharp serve`; diese Seite macht dann von selbst weiter.",
   "page.locked": "Der Server wurde mit einem anderen Schlüssel neu gestartet. Öffnen Sie den Link, den er ausgegeben hat.",
   "page.back": "Der Server ist wieder da.",
+  "page.deleted": "Jemand hat „{name}“ gelöscht, mit allen Antworten darin.",
   "page.noStudy": "Hier gibt es keine Studie namens „{name}“; vielleicht liegt sie in einer anderen Datenbank oder heißt inzwischen anders.",
   "page.renamed": "„{name}“ heißt jetzt „{now}“.",
   "page.seeStudies": "Vorhandene Studien ansehen",
@@ -71,6 +72,7 @@ export const TEXTS = {
   "compare.surprisedUndo": "Gespeichert. Diese Antwort hat das Modell überrascht. {key} nimmt sie zurück.",
   "compare.saved": "Gespeichert: {answer}.",
   "compare.savedUndo": "Gespeichert: {answer}. {key} nimmt es zurück.",
+  "compare.tooSoon": "Eine Taste kam, bevor die nächste Frage zu sehen war, und zählte nicht.",
   "compare.undone": "Zurückgenommen. Dieselbe Frage ist wieder offen.",
   "compare.answered": "Nicht gespeichert: Diese Frage war schon beantwortet. Hier ist die, die jetzt offen ist.",
   "compare.withdrawn": "Nicht gespeichert: Diese Frage wurde zurückgezogen. Hier ist die, die jetzt offen ist.",
@@ -90,6 +92,7 @@ export const TEXTS = {
   "progress.computing": "das Modell wird berechnet",
   "progress.now": "Bestes schlägt {share} der Varianten · Spielraum {room}",
   "progress.then": "Stand Antwort {number}: Bestes schlägt {share} der Varianten · Spielraum {room}",
+  "progress.chosen": "diese Frage wurde nach Antwort {number} gewählt",
 
   // Cards of designs
   "card.option": "Option {mark}",
@@ -317,6 +320,8 @@ export const TEXTS = {
   // History
   "history.title": "Verlauf",
   "history.count": { one: "{count} Antwort", other: "{count} Antworten" },
+  "history.skips": { one: "{count} übersprungen", other: "{count} übersprungen" },
+  "history.withSkips": "{answers}, {skips}",
   "history.answers": "Antworten",
   "history.empty": "Noch keine Antworten. Jede wird hier stehen, mit dem, was man mit ihr tun kann.",
   "history.earlier": { one: "{count} frühere zeigen", other: "{count} frühere zeigen" },
