@@ -2,8 +2,9 @@
 
 python -m benchmarks.voters [--voters 200] [--seconds 75] [--every 5] [--storage URL] [--keep]
 
-Every voter does what a page does: a stream of news is open, an answer brings the next question. One answer in twenty is sent twice at the same time. What the server acknowledged is compared with
-what is stored; `--keep` writes the result to benchmarks/people.json, under `voters_200`.
+Every voter does what a page does: a stream of news is open, an answer brings the next question. One answer in twenty is
+sent twice at the same time. What the server acknowledged is compared with what is stored; `--keep` writes the result to
+benchmarks/people.json, under `voters_200`.
 """
 
 import argparse
@@ -100,7 +101,7 @@ class Crowd:
         line.close()
 
     async def answer(self, lines, data):
-        """The next pair; over the second line the same answer is sent again, as by a page that lost the first's word."""
+        """The next pair; over the second line the same answer is sent again, as by a page that lost the first word."""
         begun = time.perf_counter()
         told = await asyncio.gather(*(one.ask("POST", f"{self.at}/answer", data) for one in lines))
         self.took.append(time.perf_counter() - begun)

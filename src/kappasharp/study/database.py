@@ -134,7 +134,7 @@ def listening(source: Engine) -> Iterator[Callable[[float], set[str]]]:
     with source.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.detach()
         connection.exec_driver_sql(f"LISTEN {CHANNEL}")
-        raw: Any = connection.connection.driver_connection
+        raw: Any = connection.connection.dbapi_connection
 
         def heard(seconds: float) -> set[str]:
             try:

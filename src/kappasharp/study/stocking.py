@@ -122,7 +122,9 @@ def _chosen(
     # What an answer as the model expects it would weigh.
     weight = likelihood.curvature(delta / scale, fit.likelihood.margin).omega / scale**2
     level = 0.0 if preset.eubo == "improvement" else mean[second]
-    is_left = torch.tensor([not seen.has_met([designs[i], designs[j]]) for i, j in zip(first.tolist(), second.tolist())])
+    is_left = torch.tensor(
+        [not seen.has_met([designs[i], designs[j]]) for i, j in zip(first.tolist(), second.tolist(), strict=True)]
+    )
     found, uses = [], torch.zeros(len(designs))
     most = max(math.ceil(OFTEN * 2 * count / len(designs)), LEAST)
     place = int(((first + second) == 1).nonzero()[0])

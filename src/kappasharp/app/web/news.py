@@ -1,7 +1,7 @@
 """News of studies for every page that is open: one stream of server-sent events each, no thread, no asking again.
 
-A message says all that a page shows of others: how many answers there are, how things stood when that was last computed,
-and what the study is called. Whoever missed some needs the last one only. A stream that says nothing is still a sign
+A message says all that a page shows of others: how many answers there are, how things stood when that was last
+computed, and what the study is called. Whoever missed some needs the last one only. A stream that says nothing is still a sign
 that the server is there, and its end that it is not.
 """
 
@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -20,23 +20,37 @@ from kappasharp.app.web.connections import MOST_STREAMS
 from kappasharp.app.web.jobs import Plain
 from kappasharp.app.web.session import Session, off_loop
 from kappasharp.errors import KappaSharpError, StorageError
+from kappasharp.study.storage import Storage
 from kappasharp.study.watching import Watch
-
-if TYPE_CHECKING:
-    from kappasharp.app.web.service import Service
 
 LOG = logging.getLogger("kappasharp")
 # Seconds between signs of life, and between two messages; and how much longer for each page that hears them.
 BEAT, PACE, PACE_EACH = 3.0, 0.2, 0.0025
 # Of the answers that surprised the model, a message names those among so many last events: a page asks about its own.
 LATELY = 1000
+HERE = b": here\n\n"
 HEADERS = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
+
+
+class Holder(Protocol):
+    """What holds the studies that are open: the service."""
+
+    storage: Storage
+
+    def opened(self, uid: str) -> Session | None:
+        """The session of a study, if somebody has opened it."""
+
+    def renamed(self, session: Session) -> None:
+        """Take in the name that a study got elsewhere."""
+
+    def forget(self, uid: str) -> None:
+        """A study was deleted."""
 
 
 class Topic:
     """What there is to say of one study."""
 
-    def __init__(self, session: Session, service: "Service") -> None:
+    def __init__(self, session: Session, service: Holder) -> None:
         self.session, self.service = session, service
         self.version, self.message, self.is_over = 0, b"", False
         self.streams = 0
@@ -56,8 +70,25 @@ class Topic:
         if not self.is_over and (self._following is None or self._following.done()):
             self._following = asyncio.create_task(self._follow())
 
-    async def moved(self, version: int) -> None:
-        """Wait until there is another message than that version."""
+    async def heard(self) -> AsyncIterator[bytes]:
+        """Every message from now on, and signs of life between them, until the study is gone."""
+        self.streams, version = self.streams + 1, -1
+        try:
+            await self.look()
+            while True:
+                if self.version != version:
+                    version = self.version
+                    yield self.message
+                if self.is_over:
+                    return
+                try:
+                    await asyncio.wait_for(self._moves_on(version), BEAT)
+                except TimeoutError:
+                    yield HERE
+        finally:
+            self.streams -= 1
+
+    async def _moves_on(self, version: int) -> None:
         while self.version == version and not self.is_over:
             await self._moved.wait()
 
@@ -140,7 +171,7 @@ def _short(standing: Plain | None) -> Plain | None:
 class News:
     """The topics of one server, and who tells them."""
 
-    def __init__(self, service: "Service") -> None:
+    def __init__(self, service: Holder) -> None:
         self.service = service
         self.streams = 0
         self._topics: dict[str, Topic] = {}
@@ -181,30 +212,16 @@ class News:
     async def stream(self, topic: Topic | None) -> AsyncIterator[bytes]:
         """What one page hears; without a study, that the server is there."""
         self.streams += 1
-        if topic is not None:
-            topic.streams += 1
         try:
-            yield b": here\n\n"
-            if topic is None:
-                while True:
-                    await asyncio.sleep(BEAT)
-                    yield b": here\n\n"
-            await topic.look()
-            version = -1
-            while True:
-                if topic.version != version:
-                    version = topic.version
-                    yield topic.message
-                if topic.is_over:
-                    return
-                try:
-                    await asyncio.wait_for(topic.moved(version), BEAT)
-                except TimeoutError:
-                    yield b": here\n\n"
+            yield HERE
+            if topic is not None:
+                async for message in topic.heard():
+                    yield message
+            while topic is None:
+                await asyncio.sleep(BEAT)
+                yield HERE
         finally:
             self.streams -= 1
-            if topic is not None:
-                topic.streams -= 1
 
     def close(self) -> None:
         """Hear nothing any more."""
@@ -215,7 +232,7 @@ class News:
 
 async def news(request: Request) -> Response:
     """The stream of a page: `?study=` names the study that it shows, if it shows one."""
-    service: Service = request.app.state.service
+    service = request.app.state.service
     shown = request.query_params.get("study")
     if service.news.streams >= MOST_STREAMS:
         return PlainTextResponse("Too many pages hear the news already; this one asks again.", 503)

@@ -357,7 +357,7 @@ async def ahead(request: Request) -> Response:
 
 
 async def _drawn(request: Request) -> Card:
-    found = await (await session_of(request)).cards.named(request.path_params["key"])
+    found = await (await session_of(request)).drawn(request.path_params["key"])
     return found or NOTHING
 
 
@@ -372,7 +372,7 @@ async def picture(request: Request) -> Response:
 async def draw_again(request: Request) -> Response:
     """Draw a card once more that could not be drawn."""
     session, key = await session_of(request), request.path_params["key"]
-    found = await session.cards.again(key)
+    found = await session.cards.again(key) or await session.drawn(key)
     if found is None:
         raise HTTPException(404, "This picture is not known here any more; reload the page.")
     return said(responses.card_data(found, key))

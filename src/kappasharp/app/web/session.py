@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeVar
 
 from kappasharp.app.web import jobs
@@ -254,6 +255,24 @@ class Session:
         """The card of an option, when it is drawn, and its key."""
         design = await self.design(option)
         return await self.cards.card(self.renderer, design), self.cards.key(self.renderer, design)
+
+    async def drawn(self, key: str) -> Card | None:
+        """The card of that key; one that another process told of is drawn here. None where no design has it."""
+        found = await self.cards.named(key)
+        if found is not None or self.renderer is None:
+            return found
+        designs, asked = await self.read(
+            lambda history: (list(history.options), [history.asked[number][0] for number in history.open.values()])
+        )
+        design = await off_loop(self._called, key, designs, asked)
+        return None if design is None else await self.cards.card(self.renderer, design)
+
+    def _called(self, key: str, designs: list[Design], asked: list[StudyQuestion]) -> Design | None:
+        """The design whose card has that key, of these or of the places of sliders."""
+        sliders = (one for one in asked if one.form.kind is Kind.SLIDER)
+        places = (one.at(place / FINEST) for one in sliders for place in range(FINEST + 1))
+        every = chain(reversed(designs), places)
+        return next((one for one in every if self.cards.is_named(key, self.renderer, one)), None)
 
     async def place(self, number: int, place: float) -> tuple[float, Design, Card, str]:
         """The nearest place of a slider that is drawn, the design there, its card when it is drawn, and the key."""

@@ -31,6 +31,7 @@ class Stock:
         self.standing: Plain | None = None
         self._questions: deque[Asked] = deque()
         self._number, self._taken = -1, 0
+        self._wanted, self._filled = 0, asyncio.Event()
         self._filling: asyncio.Task[None] | None = None
 
     def take(self) -> Asked | None:
@@ -43,21 +44,31 @@ class Stock:
         return found
 
     def refill(self, voters: int) -> None:
-        """Begin another fit for so many voters, unless one is under way."""
+        """Have another fit for so many voters, after the one that may be under way."""
+        self._wanted = voters
         if self._filling is None or self._filling.done():
-            self._filling = asyncio.create_task(self._fill(voters))
+            self._filling = asyncio.create_task(self._fill_on())
 
     async def filled(self, voters: int) -> bool:
         """Wait until there are questions, where there are none; whether there are."""
         if not self._questions:
             self.refill(voters)
-            assert self._filling is not None
-            await asyncio.wait({self._filling})
+            filled = self._filled
+            await filled.wait()
         return bool(self._questions)
 
-    async def _fill(self, voters: int) -> None:
-        if self._questions:
+    async def _fill_on(self) -> None:
+        """One fit after the other, as long as there are answers that the last one did not know."""
+        while self._wanted:
+            voters, self._wanted = self._wanted, 0
+            try:
+                await self._fill(voters)
+            finally:
+                self._filled.set()
+                self._filled = asyncio.Event()
             await asyncio.sleep(PAUSE)
+
+    async def _fill(self, voters: int) -> None:
         at = await asyncio.to_thread(jobs.snapshot, self.study)
         if at.number == self._number and self._questions:
             return
@@ -86,4 +97,5 @@ class Stock:
         """Give up what is under way."""
         if self._filling is not None:
             self._filling.cancel()
+        self._filled.set()
         self._questions.clear()
