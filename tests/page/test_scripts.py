@@ -6,7 +6,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-from kappasharp.app.web.server import assets
+from kappasharp.app.web.responses import assets
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

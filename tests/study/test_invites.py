@@ -30,7 +30,9 @@ def test_a_link_lets_in_and_survives_a_restart_and_another_name_of_the_study(stu
     assert (seat.role, seat.name, seat.study) == ("voter", "Bea", study.stored.uid)
     assert invites.seats(study.storage, [secret, "0" * 32, "ü", ""]) == {secret: seat}
     assert invites.opened(again, code, secret).already == seat
-    assert [(one.id, [p.name for p in one.people]) for one in invites.listed(again, study.stored)] == [(made.id, ["Bea"])]
+    assert [(one.id, [p.name for p in one.people]) for one in invites.listed(again, study.stored)] == [
+        (made.id, ["Bea"])
+    ]
     # Who comes again is who they were, whatever name they give; a better link gives them more.
     assert invites.join(again, code, "Cy", secret) == (seat, secret)
     _, better = invites.make(again, study.stored, "owner")

@@ -142,7 +142,8 @@ def test_a_kill_in_the_middle_of_the_step_changes_nothing(old):
 def test_several_that_open_it_at_once_take_the_step_once(old, monkeypatch):
     ran = []
     whole = schema.MIGRATIONS[1]
-    monkeypatch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS | {1: lambda connection: (ran.append(1), whole(connection))})
+    counted = {1: lambda connection: (ran.append(1), whole(connection))}
+    monkeypatch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS | counted)
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(lambda _: len(Storage(old).studies()), range(6)))
     assert found == [3] * 6 and ran == [1]

@@ -109,6 +109,14 @@ def remove(storage: Storage, record: Record, person: str) -> None:
             raise UnknownNameError(f"Nobody in the study {record.name!r} is {person!r}.")
 
 
+def identity(code: Any) -> str | None:
+    """The identity of the study that a link leads to; None where it is no link of ours."""
+    try:
+        return _parts(code)[0]
+    except InviteError:
+        return None
+
+
 def opened(storage: Storage, code: Any, holds: str | None = None) -> OpenedInvite:
     """Where a link leads.
 
@@ -211,8 +219,8 @@ def _free(connection: Connection, record: Record, name: str) -> str:
 
 def _taken(name: str) -> InviteError:
     return InviteError(
-        f"Somebody answers as {name!r} here already; take another name, say {name + ' 2'!r}. If that is you, in another "
-        "browser, ask the owner to free your name.", "taken",
+        f"Somebody answers as {name!r} here already; take another name, say {name + ' 2'!r}. If that is you, in "
+        "another browser, ask the owner to free your name.", "taken",
     )  # fmt: skip
 
 
