@@ -1,4 +1,4 @@
-"""What each role may do is one table: every address is in it, and every role meets it; invited people, from link to end."""
+"""What each role may do is one table: every address is in it, every role meets it; and people who were invited."""
 
 import json
 import re

@@ -29,7 +29,7 @@ SECRET, IDENTITY = 16, 16
 MOST_PEOPLE = 2000
 
 
-class Person(NamedTuple):
+class Guest(NamedTuple):
     """Somebody who came by a link; a viewer has no name."""
 
     id: str
@@ -44,7 +44,7 @@ class Invite(NamedTuple):
     role: str
     created: str
     revoked: str | None
-    people: list[Person]
+    people: list[Guest]
 
 
 class Seat(NamedTuple):
@@ -86,7 +86,7 @@ def listed(storage: Storage, record: Record) -> list[Invite]:
     return [
         Invite(
             link.id, link.role, link.created, link.revoked,
-            [Person(one.id, one.name, one.created) for one in people if one.invite == link.id],
+            [Guest(one.id, one.name, one.created) for one in people if one.invite == link.id],
         )
         for link in links
     ]  # fmt: skip

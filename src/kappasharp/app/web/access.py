@@ -174,7 +174,7 @@ def standing(request: Request, study: str) -> Plain:
 
 
 class Visitors:
-    """Who is known by which cookies. Each is looked up once a second: a link that is revoked elsewhere ends here too."""
+    """Who is known by which cookies. Each is looked up once a second: a link revoked elsewhere ends here too."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage

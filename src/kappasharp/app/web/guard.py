@@ -111,13 +111,18 @@ def new_token() -> str:
     return os.urandom(TOKEN_BYTES).hex()
 
 
+def state_path(kind: str, database: str) -> Path:
+    """The file in which something of the page over a database is kept for its user."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "kappasharp" / f"{kind}-{hashlib.sha256(database.encode()).hexdigest()[:16]}"
+
+
 def kept_token(database: str, *, renewed: bool = False) -> str:
     """The key of the page over this database, kept in a file that its user alone can read.
 
     A page that is open finds back when the server is started again. After a month, or `renewed`, there is a new one.
     """
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    path = Path(state) / "kappasharp" / f"key-{hashlib.sha256(database.encode()).hexdigest()[:16]}"
+    path = state_path("key", database)
     token = None if renewed else _read_token(path)
     if token is not None:
         return token
