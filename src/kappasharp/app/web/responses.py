@@ -57,10 +57,9 @@ def assets() -> dict[str, bytes]:
     return {one.name: one.read_bytes() for one in found if one.is_file()}
 
 
-async def page(request: Request) -> Response:
-    """The page itself, or the one by which people come in who were invited."""
-    name = "join.html" if request.url.path == "/join" else "index.html"
-    return Response(assets()[name], media_type="text/html")
+async def page(_: Request) -> Response:
+    """The page itself."""
+    return Response(assets()["index.html"], media_type="text/html")
 
 
 async def asset(request: Request) -> Response:

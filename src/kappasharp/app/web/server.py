@@ -207,6 +207,7 @@ async def listing(request: Request) -> Response:
             "kinds": list(kinds.NAMES),
             "renderers": list(service.renderers) if who.has_key else [],
             "storage": service.storage.url if who.has_key else "",
+            "has_key": who.has_key,
         }
     )
 

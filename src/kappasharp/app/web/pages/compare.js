@@ -248,7 +248,7 @@ export class Compare {
     } catch (error) {
       if (error instanceof Refusal && error.pair !== null) {
         await this.show(error.pair);
-        this.page.say(text(`compare.${error.why}`), "bad");
+        this.page.say(text(`compare.${/** @type {"answered" | "withdrawn" | "changed"} */ (error.why)}`), "bad");
       } else {
         this.page.fail(error, failure);
       }

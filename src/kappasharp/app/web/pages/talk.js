@@ -9,7 +9,7 @@ export class Refusal extends Error {
    * @param {number} status 0 where no answer came at all
    * @param {Pair | null} pair
    * @param {boolean} served whether the sentence is the server's
-   * @param {"answered" | "withdrawn" | "changed"} why the question took no answer, where there is another pair
+   * @param {string} why the question took no answer, where there is another pair; or why a link lets nobody in
    */
   constructor(sentence, status, pair = null, served = false, why = "answered") {
     super(sentence);
@@ -20,7 +20,7 @@ export class Refusal extends Error {
   }
 }
 
-/** @typedef {"here" | "gone" | "locked"} Presence whether the server answers, and takes our key */
+/** @typedef {"here" | "gone" | "locked" | "revoked" | "deleted"} Presence whether the server answers and lets us in; or why no longer */
 /** A page that nobody does anything on listens for the server so often, in milliseconds; and so long for one answer. */
 const BEAT = 4000;
 const PATIENCE = 15000;
@@ -34,9 +34,13 @@ let shown = () => null;
 let rename = () => {};
 let next = 0;
 
-/** @param {number} status that of an answer; 0 where none came */
-function heard(status) {
-  const now = status === 0 ? "gone" : status === 401 ? "locked" : "here";
+/**
+ * @param {number} status that of an answer; 0 where none came
+ * @param {string} [why] the server lets us in no longer
+ */
+function heard(status, why) {
+  const shut = why === "revoked" || why === "deleted" ? why : "locked";
+  const now = status === 0 ? "gone" : status === 401 ? shut : "here";
   if (now === presence) return;
   presence = now;
   tell(now);
@@ -48,9 +52,9 @@ async function beat() {
   const study = shown();
   try {
     const answer = await fetch(`/api/alive?study=${study?.id ?? ""}`, { credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
-    heard(answer.status);
-    const { name } = answer.ok ? await answer.json() : { name: null };
-    if (study !== null && name !== null && name !== study.name) rename(study, name);
+    const told = toldBy(await answer.text());
+    heard(answer.status, told.why);
+    if (study !== null && answer.ok && typeof told.name === "string" && told.name !== study.name) rename(study, told.name);
   } catch {
     heard(0);
   }
@@ -71,6 +75,19 @@ export function watch(listener, open, renamed) {
 }
 
 /**
+ * What an answer says, also where it is a sentence alone.
+ * @param {string} body
+ * @returns {{error?: string, pair?: Pair, why?: string, name?: string}}
+ */
+function toldBy(body) {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return { error: body };
+  }
+}
+
+/**
  * @param {string} path
  * @param {RequestInit} options
  * @returns {Promise<any>}
@@ -83,16 +100,13 @@ async function request(path, options) {
     heard(0);
     throw new Refusal(text("page.noAnswer"), 0);
   }
-  heard(answer.status);
   const body = await answer.text();
-  if (answer.ok) return JSON.parse(body);
-  /** @type {{error?: string, pair?: Pair, why?: Refusal["why"]}} */
-  let told = {};
-  try {
-    told = JSON.parse(body);
-  } catch {
-    told = { error: body };
+  if (answer.ok) {
+    heard(answer.status);
+    return JSON.parse(body);
   }
+  const told = toldBy(body);
+  heard(answer.status, told.why);
   throw new Refusal(told.error ?? text("page.status", { status: String(answer.status) }), answer.status, told.pair ?? null, told.error !== undefined, told.why);
 }
 
