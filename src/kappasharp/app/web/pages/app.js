@@ -5,7 +5,7 @@ import { compare } from "./compare.js";
 import { button, el, problem } from "./elements.js";
 import { byKey } from "./keys.js";
 import { Refusal, get, langOf, sentence, watch } from "./talk.js";
-import { LANGUAGES, english, language, speak, text } from "./texts.js";
+import { LANGUAGES, english, language, pieces, speak, text } from "./texts.js";
 
 /** @import { Presence } from "./talk.js" */
 /** @typedef {(page: Page, root: HTMLElement) => Promise<View>} Open */
@@ -127,7 +127,8 @@ function showStudy() {
   const who = part("who");
   const looking = page.study !== null && !page.may("voter");
   who.hidden = page.voter === "me" && !looking;
-  who.textContent = looking ? text("page.lookingOn") : who.hidden ? "" : text("page.votingAs", { voter: page.voter });
+  const named = who.hidden ? [] : pieces("page.votingAs", { voter: el("b", {}, page.voter) });
+  who.replaceChildren(...(looking ? [el("b", {}, text("page.lookingOn"))] : named));
 }
 
 /**
@@ -311,6 +312,7 @@ async function begin() {
 }
 
 addEventListener("hashchange", () => {
+  if (location.pathname === JOIN) return void join();
   void show().then(() => main.focus({ preventScroll: true }));
 });
 addEventListener("keydown", key, true);

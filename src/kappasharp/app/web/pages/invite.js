@@ -28,6 +28,8 @@ class Dialog {
   constructor(page, study, name) {
     this.page = page;
     this.study = study;
+    /** @type {string | undefined} */
+    this.latest = undefined;
     this.made = el("div", { class: "made", "aria-live": "polite" });
     this.reach = el("p", { class: "note", hidden: true });
     this.list = el("div", {});
@@ -66,7 +68,10 @@ class Dialog {
     const words = toOthers ? (encrypted ? "" : text("invite.plain")) : text("invite.hereOnly");
     this.reach.replaceChildren(...words.split("`").map((one, index) => (index % 2 ? el("code", {}, one) : one)));
     this.reach.hidden = words === "";
-    if (found.link !== undefined) this.showLink(found.link, String(found.picture));
+    if (found.link !== undefined) {
+      this.latest = found.made;
+      this.showLink(found.link, String(found.picture));
+    } else if (found.invites.find((one) => one.id === this.latest)?.revoked) this.made.replaceChildren();
     this.list.replaceChildren(el("h3", {}, text("invite.links")), found.invites.length
       ? el("ul", { class: "studies" }, ...found.invites.map((one) => this.row(one)))
       : el("p", { class: "quiet" }, text("invite.none")));

@@ -122,7 +122,8 @@
  * @typedef {object} Invites
  * @property {Invite[]} invites
  * @property {{address: string, to_others: boolean, encrypted: boolean}} reach
- * @property {string} [link] of one that was just made
+ * @property {string} [made] the one that was just made
+ * @property {string} [link] the same, with its secret
  * @property {string} [picture] the same as a QR code
  *
  * @typedef {object} Listing
