@@ -204,7 +204,8 @@ class Visitors:
         }
         if len(found) < len(pairs):
             there = {record.uid for record in self.storage.studies()}
-            found = {(uid, secret): "revoked" if uid in there else "deleted" for uid, secret in pairs} | found
+            for uid, secret in pairs:
+                found.setdefault((uid, secret), "revoked" if uid in there else "deleted")
         return found
 
     def forget(self) -> None:

@@ -83,7 +83,11 @@ class Visitor(NamedTuple):
         return self.seats[study].role if study in self.seats else None
 
 
-Recognize = Callable[[Mapping[str, str]], Awaitable[Visitor]]
+class Known(NamedTuple):
+    """Whose cookies these are, and which addresses are for those too who have none."""
+
+    recognize: Callable[[Mapping[str, str]], Awaitable[Visitor]]
+    is_public: Callable[[str], bool]
 
 
 def shut_out(why: str) -> Response:
@@ -203,11 +207,9 @@ class Guard:
         hosts: Iterable[str] | None,
         names: Iterable[str] = (),
         framed: bool = False,
-        recognize: Recognize,
-        is_public: Callable[[str], bool],
+        known: Known,
     ) -> None:
-        self.app, self.token = app, token
-        self.recognize, self.is_public = recognize, is_public
+        self.app, self.token, self.known = app, token, known
         self.hosts = None if hosts is None else frozenset(hosts)
         self.names = frozenset(name.lower() for name in (*LOOPBACK, *names))
         self.policy = POLICY.replace("frame-ancestors 'none'", NOTEBOOKS) if framed else POLICY
@@ -249,7 +251,7 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         visitor: Visitor = scope["visitor"]
-        if not (visitor.has_key or visitor.seats or self.is_public(scope["path"])):
+        if not (visitor.has_key or visitor.seats or self.known.is_public(scope["path"])):
             why = next(iter(visitor.ended.values()), None)
             return PlainTextResponse(SIGN_IN, 401) if why is None else shut_out(why)
         if scope["method"] == "POST" and not _from_our_page(headers, scope["scheme"]):
@@ -265,7 +267,7 @@ class Guard:
         cookies = {name: one.value for name, one in jar.items()}
         if _same(cookies.get(_key_name(self.token), ""), self.token):
             return Visitor(True)
-        return await self.recognize(cookies)
+        return await self.known.recognize(cookies)
 
     def _right_host(self, given: str) -> bool:
         try:

@@ -69,7 +69,7 @@ def routes(
 
     async def make(request: Request) -> Response:
         record, data = (await session_of(request)).study.stored, await body(request)
-        made, code = await off_loop(invites.make, _storage(request), record, data.get("role"))
+        made, code = await off_loop(invites.make, _storage(request), record, str(data.get("role")))
         found = link(_reach(request).address or "", code)
         return said({"made": made.id, "link": found, "picture": picture(found)} | await _listed(request, record))
 

@@ -85,8 +85,8 @@ def application(
         *invitations.routes("/api/studies/{study}", session_of, body, said),
     ]
     handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
-    known = {"recognize": visitors.recognize, "is_public": access.is_public}
-    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed, **known)
+    known = guard.Known(visitors.recognize, access.is_public)
+    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed, known=known)
     allowed = access.guarded(routes)
     app = Starlette(routes=allowed, middleware=[before], exception_handlers=handlers, lifespan=life)
     app.state.token, app.state.reach, app.state.visitors = token, reach, visitors
@@ -162,7 +162,7 @@ async def body(request: Request) -> dict[str, Any]:
 
 async def alive(request: Request) -> Response:
     """That the server is there, for a page that nobody does anything on; and what the study on it is called by now."""
-    shown, who = request.query_params.get("study"), access.visitor(request)
+    shown, who = request.query_params.get("study", ""), access.visitor(request)
     if shown in who.ended:
         return guard.shut_out(who.ended[shown])
     name = await off_loop(request.app.state.service.name_of, shown) if shown and who.role(shown) else None
