@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from kappasharp.errors import CorruptedError, InvalidValueError
@@ -11,21 +12,9 @@ from kappasharp.faces import face
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import kinds
 from kappasharp.study.events import (
-    Added,
-    Amended,
-    Answered,
-    Asked,
-    Bounded,
-    Joined,
-    Judged,
-    Origin,
-    Queued,
-    Recorded,
-    Remarked,
-    Settling,
-    Stored,
+    Added, Amended, Answered, Asked, Bounded, Joined, Judged, Origin, Queued, Recorded, Remarked, Settling, Stored,
     Undone,
-)
+)  # fmt: skip
 from kappasharp.study.kinds import SKIP, Answer, Form, Judgement
 from kappasharp.study.outcomes import Known
 from kappasharp.study.parameters import Value
@@ -59,6 +48,12 @@ class StudyQuestion:
     def form(self) -> Form:
         """Its kind, and about how many designs it is."""
         return Form(Kind(self.kind), PAIR + len(self.more))
+
+    @cached_property
+    def points(self) -> list[list[float]]:
+        """The points of the designs, in the cube of when it was asked."""
+        assert self.space is not None
+        return [self.space.encode(design) for design in self.designs]
 
     def _repr_html_(self) -> str:
         found: str = face("question_html")(self)
@@ -157,6 +152,8 @@ class History:
 
     study: str
     number: int = 0
+    # The last event that was more than a question put to somebody.
+    moved_at: int = 0
     options: list[Design] = field(default_factory=list)
     comparisons: dict[int, Comparison] = field(default_factory=dict)
     # Answers that were taken out, and may be put back.
@@ -178,6 +175,8 @@ class History:
     remarks: dict[tuple[tuple[str, Value], ...], dict[str, str]] = field(default_factory=dict)
     programs: Programs = field(default_factory=Programs)
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
+    # The last answer to each question, whether or not it still counts.
+    _answered: dict[int, int] = field(default_factory=dict)
 
     def extend(self, events: Iterable[Stored]) -> None:
         """Take in more events; a CorruptedError names one that speaks of what never happened."""
@@ -199,6 +198,7 @@ class History:
         }  # fmt: skip
         takes[type(stored.event)](stored, stored.event)
         self.number = stored.number
+        self.moved_at = self.moved_at if isinstance(stored.event, Asked) else stored.number
 
     def _queue(self, stored: Stored, event: Queued) -> None:
         self.queue[stored.number] = event
@@ -261,7 +261,8 @@ class History:
 
     def answers_to(self, pair: int) -> list[Comparison]:
         """What counts as the answer to that question: one or none."""
-        return [one for one in self.comparisons.values() if one.pair == pair]
+        event = self._answered.get(pair)
+        return [self.comparisons[event]] if event in self.comparisons else []
 
     def last_of(self, voter: str) -> int | None:
         """The number of this voter's last answer, comparison or change of a parameter that still counts."""
@@ -317,6 +318,7 @@ class History:
             event.seconds, kind=asked.question, asked_at=self.asked_at[event.pair],
             program=stored.voter in self.programs.about,
         )  # fmt: skip
+        self._answered[event.pair] = stored.number
         self.open.pop(stored.voter, None)
 
     def _about(self, question: StudyQuestion, answer: Answer) -> tuple[int, ...]:

@@ -179,14 +179,19 @@ class Space:
 
     def same(self, one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
         """Whether two designs cannot be told apart: every parameter is within its just-noticeable difference."""
-        near = zip(self.encode(one), self.encode(other), self.tolerance.tolist(), strict=True)
+        near = zip(self.encode(one), self.encode(other), self.tolerances, strict=True)
         return all(abs(x - y) <= within for x, y, within in near)
 
     @cached_property
-    def tolerance(self) -> Tensor:
+    def tolerances(self) -> list[float]:
         """The same as distances in the cube, one for each coordinate."""
         parts = [[self.bounds.get(name, part).tolerance] * part.width for name, part in self.tuned.items()]
-        return torch.tensor([number for part in parts for number in part], dtype=torch.float64)
+        return [number for part in parts for number in part]
+
+    @cached_property
+    def tolerance(self) -> Tensor:
+        """The same as a tensor."""
+        return torch.tensor(self.tolerances, dtype=torch.float64)
 
     def points(self, designs: Iterable[Mapping[str, Value]]) -> Tensor:
         """Many designs' points, one row each."""

@@ -6,7 +6,7 @@ the study's row takes hold of the chain's new end. Writers of one study wait for
 
 import json
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -71,11 +71,20 @@ class Anchor(NamedTuple):
     head: str
 
 
+class Head(NamedTuple):
+    """What tells whether something happened to a study: its name, and how many events it has."""
+
+    name: str
+    events: int
+
+
 class Storage:
     """A database of studies."""
 
     def __init__(self, url: str, *, busy_seconds: float = BUSY_SECONDS) -> None:
         self.url = database.readable(url)
+        # Told of every study that this process has just written to, from whichever thread wrote.
+        self.told: Callable[[str], None] | None = None
         self._alone: AbstractContextManager[Any] = nullcontext()
         with self._in_words():
             self._use(database.engine(url, busy_seconds))
@@ -187,6 +196,8 @@ class Storage:
                     f"A study must have a name of its own, but another in {self.url} is called {name!r} already. "
                     "Nothing was changed."
                 ) from error
+            database.notify(connection, record.uid)
+        self._wrote(record.uid)
         return replace(record, name=name, digest=digest)
 
     def delete(self, record: Record) -> None:
@@ -194,6 +205,27 @@ class Storage:
         with self.writing() as connection:
             connection.execute(delete(EVENTS).where(EVENTS.c.study == record.id))
             connection.execute(delete(STUDIES).where(STUDIES.c.id == record.id))
+            database.notify(connection, record.uid)
+        self._wrote(record.uid)
+
+    def _wrote(self, uid: str) -> None:
+        if self.told is not None:
+            self.told(uid)
+
+    def heads(self) -> dict[str, Head]:
+        """Every study by its identity, as far as tells whether something happened to it."""
+        wanted = select(STUDIES.c.uid, STUDIES.c.name, STUDIES.c.events)
+        with self._in_words(), self._reading.begin() as connection:
+            return {row.uid: Head(str(row.name), row.events) for row in connection.execute(wanted)}
+
+    @contextmanager
+    def listening(self) -> Iterator[Callable[[float], set[str] | None]]:
+        """A function that waits so many seconds for others' writes and names the studies; None where nobody tells."""
+        if self._engine.dialect.name != "postgresql":
+            yield lambda _: None
+            return
+        with self._in_words(), database.listening(self._engine) as heard:
+            yield heard
 
     def read(self, record: Record, after: int = 0, through: int | None = None) -> list[Stored]:
         """The study's events after a number, in order."""
@@ -207,6 +239,10 @@ class Storage:
             transaction = Transaction(connection, record, self._anchor(connection, record))
             yield transaction
             transaction.anchor()
+            if transaction.has_written:
+                database.notify(connection, record.uid)
+        if transaction.has_written:
+            self._wrote(record.uid)
 
     def back_up(self, path: Path) -> None:
         """Copy the whole database to a new file while others go on writing; SQLite only."""
@@ -268,6 +304,11 @@ class Transaction:
         self.connection, self.record = connection, record
         self.found = self.reached = found
 
+    @property
+    def has_written(self) -> bool:
+        """Whether something was appended."""
+        return self.reached != self.found
+
     def read(self, after: int) -> list[Stored]:
         """The events since a number."""
         return _read(self.connection, self.record, self.reached, after, None)
@@ -284,7 +325,7 @@ class Transaction:
 
     def anchor(self) -> None:
         """Let the study's row take hold of the new end, if it still holds the one that was found."""
-        if self.reached == self.found:
+        if not self.has_written:
             return
         mine = STUDIES.c.id == self.record.id
         found = (STUDIES.c.events == self.found.events, STUDIES.c.head == self.found.head)

@@ -33,7 +33,8 @@ RIGHTS: Mapping[str, str] = {
     "GET /join": ANYBODY,
     "POST /api/invited": ANYBODY,
     "POST /api/join": ANYBODY,
-    "GET /api/alive": GUEST,
+    # Of a study that they are let into; until they are not.
+    "GET /api/news": GUEST,
     "GET /api/studies": GUEST,
     "GET /api/counts": KEY,
     "POST /api/studies": KEY,
@@ -116,14 +117,21 @@ async def _refusal(request: Request, right: str) -> Response | None:
     uid = request.path_params["study"]
     role = who.role(uid)
     if role is None:
-        if uid in who.ended:
-            return guard.shut_out(who.ended[uid])
-        raise UnknownNameError("There is no such study here.")
+        return not_let_in(who, uid)
     if ROLES.index(role) < ROLES.index(right):
         raise NotAllowedError(NOT_ALLOWED[right])
     if role == VOTER:
         await _check_own(request, who.seats[uid])
     return None
+
+
+def not_let_in(who: Visitor, study: str) -> Response | None:
+    """The answer to somebody whom a study is none of the business of, or no longer; None where it is."""
+    if who.role(study) is not None:
+        return None
+    if study in who.ended:
+        return guard.shut_out(who.ended[study])
+    raise UnknownNameError("There is no such study here.")
 
 
 async def _check_own(request: Request, seat: Seat) -> None:
@@ -156,6 +164,14 @@ def visitor(request: Request) -> Visitor:
     """Who makes a request."""
     found: Visitor = request.scope["visitor"]
     return found
+
+
+async def is_still_in(request: Request, study: str | None) -> bool:
+    """Whether somebody whose request lasts is still let into a study; without one, anywhere."""
+    if visitor(request).has_key:
+        return True
+    now: Visitor = await request.app.state.visitors.recognize(request.cookies)
+    return bool(now.seats) if study is None else now.role(study) is not None
 
 
 def voter(request: Request, given: Any) -> Any:

@@ -21,8 +21,9 @@ from kappasharp.errors import InvalidValueError, StorageError
 # Where the page is; and other ports to try where nobody asked for a certain one.
 PORT, NEXT_PORTS = 8642, 20
 # How many connections there may be, and how many of them from one address of another machine: a browser opens six, and
-# several voters may share an address.
-MOST, MOST_PER_ADDRESS = 500, 100
+# several voters may share an address. A page that is open holds one for its news; these have a limit of their own.
+MOST, MOST_PER_ADDRESS, MOST_STREAMS = 2000, 200, 600
+NEWS = "/api/news"
 # Seconds until a request's head must be there, and how long a connection is kept for another request.
 HEAD_SECONDS, IDLE_SECONDS = 10.0, 30
 
@@ -183,9 +184,22 @@ class BoundedProtocol(H11Protocol):
         self._expect_head()
         address = self._address()
         if not is_local(address):
-            alike = [one for one in self.connections if isinstance(one, BoundedProtocol) and one._address() == address]
-            if len(alike) > MOST_PER_ADDRESS:
+            ours = (one for one in self.connections if isinstance(one, BoundedProtocol) and not one._is_stream)
+            if sum(one._address() == address for one in ours) > MOST_PER_ADDRESS:
                 transport.close()
+
+    def shutdown(self) -> None:
+        """The server ends: nobody waits for a stream, which has no end of its own."""
+        if self._is_stream:
+            self.transport.close()
+        else:
+            super().shutdown()
+
+    @property
+    def _is_stream(self) -> bool:
+        """Whether a page hears its news over this connection; who has no key gets none."""
+        cycle = self.cycle
+        return cycle is not None and not cycle.response_complete and cycle.scope["path"] == NEWS
 
     def data_received(self, data: bytes) -> None:
         """Take what was sent; what comes in drops does not put off the limit."""

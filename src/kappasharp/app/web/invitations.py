@@ -138,8 +138,8 @@ async def _joined(request: Request, code: Any, name: Any) -> tuple[Plain, str]:
     token, scheme = request.app.state.token, request.url.scheme
     if guard.is_token(code, token):
         return {"study": None, "role": "owner"}, guard.key_cookie(token, scheme)
+    study = (await off_loop(_opened, request, code)).record.name
     seat, secret = await off_loop(invites.join, _storage(request), code, name, _held(request, code))
-    study = await off_loop(request.app.state.service.name_of, seat.study)
     cookie = guard.cookie(f"{access.COOKIE}{seat.study}", secret, scheme, access.COOKIE_SECONDS)
     return {"study": study, "role": seat.role}, cookie
 

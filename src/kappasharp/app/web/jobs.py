@@ -15,7 +15,7 @@ from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.core.activation import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
-from kappasharp.study import agreement, certainty, diagnosis, learning, questions, rehearsal, tradeoffs
+from kappasharp.study import agreement, certainty, diagnosis, learning, questions, rehearsal, stocking, tradeoffs
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
@@ -74,8 +74,21 @@ def next_pair_after(at: Snapshot, voter: str, pair: int, answer: Answer) -> Aske
 def standing(at: Snapshot) -> Plain:
     """The best design, how sure that is, what surprised the model, how far the voters agree; after so many answers."""
     definition, history = at.opened()
+    return _standing(definition, history, _model(definition, history))
+
+
+def stock(at: Snapshot, count: int) -> tuple[list[Asked], Plain | None]:
+    """So many pairs for whoever asks next, and how things stand: one fit serves all; what fails does so alone."""
+    definition, history = at.opened()
     model = _model(definition, history)
+    shown = None if model is None else _standing(definition, history, model)
+    chooses = len(history.counted()) >= definition.first_pairs
+    return stocking.pairs(definition, history, model if chooses else None, count), shown
+
+
+def _standing(definition: Definition, history: History, model: StudyModel | None) -> Plain:
     return {
+        "since": history.moved_at,
         "answers": len(history.counted()),
         "best": None if model is None else asdict(certainty.best(definition, history, model)),
         "surprises": [] if model is None else diagnosis.surprises(history, model),
@@ -101,10 +114,10 @@ def best_view(at: Snapshot) -> Plain:
     definition, history = at.opened()
     model = _model(definition, history)
     if model is None:
-        return {"best": None, "slices": []}
+        return {"since": history.moved_at, "best": None, "slices": []}
     best = certainty.best(definition, history, model)
     found = charts.slices(certainty.slices(definition, model, best.params), definition.space)
-    shown = {"best": asdict(best), "slices": [charts.plain(one) for one in found]}
+    shown = {"since": history.moved_at, "best": asdict(best), "slices": [charts.plain(one) for one in found]}
     return shown | ({} if definition.outcomes is None else {"outcomes": _outcomes_of(definition, history, best)})
 
 
@@ -138,7 +151,7 @@ def model_view(at: Snapshot) -> Plain:
     definition, history = at.opened()
     model = _model(definition, history)
     if model is None:
-        return {"nodes": [], "edges": [], "moments": [], "noted": [], "sentences": []}
+        return {"since": history.moved_at, "nodes": [], "edges": [], "moments": [], "noted": [], "sentences": []}
     past, noted = diagnosis.past_models(definition, history), diagnosis.noted(history)
     now = past[-1]
     heights = dict(zip(now.options, zip(now.utility, now.corrected_utility, strict=True), strict=True))
@@ -155,6 +168,7 @@ def model_view(at: Snapshot) -> Plain:
     ]
     best = model.options[learning.favourite(model)]
     return {
+        "since": history.moved_at,
         "nodes": nodes,
         "edges": edges,
         "best": best,

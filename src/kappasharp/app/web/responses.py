@@ -27,7 +27,7 @@ from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
 from kappasharp.study import diagnosis, lifting
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import Comparison, History, StudyQuestion
+from kappasharp.study.history import Comparison, History, StudyQuestion, noted_after
 from kappasharp.study.kinds import Answer
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
@@ -122,7 +122,10 @@ async def pair_data(session: Session, pair: StudyQuestion) -> Plain:
     ranges   of a study with outcomes: how far each goes among the designs that are known. Each design has `outcomes`
              then, {state, values, sentence}; GET …/outcomes/NUMBER gives them once they are computed
     """
-    numbers, progress = await session.read(lambda history: (history.numbers(pair), _progress(history, pair.voter)))
+    # Whoever has this question has just read or written the study: nothing newer is needed.
+    numbers, progress = await off_loop(
+        session.study.glance, lambda history: (history.numbers(pair), _progress(history, pair))
+    )
     options = numbers or (None,) * len(pair.designs)
     designs = [
         {"option": option, "params": design, "card": card_data(*session.peek(design))}
@@ -180,9 +183,12 @@ def _line(session: Session, slider: StudyQuestion) -> Plain:
     return {"stops": stops, "finest": FINEST}
 
 
-def _progress(history: History, voter: str) -> Plain:
-    own = sum(one.voter == voter for one in history.comparisons.values())
-    return {"answers": len(history.counted()), "own_answers": own, "can_undo": history.last_of(voter) is not None}
+def _progress(history: History, pair: StudyQuestion) -> Plain:
+    memo = history.asked[pair.number][1].memo
+    told = {"answers": len(history.counted()), "since": history.moved_at}
+    told |= {"can_undo": history.last_of(pair.voter) is not None}
+    # Among many voters a question rests on an earlier fit than the last answer's.
+    return told | {"rests_on": None if memo is None else noted_after(memo)}
 
 
 def history_data(at: Snapshot) -> Plain:
@@ -201,7 +207,7 @@ def history_data(at: Snapshot) -> Plain:
     rows = [row(one) for one in reversed(history.comparisons.values())]
     removed = [row(history.removed[event]) for event in sorted(history.removed, reverse=True)]
     designs = {number: history.options[number] for one in rows + removed for number in one["options"]}
-    lists = {"rows": rows, "removed": removed, "options": designs}
+    lists = {"since": history.moved_at, "rows": rows, "removed": removed, "options": designs}
     return lists | {"cycle": diagnosis.cycle(counted), "queue": len(history.queue)}
 
 

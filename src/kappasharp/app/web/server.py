@@ -21,6 +21,7 @@ from kappasharp.app.web import access, arranging, guard, invitations, jobs, resp
 from kappasharp.app.web.cards import NOTHING, Card
 from kappasharp.app.web.guard import number_in, seconds_in
 from kappasharp.app.web.invitations import HERE, Reach
+from kappasharp.app.web.news import news
 from kappasharp.app.web.outcomes import PATIENCE
 from kappasharp.app.web.service import Service
 from kappasharp.app.web.session import Session, off_loop
@@ -77,7 +78,7 @@ def application(
         Route("/", responses.page),
         Route(invitations.JOIN, responses.page),
         Route("/static/{name}", responses.asset),
-        Route("/api/alive", alive),
+        Route("/api/news", news),
         Route("/api/studies", listing),
         Route("/api/studies", create, methods=["POST"]),
         Route("/api/rehearsal", rehearse, methods=["POST"]),
@@ -160,15 +161,6 @@ async def body(request: Request) -> dict[str, Any]:
     return guard.json_object(await request.body())
 
 
-async def alive(request: Request) -> Response:
-    """That the server is there, for a page that nobody does anything on; and what the study on it is called by now."""
-    shown, who = request.query_params.get("study", ""), access.visitor(request)
-    if shown in who.ended:
-        return guard.shut_out(who.ended[shown])
-    name = await off_loop(request.app.state.service.name_of, shown) if shown and who.role(shown) else None
-    return said({"alive": True, "name": name})
-
-
 def voter_in(request: Request, given: Any) -> str:
     """Who asks: noted on the request, because the answer to a stale one names that voter's pair."""
     request.state.voter = events.voter(access.voter(request, given))
@@ -181,7 +173,7 @@ async def session_of(request: Request) -> Session:
     uid = request.path_params["study"]
     if not re.fullmatch(r"[0-9a-f]{32}", uid):
         raise UnknownNameError("There is no such study here.")
-    return await off_loop(service.session, uid)
+    return service.opened(uid) or await off_loop(service.session, uid)
 
 
 async def listing(request: Request) -> Response:

@@ -10,9 +10,11 @@ from kappasharp.app.web.cards import Card, Cards
 from kappasharp.app.web.jobs import LIMIT, Plain, Snapshot
 from kappasharp.app.web.outcomes import StudyResults
 from kappasharp.app.web.speculation import Speculation
+from kappasharp.app.web.stock import Stock
 from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.errors import InvalidValueError, StalePairError, StorageError
 from kappasharp.methods.method import Kind
+from kappasharp.study import stocking
 from kappasharp.study.events import Asked
 from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.kinds import Answer, Form
@@ -24,7 +26,7 @@ Found = TypeVar("Found")
 # Workers that start at once would take the processor from the browser just when it paints the new pair.
 PAINT_FIRST = 0.06
 # Voters seen within so many seconds are looked ahead for, unless they are more than this: every answer makes what was
-# computed for the others stale, and then it would only hold up those who wait.
+# computed for the others stale. They get what is in stock.
 PRESENT, MOST_VOTERS = 60.0, 4
 # Places of a slider that are drawn before anybody moves it, the middle first; and how finely its places are drawn.
 DRAWN_AHEAD = (0.5, 0.0, 1.0, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875)
@@ -49,12 +51,18 @@ class Session:
         self.study, self.renderer, self.workers, self.cards = study, renderer, workers, cards
         self.results = StudyResults(study)
         self.speculation = Speculation(workers, lambda asked: cards.prepare(self.renderer, *asked.designs))
+        self.stock = Stock(study, workers, lambda: None)
         self.looking: asyncio.Task[None] | None = None
         self._views: dict[str, tuple[int, asyncio.Task[Plain]]] = {}
         self._asking = asyncio.Lock()
         # Those who wait for a pair, and when each voter was last seen, in order.
         self._waiting_now: dict[str, None] = {}
         self._seen: dict[str, float] = {}
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many people answer that none can have a fit of their own."""
+        return len(self._seen) > MOST_VOTERS and stocking.can_stock(self.study.definition)
 
     async def read(self, look: Callable[[History], Found]) -> Found:
         """What a function makes of the study's history now."""
@@ -74,8 +82,12 @@ class Session:
         self, voter: str, number: int, answer: Answer, seconds: float | None, form: Form | None = None
     ) -> tuple[Comparison, StudyQuestion]:
         """Store an answer; when this returns it is durable, and the next question is open."""
-        done = await off_loop(self._tell, voter, number, answer, seconds)
+        crowded = form is None and self.is_crowded
+        done, waiting = await off_loop(self._tell, voter, number, answer, seconds, crowded)
         self.results.begin(done)
+        if crowded and waiting is not None:
+            self._look_ahead(waiting)
+            return done, waiting
         if not self.workers.is_warm:
             # Workers take seconds to start; a first pair is computed sooner than they would.
             self.speculation.drop(voter)
@@ -87,12 +99,16 @@ class Session:
         self._look_ahead(pair)
         return done, pair
 
-    def _tell(self, voter: str, number: int, answer: Answer, seconds: float | None) -> Comparison:
-        """The answer, stored; one voter's pair takes none from another."""
-        asked, current = self.study.read(lambda history: (history.asked.get(number), history.open_pair(voter)))
+    def _tell(
+        self, voter: str, number: int, answer: Answer, seconds: float | None, crowded: bool
+    ) -> tuple[Comparison, StudyQuestion | None]:
+        """The answer, stored, and where one is in stock the next question; one voter's pair takes none from another."""
+        asked, current = self.study.glance(lambda history: (history.asked.get(number), history.open_pair(voter)))
         if asked is not None and asked[0].voter != voter:
             raise StalePairError(f"Pair {number} was put before another voter.", current)
-        return self.study.tell(number, answer, seconds=seconds, complete=False)
+        supply = self.stock.take if crowded else None
+        done = self.study.tell(number, answer, seconds=seconds, complete=False, following=supply)
+        return done, self.study.glance(lambda history: history.open_pair(voter))
 
     async def undo(self, voter: str) -> StudyQuestion:
         """Take back this voter's last answer; the pair that is open then."""
@@ -104,6 +120,10 @@ class Session:
 
         Who wants a form of their own waits alone.
         """
+        if form is None and self.is_crowded and await self.stock.filled(len(self._seen)):
+            pair = await off_loop(self.study.offer_any, voter, self.stock.take)
+            if pair is not None:
+                return pair
         if form is None:
             self._waiting_now[voter] = None
         async with self._asking:
@@ -136,14 +156,30 @@ class Session:
         now = asyncio.get_running_loop().time()
         self._seen.pop(pair.voter, None)
         self._seen = {one: at for one, at in self._seen.items() if now - at < PRESENT} | {pair.voter: now}
+        if self.is_crowded:
+            self.speculation.drop_all()
+            self.stock.refill(len(self._seen))
+        else:
+            self._begin_looking(pair.number)
+
+    def overtaken(self) -> None:
+        """Others wrote to the study elsewhere: what was computed ahead is of no use any more."""
+        self.speculation.drop_all()
+        if self.is_crowded:
+            self.stock.refill(len(self._seen))
+        elif self._seen:
+            self._begin_looking(None)
+
+    def _begin_looking(self, number: int | None) -> None:
         if self.looking is not None:
             self.looking.cancel()
-        self.looking = asyncio.create_task(self._look_ahead_soon(pair.number))
+        self.looking = asyncio.create_task(self._look_ahead_soon(number))
 
-    async def _look_ahead_soon(self, number: int) -> None:
+    async def _look_ahead_soon(self, number: int | None) -> None:
         await asyncio.sleep(PAINT_FIRST)
         # Outcomes are events too: what is computed before they are stored rests on the events before them.
-        await self.results.complete(number)
+        if number is not None:
+            await self.results.complete(number)
         # A voter who waits now comes before one who may wait later; when that pair is there, this begins again.
         if self._asking.locked() or len(self._seen) > MOST_VOTERS:
             return
@@ -177,6 +213,13 @@ class Session:
 
     async def view(self, name: str, job: Callable[[Snapshot], Plain]) -> Plain:
         """What a job makes of the study now; computed once for the same events."""
+        known = self._views.get(name)
+        if self.is_crowded:
+            # They are as old as they say. Another fit for every answer that came would hold up all.
+            if name == "standing" and self.stock.standing is not None:
+                return self.stock.standing
+            if known is not None and not known[1].done():
+                return await asyncio.shield(known[1])
         at = await off_loop(jobs.snapshot, self.study)
         known = self._views.get(name)
         if known is None or known[0] != at.number or (known[1].done() and known[1].exception() is not None):
@@ -243,4 +286,5 @@ class Session:
         if self.looking is not None:
             self.looking.cancel()
         self.speculation.drop_all()
+        self.stock.close()
         self.results.close()

@@ -1,10 +1,10 @@
 /** The page: which study, which voter, which view. */
 
-/** @import { Listing, Page, Role, Study, View } from "./types.js" */
+/** @import { Listing, News, Page, Role, Study, View } from "./types.js" */
 import { compare } from "./compare.js";
 import { button, el, problem } from "./elements.js";
 import { byKey } from "./keys.js";
-import { Refusal, get, langOf, sentence, watch } from "./talk.js";
+import { Refusal, get, langOf, retune, sentence, watch } from "./talk.js";
 import { LANGUAGES, english, language, pieces, speak, text } from "./texts.js";
 
 /** @import { Presence } from "./talk.js" */
@@ -56,6 +56,10 @@ const address = new URL(location.href);
 let view = {};
 let turn = 0;
 let said = 0;
+/** What was last heard of the study that is open. @type {{study: string, now: News} | null} */
+let latest = null;
+/** The study whose news are heard. */
+let tuned = "";
 let taken = "";
 /** Whether the view could not be opened, so that it is opened again when the server is back. */
 let failed = false;
@@ -90,13 +94,17 @@ const page = {
     showStudy();
   },
   leave() {
+    const name = page.study?.name ?? "";
     page.study = null;
     remember("");
     showStudy();
     if (page.listing.has_key) return page.go("start");
+    // Who was invited has nothing else here.
     view.leave?.();
+    view = {};
     main.replaceChildren();
-    note(text("page.deleted"));
+    showTabs();
+    note(text("page.deleted", { name }));
   },
   may(role) {
     return page.study !== null && ROLES.indexOf(page.study.role) >= ROLES.indexOf(role);
@@ -124,6 +132,8 @@ function showStudy() {
   part("invite").hidden = !page.may("owner");
   document.title = page.study === null ? "kappasharp" : `${name} · kappasharp`;
   warn();
+  if (tuned !== (page.study?.id ?? "")) retune();
+  tuned = page.study?.id ?? "";
   const who = part("who");
   const looking = page.study !== null && !page.may("voter");
   who.hidden = page.voter === "me" && !looking;
@@ -150,6 +160,7 @@ function warn() {
 
 /** @param {Presence} now */
 async function presence(now) {
+  if (now === "deleted") return page.study === null ? undefined : deleted(page.study);
   if (now !== "here") return note(text(`page.${now}`));
   warn();
   if (page.listing === null) await begin();
@@ -158,17 +169,27 @@ async function presence(now) {
 }
 
 /**
- * Somebody gave the study that is open another name.
+ * Something happened in the study that is open: somebody answered, or gave it another name.
  * @param {Study} study
- * @param {string} name
+ * @param {News} now
  */
-function renamed(study, name) {
-  if (page.study !== study) return;
-  const before = study.name;
-  study.name = name;
-  remember(name);
+function heard(study, now) {
+  if (page.study?.id !== study.id) return;
+  latest = { study: study.id, now };
+  view.news?.(now);
+  const before = page.study.name;
+  if (now.name === before) return;
+  page.study.name = now.name;
+  remember(now.name);
   showStudy();
-  page.say(text("page.renamed", { name: before, now: name }));
+  page.say(text("page.renamed", { name: before, now: now.name }));
+}
+
+/** @param {Study} study */
+function deleted(study) {
+  if (page.study?.id !== study.id) return;
+  page.leave();
+  note(text("page.deleted", { name: study.name }));
 }
 
 /** Whether who looks may see a view. @param {(typeof VIEWS)[number]} one */
@@ -202,8 +223,9 @@ async function show() {
   failed = false;
   try {
     const opened = await chosen.open(page, root);
-    if (mine === turn) view = opened;
-    else opened.leave?.();
+    if (mine !== turn) return opened.leave?.();
+    view = opened;
+    if (latest !== null && latest.study === page.study?.id) view.news?.(latest.now);
   } catch (error) {
     failed = true;
     root.append(problem(error));
@@ -324,7 +346,7 @@ addEventListener("blur", () => {
 });
 part("language").addEventListener("change", () => void translate());
 part("invite").addEventListener("click", () => void invite());
-if (location.pathname !== JOIN) watch((now) => void presence(now), () => page.study, renamed);
+if (location.pathname !== JOIN) watch({ study: () => page.study, presence: (now) => void presence(now), news: heard, deleted });
 // Where its file does not come, the page speaks English.
 void speak().catch((error) => console.info(sentence(error))).then(() => {
   showWords();

@@ -4,10 +4,10 @@
 import { media, thumbnail } from "./cards.js";
 import { figure } from "./charts.js";
 import { copy } from "./clipboard.js";
-import { button, duration, el, parameterLines, percent, problem, shown } from "./elements.js";
+import { button, duration, el, parameterLines, percent, problem, renew, shown } from "./elements.js";
 import { inWords } from "./fields.js";
 import { outcomeLines } from "./outcomes.js";
-import { at, get, post } from "./talk.js";
+import { at, get, post, redrawing } from "./talk.js";
 import { english, listed, text } from "./texts.js";
 
 /**
@@ -20,23 +20,51 @@ export async function open(page, root) {
   root.append(el("h1", {}, text("best.title")));
   const waiting = el("p", { class: "quiet" }, text("best.asking"));
   root.append(waiting);
-  /** @type {{best: Best | null, slices: Chart[], outcomes?: Told & {ranges: Ranges}}} */
-  const found = await get(at(study.id, "best"));
-  waiting.remove();
-  if (found.best === null) {
-    root.append(el("p", { class: "empty" }, text("best.empty")));
-    return {};
-  }
-  const { best, slices } = found;
-  root.append(
-    el("div", { class: "columns" }, await design(page, best, found.outcomes), certainty(page, best)),
-    why(page),
-    around(slices),
-    ...(page.may("voter") ? [duel(page, best)] : []),
-  );
+  /** @type {Element[]} */
+  let parts = [];
+  let since = -1;
+  const draw = async () => {
+    /** @type {{since: number, best: Best | null, slices: Chart[], outcomes?: Told & {ranges: Ranges}}} */
+    const found = await get(at(study.id, "best"));
+    const fresh = await sections(page, found, parts);
+    since = found.since;
+    // What is drawn again is drawn in place.
+    const kept = parts.length === fresh.length ? fresh.map((one, index) => (one === parts[index] ? one : renew(parts[index], one))) : fresh;
+    if (kept === fresh) root.replaceChildren(root.children[0], ...fresh);
+    parts = kept;
+  };
+  await draw();
+  const again = redrawing(draw);
+  return {
+    news: (now) => {
+      if (now.since > since) again.ask();
+    },
+    leave: () => again.end(),
+  };
+}
+
+/**
+ * @param {Page} page
+ * @param {{best: Best | null, slices: Chart[], outcomes?: Told & {ranges: Ranges}}} found
+ * @param {Element[]} before what is there already, if anything is
+ * @returns {Promise<Element[]>}
+ */
+async function sections(page, { best, slices, outcomes }, before) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  if (best === null) return [el("p", { class: "empty" }, text("best.empty"))];
+  const is = (/** @type {string} */ name) => before.find((one) => one.classList.contains(name));
   const voters = await agreement(study.id);
-  if (voters !== null) root.append(voters);
-  return {};
+  // A rival that somebody is describing stays, against whatever is best by then.
+  const rival = is("rival")?.querySelector("form[data-touched]") ? is("rival") : null;
+  const reasons = why(page);
+  if (is("why")) await reasons.come;
+  return [
+    el("div", { class: "columns" }, await design(page, best, outcomes), certainty(page, best)),
+    reasons.element,
+    around(slices),
+    ...(page.may("voter") ? [rival ?? duel(page, best)] : []),
+    ...(voters === null ? [] : [voters]),
+  ];
 }
 
 /**
@@ -120,7 +148,7 @@ function number(value, words) {
 function why(page) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   const place = el("div", {}, el("p", { class: "quiet" }, text("best.lookingBack")));
-  void (async () => {
+  const come = (async () => {
     try {
       /** @type {Why} */
       const found = await get(at(study.id, "why"));
@@ -133,7 +161,7 @@ function why(page) {
       place.replaceChildren(problem(error));
     }
   })();
-  return el("section", { class: "panel why", "aria-label": text("best.why") }, el("h2", {}, text("best.why")), place);
+  return { element: el("section", { class: "panel why", "aria-label": text("best.why") }, el("h2", {}, text("best.why")), place), come };
 }
 
 /** So many rivals are shown at once. */
@@ -182,6 +210,7 @@ function duel(page, best) {
     "form",
     {
       class: "duel",
+      oninput: () => (form.dataset.touched = "yes"),
       onsubmit: (/** @type {Event} */ event) => {
         event.preventDefault();
         /** @type {Design} */
@@ -195,7 +224,7 @@ function duel(page, best) {
   );
   return el(
     "section",
-    { class: "panel", "aria-label": text("best.own") },
+    { class: "panel rival", "aria-label": text("best.own") },
     el("h2", {}, text("best.ownBeaten")),
     el("p", { class: "quiet" }, text("best.ownMeans")),
     form,

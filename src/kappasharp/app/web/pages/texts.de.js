@@ -18,8 +18,8 @@ export const TEXTS = {
   "page.locked": "Der Server wurde mit einem anderen Schlüssel neu gestartet. Öffnen Sie den Link, den er ausgegeben hat.",
   "page.lookingOn": "Sie sehen zu",
   "page.revoked": "Sie sind hier nicht mehr zugelassen: Der Link, über den Sie kamen, wurde widerrufen, oder Sie wurden ausgeschlossen. Ihre Antworten bleiben. Bitten Sie um einen neuen Link.",
-  "page.deleted": "Diese Studie wurde gelöscht.",
   "page.back": "Der Server ist wieder da.",
+  "page.deleted": "Jemand hat „{name}“ gelöscht, mit allen Antworten darin.",
   "page.noStudy": "Hier gibt es keine Studie namens „{name}“; vielleicht liegt sie in einer anderen Datenbank oder heißt inzwischen anders.",
   "page.renamed": "„{name}“ heißt jetzt „{now}“.",
   "page.seeStudies": "Vorhandene Studien ansehen",
@@ -74,6 +74,7 @@ export const TEXTS = {
   "compare.surprisedUndo": "Gespeichert. Diese Antwort hat das Modell überrascht. {key} nimmt sie zurück.",
   "compare.saved": "Gespeichert: {answer}.",
   "compare.savedUndo": "Gespeichert: {answer}. {key} nimmt es zurück.",
+  "compare.tooSoon": "Eine Taste kam, bevor die nächste Frage zu sehen war, und zählte nicht.",
   "compare.undone": "Zurückgenommen. Dieselbe Frage ist wieder offen.",
   "compare.answered": "Nicht gespeichert: Diese Frage war schon beantwortet. Hier ist die, die jetzt offen ist.",
   "compare.withdrawn": "Nicht gespeichert: Diese Frage wurde zurückgezogen. Hier ist die, die jetzt offen ist.",
@@ -93,6 +94,7 @@ export const TEXTS = {
   "progress.computing": "das Modell wird berechnet",
   "progress.now": "Bestes schlägt {share} der Varianten · Spielraum {room}",
   "progress.then": "Stand Antwort {number}: Bestes schlägt {share} der Varianten · Spielraum {room}",
+  "progress.chosen": "diese Frage wurde nach Antwort {number} gewählt",
 
   // Cards of designs
   "card.option": "Option {mark}",
@@ -320,6 +322,8 @@ export const TEXTS = {
   // History
   "history.title": "Verlauf",
   "history.count": { one: "{count} Antwort", other: "{count} Antworten" },
+  "history.skips": { one: "{count} übersprungen", other: "{count} übersprungen" },
+  "history.withSkips": "{answers}, {skips}",
   "history.answers": "Antworten",
   "history.empty": "Noch keine Antworten. Jede wird hier stehen, mit dem, was man mit ihr tun kann.",
   "history.earlier": { one: "{count} frühere zeigen", other: "{count} frühere zeigen" },

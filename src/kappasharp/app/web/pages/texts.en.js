@@ -17,8 +17,8 @@ export const EN = /** @satisfies {Record<string, Text>} */ (/** @type {const} */
   "page.locked": "The server was started again with another key. Open the link that it printed.",
   "page.lookingOn": "Looking on",
   "page.revoked": "You are no longer let in here: the owner took back the link that you came by, or shut you out. Your answers are kept. Ask for a new link.",
-  "page.deleted": "This study was deleted.",
   "page.back": "The server is back.",
+  "page.deleted": "Somebody deleted “{name}”, with all answers in it.",
   "page.noStudy": "There is no study called “{name}” here; it may be in another database, or have another name by now.",
   "page.renamed": "“{name}” is called “{now}” now.",
   "page.seeStudies": "See the studies there are",
@@ -73,6 +73,7 @@ export const EN = /** @satisfies {Record<string, Text>} */ (/** @type {const} */
   "compare.surprisedUndo": "Saved. That answer surprised the model. {key} undoes it.",
   "compare.saved": "Saved: {answer}.",
   "compare.savedUndo": "Saved: {answer}. {key} undoes it.",
+  "compare.tooSoon": "A key came before the next question was in sight, and did not count.",
   "compare.undone": "Taken back. The same question is open again.",
   "compare.answered": "Not saved: this question was already answered. Here is the one that is open now.",
   "compare.withdrawn": "Not saved: this question was withdrawn. Here is the one that is open now.",
@@ -92,6 +93,7 @@ export const EN = /** @satisfies {Record<string, Text>} */ (/** @type {const} */
   "progress.computing": "the model is being computed",
   "progress.now": "the best so far beats {share} of designs · room left {room}",
   "progress.then": "as of answer {number}, the best beats {share} of designs · room left {room}",
+  "progress.chosen": "this question was chosen after answer {number}",
 
   // Cards of designs
   "card.option": "Option {mark}",
@@ -319,6 +321,8 @@ export const EN = /** @satisfies {Record<string, Text>} */ (/** @type {const} */
   // History
   "history.title": "History",
   "history.count": { one: "{count} answer", other: "{count} answers" },
+  "history.skips": { one: "{count} skip", other: "{count} skips" },
+  "history.withSkips": "{answers}, {skips}",
   "history.answers": "Answers",
   "history.empty": "No answers yet. Each one will stand here, with what can be done about it.",
   "history.earlier": { one: "Show {count} earlier one", other: "Show {count} earlier ones" },

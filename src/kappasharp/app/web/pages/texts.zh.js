@@ -18,8 +18,8 @@ export const TEXTS = {
   "page.locked": "服务器已用另一个密钥重新启动。请打开它输出的链接。",
   "page.lookingOn": "旁观",
   "page.revoked": "您不能再进入这里：您进来时用的链接已被撤销，或者您已被请出。您的回答会保留。请索取新的链接。",
-  "page.deleted": "这项研究已被删除。",
   "page.back": "服务器已恢复。",
+  "page.deleted": "有人删除了“{name}”，其中的回答也一并删除了。",
   "page.noStudy": "这里没有名为“{name}”的研究；它可能在另一个数据库里，或者已经改名。",
   "page.renamed": "“{name}”现在名为“{now}”。",
   "page.seeStudies": "查看现有的研究",
@@ -74,6 +74,7 @@ export const TEXTS = {
   "compare.surprisedUndo": "已保存。这个回答出乎模型的预料。按 {key} 可撤销。",
   "compare.saved": "已保存：{answer}。",
   "compare.savedUndo": "已保存：{answer}。按 {key} 可撤销。",
+  "compare.tooSoon": "有一次按键早于下一个问题出现，因此没有计入。",
   "compare.undone": "已撤销。同一个问题重新打开。",
   "compare.answered": "未保存：这个问题已经有人回答。这是现在打开的问题。",
   "compare.withdrawn": "未保存：这个问题已撤回。这是现在打开的问题。",
@@ -93,6 +94,7 @@ export const TEXTS = {
   "progress.computing": "正在计算模型",
   "progress.now": "目前最佳胜过 {share} 的方案 · 还可提升 {room}",
   "progress.then": "截至第 {number} 个回答，最佳胜过 {share} 的方案 · 还可提升 {room}",
+  "progress.chosen": "这个问题是在第 {number} 个回答之后选出的",
 
   // Cards of designs
   "card.option": "选项 {mark}",
@@ -320,6 +322,8 @@ export const TEXTS = {
   // History
   "history.title": "历史",
   "history.count": "{count} 个回答",
+  "history.skips": { other: "跳过 {count} 个" },
+  "history.withSkips": "{answers}，{skips}",
   "history.answers": "回答",
   "history.empty": "还没有回答。每个回答都会列在这里，并可对它进行操作。",
   "history.earlier": "显示更早的 {count} 个",

@@ -56,7 +56,8 @@
  * @property {{stops: Stop[], finest: number}} [line]
  * @property {Ranges} [ranges] of a study with outcomes
  * @property {number} answers
- * @property {number} own_answers
+ * @property {number | null} rests_on how many answers the model had when it chose this; null where it did not
+ * @property {number} since the event of the study that all this is true after
  * @property {boolean} can_undo
  *
  * @typedef {object} Stop
@@ -238,6 +239,7 @@
  * @property {string} origin
  *
  * @typedef {object} Past
+ * @property {number} since the event of the study that this is true after
  * @property {Row[]} rows
  * @property {Row[]} removed
  * @property {Record<string, Design>} options
@@ -264,6 +266,7 @@
  * @typedef {{event: number, winner: number, loser: number, tie: boolean}} Edge
  *
  * @typedef {object} ModelView
+ * @property {number} since
  * @property {Node[]} nodes
  * @property {Edge[]} edges
  * @property {number} best
@@ -299,8 +302,16 @@
  * @property {() => void} leave after a study was deleted
  * @property {(role: Role) => boolean} may whether who looks may do what that role may
  *
+ * @typedef {object} News what a page hears of its study
+ * @property {number} since the event of the study that this is true after
+ * @property {number} answers
+ * @property {string} name
+ * @property {boolean} failed whether newer figures could not be computed
+ * @property {{since: number, answers: number, best: {option: number, beats_random: number, room_left: number} | null, surprises: number[]} | null} standing
+ *
  * @typedef {object} View
  * @property {(event: KeyboardEvent) => boolean} [key]
+ * @property {(now: News) => void} [news] somebody did something to the study; what a person is doing must not be disturbed
  * @property {() => void} [leave]
  */
 export {};
