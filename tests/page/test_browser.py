@@ -702,3 +702,91 @@ def test_every_control_is_reached_by_tab_and_has_a_name(context, server):
     page.get_by_role("button", name="Can’t tell").focus()
     page.keyboard.press("Enter")
     wait_until(lambda: number(page) != before)
+
+
+def invited(page, role):
+    """A link made in the dialog that is open."""
+    before = page.locator("[data-invite]").count()
+    page.get_by_role("radio", name=role).check()
+    page.get_by_role("button", name="Make a link").click()
+    page.locator(f"[data-invite] >> nth={before}").wait_for()
+    return page.get_by_label("Link", exact=True).input_value()
+
+
+def revoke(page, whose):
+    """Revoke the link that somebody came by, once the question is answered."""
+    page.locator("[data-invite]", has_text=whose).get_by_role("button", name="Revoke").click()
+    page.locator("dialog.ask").get_by_role("button", name="Revoke").click()
+
+
+def test_a_voter_is_invited_comes_in_and_is_shut_out(context, server):
+    """From the dialog to the sentence at the end; the secret of a link is in no request's address."""
+    page = opened(context, server, "host", bypass_csp=True)
+    page.get_by_role("button", name="Invite").click()
+    link = invited(page, "Voter")
+    assert page.get_by_role("img", name="The link as a QR code").evaluate("one => one.naturalWidth > 0")
+    page.get_by_text("This page is served to this machine alone").wait_for()
+    assert complaints(page) == []
+    voter = context(locale="de-AT", bypass_csp=True, **PHONE).new_page()
+    asked = []
+    voter.on("request", lambda request: asked.append(request.url.partition("#")[0] + str(request.headers)))
+    voter.goto(link)
+    voter.get_by_role("heading", name=f"Sie sind zu „{PID}“ eingeladen").wait_for()
+    assert complaints(voter) == []
+    for name in ("", "HOST"):
+        voter.get_by_label("Ihr Name").fill(name)
+        voter.get_by_role("button", name="Beginnen").click()
+        voter.get_by_text("Als HOST antwortet hier schon jemand." if name else "zuerst einen Namen").wait_for()
+    voter.get_by_label("Ihr Name").fill("Annette")
+    voter.keyboard.press("Enter")
+    settle(voter)
+    assert "join" not in voter.url and voter.locator("#who").inner_text() == "Sie antworten als Annette"
+    assert voter.locator("#invite").is_hidden() and voter.get_by_role("link", name="Start").count() == 0
+    assert voter.evaluate("document.documentElement.scrollWidth") <= 390 and not any(link[-20:] in one for one in asked)
+    turn(voter, lambda: voter.keyboard.press("ArrowLeft"))
+    visit(voter, "history")
+    own = voter.locator("tr", has_text="Annette").get_by_role("button").count()
+    assert own == voter.locator("tbody button").count() == 3
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Invite").click()
+    revoke(page, "Annette")
+    page.locator("[data-invite]", has_text="Annette").get_by_text("Revoked.").wait_for()
+    voter.locator("#notice", has_text="Sie sind hier nicht mehr zugelassen").wait_for()
+    voter.goto(link)
+    voter.get_by_text("Dieser Link wurde widerrufen").wait_for()
+    assert len(answers(server, "Annette")) == 1
+
+
+def test_viewers_look_on_and_an_owner_by_a_link_has_one_study(context, server):
+    """A viewer becomes a voter by another link; an owner is warned before they shut themselves out."""
+    page = opened(context, server, "host")
+    page.get_by_role("button", name="Invite").click()
+    viewer, owner = context().new_page(), context().new_page()
+    viewer.goto(invited(page, "Viewer"))
+    viewer.get_by_role("button", name="Have a look").click()
+    viewer.locator(".best h1").wait_for()
+    assert viewer.get_by_role("link", name="Compare").count() == 0 and viewer.get_by_text("Looking on").is_visible()
+    link = invited(page, "Voter")
+    viewer.goto(link)
+    viewer.get_by_label("Your name").fill("Bo")
+    viewer.get_by_role("button", name="Begin").click()
+    settle(viewer)
+    viewer.goto(link)
+    viewer.get_by_text("You are in already, as Bo.").wait_for()
+    owner.goto(invited(page, "Owner"))
+    owner.get_by_label("Your name").fill("Olga")
+    owner.get_by_role("button", name="Begin").click()
+    settle(owner)
+    assert owner.get_by_role("link", name="Start").count() == 0
+    owner.get_by_role("button", name="Invite").click()
+    owner.get_by_role("button", name="Shut out Bo").click()
+    owner.locator("dialog.ask").get_by_role("button", name="Shut out").click()
+    owner.get_by_role("button", name="Shut out Bo").wait_for(state="detached")
+    viewer.reload()
+    viewer.get_by_label("Your name").wait_for()
+    viewer.evaluate("location.hash = 'no-link'")
+    viewer.get_by_text("This link is not whole.").wait_for()
+    owner.locator("[data-invite]", has_text="Olga").get_by_role("button", name="Revoke").click()
+    owner.get_by_text("You came by this link yourself").wait_for()
+    owner.locator("dialog.ask").get_by_role("button", name="Revoke").click()
+    owner.locator("#notice", has_text="You are no longer let in here").wait_for(state="attached")

@@ -8,14 +8,14 @@ that the server is there, and its end that it is not.
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from kappasharp.app.web import jobs
+from kappasharp.app.web import access, jobs
 from kappasharp.app.web.connections import MOST_STREAMS
 from kappasharp.app.web.jobs import Plain
 from kappasharp.app.web.session import Session, off_loop
@@ -70,12 +70,18 @@ class Topic:
         if not self.is_over and (self._following is None or self._following.done()):
             self._following = asyncio.create_task(self._follow())
 
-    async def heard(self) -> AsyncIterator[bytes]:
-        """Every message from now on, and signs of life between them, until the study is gone."""
-        self.streams, version = self.streams + 1, -1
+    async def _moves_on(self, version: int) -> None:
+        while self.version == version and not self.is_over:
+            await self._moved.wait()
+
+    async def messages(self, is_still_in: Callable[[], Awaitable[bool]]) -> AsyncIterator[bytes]:
+        """What one page hears: the last message whenever there is another, else that the server is there."""
+        self.streams += 1
         try:
+            yield HERE
             await self.look()
-            while True:
+            version = -1
+            while await is_still_in():
                 if self.version != version:
                     version = self.version
                     yield self.message
@@ -87,10 +93,6 @@ class Topic:
                     yield HERE
         finally:
             self.streams -= 1
-
-    async def _moves_on(self, version: int) -> None:
-        while self.version == version and not self.is_over:
-            await self._moved.wait()
 
     async def _follow(self) -> None:
         """Say what happened; several things within a moment at once."""
@@ -209,17 +211,17 @@ class News:
         if topic is not None:
             topic.end()
 
-    async def stream(self, topic: Topic | None) -> AsyncIterator[bytes]:
-        """What one page hears; without a study, that the server is there."""
+    async def stream(self, topic: Topic | None, is_still_in: Callable[[], Awaitable[bool]]) -> AsyncIterator[bytes]:
+        """What one page hears, as long as its person is let in; without a study, that the server is there."""
         self.streams += 1
         try:
-            yield HERE
-            if topic is not None:
-                async for message in topic.heard():
+            if topic is None:
+                while await is_still_in():
+                    yield HERE
+                    await asyncio.sleep(BEAT)
+            else:
+                async for message in topic.messages(is_still_in):
                     yield message
-            while topic is None:
-                await asyncio.sleep(BEAT)
-                yield HERE
         finally:
             self.streams -= 1
 
@@ -233,8 +235,11 @@ class News:
 async def news(request: Request) -> Response:
     """The stream of a page: `?study=` names the study that it shows, if it shows one."""
     service = request.app.state.service
-    shown = request.query_params.get("study")
+    shown, who = request.query_params.get("study") or None, access.visitor(request)
+    if shown is not None and (refusal := access.not_let_in(who, shown)) is not None:
+        return refusal
     if service.news.streams >= MOST_STREAMS:
         return PlainTextResponse("Too many pages hear the news already; this one asks again.", 503)
     topic = None if not shown else service.news.topic(await off_loop(service.session, shown))
-    return StreamingResponse(service.news.stream(topic), media_type="text/event-stream", headers=HEADERS)
+    stream = service.news.stream(topic, lambda: access.is_still_in(request, shown))
+    return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)

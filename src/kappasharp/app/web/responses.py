@@ -1,4 +1,4 @@
-"""What leaves the server: a study as plain data, as files to download, and the bytes of its cards."""
+"""What leaves the server: the page itself, a study as plain data, as files to download, and the bytes of its cards."""
 
 import asyncio
 import json
@@ -6,11 +6,15 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import cache
 from html import unescape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from kappasharp.app import outcome_views, report
@@ -35,6 +39,7 @@ TYPES = {
     ".json": "application/json", ".csv": "text/csv; charset=utf-8", ".parquet": "application/vnd.apache.parquet",
     ".html": "text/html; charset=utf-8", ".py": "text/x-python; charset=utf-8",
 }  # fmt: skip
+ASSET_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # Stops of a slider on the page: what an arrow key moves it by.
 STOPS = 41
 # A report opened from here is still a stranger to the page: no script, nothing from elsewhere.
@@ -42,6 +47,28 @@ REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src
 # Who downloads a report waits no longer than this, in seconds, for pictures that nobody saw yet.
 REPORT_SECONDS = 60.0
 STILL_DRAWN = failed("Its picture was still being drawn; download the report once more.")
+
+
+@cache
+def assets() -> dict[str, bytes]:
+    """The page's own files, by name: what is not in here cannot be asked for."""
+    folder = files("kappasharp.app")
+    found = [*folder.joinpath("web", "pages").iterdir(), folder.joinpath("charts.css")]
+    return {one.name: one.read_bytes() for one in found if one.is_file()}
+
+
+async def page(_: Request) -> Response:
+    """The page itself."""
+    return Response(assets()["index.html"], media_type="text/html")
+
+
+async def asset(request: Request) -> Response:
+    """A script or style of the page."""
+    name = request.path_params["name"]
+    if name not in assets():
+        raise HTTPException(404, "There is no such file.")
+    kind = ASSET_TYPES.get(name.rpartition(".")[2], "application/octet-stream")
+    return Response(assets()[name], media_type=kind, headers={"cache-control": "no-cache"})
 
 
 def json_text(data: Any) -> str:

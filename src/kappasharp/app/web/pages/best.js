@@ -62,7 +62,7 @@ async function sections(page, { best, slices, outcomes }, before) {
     el("div", { class: "columns" }, await design(page, best, outcomes), certainty(page, best)),
     reasons.element,
     around(slices),
-    rival ?? duel(page, best),
+    ...(page.may("voter") ? [rival ?? duel(page, best)] : []),
     ...(voters === null ? [] : [voters]),
   ];
 }
@@ -119,15 +119,15 @@ function certainty(page, best) {
       number(percent(best.room_left), text("best.room")),
     ),
     el("p", { class: `advice ${best.advice.what}`, lang: english() }, inWords(best.advice.sentence)),
-    link === null ? null : button(text("best.compareTwo"), () => challenge(page, text("best.duelOption", { number: String(link[1]) }), null, link[1])),
-    el(
+    link === null || !page.may("voter") ? null : button(text("best.compareTwo"), () => challenge(page, text("best.duelOption", { number: String(link[1]) }), null, link[1])),
+    !page.may("owner") ? null : el(
       "p",
       {},
       button(text("best.settle"), () => void settle(page)),
       " ",
       el("span", { class: "quiet" }, text("best.settleMeans")),
     ),
-    el("p", {}, el("a", { href: "#study" }, text(best.edges.length ? "best.atEdge" : "best.change"))),
+    !page.may("owner") ? null : el("p", {}, el("a", { href: "#study" }, text(best.edges.length ? "best.atEdge" : "best.change"))),
     best.status === "ok" ? null : el("p", { class: "problem" }, text("best.uncertified", { status: best.status })),
     el("p", { class: "quiet" }, text("best.noPromise", { count: best.n_comparisons })),
   );

@@ -264,7 +264,8 @@ export class Compare {
     } catch (error) {
       if (error instanceof Refusal && error.pair !== null) {
         await this.show(error.pair);
-        this.page.say(text(`compare.${error.why}`), "bad");
+        const why = /** @type {"answered" | "withdrawn" | "changed"} */ (error.why);
+        this.page.say(text(`compare.${why}`), "bad");
       } else {
         this.page.fail(error, failure);
       }

@@ -114,7 +114,7 @@ class History {
 
   /** @param {Past} past */
   removed(past) {
-    const rows = past.removed.map((one) => this.row(one, past, [
+    const rows = past.removed.map((one) => this.row(one, past, !this.mayChange(one) ? [] : [
       button(text("history.putBack"), () => void this.change("amend", { event: one.event, answer: one.answer }, text("history.countsAgain", { number: one.number }), null),
         { name: text("history.putBackNumber", { number: one.number }) })]));
     return el("details", { class: "removed" }, el("summary", {}, text("history.deletedCount", { count: rows.length })), table(text("history.deleted"), rows, past.removed));
@@ -152,8 +152,14 @@ class History {
     }
   }
 
+  /** Whether who looks may change an answer. @param {Row} one */
+  mayChange(one) {
+    return this.page.may("owner") || (this.page.may("voter") && one.voter === this.page.voter);
+  }
+
   /** @param {Row} one */
   actions(one) {
+    if (!this.mayChange(one)) return [];
     const turned = turnedRound(one);
     const { event, number, answer } = one;
     return [

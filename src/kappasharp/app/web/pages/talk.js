@@ -9,7 +9,7 @@ export class Refusal extends Error {
    * @param {number} status 0 where no answer came at all
    * @param {Pair | null} pair
    * @param {boolean} served whether the sentence is the server's
-   * @param {"answered" | "withdrawn" | "changed"} why the question took no answer, where there is another pair
+   * @param {string} why the question took no answer, where there is another pair; or why a link lets nobody in
    */
   constructor(sentence, status, pair = null, served = false, why = "answered") {
     super(sentence);
@@ -20,7 +20,7 @@ export class Refusal extends Error {
   }
 }
 
-/** @typedef {"here" | "gone" | "locked"} Presence whether the server answers, and takes our key */
+/** @typedef {"here" | "gone" | "locked" | "revoked" | "deleted"} Presence whether the server answers and lets us in; or why no longer */
 /**
  * What is told of the server and of the study on the page.
  * @typedef {object} Listener
@@ -42,9 +42,13 @@ let stream = new AbortController();
 /** What ends a pause before the next. */
 let hurry = () => {};
 
-/** @param {number} status that of an answer; 0 where none came */
-function heard(status) {
-  const now = status === 0 ? "gone" : status === 401 ? "locked" : "here";
+/**
+ * @param {number} status that of an answer; 0 where none came
+ * @param {string} [why] the server lets us in no longer
+ */
+function heard(status, why) {
+  const shut = why === "revoked" || why === "deleted" ? why : "locked";
+  const now = status === 0 ? "gone" : status === 401 ? shut : "here";
   if (now === presence) return;
   presence = now;
   listener?.presence(now);
@@ -92,7 +96,7 @@ async function follow(to) {
     else if (mine.signal.aborted) continue;
     if (status === 404 && study !== null) to.deleted(study);
     // A stream that was open has just ended: whether the server has too, the next try tells.
-    else if (status !== 200) heard(status);
+    else if (status === 0) heard(0);
     await pause(status === 200 ? 0 : status === 0 ? AGAIN : LATER);
   }
 }
@@ -107,7 +111,10 @@ async function hear(study, mine, to) {
   let silent = setTimeout(() => mine.abort(SILENCE), SILENCE);
   try {
     const answer = await fetch(`/api/news?study=${study?.id ?? ""}`, { credentials: "same-origin", cache: "no-store", signal: mine.signal });
-    if (!answer.ok || answer.body === null) return answer.status;
+    if (!answer.ok || answer.body === null) {
+      heard(answer.status, toldBy(await answer.text()).why);
+      return answer.status;
+    }
     heard(answer.status);
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
@@ -169,6 +176,19 @@ export function redrawing(draw) {
 }
 
 /**
+ * What an answer says, also where it is a sentence alone.
+ * @param {string} body
+ * @returns {{error?: string, pair?: Pair, why?: string, name?: string}}
+ */
+function toldBy(body) {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return { error: body };
+  }
+}
+
+/**
  * @param {string} path
  * @param {RequestInit} options
  * @returns {Promise<any>}
@@ -181,16 +201,13 @@ async function request(path, options) {
     heard(0);
     throw new Refusal(text("page.noAnswer"), 0);
   }
-  heard(answer.status);
   const body = await answer.text();
-  if (answer.ok) return JSON.parse(body);
-  /** @type {{error?: string, pair?: Pair, why?: Refusal["why"]}} */
-  let told = {};
-  try {
-    told = JSON.parse(body);
-  } catch {
-    told = { error: body };
+  if (answer.ok) {
+    heard(answer.status);
+    return JSON.parse(body);
   }
+  const told = toldBy(body);
+  heard(answer.status, told.why);
   throw new Refusal(told.error ?? text("page.status", { status: String(answer.status) }), answer.status, told.pair ?? null, told.error !== undefined, told.why);
 }
 

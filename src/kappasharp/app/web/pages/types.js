@@ -107,8 +107,28 @@
  * @property {boolean} has_pictures
  * @property {string | null} missing_renderer what to do where its pictures cannot be drawn here
  * @property {OutcomeTable | null} outcomes
+ * @property {Role} role what who looks at it may do
+ * @property {string | null} voter the name under which they came by a link
+ *
+ * @typedef {"viewer" | "voter" | "owner"} Role each may do all that those before may
+ *
+ * @typedef {object} Invite
+ * @property {string} id
+ * @property {Role} role
+ * @property {string} created
+ * @property {string | null} revoked
+ * @property {boolean} own whether who looks came by it
+ * @property {{id: string, name: string | null, since: string}[]} people
+ *
+ * @typedef {object} Invites
+ * @property {Invite[]} invites
+ * @property {{address: string, to_others: boolean, encrypted: boolean}} reach
+ * @property {string} [made] the one that was just made
+ * @property {string} [link] the same, with its secret
+ * @property {string} [picture] the same as a QR code
  *
  * @typedef {object} Listing
+ * @property {boolean} has_key whether all studies are theirs, by the key of the server
  * @property {{id: string, name: string, created: string}[]} studies
  * @property {Study | null} study
  * @property {string | null} unknown the name in the address, where no study has it
@@ -280,6 +300,7 @@
  * @property {(view: string) => void} go
  * @property {(id: string) => Promise<void>} open
  * @property {() => void} leave after a study was deleted
+ * @property {(role: Role) => boolean} may whether who looks may do what that role may
  *
  * @typedef {object} News what a page hears of its study
  * @property {number} since the event of the study that this is true after
