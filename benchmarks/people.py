@@ -1,10 +1,12 @@
 """Juries of simulated people: told apart against all answers alike. (docs/results/people.md)
 
 python -m benchmarks.people run FILE [--problems a,b] [--cells 3-shared,…] [--seeds 60] [--workers 2] [--seconds 3600]
-python -m benchmarks.people table FILE …
+python -m benchmarks.people table FILE … [--measures mean,worst,own]
+python -m benchmarks.people pack FILE … --out docs/results/people/runs.parquet
+python -m benchmarks.people summary FILE …   benchmarks/people.json
 python -m benchmarks.people turn             seconds of a fit of 20 voters × 30 answers, told apart and pooled
 
-`run` adds to FILE, line by line, what is not in it yet.
+`run` adds to FILE, line by line, what is not in it yet; the others read such files and packed ones.
 """
 
 import argparse
@@ -16,6 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 
 from benchmarks import paired
@@ -33,7 +37,10 @@ CELLS = ("3-shared", "3-clustered", "3-independent", "3-careless", "10-shared", 
 FIRST, NOISE, FIRST_SEED, BATCH = 5, 0.1, 12000, 20
 # How far a taste of one's own is moved at most.
 MOST = 0.4
-METHODS = ("pooled", "people")
+# `common` asks what tells most about all, `people` about whoever is asked; `late` asks as `pooled` does and tells them
+# apart in the end alone.
+FILE = Path(__file__).parent / "people.json"
+METHODS = ("pooled", "people", "common", "late")
 
 
 def moved(cell, problem, seed):
@@ -64,7 +71,7 @@ def play(problem, cell, method, seeds):
     people = int(people)
     moves = torch.stack([moved(cell, problem, seed) for seed in seeds])
     chances = [torch.Generator().manual_seed(seed) for seed in seeds]
-    chosen = replace(find_method("baseline"), tell_apart=method == "people")
+    chosen = replace(find_method("baseline"), tell_apart=method in ("people", "common"))
     state = loop.begin(len(seeds), find_problem(problem).dimensions, method=chosen, preset="modern", seeds=seeds)
     first = initial.designs(find_problem(problem), seeds, FIRST, 2)
     converged = torch.ones(len(seeds), dtype=torch.bool)
@@ -75,12 +82,17 @@ def play(problem, cell, method, seeds):
         else:
             learnt = loop.learn(state)
             converged &= learnt.fit.hyper.converged & learnt.fit.map.dual.converged
-            question, state, _ = loop.question_from(state, loop.seen_by(learnt, voter))
+            learnt = loop.seen_by(learnt, voter) if method == "people" else learnt
+            question, state, _ = loop.question_from(state, learnt)
         felt = utilities(problem, moves[:, voter : voter + 1], question.points)[..., 0]
         numbers = torch.stack([torch.randn(2, generator=one, dtype=torch.float64) for one in chances])
         lots = torch.stack([torch.randint(2, (), generator=one) for one in chances])
         answer = (felt + NOISE * numbers).argmax(-1)
         state = loop.tell(state, question, lots if kind == "careless" and voter == 1 else answer, voter=voter)
+    if method == "late":
+        who = torch.arange(QUESTIONS[people]) % people
+        apart = replace(state.method, tell_apart=True)
+        state = replace(state, method=apart, voters=who, preset=replace(state.preset, cold_fit=True))
     learnt = loop.learn(state)
     told = fair = loop.leader(state, learnt)
     rho = [None] * len(seeds)
@@ -90,34 +102,81 @@ def play(problem, cell, method, seeds):
         rho = learnt.fit.people.rho.tolist()
     rows = torch.arange(len(seeds))
     careful = [v for v in range(people) if kind != "careless" or v != 1]
-    common, worst = (
+    common, fairest = (
         utilities(problem, moves, state.points[rows, at].unsqueeze(1))[:, 0, careful] for at in (told, fair)
     )
+    own = torch.stack([told_to(problem, moves, state, learnt, voter) for voter in careful], -1)
     spent = (time.monotonic() - begin) / len(seeds)
     return [
         {
             "problem": problem, "cell": cell, "method": method, "seed": seed, "mean": float(common[i].mean()),
-            "worst": float(worst[i].min()), "rho": rho[i], "ok": bool(converged[i]), "seconds": round(spent, 2),
-            "commit": commit(),
+            "worst": float(fairest[i].min()), "worst_of_best": float(common[i].min()), "own": float(own[i].mean()),
+            "rho": rho[i], "ok": bool(converged[i]), "seconds": round(spent, 2), "commit": commit(),
         }
         for i, seed in enumerate(seeds)
     ]  # fmt: skip
 
 
+def told_to(problem, moves, state, learnt, voter):
+    """What the design that is told to be best for one voter is worth to that voter, in every run."""
+    rows, told = torch.arange(len(moves)), loop.leader(state, loop.seen_by(learnt, voter))
+    return utilities(problem, moves[:, voter : voter + 1], state.points[rows, told].unsqueeze(1))[:, 0, 0]
+
+
 def read(paths):
-    return [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
+    return [row for path in map(Path, paths) for row in _rows(path)]
+
+
+def _rows(path):
+    if path.suffix == ".parquet":
+        return pq.read_table(path, use_threads=False).to_pylist()
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def pack(options):
+    """The runs of files in one small one."""
+    Path(options.out).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(read(options.files)), options.out, compression="zstd", write_page_checksum=True)
+
+
+def summary(options):
+    """benchmarks/people.json, from runs: problems won and lost by the common best's mean utility, over all juries."""
+    rows = read(options.files)
+    gains = {cell: mean_gains(rows, cell) for cell in CELLS}
+    counted = {cell: paired.counts(found)[1] for cell, found in gains.items() if found}
+    values = {
+        "wins": sum(won for won, _ in counted.values()),
+        "losses": sum(lost for _, lost in counted.values()),
+        "careless_wins": max(counted[cell][0] for cell in counted if cell.endswith("careless")),
+        "by_jury": counted,
+        "runs": len(rows),
+        "runs_not_ok": sum(not row["ok"] for row in rows),
+    }
+    note(values)
+    print(FILE.read_text())
+
+
+def mean_gains(rows, cell):
+    found = by_method(rows, cell)
+    return paired.gains(found["people"], found["pooled"], lambda row: row["mean"])
+
+
+def note(values):
+    """Write these values beside those that are there."""
+    before = json.loads(FILE.read_text()) if FILE.exists() else {}
+    FILE.write_text(json.dumps(before | values, indent=2, sort_keys=True) + "\n")
 
 
 def run(options):
     path, begin = Path(options.files[0]), time.monotonic()
     path.touch()
     done = {(row["problem"], row["cell"], row["method"], row["seed"]) for row in read([path])}
-    seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
     jobs = []
     for at in range(0, len(seeds), BATCH):
         for cell in options.cells.split(","):
             for problem in options.problems.split(","):
-                for method in METHODS:
+                for method in options.methods.split(","):
                     left = [s for s in seeds[at : at + BATCH] if (problem, cell, method, s) not in done]
                     jobs += [(problem, cell, method, left)] if left else []
     print(f"{len(jobs)} batches to do", flush=True)
@@ -144,19 +203,14 @@ def by_method(rows, cell):
 
 
 def table(options):
-    """Every cell: problems won and lost by mean utility and by the worst-off, after Holm over its problems."""
-    rows = read(options.files)
-    print(
-        "| jury | problems | seeds | mean: won, lost | gain | worst-off: won, lost | gain | ρ |\n| --- |"
-        + " ---: |" * 7
-    )
+    """Every cell: problems won and lost by the measures asked for, after Holm over its problems."""
+    rows, names = read(options.files), options.measures.split(",")
+    print("| jury | problems | seeds |" + "".join(f" {name}: won, lost | gain |" for name in names) + " ρ |")
+    print("| --- |" + " ---: |" * (3 + 2 * len(names)))
     for cell in CELLS:
         found = by_method(rows, cell)
-        parts = {
-            name: paired.gains(found["people"], found["pooled"], lambda row, n=name: row[n])
-            for name in ("mean", "worst")
-        }
-        if not parts["mean"]:
+        parts = {name: paired.gains(found["people"], found["pooled"], lambda row, n=name: row[n]) for name in names}
+        if not parts[names[0]]:
             continue
         seeds = min(len(s) for s in paired.shared(found["people"], found["pooled"]).values())
         cells = []
@@ -164,7 +218,7 @@ def table(options):
             won, lost = paired.counts(part)[1]
             cells += [f"{won}, {lost}", f"{np.mean([one[0] for one in part.values()]):+.2f}"]
         rho = np.mean([row["rho"] for runs in found["people"].values() for row in runs.values()])
-        print(f"| {cell} | {len(parts['mean'])} | {seeds} | {' | '.join(cells)} | {rho:.2f} |")
+        print(f"| {cell} | {len(parts[names[0]])} | {seeds} | {' | '.join(cells)} | {rho:.2f} |")
 
 
 def turn(options):
@@ -194,22 +248,27 @@ def turn(options):
         times["people"].append(time.perf_counter() - middle)
     medians = {name: float(np.median(seconds)) for name, seconds in times.items()}
     ratio = medians["people"] / medians["pooled"]
+    note({"turn_ratio": round(ratio, 2)})
     print(f"pooled {medians['pooled']:.2f} s, told apart {medians['people']:.2f} s: {ratio:.2f}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=["run", "table", "turn"])
+    parser.add_argument("verb", choices=["run", "pack", "table", "summary", "turn"])
     parser.add_argument("files", nargs="*")
     parser.add_argument("--problems", default=",".join(PROBLEMS))
     parser.add_argument("--cells", default=",".join(CELLS))
+    parser.add_argument("--out")
+    parser.add_argument("--measures", default="mean,worst")
+    parser.add_argument("--methods", default="pooled,people")
     parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.0)
     options = parser.parse_args()
     if options.verb != "turn" and not options.files:
         parser.error(f"{options.verb} needs a file.")
-    {"run": run, "table": table, "turn": turn}[options.verb](options)
+    {"run": run, "pack": pack, "table": table, "summary": summary, "turn": turn}[options.verb](options)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import kappasharp as ks
 from benchmarks.certainty import cases
 from kappasharp.methods import loop
 from kappasharp.streams import stream
+from kappasharp.study import cube
 from kappasharp.study.events import Answered, Asked
 from kappasharp.study.starting import sobol
 
@@ -96,7 +97,7 @@ def fits():
         found = ks.create_study(space, storage="sqlite://", seed=SEED)
         for count in range(FITS):
             pair = found.ask()
-            X = found.space.points([pair.a, pair.b])
+            X = cube.points(found.space, [pair.a, pair.b])
             noise = torch.randn(2, generator=stream(SEED, name, str(count)), dtype=torch.float64)
             felt = utility(X) + NOISE * noise
             found.tell(pair, "a" if felt[0] > felt[1] else "b")

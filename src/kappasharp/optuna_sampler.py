@@ -25,6 +25,7 @@ from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.methods.surrogate import Surrogate, fit
 from kappasharp.streams import stream
+from kappasharp.study import cube
 from kappasharp.study.parameters import MOST_LEVELS, Categorical, Float, Int, Tuned
 from kappasharp.study.space import Space
 
@@ -78,12 +79,12 @@ class KappaSharpSampler(BaseSampler):
         compared = {one.number: one for pair in preferences for one in pair}
         index = {number: position for position, number in enumerate(compared)}
         space = Space({name: _parameter(part) for name, part in search_space.items()})
-        points = space.points(_design(one.params, search_space) for one in compared.values())
+        points = cube.points(space, [_design(one.params, search_space) for one in compared.values()])
         pairs = torch.tensor([[index[better.number], index[worse.number]] for better, worse in preferences])
         model = fit(points, pairs, method=self._method, preset=self._preset)
         waiting = _waiting(study, trial, index, search_space)
-        anchor = None if waiting is None else space.points([waiting])[0]
-        found = space.decode(self._propose(model, anchor, trial.number, space.lattice).tolist())
+        anchor = None if waiting is None else cube.points(space, [waiting])[0]
+        found = space.decode(self._propose(model, anchor, trial.number, cube.lattice(space)).tolist())
         return {name: _value(part, found[name]) for name, part in search_space.items()}
 
     def sample_independent(

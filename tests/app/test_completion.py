@@ -130,6 +130,29 @@ print("OFFERED", *(item.value for item in offered))
     assert done.stdout.count("Usage: kappasharp") == len(main.commands) + 2
 
 
+def test_what_only_reads_or_stores_imports_nothing_that_computes(shell):
+    """Every such command in one process that has the database's library and no other."""
+    shell("new", "pid", "-p", "kp=0.2:3", "-p", "mode=p,pi", "--limit", "kp <= 2 or mode == 'pi'")
+    shell("ask", "pid")
+    shell("tell", "pid", "a")
+    shell("ask", "pid")
+    commands = [
+        "studies", "log pid", "note pid 0 good", "note pid", "parameters pid", "export pid x.json", "export pid x.csv",
+        "ask pid", "tell pid b", "undo pid", "check", "check pid", "backup copy.db", "rename pid other",
+        "delete other --yes",
+    ]  # fmt: skip
+    code = f"""
+for words in {commands}:
+    try:
+        main(words.split(), prog_name="kappasharp")
+    except SystemExit as end:
+        assert not end.code, words
+"""
+    done = shell.process(without=[name for name in HEAVY if name != "sqlalchemy"], code=code)
+    assert done.returncode == 0, done.stderr
+    assert "Removed 'other'" in done.stderr and (shell.folder / "x.csv").exists()
+
+
 def test_commands_are_listed_as_they_describe_themselves():
     with click.Context(main) as context:
         for name in COMMANDS:

@@ -1,5 +1,6 @@
 """The demonstration from its command: progress, a best design better than where it began, clear errors."""
 
+import json
 import re
 from xml.etree import ElementTree
 
@@ -72,7 +73,10 @@ def test_the_curve_in_text_rises_to_its_target():
 
 
 def test_the_demo_answers_other_kinds(tmp_path):
-    result = demonstrate(tmp_path, "--questions", "3", "--question", "slider")
+    result = demonstrate(tmp_path, "--questions", "3", "--question", "slider", "-f", "json")
     assert result.exit_code == 0 and "3 questions (slider)" in result.stderr
+    told = json.loads(result.stdout)
+    assert told["report"] == str(tmp_path / "report.html") and set(told["best"]["params"]) == set(pid.SPACE)
+    assert told["score"] < 0.0 and told["certified"] in (True, False)
     study = ks.load_study("pid", storage=f"sqlite:///{tmp_path / 'study.db'}")
     assert [one.kind for one in study.history.counted()] == ["slider"] * 3

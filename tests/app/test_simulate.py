@@ -69,4 +69,4 @@ def test_a_study_is_rehearsed_with_another_kind_of_question(shell, tmp_path):
         "1 questions (rating)"
         in shell("simulate", tmp_path / "tea.toml", "--questions", 1, "--question", "rating").stderr
     )
-    shell.refused("simulate", "s", "--question", "choce", code=2, says="`question` must be")
+    shell.refused("simulate", "s", "--question", "choce", code=2, says="`--question` must be")

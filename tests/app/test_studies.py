@@ -191,13 +191,15 @@ def test_bad_options_are_sentences(shell):
     one = ("-p", "x=0:1")
     shell.refused("new", "s", *one, "--method", "adaptve", code=2, says="Did you mean 'adaptive'?")
     shell.refused("new", "s", *one, "--preset", "moder", code=2, says="Did you mean 'modern'?")
-    shell.refused("new", "s", *one, "--seed", "-1", code=2, says="`seed` must be 0 or more, but got -1")
+    shell.refused("new", "s", *one, "--seed", "-1", code=2, says="`--seed` must be 0 or more, but got -1")
     shell.refused("new", "s", *one, "--seed", "x", code=2, says="'x' is not a valid integer")
-    shell.refused("new", "  ", *one, code=2, says="must be a printable text")
+    shell.refused("new", "  ", *one, code=2, says="Error: NAME must be a printable text")
+    shell.refused("new", "s", "-p", "kp=3:1", code=2, says="`kp`: a range must have low < high, but got low=3, high=1")
+    shell.refused("new", "s", *one, "--favourite", "x=9", code=2, says="`--favourite` number 1: `x` must be from")
     shell("new", "s", *one)
     shell.refused("new", "s", *one, code=2, says="A study called 's' is already in")
     assert "load_if_exists" not in shell("new", "s", *one, code=2).stderr
-    shell.refused("ask", "s", "--voter", "", code=2, says="`voter` must be a printable text")
+    shell.refused("ask", "s", "--voter", "", code=2, says="`--voter` must be a printable text")
     shell("ask", "s")
     shell.refused("tell", "s", "c", code=2, says="must be a, b, tie or skip, but got 'c'")
     shell.refused("best", "s", code=2, says="The study 's' has no answers yet")
@@ -259,13 +261,13 @@ def test_the_database_and_files_refuse_in_words(shell):
     (shell.folder / "broken.json").write_text("{")
     shell.refused("import", "broken.json", code=1, says="broken.json is not JSON")
     (shell.folder / "other.json").write_text("{}")
-    shell.refused("import", "other.json", code=2, says="must be what `export` wrote")
+    shell.refused("import", "other.json", code=2, says="must be what `kappasharp export` wrote")
     (shell.folder / "text.db").write_text("this is no database, and long enough to be none " * 50)
     shell.refused("ask", "s", "--storage", "sqlite:///text.db", code=1, says="the file is not a database")
     readable = f"sqlite:///file:{shell.folder / 'studies.db'}?mode=ro&uri=true"
     assert len(shell.json("log", "s", "--storage", readable)) == 1
     shell.refused("ask", "s", "--storage", readable, code=1, says="it may only be read. Nothing was written")
-    shell.refused("ask", "s", "--storage", "nonsense", code=1, says="`storage` must be a URL such as")
+    shell.refused("ask", "s", "--storage", "nonsense", code=1, says="`--storage` must be a URL such as")
     shell.refused(
         "new", "s", "-p", "x=0:1", "--storage", "sqlite:///none/x.db", code=1, says="the file cannot be opened"
     )
@@ -395,7 +397,7 @@ def test_another_kind_once(shell):
     shell("tell", "pid", "1")
     assert shell.json("ask", "pid")["kind"] == "pair"
     shell.refused("ask", "pid", "--question", "guess", code=2, says="'pair', 'choice', 'order', 'slider' or 'rating'")
-    shell.refused("new", "other", *PARAMETERS, "--question", "triple", code=2, says="`question` must be")
+    shell.refused("new", "other", *PARAMETERS, "--question", "triple", code=2, says="`--question` must be")
     shell.refused("new", "other", "-p", "n=int:1:8", "--question", "slider", code=2, says="continuous")
 
 
@@ -410,12 +412,16 @@ def test_a_study_is_arranged(shell):
         "parameters", "chair", "--narrow", "width=35:", "--narrow", "wood=oak,3", "--widen", "width=:60"
     )
     assert [one["open"] for one in changed] == [{"low": 35.0, "high": 60.0}, {"choices": ["oak", 3]}]
-    shell.refused("parameters", "chair", "--lock", "wood=oak", "--lock", "width=99", code=2, says="`widen` opens more")
+    shell.refused(
+        "parameters", "chair", "--lock", "wood=oak", "--lock", "width=99", code=2, says="`--widen` opens more"
+    )
     assert shell.json("parameters", "chair") == changed
     assert "Taken back" in shell("undo", "chair").stderr
     assert shell.json("parameters", "chair")[0]["open"] == {"low": 35.0, "high": 50.0}
     shell.refused("parameters", "chair", "--widen", "width=wide", code=2, says="A range must be")
     assert "ever open" in shell("parameters", "chair").stdout
+    best = shell.json("best", "chair")["params"]
+    assert [one["best"] for one in shell.json("parameters", "chair", "--best")] == list(best.values())
 
     shell("note", "chair", "0", "too low")
     shell.refused("note", "chair", "99", "x", code=2, says="one of the")

@@ -90,7 +90,7 @@ def test_ask_makes_the_files_study_once(shell):
         ("[parameters]\nx = {low = 0, hihg = 1}", "Float parameter is called 'hihg'. Did you mean 'high'?"),
         ("[parameters]\nx = {low = 0}", "A Float parameter must have low and high"),
         ("[parameters]\nx = {type = 'flot', low = 0, high = 1}", "Did you mean 'float'?"),
-        ("[parameters]\nx = {low = 2, high = 1}", "`space['x']`: `Float` must have low < high"),
+        ("[parameters]\nx = {low = 2, high = 1}", "`x`: a range must have low < high"),
         ("[parameters]\nx = {low = 0, high = inf}", "must be a finite number, but got inf"),
         ("[parameters]\nx = ['one']", "must have two choices or more"),
         ("[parameters]\nx = 3", "A parameter must be (low, high), a list of choices"),

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import entropy, norm
 
 from kappasharp.core import activation
-from kappasharp.core.activation import Gate, Rule
+from kappasharp.core.choices import Gate, Rule
 
 
 @pytest.mark.parametrize(("difference", "variance", "noise"), [(0.7, 0.4, 1.0), (-2.0, 3.0, 0.1), (0.0, 1.0, 0.5)])

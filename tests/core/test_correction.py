@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kappasharp.core import correction, extremes
-from kappasharp.core.correction import Weights
+from kappasharp.core.choices import Weights
 from tests.reference import calibration, dense
 from tests.reference.data import answered
 

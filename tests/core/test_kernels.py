@@ -6,6 +6,7 @@ import torch
 from kappasharp.acquisition import eubo, maximize
 from kappasharp.batches import take
 from kappasharp.core import comparison_space, descent, hyperparameters, kernel, laplace, rankings
+from kappasharp.core.choices import best_of, order_of
 from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.comparisons import Answers, Detail
 from kappasharp.core.evidence import Model
@@ -97,7 +98,7 @@ def test_search_with_shared_points_margin_and_matern():
 def test_search_with_orders_and_choices(lanes):
     """Comparisons with weights, which share noise."""
     model = Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"])
-    answers = [rankings.order_of(4, [2, 0, 3, 1]), rankings.best_of(4, 1), rankings.best_of(2, 0)] * 3
+    answers = [order_of(4, [2, 0, 3, 1]), best_of(4, 1), best_of(2, 0)] * 3
     rows = [(4 * q + a, 4 * q + b) for q, said in enumerate(answers) for a, b in said.pairs]
     X = torch.rand(3, 36, 3, generator=torch.Generator().manual_seed(1))
     detail = Detail(*(part.expand(3, *part.shape[1:]) for part in rankings.detail(answers)))

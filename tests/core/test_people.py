@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kappasharp.core import comparison_space, comparisons, kernel, people, posterior, rankings
+from kappasharp.core.choices import Said
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.joint_priors import JointPriors, PeoplePriors
 from kappasharp.core.kernel import PRIORS, Sum
@@ -31,7 +32,7 @@ def jury(voters, each, d=2, *, opposite=(), careless=(), seed=0, detail=False):
     made = None
     if detail:
         # Answers two by two are one question's, and share noise.
-        said = [rankings.Said(((0, 1), (0, 2)), (False, False))] * (n // 2)
+        said = [Said(((0, 1), (0, 2)), (False, False))] * (n // 2)
         made = rankings.detail(said)
     return Answers(X, torch.tensor([pairs]), None, made), torch.tensor([who])
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from kappasharp.core import comparison_space, comparisons, kernel, likelihood, rankings
+from kappasharp.core.choices import NEAR, OTHERS, Said, best_of, order_of, rated
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.core.likelihood import Probit
-from kappasharp.core.rankings import Said
 from kappasharp.methods.registry import find_preset
 
 MODEL = find_preset("modern").model
@@ -53,21 +53,21 @@ def by_parts(said, probit):
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1], [1, 3, 0, 2]])
 def test_an_order_has_the_probability_of_one_draw_a_design(order):
-    assert by_parts(rankings.order_of(4, order), Probit()) == pytest.approx(by_quadrature(order), abs=2e-4)
+    assert by_parts(order_of(4, order), Probit()) == pytest.approx(by_quadrature(order), abs=2e-4)
 
 
 @pytest.mark.parametrize("best", range(4))
 def test_a_choice_has_the_probability_of_one_draw_a_design(best):
-    assert by_parts(rankings.best_of(4, best), Probit()) == pytest.approx(best_by_quadrature(best), abs=2e-4)
+    assert by_parts(best_of(4, best), Probit()) == pytest.approx(best_by_quadrature(best), abs=2e-4)
 
 
 def test_the_answers_to_one_question_sum_to_one():
-    assert sum(by_parts(rankings.best_of(4, i), Probit()) for i in range(4)) == pytest.approx(1.0, abs=5e-4)
+    assert sum(by_parts(best_of(4, i), Probit()) for i in range(4)) == pytest.approx(1.0, abs=5e-4)
 
 
 @pytest.mark.parametrize("count", range(2, 10))
 def test_what_is_shared_and_what_is_not_make_the_whole(count):
-    for said in (rankings.best_of(count, 1), rankings.order_of(count, range(count)), rankings.order_of(count, [0, 1])):
+    for said in (best_of(count, 1), order_of(count, range(count)), order_of(count, [0, 1])):
         weight, noise = rankings.shared(said.pairs)
         D = torch.zeros(len(said.pairs), count, dtype=torch.float64)
         for row, (a, b) in enumerate(said.pairs):
@@ -78,13 +78,13 @@ def test_what_is_shared_and_what_is_not_make_the_whole(count):
 
 
 def test_naming_the_first_of_an_order_is_a_choice_and_the_order_of_two_is_a_pair():
-    assert rankings.order_of(4, [2]) == rankings.best_of(4, 2)
-    assert rankings.order_of(2, [1, 0]) == rankings.best_of(2, 1) == rankings.rated(-1)._replace(level=0)
-    assert rankings.detail([rankings.order_of(2, [1, 0]), rankings.best_of(2, 0)]) is None
+    assert order_of(4, [2]) == best_of(4, 2)
+    assert order_of(2, [1, 0]) == best_of(2, 1) == rated(-1)._replace(level=0)
+    assert rankings.detail([order_of(2, [1, 0]), best_of(2, 0)]) is None
 
 
 def test_equals_and_designs_left_out():
-    assert rankings.order_of(5, [2, [0, 3]]) == Said(((2, 0), (0, 3), (3, 1), (3, 4)), (False, True, False, False))
+    assert order_of(5, [2, [0, 3]]) == Said(((2, 0), (0, 3), (3, 1), (3, 4)), (False, True, False, False))
 
 
 def test_a_pair_among_orders_is_a_pair_to_the_last_digit():
@@ -100,10 +100,10 @@ def test_a_pair_among_orders_is_a_pair_to_the_last_digit():
 
 def task(seed=0, d=3):
     answers = [
-        rankings.order_of(4, [2, 0, 3, 1]),
-        rankings.best_of(4, 1),
-        rankings.order_of(4, [3, 0]),
-        rankings.best_of(2, 1),
+        order_of(4, [2, 0, 3, 1]),
+        best_of(4, 1),
+        order_of(4, [3, 0]),
+        best_of(2, 1),
     ]
     X = torch.rand(1, 16, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return Answers(X, placed(answers, 4), None, rankings.detail(answers))
@@ -199,7 +199,7 @@ def test_ratings_share_out_all_of_the_line():
     z = torch.tensor([0.63], dtype=torch.float64)
     chances = {}
     for rating in range(-3, 4):
-        said = rankings.rated(rating)
+        said = rated(rating)
         ties = torch.tensor([said.ties]) if rating == 0 else None
         detail = rankings.none_of((1,), 1, X)._replace(level=torch.tensor([[said.level]]))
         marks = comparison_space.bounded(probit, Answers(X, torch.tensor([[list(said.pairs[0])]]), ties, detail)).ties
@@ -213,7 +213,7 @@ def test_ratings_share_out_all_of_the_line():
 def test_the_places_beside_a_chosen_one_are_never_near_it():
     place = torch.linspace(0.0, 1.0, 401, dtype=torch.float64)
     others = rankings.other_places(place)
-    assert others.shape == (401, rankings.OTHERS)
+    assert others.shape == (401, OTHERS)
     assert bool(((others >= 0.0) & (others <= 1.0)).all())
-    assert float((others - place.unsqueeze(-1)).abs().min()) > rankings.NEAR - 1e-9
+    assert float((others - place.unsqueeze(-1)).abs().min()) > NEAR - 1e-9
     assert bool((others[:, 1:] > others[:, :-1]).all())

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kappasharp.core.activation import Rule
-from kappasharp.core.correction import Weights
+from kappasharp.core.choices import Rule, Weights
 from kappasharp.errors import InvalidValueError, KappaSharpError, UnknownNameError
 from kappasharp.lab import grid
 from kappasharp.lab.experiment import parse, read

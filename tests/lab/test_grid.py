@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappasharp.core.correction import Weights
+from kappasharp.core.choices import Weights
 from kappasharp.lab import grid
 from kappasharp.lab.experiment import parse
 from kappasharp.lab.grid import digest, missing, together

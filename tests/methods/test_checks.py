@@ -12,8 +12,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.acquisition.lattice import Group, Lattice
-from kappasharp.core.activation import Gate, Rule
-from kappasharp.core.correction import Correction, Placement, Weights
+from kappasharp.core.choices import Correction, Gate, Placement, Rule, Weights
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.methods import checks
 from kappasharp.methods.method import Method, Query

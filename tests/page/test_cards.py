@@ -137,6 +137,27 @@ def test_what_is_on_screen_is_drawn_before_what_may_come_and_nothing_is_lost(onl
     assert waiting == 3 and [one.kind for one in drawn] == ["html"] * 3 and set(order[:2]) == {5, 9}
 
 
+def test_what_is_drawn_ahead_gives_way_also_where_it_is_begun(only_draws):
+    """Cards that hang are drawn ahead, one of them is wished for while it is; two others are shown at once."""
+    hangs = f"{HERE}:hangs"
+
+    async def act(cards):
+        cards.workers._seconds = 10.0
+        cards.prepare(hangs, {"x": 0.0}, {"x": 1.0})
+        while len(cards.workers._doing) < 1:
+            await asyncio.sleep(0)
+        assert len(cards.workers._doing) == 1  # one process stays free
+        cards.show(f"{HERE}:svg", {"x": 0.0}, {"x": 1.0})
+        drawn = [await cards.card(f"{HERE}:svg", {"x": x}) for x in (0.0, 1.0)]
+        ahead = len(cards._drawn) - 2
+        cards.limit = 0.5
+        return drawn, ahead, await cards.card(hangs, {"x": 1.0})
+
+    drawn, ahead, hung = asyncio.run(with_workers(2, act))
+    assert [one.kind for one in drawn] == ["image"] * 2 and ahead == 0
+    assert "longer than 0.5 seconds" in hung.sentence  # forgotten, not kept as failed: drawn again when it was wished
+
+
 def test_a_process_that_only_draws_imports_no_torch(only_draws):
     async def act(cards):
         return await cards.card(f"{only_draws}:modules", {"x": 0.0})

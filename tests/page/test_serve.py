@@ -268,7 +268,9 @@ def test_a_server_that_is_stopped_ends_with_one_word(tmp_path, sent):
     # Its workers hold what a crash would leave behind.
     wait_until(lambda: len(descendants(server.process.pid)) >= COMPUTING + DRAWING + 2)
     below = descendants(server.process.pid)
-    server.process.send_signal(sent)
+    for _ in range(2 if sent == signal.SIGINT else 1):
+        # A key that is pressed twice says nothing else.
+        server.process.send_signal(sent)
     assert server.process.wait(60) == 0
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in below))  # noqa: PTH110
     server.close()

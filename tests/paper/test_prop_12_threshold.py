@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from kappasharp.core import activation
-from kappasharp.core.activation import Gate, Rule
+from kappasharp.core.choices import Gate, Rule
 from kappasharp.methods import loop
 from kappasharp.methods.registry import METHODS, find_preset
 from tests.paper import dense, examples

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.study import certainty
+from kappasharp.study import certainty, cube
 from kappasharp.study.certainty import Figures, advise
 from kappasharp.study.learning import leading
 from kappasharp.study.starting import sobol
@@ -208,7 +208,7 @@ def test_a_study_predicts_answers_and_is_surer_than_its_model():
         study.tell(pair, "a" if mixed(pair.a) > mixed(pair.b) else "b")
     good, bad = {"x": 0.6, "n": 4, "mode": "q"}, {"x": 0.05, "n": 1, "mode": "r"}
     chance = study.predict(good, bad)
-    points = study.space.points([good, bad])
+    points = cube.points(study.space, [good, bad])
     raw = float(study.model().surrogate.contrast(points[:1], points[1:]).preferred)
     assert chance > raw > 0.6
     assert study.predict(bad, good) == pytest.approx(1.0 - chance, abs=1e-9)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from torch.quasirandom import SobolEngine
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, UnknownNameError
-from kappasharp.study import constraints, limit_text
-from kappasharp.study.constraints import AllowedDesigns, check, feasible_share, nearest, parse, parse_all
-from kappasharp.study.expressions import BROKEN, EDGE
+from kappasharp.study import constraints, cube, limit_text
+from kappasharp.study.constraints import BROKEN, EDGE, AllowedDesigns, check, feasible_share, nearest, parse, parse_all
 from kappasharp.study.parameters import Fixed, Float, Int
 from kappasharp.study.space import space
 
@@ -112,7 +111,7 @@ def test_points_of_the_cube_break_a_limit_as_their_designs_do(text):
 def test_points_between_two_values_go_to_the_one_that_decode_takes():
     one = space({"n": Int(1, 9, log=True), "c": ["x", "y"], "s": Float(0, 1, step=0.1)})
     limits = tuple(parse(text, one) for text in ("n <= 4", "c == 'x'", "s < 0.5"))
-    levels = one.tuned["n"].levels[:, 0]
+    levels = cube.levels(one.tuned["n"])[:, 0]
     middles = (levels[1:] + levels[:-1]) / 2
     X = torch.stack([middles, torch.full((8,), 0.5), torch.linspace(0, 1, 8)], -1)
     wanted = torch.stack([limit.violation([one.decode(x.tolist()) for x in X]) for limit in limits]).sum(0)

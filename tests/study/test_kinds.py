@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import kappasharp as ks
 from kappasharp.core import rankings
+from kappasharp.core.choices import OTHERS, best_of
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, StalePairError
 from kappasharp.methods.method import Kind
 from kappasharp.study import certainty, diagnosis, events, exchange, kinds, learning, questions, starting, toml_file
@@ -326,14 +327,14 @@ class TestModel:
         study = made("choice:4", 5)
         found = learning.gather(study.definition, study.history).answers
         assert found.pairs.shape == (1, 15, 2) and found.ties is None
-        expected = torch.block_diag(*[rankings.shared(rankings.best_of(4, 0).pairs)[1]] * 5)
+        expected = torch.block_diag(*[rankings.shared(best_of(4, 0).pairs)[1]] * 5)
         assert torch.allclose(found.detail.noise[0], expected)
 
     def test_points_that_nobody_saw_are_never_told_shown_or_counted(self, tmp_path):
         study = made("slider", 6, TWO)
         history, model = study.history, study.model()
         assert len(history.options) == len(model.options) == 6 == study.diagnostics().n_options
-        assert model.state.points.shape[1] == 6 * (1 + rankings.OTHERS)
+        assert model.state.points.shape[1] == 6 * (1 + OTHERS)
         assert learning.leading(model) < 6 > learning.favourite(model)
         assert study.best.option in range(6) and len(study.rows("options")) == 6
         assert all(row["wins"] == 1 and row["utility"] is not None for row in study.rows("options"))
@@ -344,7 +345,7 @@ class TestModel:
             study.ask(voter)
         assert len(study.history.options) == 6
         imagined = learning.with_open_questions(study.definition, study.history, model)
-        assert imagined.options == model.options and imagined.state.points.shape[1] == 8 * (1 + rankings.OTHERS)
+        assert imagined.options == model.options and imagined.state.points.shape[1] == 8 * (1 + OTHERS)
 
     def test_a_slider_chosen_design_is_that_of_its_place(self):
         study = made("slider", 1)

@@ -9,7 +9,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.core import posterior
-from kappasharp.study import learning, lifting, questions, tradeoffs
+from kappasharp.study import cube, learning, lifting, questions, tradeoffs
 from kappasharp.study.exchange import sealed
 from kappasharp.study.outcomes import Known
 from tests.study import simulators
@@ -41,7 +41,7 @@ class TestLift:
         given = lifting.given(study.definition, study.history)
         designs = [{"kp": 0.3, "ki": 0.1}, {"kp": 2.9, "ki": 1.9}]
         raw = torch.tensor([list(simulate(design).values()) for design in designs], dtype=torch.float64)
-        X = study.space.points(designs)
+        X = cube.points(study.space, designs)
         assert torch.allclose(given.raw(X), raw)
         lift = given.lift
         assert torch.allclose(lift(X), given.scaling(raw)) and lift.size == 2 and lift.budget >= 64
@@ -55,7 +55,7 @@ class TestLift:
     def test_what_a_function_does_not_give_is_predicted(self, url):
         study = computed(url, simulators.raises_above)
         given = lifting.given(study.definition, study.history)
-        X = study.space.points([{"kp": 1.45, "ki": 0.5}, {"kp": 1.55, "ki": 0.5}])
+        X = cube.points(study.space, [{"kp": 1.45, "ki": 0.5}, {"kp": 1.55, "ki": 0.5}])
         assert given.computed(X)[1].isnan().all()
         assert torch.allclose(given.raw(X), study_values(X, study), atol=0.05)
 
@@ -64,14 +64,14 @@ class TestLift:
         design = {"kp": 1.0, "ki": 0.5}
         study.record(design, {"overshoot": 0.9})
         given = lifting.given(study.definition, study.history)
-        found = given.computed(study.space.points([design]))[0].tolist()
+        found = given.computed(cube.points(study.space, [design]))[0].tolist()
         assert found == [0.9, simulate(design)["settling"]]
 
     def test_measured_outcomes_are_predicted_from_those_that_are_known(self, url):
         study = measured(url, 12)
         given = lifting.given(study.definition, study.history)
         assert given.way == "predicted" and given.lift.budget == 0
-        X = study.space.points(study.history.options)
+        X = cube.points(study.space, study.history.options)
         assert torch.allclose(given.raw(X), study_values(X, study), atol=0.03)
 
     @pytest.mark.parametrize("count", [0, 1])

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.study import allowing, starting
+from kappasharp.study import allowing, cube, starting
 from kappasharp.study.allowing import AllowedSequence
-from kappasharp.study.definition import define
+from kappasharp.study.declaring import define
 from kappasharp.study.history import History
 from tests.study import simulators
 from tests.study.simulators import simulate
@@ -91,7 +91,7 @@ class TestFinding:
     def test_how_far_is_zero_inside_and_grows_outside(self):
         study = ks.create_study(SPACE, storage="sqlite://", outcomes=closure(), limits=[ks.AtMost("overshoot", 0.3)])
         allowed = allowing.of(study.definition, study.history)
-        X = study.space.points([{"kp": kp, "ki": 0.0} for kp in (0.5, 1.6, 1.8, 2.5, 3.0)])
+        X = cube.points(study.space, [{"kp": kp, "ki": 0.0} for kp in (0.5, 1.6, 1.8, 2.5, 3.0)])
         broken = allowed(X.unsqueeze(0))[0]
         assert (broken[:2] == 0.0).all() and (broken[2:] > 0.0).all() and (broken.diff()[1:] > 0.0).all()
 
@@ -126,7 +126,7 @@ class TestFinding:
 
     def test_a_line_is_cut_to_its_longest_stretch_within(self):
         space = define(SPACE).space
-        ends = space.points([{"kp": 0.2, "ki": 1.0}, {"kp": 3.0, "ki": 1.0}])
+        ends = cube.points(space, [{"kp": 0.2, "ki": 1.0}, {"kp": 3.0, "ki": 1.0}])
         whole = starting.within(space, None, ends)
         assert [one["kp"] for one in whole] == [0.2, 3.0]
         hole = starting.within(space, lambda X: ((X[..., 0] - 0.3).abs() < 0.1).double(), ends)

@@ -13,7 +13,7 @@ import pytest
 import kappasharp as ks
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, UnknownNameError
 from kappasharp.study import exchange, toml_file, validation
-from kappasharp.study.definition import define
+from kappasharp.study.declaring import define
 from kappasharp.study.events import Asked, Recorded
 from kappasharp.study.exchange import sealed
 from kappasharp.study.storage import Storage

@@ -8,8 +8,8 @@ import torch
 
 import kappasharp as ks
 from kappasharp.methods import loop
-from kappasharp.study import learning, starting
-from kappasharp.study.definition import define
+from kappasharp.study import cube, learning, starting
+from kappasharp.study.declaring import define
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
 from tests.study import answered
@@ -119,7 +119,7 @@ def test_believed_answers_move_the_utilities_and_nothing_else(method, monkeypatc
     assert torch.equal(found.learnt.active, model.learnt.active)
     assert torch.equal(found.learnt.mean_decisiveness, model.learnt.mean_decisiveness)
     assert bool(found.learnt.fit.map.dual.converged) and found.state.comparisons.shape[1] == 16
-    sides = [study.space.points([getattr(pair, side) for pair in waiting]) for side in ("a", "b")]
+    sides = [cube.points(study.space, [getattr(pair, side) for pair in waiting]) for side in ("a", "b")]
     before, after = model.surrogate.contrast(*sides), found.surrogate.contrast(*sides)
     assert bool((after.variance < before.variance).all())
     winner, loser = (found.state.points[0, found.state.comparisons[0, -4:, i]] for i in (0, 1))

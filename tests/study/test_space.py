@@ -9,7 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kappasharp.acquisition import lattice
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, UnknownNameError
+from kappasharp.streams import stream
+from kappasharp.study import cube
 from kappasharp.study.parameters import Categorical, Fixed, Float, Int
 from kappasharp.study.space import Space, space
 
@@ -95,11 +98,21 @@ def test_choices_of_two_take_one_coordinate_and_more_take_one_each():
 
 
 def test_the_lattice_knows_its_coordinates():
-    groups = space(MIXED).lattice.groups
+    groups = cube.lattice(space(MIXED)).groups
     assert [group.at for group in groups] == [(2,), (3,), (4, 5, 6)]
     assert torch.equal(groups[2].levels, torch.eye(3))
     assert groups[0].levels[:, 0].tolist() == pytest.approx([i / 7 for i in range(8)])
-    assert space({"x": (0.0, 1.0)}).lattice is None
+    assert cube.lattice(space({"x": (0.0, 1.0)})) is None
+
+
+def test_a_point_is_decoded_to_where_the_search_would_round_it():
+    """In plain Python and in tensors: the nearest value, and of two as near the first."""
+    given = {"n": Int(1, 9, log=True), "s": Float(0, 1, step=0.1), "c": ["x", "y"], "d": ["p", "q", "r"]}
+    found = space(given)
+    even = torch.full((1, found.dimensions), 0.5)
+    for point in torch.cat([torch.rand(200, found.dimensions, generator=stream(0, "decoded")).double(), even]):
+        design = found.decode(point.tolist())
+        assert found.encode(design) == lattice.nearest(cube.lattice(found), point[None])[0].tolist()
 
 
 def test_a_fixed_value_is_in_every_design_and_in_no_coordinate():

@@ -11,13 +11,14 @@ E max = f̂_b + δ Φ(δ/s) + s φ(δ/s). The paper's equation leaves out f̂_b;
 from collections.abc import Callable
 from functools import reduce
 from itertools import accumulate, pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from kappasharp.batches import take
 from kappasharp.core import descent, kernel, normal, posterior
+from kappasharp.core.choices import Variant
 from kappasharp.core.kernel import Covariance, Profile, Sum
 from kappasharp.core.posterior import Posterior
 from kappasharp.kernels import eubo as kernels
@@ -25,7 +26,6 @@ from kappasharp.kernels import launch
 from kappasharp.kernels.launch import Execute
 from kappasharp.shapes import AnyFloat
 
-Variant = Literal["expected_max", "improvement"]
 # The smallest variance of a contrast, in units of the output scale, that EUBO tells from zero: two points that
 # coincide have spread 0, where EUBO is max(f̂_a, f̂_b); the floor changes its value by less than 1e-7 of √s.
 VARIANCE_FLOOR = {torch.float64: 1e-14, torch.float32: 1e-7}

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition import eubo, lattice, through
-from kappasharp.acquisition.eubo import NegativeEubo, Prepared, Variant
+from kappasharp.acquisition.eubo import NegativeEubo, Prepared
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.through import Allowed, Through
 from kappasharp.core import descent, features, posterior
+from kappasharp.core.choices import Variant
 from kappasharp.core.features import Lift
 from kappasharp.core.posterior import Posterior
 from kappasharp.streams import uniform

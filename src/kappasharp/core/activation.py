@@ -9,39 +9,16 @@ Notation
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 
 import torch
 from torch import Tensor
 
 from kappasharp.core import normal
+from kappasharp.core.choices import Gate, Rule
 from kappasharp.shapes import PerRun, PerRunMask
 
 # No run comes this far.
 NEVER_STEP = 2**31
-
-
-class Rule(Enum):
-    """The ways of deciding whether the correction acts; VALIDATED: where it predicts the answers left out better."""
-
-    NEVER = "never"
-    ALWAYS = "always"
-    DECISIVE = "decisive"
-    VALIDATED = "validated"
-
-
-@dataclass(frozen=True)
-class Gate:
-    """A gate as data; `threshold` and `ema_rate` matter to the decisive rule only.
-
-    The numbers may be tensors with one value per run: see `side_by_side`.
-    """
-
-    rule: Rule = Rule.NEVER
-    first_step: int | Tensor = 8
-    threshold: float | Tensor = 0.30
-    ema_rate: float | Tensor = 0.2
 
 
 def side_by_side(gates: Sequence[Gate], like: Tensor) -> Gate:

@@ -8,8 +8,6 @@ Notation
     kappa  (*batch,)       condition number λ_max/λ_min
 """
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 
 import torch
@@ -17,6 +15,7 @@ from torch import Tensor
 
 from kappasharp.batches import apply, put, take
 from kappasharp.core import extremes
+from kappasharp.core.choices import Weights
 from kappasharp.shapes import Indices, PerRun, PerRunMask, PointMatrix, Utilities
 
 # The paper's search grid: 60 log-spaced points from 1e-6 to 1e8, then 30 bisections of the first interval that crosses.
@@ -29,35 +28,6 @@ MAX_ROUNDS = 40
 SOLVES = 3
 # κ(H + R(η*)) meets its target to this relative accuracy.
 ACCURACY = 3e-8
-
-
-class Weights(Enum):
-    """How the correction is spread: over the points, or in the prior's own metric (see `spectral`)."""
-
-    NONE = "none"
-    PRIOR_WEIGHTED = "prior_weighted"
-    UNIFORM = "uniform"
-    TRACE_MATCHED = "trace_matched"
-    SPECTRAL = "spectral"
-    ALIGNED = "aligned"
-
-
-class Placement(Enum):
-    """Where the correction acts."""
-
-    MAP = "map"
-    NEWTON_STEP = "newton_step"
-    COVARIANCE = "covariance"
-    BOTH = "both"
-
-
-@dataclass(frozen=True)
-class Correction:
-    """A correction as data: its weights, its place and how far κ is brought down."""
-
-    weights: Weights = Weights.NONE
-    placement: Placement = Placement.MAP
-    target_exponent: float = 0.1
 
 
 class Calibration(NamedTuple):

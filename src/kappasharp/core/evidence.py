@@ -11,19 +11,17 @@ log Z ≈ Σ log p(z) − ½ αᵀ z − ½ log|B|. Its gradient has an explicit
 (Rasmussen and Williams, section 5.5.1), both carried by the one matrix G.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from kappasharp.core import laplace, likelihood
+from kappasharp.core.choices import Curvature
 from kappasharp.core.joint_priors import JointPriors, PeoplePriors
 from kappasharp.core.kernel import Covariance, Priors
 from kappasharp.core.likelihood import Probit, Ties
 from kappasharp.shapes import ComparisonMatrix, Parameters, PerComparison, PerRun, PerRunMask
-
-# Where the posterior covariance takes the likelihood's curvature: at the MAP, or averaged over the posterior.
-Curvature = Literal["mode", "averaged"]
 
 
 class Model(NamedTuple):

@@ -16,14 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate, pairwise, starmap
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 
+from kappasharp.core.choices import Family
 from kappasharp.kernels.evidence import PriorTerms
 from kappasharp.shapes import AnyFloat, Lengthscales, Parameters, PerRun, PointMatrix, Points
-
-Family = Literal["rbf", "matern52"]
 
 
 class Sum(NamedTuple):

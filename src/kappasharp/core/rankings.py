@@ -13,43 +13,12 @@ the weight is 1, and all is as it ever was. (docs/method.md, "Questions that car
 import math
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from kappasharp.core.choices import NEAR, OTHERS, Said
 from kappasharp.core.comparisons import Detail
-
-# With how many other places of a line the chosen one is compared, and how near to it none of them lies, in units of the
-# line's length: what a hand does not tell apart.
-OTHERS, NEAR = 4, 0.1
-
-
-class Said(NamedTuple):
-    """Comparisons between the designs of one question, by their numbers, better first; which are ties; a rating."""
-
-    pairs: tuple[tuple[int, int], ...]
-    ties: tuple[bool, ...]
-    level: int = 0
-
-
-def best_of(count: int, best: int) -> Said:
-    """One of `count` designs was named the best."""
-    return Said(tuple((best, other) for other in range(count) if other != best), (False,) * (count - 1))
-
-
-def order_of(count: int, groups: Sequence[int | Sequence[int]]) -> Said:
-    """Designs in order, the best first, equals together; those that are not named come after all that are.
-
-    Equals follow each other as ties, so between two groups the last of one stands before the first of the next.
-    """
-    named = [[group] if isinstance(group, int) else list(group) for group in groups]
-    line = [(number, place) for place, group in enumerate(named) for number in group]
-    pairs = [(first[0], second[0]) for first, second in pairwise(line)]
-    ties = [first[1] == second[1] for first, second in pairwise(line)]
-    rest = sorted(set(range(count)) - {number for number, _ in line})
-    return Said((*pairs, *((line[-1][0], other) for other in rest)), (*ties, *(False for _ in rest)))
 
 
 @cache
@@ -92,12 +61,6 @@ def none_of(batch: Sequence[int], count: int, like: Tensor) -> Detail:
         like.new_ones(*batch, count),
         like.new_zeros(*batch, count),
     )
-
-
-def rated(rating: int) -> Said:
-    """The first of two designs was said to be so much better than the second: −3 to 3."""
-    pair = (0, 1) if rating >= 0 else (1, 0)
-    return Said((pair,), (rating == 0,), abs(rating))
 
 
 def joined(old: Detail, new: Detail) -> Detail:

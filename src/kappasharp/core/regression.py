@@ -23,9 +23,10 @@ from torch import Tensor
 
 from kappasharp.batches import apply, take
 from kappasharp.core import descent, kernel
+from kappasharp.core.choices import Family
 from kappasharp.shapes import AnyFloat, Points
 
-FAMILY: kernel.Family = "matern52"
+FAMILY: Family = "matern52"
 PRIORS = kernel.Priors(
     kernel.DimensionScaledLogNormal(), (1e-2, 1e4), (1e-2, 1e3), outputscale_median=1.0, outputscale_spread=1.5
 )

@@ -18,7 +18,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import Likelihood
 from torch import Tensor
 
-from kappasharp.core.correction import Weights
+from kappasharp.core.choices import Weights
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.methods import checks
 from kappasharp.methods.method import PAIR, Inference, Method, Preset

@@ -16,10 +16,10 @@ from gpytorch.likelihoods import Likelihood
 from gpytorch.priors import GammaPrior, LogNormalPrior, Prior, SmoothedBoxPrior
 from torch import Tensor, nn
 
+from kappasharp.core.choices import Family
 from kappasharp.core.kernel import (
     PRIORS,
     DimensionScaledLogNormal,
-    Family,
     Gamma,
     LengthscalePrior,
     Priors,

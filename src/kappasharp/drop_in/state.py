@@ -16,8 +16,8 @@ from torch import Tensor
 
 from kappasharp.batches import apply, released, take
 from kappasharp.core import comparison_space, comparisons, evidence, kernel
+from kappasharp.core.choices import Family
 from kappasharp.core.evidence import Model
-from kappasharp.core.kernel import Family
 from kappasharp.core.laplace import Conditioned
 from kappasharp.drop_in import kernel as given
 from kappasharp.drop_in import logit

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from kappasharp.core import comparisons, correction, kernel, laplace
-from kappasharp.core.activation import Gate, Rule
+from kappasharp.core.choices import Gate, Rule
 from kappasharp.lab import style
 from kappasharp.lab.results import BASELINE, Results, Setting, paper
 from kappasharp.lab.statistics import SIGNIFICANT

@@ -12,8 +12,7 @@ from enum import Enum
 from itertools import product
 from typing import Any
 
-from kappasharp.core.activation import Gate, Rule
-from kappasharp.core.correction import Weights
+from kappasharp.core.choices import Gate, Rule, Weights
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab.experiment import Experiment
 from kappasharp.lab.peers import Peer

@@ -16,8 +16,7 @@ from torch import Tensor
 from kappasharp.acquisition import lattice, line
 from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.core import activation
-from kappasharp.core.activation import Rule
-from kappasharp.core.correction import Weights
+from kappasharp.core.choices import Rule, Weights
 from kappasharp.lab import outcomes, peers, provenance
 from kappasharp.lab.grid import Block, plain
 from kappasharp.lab.peers import Peer

@@ -8,12 +8,9 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition.eubo import Variant
 from kappasharp.acquisition.maximize import MAXIMIZERS
-from kappasharp.core.activation import Gate, Rule
-from kappasharp.core.correction import Correction, Placement, Weights
-from kappasharp.core.evidence import Curvature
-from kappasharp.core.kernel import PRIORS, Family
+from kappasharp.core.choices import Correction, Curvature, Family, Gate, Placement, Rule, Variant, Weights
+from kappasharp.core.kernel import PRIORS
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.methods.method import PAIR, Acquisition, Inference, Kind, Method, Preset, Query
 

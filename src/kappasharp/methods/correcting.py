@@ -7,7 +7,8 @@ from torch import Tensor
 
 from kappasharp.batches import put, take
 from kappasharp.core import comparison_space, comparisons, correction, diagnostics, kernel, laplace, spectral
-from kappasharp.core.correction import Calibration, Correction, Placement, Weights
+from kappasharp.core.choices import Correction, Placement, Weights
+from kappasharp.core.correction import Calibration
 from kappasharp.core.diagnostics import Diagnostics
 from kappasharp.core.evidence import Model
 from kappasharp.core.laplace import MapFit

@@ -13,7 +13,7 @@ from torch import Tensor
 from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.batches import apply, released
 from kappasharp.core import activation, comparisons, kernel, posterior, rankings
-from kappasharp.core.activation import Rule
+from kappasharp.core.choices import Rule
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError

@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from kappasharp.acquisition.eubo import Variant
-from kappasharp.core.activation import Gate
-from kappasharp.core.correction import Correction
-from kappasharp.core.evidence import Curvature, Model
-from kappasharp.core.kernel import PRIORS, Family
-from kappasharp.core.likelihood import Probit
-from kappasharp.core.rankings import NEAR, OTHERS
+from kappasharp.core.choices import NEAR, OTHERS, Correction, Curvature, Family, Gate, Variant
+
+if TYPE_CHECKING:
+    from kappasharp.core.evidence import Model
 
 
 class Inference(Enum):
@@ -147,7 +145,10 @@ class Preset:
     first_pairs: int = 5
 
     @property
-    def model(self) -> Model:
-        """The core's view of these choices."""
-        likelihood = Probit(self.noise, self.threshold)
-        return Model(self.kernel, self.nugget, likelihood, PRIORS[self.priors].in_units_of(self.noise), self.curvature)
+    def model(self) -> "Model":
+        """The core's view of these choices; only whoever computes needs it, and with it torch."""
+        from kappasharp.core import evidence, kernel, likelihood  # noqa: PLC0415
+
+        probit = likelihood.Probit(self.noise, self.threshold)
+        priors = kernel.PRIORS[self.priors].in_units_of(self.noise)
+        return evidence.Model(self.kernel, self.nugget, probit, priors, self.curvature)

@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-from kappasharp.core.activation import Gate, Rule
-from kappasharp.core.correction import Correction, Placement, Weights
+from kappasharp.core.choices import Correction, Gate, Placement, Rule, Weights
 from kappasharp.errors import named
-from kappasharp.methods import checks
 from kappasharp.methods.method import Acquisition, Inference, Kind, Method, Preset, Query
 
 KAPPASHARP = Correction(Weights.PRIOR_WEIGHTED, Placement.MAP, target_exponent=0.1)
@@ -59,9 +57,17 @@ PRESETS: dict[str, Preset] = {
 
 def find_method(name: str | Method) -> Method:
     """The method of that name; a Method is checked and passed through."""
-    return checks.method(name) if isinstance(name, Method) else named("method", name, METHODS)
+    if not isinstance(name, Method):
+        return named("method", name, METHODS)
+    from kappasharp.methods import checks  # noqa: PLC0415 - it knows what computes, and needs torch
+
+    return checks.method(name)
 
 
 def find_preset(name: str | Preset) -> Preset:
     """The preset of that name; a Preset is checked and passed through."""
-    return checks.preset(name) if isinstance(name, Preset) else named("preset", name, PRESETS)
+    if not isinstance(name, Preset):
+        return named("preset", name, PRESETS)
+    from kappasharp.methods import checks  # noqa: PLC0415
+
+    return checks.preset(name)

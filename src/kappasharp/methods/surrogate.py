@@ -11,6 +11,7 @@ from kappasharp.acquisition import eubo
 from kappasharp.acquisition.maximize import Request
 from kappasharp.batches import apply, released
 from kappasharp.core import activation, kernel, posterior
+from kappasharp.core.choices import Rule
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.diagnostics import Diagnostics
 from kappasharp.core.evidence import Model
@@ -223,5 +224,5 @@ def _complete(method: Method, model: Model, plain: Fit, seeds: Sequence[int]) ->
     inferred = infer(method.inference, model, plain, seeds, 1)
     plain = plain._replace(posterior=inferred.posterior)
     active = activation.is_open(gate, gate.first_step, loop.decisiveness(model, plain))
-    validated = gate.rule is activation.Rule.VALIDATED
+    validated = gate.rule is Rule.VALIDATED
     return _Parts(plain, inferred, correcting.correct(model, plain, method.correction, active, validated=validated))

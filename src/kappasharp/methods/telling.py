@@ -7,6 +7,7 @@ from torch import Tensor
 
 from kappasharp.acquisition import line
 from kappasharp.core import rankings
+from kappasharp.core.choices import Said, best_of, order_of
 from kappasharp.core.comparisons import Detail
 from kappasharp.methods import checks
 from kappasharp.methods.asking import NEW
@@ -43,7 +44,7 @@ def _told_pair(state: State, question: Question, answer: Any) -> Told:
 
 def _told_choice(state: State, question: Question, answer: Any) -> Told:
     told = _told_pair(state, question, answer)
-    return told._replace(detail=_shared(rankings.best_of(question.points.shape[1], 0), state))
+    return told._replace(detail=_shared(best_of(question.points.shape[1], 0), state))
 
 
 def _told_order(state: State, question: Question, answer: Any) -> Told:
@@ -53,7 +54,7 @@ def _told_order(state: State, question: Question, answer: Any) -> Told:
     line_up = index.gather(1, order)
     pairs = torch.stack([line_up[:, :-1], line_up[:, 1:]], -1)
     none = torch.zeros(len(index), dtype=torch.bool, device=index.device)
-    return Told(points, pairs, none, _shared(rankings.order_of(q, range(q)), state), line_up[:, 0])
+    return Told(points, pairs, none, _shared(order_of(q, range(q)), state), line_up[:, 0])
 
 
 def _told_slider(state: State, question: Question, answer: Any) -> Told:
@@ -63,7 +64,7 @@ def _told_slider(state: State, question: Question, answer: Any) -> Told:
     index = state.points.shape[1] + torch.arange(places.shape[-1], device=place.device).expand(len(place), -1)
     none = torch.zeros(len(place), dtype=torch.bool, device=place.device)
     pairs = _answers(index, torch.zeros_like(index[:, 0]))
-    detail = _shared(rankings.best_of(places.shape[-1], 0), state)
+    detail = _shared(best_of(places.shape[-1], 0), state)
     return Told(line.at(question.points, places, state.lattice), pairs, none, detail, index[:, 0])
 
 
@@ -84,7 +85,7 @@ _BY_KIND = {
 }
 
 
-def _shared(said: rankings.Said, state: State) -> Detail | None:
+def _shared(said: Said, state: State) -> Detail | None:
     """What the comparisons of every run's answer share: the same in all runs."""
     found = rankings.detail([said])
     return (

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from kappasharp.core import composite
 from kappasharp.streams import stream, uniform
-from kappasharp.study import constraints, lifting, sampling
+from kappasharp.study import constraints, cube, lifting
 from kappasharp.study.constraints import AllowedDesigns
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
@@ -41,7 +41,7 @@ class WithinLimits:
         """How far each point breaks the limits, in units of what varies."""
         broken = torch.zeros(X.shape[:-1], dtype=torch.float64) if self.between is None else self.between(X)
         if self.space is not None and self.space.bounds:
-            broken = broken + self.space.beyond(X).to(broken)
+            broken = broken + cube.beyond(self.space, X).to(broken)
         if self.given is None:
             return broken.to(X)
         flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)
@@ -108,7 +108,7 @@ class AllowedSequence:
     def take(self, skip: int, count: int, *, search: bool = True) -> list[Design]:
         """So many designs after the first ones; fewer where no more are found, by a search where the sequence ends."""
         while len(self.found) < skip + count and self._drawn < self._most:
-            block = sampling.designs(self.definition.space, self.definition.seed, self._drawn, BLOCK)
+            block = cube.designs(self.definition.space, self.definition.seed, self._drawn, BLOCK)
             self._drawn += BLOCK
             self._sift(block)
         if search and len(self.found) < skip + count:
@@ -129,7 +129,7 @@ class AllowedSequence:
         return max(BLOCK, min(MOST_DRAWN, TIMES_BUDGET * budget)) if budget else MOST_DRAWN
 
     def _sift(self, designs: Sequence[Design]) -> None:
-        X = self.definition.space.points(designs)
+        X = cube.points(self.definition.space, designs)
         broken = self.allowed(X)
         self._points.append(X)
         self._broken.append(broken)
@@ -140,7 +140,7 @@ class AllowedSequence:
         space, move = self.definition.space, FIRST_MOVE
         chance = stream(self.definition.seed, "designs within limits")
         if self.definition.limits and not self.found:
-            near, _ = constraints.nearest(self.definition.constraints, space)
+            near, _ = constraints.nearest(constraints.of(self.definition), space)
             self._sift([near])
         for _ in range(ROUNDS):
             if len(self.found) >= wanted:
@@ -159,7 +159,7 @@ def _children(space: Space, X: Tensor, move: float, chance: torch.Generator) -> 
     many = X.repeat(CHILDREN, 1)
     step = (uniform(many.shape, chance, many) * 2.0 - 1.0) * move
     moved = torch.where(uniform(many.shape, chance, many) < 0.5, many + step, many).clamp(0.0, 1.0)  # noqa: PLR2004
-    return space.points(space.decode(row) for row in moved.tolist()).unique(dim=0)
+    return cube.points(space, map(space.decode, moved.tolist())).unique(dim=0)
 
 
 def of(definition: Definition, history: History) -> Allowed | None:
@@ -180,7 +180,7 @@ def without_predicted(allowed: Allowed | None) -> Allowed | None:
 
 
 def _declared(definition: Definition, history: History) -> WithinLimits | None:
-    between = AllowedDesigns(definition.space, definition.constraints) if definition.limits else None
+    between = AllowedDesigns(definition.space, constraints.of(definition)) if definition.limits else None
     known = lifting.given(definition, history)
     limited = known is not None and bool(known.outcomes.limited) and known.way != "none"
     if between is None and not limited:

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from kappasharp.errors import InvalidValueError, StorageError
-from kappasharp.study import changing, comparison_file, events, recording
+from kappasharp.study import comparison_file, computing, events, recording
 from kappasharp.study.comparison_file import Imported
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import DEFAULT_VOTER, Bounded, Event, Joined, Judged, Recorded, Remarked, Stored
@@ -37,7 +37,7 @@ class ArrangedStudy(StudyView):
             choices: of a `Categorical`, those that stay.
             voter: who wishes it.
         """
-        self._change(voter, lambda now: changing.narrowed(now, name, low, high, choices))
+        self._change(voter, lambda now: computing.changing.narrowed(now, name, low, high, choices))
 
     def lock(self, name: str, value: Value, *, voter: str = DEFAULT_VOTER) -> None:
         """Ask from now on about one value of a parameter; `widen` opens the others again.
@@ -47,7 +47,7 @@ class ArrangedStudy(StudyView):
             value: any that was ever open.
             voter: who wishes it.
         """
-        self._change(voter, lambda now: changing.locked(now, name, value))
+        self._change(voter, lambda now: computing.changing.locked(now, name, value))
 
     def widen(
         self,
@@ -67,7 +67,7 @@ class ArrangedStudy(StudyView):
             choices: of a `Categorical`, those that are opened beside the present ones, new ones too.
             voter: who wishes it.
         """
-        self._change(voter, lambda now: changing.widened(now, name, low, high, choices))
+        self._change(voter, lambda now: computing.changing.widened(now, name, low, high, choices))
 
     def _change(self, voter: str, change: Callable[[Definition], Bounded]) -> None:
         # The definition is that of the history, which `_write` has brought up to date by then.

@@ -18,7 +18,7 @@ from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
 from kappasharp.streams import stream
-from kappasharp.study import allowing, changing, lifting, recording
+from kappasharp.study import allowing, changing, cube, lifting, recording
 from kappasharp.study.bounds import AmongOpen
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
@@ -184,7 +184,7 @@ def recalibrated(chance: Tensor, sharpness: float = SHARPNESS) -> Tensor:
 @one_thread()
 def predicted(definition: Definition, model: StudyModel, a: Design, b: Design) -> float:
     """The chance that design a is preferred to design b in the next answer, recalibrated."""
-    X = definition.space.points([a, b])
+    X = cube.points(definition.space, [a, b])
     return float(recalibrated(model.surrogate.contrast(X[:1], X[1:]).preferred))
 
 
@@ -210,9 +210,9 @@ def _pool(definition: Definition, model: StudyModel) -> Tensor:
     lift, allowed = model.state.lift, model.state.allowed
     count = POOL if lift is None or not lift.budget else min(POOL, max(lift.budget, lifting.SAMPLE))
     if allowed is None:
-        return definition.space.points(sobol(definition, 0, count))
+        return cube.points(definition.space, sobol(definition, 0, count))
     drawn = allowing.AllowedSequence(definition, allowed)
-    return definition.space.points(drawn.take(0, count // 2, search=False) or drawn.take(0, 1))
+    return cube.points(definition.space, drawn.take(0, count // 2, search=False) or drawn.take(0, 1))
 
 
 def _above(contrast: ContrastPrediction) -> Tensor:
@@ -391,8 +391,8 @@ def _slice(definition: Definition, model: StudyModel, design: Design, name: str)
         # From end to end; a long list of choices is thinned, but keeps the design's own.
         drawn = [part.draw(i / (STEPS - 1)) for i in range(STEPS)]
         values = drawn if isinstance(part, Float | Int) or design[name] in drawn else [design[name], *drawn]
-    X = space.points(design | {name: value} for value in values)
-    here = space.points([design]).expand_as(X)
+    X = cube.points(space, [design | {name: value} for value in values])
+    here = cube.points(space, [design]).expand_as(X)
     found = model.surrogate.contrast(X, here)
     band = DEVIATIONS * found.variance.clamp(min=0.0).sqrt()
     low, high = found.mean - band, found.mean + band

@@ -171,5 +171,5 @@ def _possible(definition: Definition, event: Bounded) -> Bounded:
             f"This study usually asks {definition.form.words}, and after this change it could not. {error}"
         ) from error
     if after.limits:
-        constraints.check(after.constraints, space)
+        constraints.check(constraints.of(after), space)
     return event

@@ -3,11 +3,13 @@
 A limit is a text such as "a + b <= 1", "0.1 <= kp / ki <= 10" or "not (material == 'oak' and glazing > 3)"; what may
 stand in it, and how odd names are written, says `limit_text`. A number may miss a limit by 1e-9 of what the two sides'
 difference varies by over the space: that is what rounding leaves. Where a side cannot be computed (a division by zero,
-a root of −1, an overflow) the limit is broken.
+a root of −1, an overflow) the limit is broken: whatever has no finite value is NaN from there on.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -16,12 +18,32 @@ from torch.quasirandom import SobolEngine
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.streams import stream, uniform
-from kappasharp.study import expressions, limit_text
+from kappasharp.study import cube, expressions, limit_text
 from kappasharp.study.bounds import Bounds
-from kappasharp.study.expressions import Columns, Condition
+from kappasharp.study.definition import Definition
+from kappasharp.study.expressions import (
+    Called,
+    Chain,
+    Column,
+    Combined,
+    Condition,
+    Expression,
+    Membership,
+    Relation,
+)
 from kappasharp.study.parameters import SLACK, Categorical, Tuned, Value, finite
 from kappasharp.study.space import Design, Space
 
+Columns = Mapping[str, Tensor]
+# A strict limit that is met with equality is broken by this much; one that cannot be computed, by that.
+EDGE, BROKEN = 1e-6, 1e6
+OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div, "**": torch.pow, "%": torch.remainder,
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    "abs": torch.abs, "sqrt": torch.sqrt, "exp": torch.exp, "log": torch.log,
+    "min": torch.minimum, "max": torch.maximum,
+}  # fmt: skip
 # Designs that say how much an expression varies, and designs among which one that keeps all limits is looked for.
 FEW, MANY = 256, 4096
 # The search for a design that keeps all limits: how many are kept, how many children each has, for how many rounds.
@@ -53,7 +75,7 @@ class Constraint:
 
     def breach(self, columns: Columns, count: int) -> Tensor:
         """The same for `count` designs in columns: numbers as they are, choices by their place in the list."""
-        return expressions.breach(self.condition, columns).expand(count)
+        return breach(self.condition, columns).expand(count)
 
     def _column(self, name: str, designs: Sequence[Mapping[str, Value]]) -> Tensor:
         part = self.space.tuned[name]
@@ -89,7 +111,15 @@ def parse(text: str, space: Space) -> Constraint:
     condition = limit_text.read(text, space)
     names = sorted(set(expressions.columns(condition)))
     columns = _drawn(space, _sobol(space, FEW), names)
-    return Constraint(text, space, expressions.with_spreads(condition, columns))
+    return Constraint(text, space, with_spreads(condition, columns))
+
+
+def of(definition: Definition) -> tuple[Constraint, ...]:
+    """The limits between a study's parameters."""
+    return tuple(_parsed(text, definition.space.whole) for text in definition.limits)
+
+
+_parsed = lru_cache(maxsize=cube.KEPT)(parse)
 
 
 def parse_all(texts: Any, space: Space) -> tuple[Constraint, ...]:
@@ -221,7 +251,7 @@ def _on_range(part: Tuned, u: Tensor) -> Tensor:
 
 def _level(part: Tuned, place: Tensor) -> Tensor:
     """Which value of a list is nearest to each place (count, width)."""
-    levels = part.levels
+    levels = cube.levels(part)
     assert levels is not None
     if part.width > 1:
         return torch.cdist(place, levels).argmin(-1)
@@ -243,3 +273,81 @@ def _place(part: Categorical, value: Value) -> int:
 
 def _shown(value: Value) -> str:
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+def breach(condition: Condition, columns: Columns) -> Tensor:
+    """How far each design breaks a condition."""
+    match condition:
+        case Combined(every, parts):
+            if not parts:
+                return torch.tensor(0.0 if every else BROKEN, dtype=torch.float64)
+            found = torch.stack(torch.broadcast_tensors(*(breach(part, columns) for part in parts)))
+            return found.sum(0).clamp(max=BROKEN) if every else found.amin(0)
+        case Membership(names, meant):
+            return 1.0 - torch.tensor(meant, dtype=torch.float64)[tuple(columns[name] for name in names)]
+        case Relation(left, sign, right, spread):
+            return _missed(_checked(computed(left, columns) - computed(right, columns)) / spread, sign)
+
+
+def _missed(difference: Tensor, sign: str) -> Tensor:
+    """By how much the scaled difference of two sides misses what the sign wants."""
+    size = difference.abs()
+    gap, broken = {
+        "<=": (difference, difference > SLACK),
+        ">=": (-difference, difference < -SLACK),
+        "<": (difference, difference >= 0.0),
+        ">": (-difference, difference <= 0.0),
+        "==": (size, size > SLACK),
+        "!=": (torch.ones_like(size), size <= SLACK),
+    }[sign]
+    found = torch.where(broken, gap.clamp(SLACK if "=" in sign else EDGE, BROKEN), 0.0)
+    return torch.where(difference.isnan(), BROKEN, found)
+
+
+def computed(expression: Expression, columns: Columns) -> Tensor:
+    """The values of an expression, NaN where it has none."""
+    match expression:
+        case Column(name):
+            return columns[name]
+        case Chain(first, rest):
+            found = computed(first, columns)
+            for operation, part in rest:
+                value = computed(part, columns)
+                found = _checked(OPERATIONS[operation](found, value), found, value)
+            return found
+        case Called(function, parts):
+            found, *others = (computed(part, columns) for part in parts)
+            if not others:
+                return _checked(FUNCTIONS[function](found))
+            for value in others:
+                found = FUNCTIONS[function](found, value)
+            return found
+    return torch.tensor(expression, dtype=torch.float64)
+
+
+def _checked(found: Tensor, *made_of: Tensor) -> Tensor:
+    """NaN where a result is not finite or was made of what is NaN: NaN ** 0 is 1, and 1 / (1 / 0) is 0, to torch."""
+    usable = found.isfinite()
+    for part in made_of:
+        usable = usable & ~part.isnan()
+    return torch.where(usable, found, torch.nan)
+
+
+def with_spreads(condition: Condition, columns: Columns) -> Condition:
+    """The condition with every comparison of numbers knowing what its difference varies by."""
+    match condition:
+        case Combined(every, parts):
+            return Combined(every, tuple(with_spreads(part, columns) for part in parts))
+        case Relation(left, sign, right):
+            return Relation(left, sign, right, _spread(computed(left, columns) - computed(right, columns)))
+    return condition
+
+
+def _spread(differences: Tensor) -> float:
+    """The width of the middle half, which a pole does not stretch; the whole width where the middle does not vary."""
+    known = differences[differences.isfinite()] if differences.dim() else differences.new_zeros(0)
+    if not len(known):
+        return 1.0
+    low, high = torch.quantile(known, torch.tensor([0.25, 0.75], dtype=torch.float64)).tolist()
+    width = high - low or float(known.max() - known.min())
+    return width if 0.0 < width < math.inf else 1.0

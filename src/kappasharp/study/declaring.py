@@ -1,13 +1,18 @@
-"""From what `create_study` is given to what a study says of its outcomes and limits, and to what computes them."""
+"""From what `create_study` is given to a definition: limits that some design meets, and what computes outcomes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.study import constraints, outcomes, sampling, simulation
-from kappasharp.study.outcomes import AtLeast, AtMost, Less, More, Outcomes, StudyOutcome
+from kappasharp.methods.method import Preset
+from kappasharp.study import constraints, cube, outcomes, simulation
+from kappasharp.study.definition import Definition, completed, stated
+from kappasharp.study.kinds import ONE_PAIR
+from kappasharp.study.outcomes import AtLeast, AtMost, GivenOutcomes, Hint, Less, Limit, More, Outcomes, StudyOutcome
 from kappasharp.study.simulation import Simulator
-from kappasharp.study.space import Space
+from kappasharp.study.space import GivenSpace, Space
+from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
 
 class Declared(NamedTuple):
@@ -16,6 +21,56 @@ class Declared(NamedTuple):
     outcomes: Outcomes | None
     limits: tuple[str, ...]
     simulator: Simulator | None
+
+
+def define(
+    given: GivenSpace,
+    *,
+    seed: int = 0,
+    method: str = DEFAULT_METHOD,
+    preset: str | Preset = DEFAULT_PRESET,
+    first_pairs: int | None = None,
+    question: str = str(ONE_PAIR),
+    use_seconds: bool = False,
+    tell_apart: bool = False,
+    outcomes: GivenOutcomes | Outcomes | None = None,
+    hints: Sequence[Hint] = (),
+    limits: Sequence[str | Limit] = (),
+    favourites: Sequence[Mapping[str, Any]] = (),
+    render: str | None = None,
+) -> Definition:
+    """A checked definition; the arguments are those of `create_study`."""
+    found = stated(
+        given, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
+        use_seconds=use_seconds, tell_apart=tell_apart, render=render,
+    )  # fmt: skip
+    said = declared(found.space, found.seed, outcomes, hints, limits)
+    found = completed(found, said.outcomes, said.limits, favourites, gave_first=first_pairs is not None)
+    _check_favourites(found)
+    return replace(found, simulator=said.simulator)
+
+
+def asked_otherwise(found: Definition, question: str) -> Definition:
+    """The same study with another usual kind of question, and as many first ones as that has."""
+    return define(
+        found.space, seed=found.seed, method=found.method_name, preset=found.preset_choice, question=question,
+        use_seconds=found.use_seconds, tell_apart=found.tell_apart, outcomes=found.outcomes, limits=found.limits,
+    )  # fmt: skip
+
+
+def checked(found: Definition) -> Definition:
+    """A definition from elsewhere, if a study could have been made of it; or a sentence."""
+    _check_limits(found.space, found.limits, has_outcomes=found.outcomes is not None)
+    _check_favourites(found)
+    return found
+
+
+def _check_favourites(found: Definition) -> None:
+    """The designs that people came with keep every limit; or a sentence."""
+    for place, design in enumerate(found.favourites):
+        broken = next((limit.text for limit in constraints.of(found) if not limit.holds(design)), None)
+        if broken is not None:
+            raise InvalidValueError(f"`favourites[{place}]` must keep every limit, but it breaks {broken!r}.")
 
 
 def declared(space: Space, seed: int, given: Any, hints: Any, limits: Any) -> Declared:
@@ -28,12 +83,12 @@ def declared(space: Space, seed: int, given: Any, hints: Any, limits: Any) -> De
         return Declared(None, texts, None)
     if isinstance(given, Outcomes):
         return Declared(given, texts, None)
-    name, table = read(given)
+    name, table = outcomes.read_given(given)
     if name is None:
         measured = Outcomes(outcomes.with_knowledge(Outcomes(table).table, hints, of_outcomes))
         return Declared(_apart(measured, space), texts, None)
     simulator = simulation.of(name)
-    probed = simulation.probe(simulator, sampling.designs(space, seed, 0, simulation.PROBES))
+    probed = simulation.probe(simulator, cube.designs(space, seed, 0, simulation.PROBES))
     table = _complete(table, probed.names)
     table = outcomes.with_knowledge(table, hints, of_outcomes)
     return Declared(_apart(Outcomes(table, simulator.name, True, probed.seconds), space), texts, simulator)
@@ -54,7 +109,7 @@ def news(stored: Outcomes | None, stored_limits: Sequence[str], given: Any, hint
     """What is said here of outcomes and limits, and otherwise or not at all by a stored study, each in words."""
     hints, texts, of_outcomes = _knowledge(hints, limits)
     kept = {} if stored is None else {one.name: one for one in stored.table}
-    said = {} if given is None else {one.name: one for one in read(given)[1]}
+    said = {} if given is None else {one.name: one for one in outcomes.read_given(given)[1]}
     blank = {name: StudyOutcome(name) for name in kept}
     found = [f"the limit {text!r}" for text in texts if text not in stored_limits]
     for one in outcomes.with_knowledge((blank | said).values(), hints, of_outcomes):
@@ -93,19 +148,6 @@ def _each(what: str, given: Any, kinds: tuple[type, ...], words: str) -> list[An
         if not isinstance(one, kinds):
             raise InvalidTypeError(f"`{what}` must hold {words}, but got {one!r}.")
     return list(given)
-
-
-def read(given: Any) -> tuple[Any, tuple[StudyOutcome, ...]]:
-    """The function or its name, None where outcomes are measured; and what is said of single outcomes."""
-    if isinstance(given, str) or callable(given):
-        return given, ()
-    if isinstance(given, Mapping):
-        return outcomes.from_table(given)
-    if isinstance(given, Sequence):
-        return None, tuple(StudyOutcome(name) for name in given)
-    raise InvalidTypeError(
-        f"`outcomes` must be a function, module:function, names, or a table of a study file, but got {given!r}."
-    )
 
 
 def _complete(table: Sequence[StudyOutcome], names: Sequence[str]) -> tuple[StudyOutcome, ...]:

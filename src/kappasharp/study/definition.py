@@ -2,17 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
 from numbers import Integral
 from typing import Any, TypedDict
 
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, UnknownNameError
 from kappasharp.methods.method import PAIR, Kind, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
-from kappasharp.study import constraints, declaring, events, kinds
-from kappasharp.study.constraints import Constraint
+from kappasharp.study import events, kinds, limit_text
 from kappasharp.study.kinds import ONE_PAIR, Form
-from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, Outcomes, split_name
+from kappasharp.study.outcomes import GivenOutcomes, Limit, Outcomes, split_name
 from kappasharp.study.outcomes import from_plain as read_outcomes
 from kappasharp.study.parameters import shown
 from kappasharp.study.simulation import Simulator
@@ -34,6 +32,7 @@ class Options(TypedDict, total=False):
     first_pairs: int
     question: str
     use_seconds: bool
+    tell_apart: bool
     outcomes: GivenOutcomes
     limits: Sequence[str | Limit]
     favourites: Sequence[Mapping[str, Any]]
@@ -53,6 +52,8 @@ class Definition:
     # Whether every question's kind is chosen anew; `form` is then that of the first ones.
     is_auto: bool = False
     use_seconds: bool = False
+    # Whether each voter has a taste of their own, and is asked about it.
+    tell_apart: bool = False
     outcomes: Outcomes | None = None
     # Between parameters, as texts.
     limits: tuple[str, ...] = ()
@@ -63,11 +64,6 @@ class Definition:
     # What computes the outcomes, where somebody has allowed it in this process; never stored.
     simulator: Simulator | None = field(default=None, compare=False, repr=False)
 
-    @cached_property
-    def constraints(self) -> tuple[Constraint, ...]:
-        """The limits between parameters, parsed."""
-        return tuple(constraints.parse(text, self.space.whole) for text in self.limits)
-
     @property
     def question(self) -> str:
         """The usual kind of question, as it is given."""
@@ -75,9 +71,8 @@ class Definition:
 
     @property
     def method(self) -> Method:
-        """The method of that name, with the seconds of answers where the study wants them."""
-        found = find_method(self.method_name)
-        return replace(found, use_seconds=True) if self.use_seconds else found
+        """The method of that name; with the seconds of answers, and voters told apart, where the study wants them."""
+        return replace(find_method(self.method_name), use_seconds=self.use_seconds, tell_apart=self.tell_apart)
 
     @property
     def preset(self) -> Preset:
@@ -99,11 +94,12 @@ class Definition:
         """What older versions did not know; left out where it is as it ever was."""
         question = {} if self.question == str(ONE_PAIR) else {"question": self.question}
         seconds = {"use_seconds": True} if self.use_seconds else {}
+        apart = {"tell_apart": True} if self.tell_apart else {}
         outcomes = {} if self.outcomes is None else {"outcomes": self.outcomes.plain()}
         limits = {"limits": list(self.limits)} if self.limits else {}
         favourites = {"favourites": [dict(one) for one in self.favourites]} if self.favourites else {}
         render = {} if self.render is None else {"render": self.render}
-        return question | seconds | outcomes | limits | favourites | render
+        return question | seconds | apart | outcomes | limits | favourites | render
 
     @property
     def kinds(self) -> list[str]:
@@ -125,13 +121,6 @@ class Definition:
             return None
         return self.asking(kinds.parse(self.form.kind if kind is None else kind, designs, what="kind"))
 
-    def asked_otherwise(self, question: str) -> "Definition":
-        """The same study with another usual kind of question, and as many first ones as that has."""
-        return define(
-            self.space, seed=self.seed, method=self.method_name, preset=self.preset_choice, question=question,
-            use_seconds=self.use_seconds, outcomes=self.outcomes, limits=self.limits,
-        )  # fmt: skip
-
     def asking(self, form: Form) -> Form:
         """The form, if this study can ask such questions; or a sentence."""
         if not form.is_pair and find_method(self.method_name) != Method():
@@ -141,31 +130,27 @@ class Definition:
         return kinds.fits(form, self.space)
 
 
-def define(
+def stated(
     given: GivenSpace,
     *,
-    seed: int = 0,
-    method: str = DEFAULT_METHOD,
-    preset: str | Preset = DEFAULT_PRESET,
-    first_pairs: int | None = None,
-    question: str = str(ONE_PAIR),
-    use_seconds: bool = False,
-    outcomes: GivenOutcomes | Outcomes | None = None,
-    hints: Sequence[Hint] = (),
-    limits: Sequence[str | Limit] = (),
-    favourites: Sequence[Mapping[str, Any]] = (),
-    render: str | None = None,
+    seed: int,
+    method: str,
+    preset: str | Preset,
+    first_pairs: int | None,
+    question: str,
+    use_seconds: bool,
+    tell_apart: bool,
+    render: str | None,
 ) -> Definition:
-    """A checked definition; the arguments are those of `create_study`."""
+    """What a study says beside its outcomes, limits and favourites, checked."""
     if isinstance(method, Method):
         raise InvalidTypeError(
             "`method` must be a name in METHODS, because a study outlives its process, but got a Method."
         )
-    _check_choices(find_method(method), method, use_seconds)
+    _check_choices(find_method(method), method, {"use_seconds": use_seconds, "tell_apart": tell_apart})
     find_preset(preset)
     is_auto = question == AUTO
     form = FIRST_OF_AUTO if is_auto else kinds.parse(question, or_auto=True)
-    gave_first = first_pairs is not None
     first_pairs = _usual_first(method, preset, form) if first_pairs is None else first_pairs
     for name, value, least in (("seed", seed, 0), ("first_pairs", first_pairs, 1)):
         if isinstance(value, bool) or not isinstance(value, Integral):
@@ -178,11 +163,17 @@ def define(
         raise InvalidValueError(f"`seed` must have 4096 bits at most, but got {shown(seed)}.")
     if render is not None:
         events.named_text("render", ":".join(split_name(render, "render")))
-    found = Definition(space(given), int(seed), method, preset, int(first_pairs), form, is_auto, use_seconds)
-    said = declaring.declared(found.space, found.seed, outcomes, hints, limits)
-    _check_hints(found, said.outcomes)
-    found = replace(_asking(found), outcomes=said.outcomes, limits=said.limits, render=render, simulator=said.simulator)
-    return _with_favourites(found, favourites, gave_first)
+    return Definition(
+        space(given), int(seed), method, preset, int(first_pairs), form, is_auto, use_seconds, tell_apart, render=render
+    )
+
+
+def completed(
+    found: Definition, outcomes: Outcomes | None, limits: tuple[str, ...], favourites: Any, *, gave_first: bool
+) -> Definition:
+    """The definition with its outcomes, limits and favourites, if a study can have them all; or a sentence."""
+    _check_hints(found, outcomes)
+    return _with_favourites(replace(_asking(found), outcomes=outcomes, limits=limits), favourites, gave_first)
 
 
 def _with_favourites(found: Definition, given: Any, gave_first: bool) -> Definition:
@@ -195,9 +186,6 @@ def _with_favourites(found: Definition, given: Any, gave_first: bool) -> Definit
             designs.append(found.space.check(one))
         except (InvalidValueError, InvalidTypeError, UnknownNameError) as error:
             raise type(error)(f"`favourites[{place}]`: {error}") from error
-        broken = next((limit.text for limit in found.constraints if not limit.holds(designs[-1])), None)
-        if broken is not None:
-            raise InvalidValueError(f"`favourites[{place}]` must keep every limit, but it breaks {broken!r}.")
         twin = next((i for i, other in enumerate(designs[:-1]) if found.space.same(other, designs[-1])), None)
         if twin is not None:
             raise InvalidValueError(
@@ -226,20 +214,21 @@ def _check_hints(found: Definition, outcomes: Outcomes | None) -> None:
 
 def asks_pairs(chosen: Method) -> bool:
     """Whether a method is one for a study: it says how pairs are chosen, and nothing of what is asked."""
-    return chosen.designs == PAIR and chosen.kind is Kind.PAIR and not chosen.use_seconds
+    return chosen.designs == PAIR and chosen.kind is Kind.PAIR and not chosen.use_seconds and not chosen.tell_apart
 
 
-def _check_choices(chosen: Method, name: str, use_seconds: Any) -> None:
-    """A study's method says how pairs are chosen; what is asked, and whether seconds count, is said beside it."""
+def _check_choices(chosen: Method, name: str, beside: Mapping[str, Any]) -> None:
+    """A study's method says how pairs are chosen; what is asked, and what else counts, is said beside it."""
     if not asks_pairs(chosen):
         raise InvalidValueError(
             f"`method` must be one that asks pairs, but got {name!r}; a study is told otherwise by `question`, such as "
             "'choice:4', 'order:4', 'slider', 'rating' or 'auto', and by `use_seconds`."
         )
-    if not isinstance(use_seconds, bool):
-        raise InvalidTypeError(f"`use_seconds` must be True or False, but got {use_seconds!r}.")
-    if use_seconds and chosen != Method():
-        raise InvalidValueError(f"`use_seconds` needs the method 'baseline', but got {name!r}.")
+    for option, value in beside.items():
+        if not isinstance(value, bool):
+            raise InvalidTypeError(f"`{option}` must be True or False, but got {value!r}.")
+        if value and chosen != Method():
+            raise InvalidValueError(f"`{option}` needs the method 'baseline', but got {name!r}.")
 
 
 def _asking(found: Definition) -> Definition:
@@ -257,7 +246,10 @@ def _usual_first(method: str, preset: str | Preset, form: Form) -> int:
 
 
 def from_plain(data: Any) -> Definition:
-    """The definition that `plain` wrote; one with an entry that this version does not know is refused."""
+    """The definition that `plain` wrote; one with an entry that this version does not know is refused.
+
+    Its limits were met by some design when it was made, and are not computed again: they only must be understood.
+    """
     try:
         table = dict(data)
         given = table.pop("space")
@@ -266,12 +258,16 @@ def from_plain(data: Any) -> Definition:
         if isinstance(preset, Mapping):
             _refuse_unknown("preset", preset, [field.name for field in fields(Preset)])
             preset = Preset(**preset)
-        return define(
+        found = stated(
             given, seed=table["seed"], method=table["method"], preset=preset, first_pairs=table["first_pairs"],
             question=table.get("question", str(ONE_PAIR)), use_seconds=table.get("use_seconds", False),
-            outcomes=None if table.get("outcomes") is None else read_outcomes(table["outcomes"]),
-            limits=table.get("limits", ()), favourites=table.get("favourites", ()), render=table.get("render"),
+            tell_apart=table.get("tell_apart", False), render=table.get("render"),
         )  # fmt: skip
+        outcomes = None if table.get("outcomes") is None else read_outcomes(table["outcomes"])
+        limits = tuple(table.get("limits", ()))
+        for text in limits:
+            limit_text.read(text, found.space)
+        return completed(found, outcomes, limits, table.get("favourites", ()), gave_first=True)
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptedError(f"A study's definition cannot be read: {error}") from error
 

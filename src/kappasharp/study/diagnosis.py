@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import torch
 
-from kappasharp.core.activation import Gate, Rule
+from kappasharp.core.choices import Gate, Rule, Weights
 from kappasharp.core.comparisons import components
-from kappasharp.core.correction import Weights
 from kappasharp.methods import correcting, fitting
 from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP

@@ -5,16 +5,15 @@ import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, needed
 from kappasharp.files import replacing
-from kappasharp.study import digests, events, kinds, validation
+from kappasharp.study import computing, digests, events, kinds
 from kappasharp.study.comparison_file import LETTERS, defused
 from kappasharp.study.definition import from_plain
 from kappasharp.study.events import Asked, Bounded, Joined, Judged, Queued, Remarked, Stored
 from kappasharp.study.history import Comparison, History
-from kappasharp.study.learning import StudyModel
 from kappasharp.study.space import Design
 from kappasharp.study.storage import Record, Storage
 
@@ -23,11 +22,14 @@ from kappasharp.study.storage import Record, Storage
 # written where there are any.
 FORMAT, FORMAT_VERSION = "kappasharp study", 6
 CHANGES_VERSION, OUTCOMES_VERSION, KINDS_VERSION, PAIRS_VERSION = 5, 4, 3, 2
+if TYPE_CHECKING:
+    from kappasharp.study.learning import StudyModel
+
 Rows = list[dict[str, Any]]
 TABLES = ("comparisons", "options")
 
 
-def options(history: History, model: StudyModel | None, outcomes: Sequence[str] = ()) -> Rows:
+def options(history: History, model: "StudyModel | None", outcomes: Sequence[str] = ()) -> Rows:
     """One row for each design; those that the model does not know have no utility, and some may have no outcomes."""
     counted = history.counted()
     utility: dict[int, float] = {}
@@ -195,8 +197,8 @@ def read_json(path: Path, storage: Storage, name: str | None) -> str:
             "once more."
         )
     try:
-        definition = from_plain(data["definition"])
-        happened = validation.happened(data["events"], definition)
+        definition = computing.declaring.checked(from_plain(data["definition"]))
+        happened = computing.validation.happened(data["events"], definition)
         chosen = events.named_text("name", name or data["name"])
     except (KeyError, TypeError, ValueError, CorruptedError) as error:
         why = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error).removesuffix(".")

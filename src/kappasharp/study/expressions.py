@@ -1,27 +1,20 @@
-"""What a limit computes: expressions of a design's parameters, conditions on them, and how far designs break those.
+"""What a limit says: expressions of a design's parameters and conditions on them, as trees of plain tuples.
 
-Trees of plain tuples over columns, one tensor of values for each parameter that is spoken of, so that thousands of
-designs are computed at once. Whatever has no finite value is NaN from there on, and breaks the condition it stands in.
+How far designs break them is computed in `constraints.py`, for thousands of designs at once.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
+from kappasharp.study.parameters import Categorical, Fixed, Parameter, Value
 
-from kappasharp.study.parameters import SLACK, Categorical, Fixed, Parameter, Value
-
-Columns = Mapping[str, Tensor]
-# A strict limit that is met with equality is broken by this much; one that cannot be computed, by that.
-EDGE, BROKEN = 1e-6, 1e6
-OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div, "**": torch.pow, "%": torch.remainder,
+_OPERATIONS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": math.pow, "%": operator.mod,
 }  # fmt: skip
-FUNCTIONS: dict[str, Callable[..., Tensor]] = {
-    "abs": torch.abs, "sqrt": torch.sqrt, "exp": torch.exp, "log": torch.log,
-    "min": torch.minimum, "max": torch.maximum,
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "abs": abs, "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "min": min, "max": max,
 }  # fmt: skip
 
 
@@ -97,82 +90,34 @@ def numeric(part: Parameter) -> bool:
     return all(is_number(value) for value in values)
 
 
-def breach(condition: Condition, columns: Columns) -> Tensor:
-    """How far each design breaks a condition."""
-    match condition:
-        case Combined(every, parts):
-            if not parts:
-                return torch.tensor(0.0 if every else BROKEN, dtype=torch.float64)
-            found = torch.stack(torch.broadcast_tensors(*(breach(part, columns) for part in parts)))
-            return found.sum(0).clamp(max=BROKEN) if every else found.amin(0)
-        case Membership(names, meant):
-            return 1.0 - torch.tensor(meant, dtype=torch.float64)[tuple(columns[name] for name in names)]
-        case Relation(left, sign, right, spread):
-            return _missed(_checked(computed(left, columns) - computed(right, columns)) / spread, sign)
+def constant(expression: Expression) -> float:
+    """The value of an expression that speaks of no parameter; NaN where it has none."""
+    try:
+        found = _value(expression)
+    except (ArithmeticError, ValueError):
+        return math.nan
+    return found if math.isfinite(found) else math.nan
 
 
-def _missed(difference: Tensor, sign: str) -> Tensor:
-    """By how much the scaled difference of two sides misses what the sign wants."""
-    size = difference.abs()
-    gap, broken = {
-        "<=": (difference, difference > SLACK),
-        ">=": (-difference, difference < -SLACK),
-        "<": (difference, difference >= 0.0),
-        ">": (-difference, difference <= 0.0),
-        "==": (size, size > SLACK),
-        "!=": (torch.ones_like(size), size <= SLACK),
-    }[sign]
-    found = torch.where(broken, gap.clamp(SLACK if "=" in sign else EDGE, BROKEN), 0.0)
-    return torch.where(difference.isnan(), BROKEN, found)
-
-
-def computed(expression: Expression, columns: Columns) -> Tensor:
-    """The values of an expression, NaN where it has none."""
+def _value(expression: Expression) -> float:
     match expression:
-        case Column(name):
-            return columns[name]
         case Chain(first, rest):
-            found = computed(first, columns)
+            found = _value(first)
             for operation, part in rest:
-                value = computed(part, columns)
-                found = _checked(OPERATIONS[operation](found, value), found, value)
+                found = _finite(_OPERATIONS[operation](found, _value(part)))
             return found
         case Called(function, parts):
-            found, *others = (computed(part, columns) for part in parts)
-            if not others:
-                return _checked(FUNCTIONS[function](found))
-            for value in others:
-                found = FUNCTIONS[function](found, value)
-            return found
-    return torch.tensor(expression, dtype=torch.float64)
+            return _finite(_FUNCTIONS[function](*map(_value, parts)))
+        case Column():
+            raise AssertionError("a parameter has no value of its own")
+    return float(expression)
 
 
-def _checked(found: Tensor, *made_of: Tensor) -> Tensor:
-    """NaN where a result is not finite or was made of what is NaN: NaN ** 0 is 1, and 1 / (1 / 0) is 0, to torch."""
-    usable = found.isfinite()
-    for part in made_of:
-        usable = usable & ~part.isnan()
-    return torch.where(usable, found, torch.nan)
-
-
-def with_spreads(condition: Condition, columns: Columns) -> Condition:
-    """The condition with every comparison of numbers knowing what its difference varies by."""
-    match condition:
-        case Combined(every, parts):
-            return Combined(every, tuple(with_spreads(part, columns) for part in parts))
-        case Relation(left, sign, right):
-            return Relation(left, sign, right, _spread(computed(left, columns) - computed(right, columns)))
-    return condition
-
-
-def _spread(differences: Tensor) -> float:
-    """The width of the middle half, which a pole does not stretch; the whole width where the middle does not vary."""
-    known = differences[differences.isfinite()] if differences.dim() else differences.new_zeros(0)
-    if not len(known):
-        return 1.0
-    low, high = torch.quantile(known, torch.tensor([0.25, 0.75], dtype=torch.float64)).tolist()
-    width = high - low or float(known.max() - known.min())
-    return width if 0.0 < width < math.inf else 1.0
+def _finite(value: float) -> float:
+    """The value, if it is one: NaN ** 0 is 1, and 1 / (1 / 0) is 0, to Python too."""
+    if not math.isfinite(value):
+        raise ArithmeticError
+    return value
 
 
 def turned(condition: Condition) -> Condition:

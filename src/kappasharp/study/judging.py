@@ -11,19 +11,21 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, JudgeError, StalePairError
 from kappasharp.methods.method import Kind
-from kappasharp.study import calling, certainty, events, kinds, learning
+from kappasharp.study import calling, computing, events, kinds
 from kappasharp.study.calling import CallFailed, Command, JudgedDesign, JudgeQuestion
 from kappasharp.study.events import Judged
 from kappasharp.study.history import History, StudyQuestion, design_key
 from kappasharp.study.kinds import SKIP, Answer, Form
-from kappasharp.study.learning import StudyModel
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 from kappasharp.study.terms import JUDGE
+
+if TYPE_CHECKING:
+    from kappasharp.study.learning import StudyModel
 
 Unsure = Literal["answer", "leave"]
 # The model of people's answers gives what the judge says less than this chance: they are asked themselves.
@@ -316,9 +318,11 @@ class Judging:
         pairs = _better_and_other(question, answer)
         if model is None or not pairs:
             return None
-        return min(certainty.predicted(self.study.definition, model, better, other) for better, other in pairs)
+        return min(
+            computing.certainty.predicted(self.study.definition, model, better, other) for better, other in pairs
+        )
 
-    def _people_model(self) -> StudyModel | None:
+    def _people_model(self) -> "StudyModel | None":
         history = self.study.read(deepcopy)
         history.comparisons = {event: one for event, one in history.comparisons.items() if not one.program}
         counted = history.counted()
@@ -326,7 +330,7 @@ class Judging:
             return None
         key = (self.study.definition.space, [(one.event, one.answer) for one in counted])
         if self._of_people is None or self._of_people[0] != key:
-            self._of_people = (key, learning.learn(self.study.definition, history))
+            self._of_people = (key, computing.learning.learn(self.study.definition, history))
         return self._of_people[1]
 
 

@@ -15,9 +15,7 @@ from itertools import combinations, product
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-from kappasharp.acquisition import line
-from kappasharp.core import rankings
-from kappasharp.core.rankings import Said
+from kappasharp.core.choices import OTHERS, Said, best_of, order_of, rated
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import terms
@@ -112,7 +110,7 @@ def _agreed(kind: Kind, count: int | None, designs: Any, what: str) -> int:
 
 def fits(form: Form, space: Space) -> Form:
     """The form, if there are such questions about designs of that space; or a sentence."""
-    if form.kind is Kind.SLIDER and not line.can_move(space.dimensions, space.open_lattice):
+    if form.kind is Kind.SLIDER and not space.can_move:
         raise InvalidValueError(
             "A slider needs a parameter to move along, but this space has none that is continuous; a choice or an "
             "order asks about whole numbers and choices."
@@ -209,13 +207,13 @@ def said(form: Form, given: Answer) -> Said:
     """
     match form.kind:
         case Kind.CHOICE:
-            return rankings.best_of(form.designs, int(given))  # type: ignore[arg-type]
+            return best_of(form.designs, int(given))  # type: ignore[arg-type]
         case Kind.ORDER:
-            return rankings.order_of(form.designs, given)  # type: ignore[arg-type]
+            return order_of(form.designs, given)  # type: ignore[arg-type]
         case Kind.SLIDER:
-            return rankings.best_of(1 + rankings.OTHERS, 0)
+            return best_of(1 + OTHERS, 0)
         case Kind.RATING:
-            return rankings.rated(int(given))  # type: ignore[arg-type]
+            return rated(int(given))  # type: ignore[arg-type]
     return Said(((1, 0) if given == "b" else (0, 1),), (given == "tie",))
 
 

@@ -17,16 +17,16 @@ from torch import Tensor
 from kappasharp.acquisition import line
 from kappasharp.batches import released
 from kappasharp.core import comparisons, kernel, posterior, rankings
+from kappasharp.core.choices import Said, best_of, order_of
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.features import Lift
-from kappasharp.core.rankings import Said
 from kappasharp.methods import correcting, loop
 from kappasharp.methods.fitting import infer, model_of, refit, with_threshold
 from kappasharp.methods.loop import Learnt
 from kappasharp.methods.method import Kind
 from kappasharp.methods.state import State
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
-from kappasharp.study import allowing, imagining, kinds, lifting, validation
+from kappasharp.study import allowing, cube, imagining, kinds, lifting, validation
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import Comparison, History, StudyQuestion, noted_after
 from kappasharp.study.space import Space
@@ -90,8 +90,8 @@ def _part(space: Space, history: History, one: Comparison) -> Part:
         return Part(said, one.options)
     assert one.pair is not None and isinstance(one.answer, float)
     place = torch.tensor(one.answer, dtype=torch.float64)
-    ends = space.points(history.asked[one.pair][0].designs)
-    return Part(said, one.options, line.at(ends, rankings.other_places(place), space.lattice))
+    ends = cube.points(space, history.asked[one.pair][0].designs)
+    return Part(said, one.options, line.at(ends, rankings.other_places(place), cube.lattice(space)))
 
 
 def _assembled(definition: Definition, history: History, parts: Sequence[Part]) -> Compared:
@@ -108,7 +108,7 @@ def _assembled(definition: Definition, history: History, parts: Sequence[Part]) 
             count += len(part.unseen)
         pairs += [[at[i], at[j]] for i, j in part.said.pairs]
         ties += part.said.ties
-    X = torch.cat([definition.space.points(history.options[number] for number in options), *unseen]).unsqueeze(0)
+    X = torch.cat([cube.points(definition.space, [history.options[n] for n in options]), *unseen]).unsqueeze(0)
     detail = rankings.detail([part.said for part in parts])
     return Compared(options, Answers(X, torch.tensor([pairs]), torch.tensor([ties]) if any(ties) else None, detail))
 
@@ -135,12 +135,13 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     ties = ties if isinstance(ties, Tensor) else None
     state = loop.init(X, pairs, method=definition.method, preset=preset, seeds=definition.seed, ties=ties)
     step = max(answers - definition.first_pairs, 0)
-    state = replace(state, step=step, lattice=definition.space.open_lattice, theta=theta, detail=detail)
-    state = replace(state, lift=lift, allowed=allowed, box=definition.space.box)
+    state = replace(state, step=step, lattice=cube.open_lattice(definition.space), theta=theta, detail=detail)
+    state = replace(state, lift=lift, allowed=allowed, box=cube.box(definition.space))
     state = replace(state, eligible=_eligible(definition.space, X, len(found.options)))
     if definition.use_seconds:
-        seconds, voters = _seconds(history)
-        state = replace(state, seconds=seconds, voters=voters)
+        state = replace(state, seconds=_seconds(history))
+    if definition.use_seconds or definition.tell_apart:
+        state = replace(state, voters=_voters(history))
     if memo is None:
         return state
     mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
@@ -152,7 +153,7 @@ def _eligible(space: Space, X: Tensor, options: int) -> Tensor | None:
     """Which points (1, n, d) may be told to be best: options that are open; None where all are."""
     if not space.bounds:
         return None
-    is_open: Tensor = space.beyond(X) == 0.0
+    is_open: Tensor = cube.beyond(space, X) == 0.0
     is_open[:, options:] = False
     return is_open
 
@@ -171,17 +172,35 @@ def theta_of(memo: Any, dimensions: int, lift: Lift | None) -> Tensor | None:
     return torch.tensor([memo["theta"]], dtype=torch.float64)
 
 
-def _seconds(history: History) -> tuple[Tensor, Tensor]:
-    """Of every comparison how long its answer took, NaN where nobody knows or it was no pair; and who gave it."""
+def _seconds(history: History) -> Tensor:
+    """Of every comparison how long its answer took; NaN where nobody knows or it was no pair."""
     rows: list[float] = []
-    voters: list[int] = []
-    names: dict[str, int] = {}
     for one in history.counted():
-        count = len(kinds.said(one.form, one.answer).pairs)
         plain = one.form.is_pair and one.seconds is not None
-        rows += [float(one.seconds) if plain and one.seconds is not None else torch.nan] * count
-        voters += [names.setdefault(one.voter, len(names))] * count
-    return torch.tensor([rows], dtype=torch.float64), torch.tensor(voters)
+        seconds = float(one.seconds) if plain and one.seconds is not None else torch.nan
+        rows += [seconds] * len(kinds.said(one.form, one.answer).pairs)
+    return torch.tensor([rows], dtype=torch.float64)
+
+
+def _voters(history: History) -> Tensor:
+    """Who gave every comparison: 0, 1, … in the order in which they came."""
+    numbers = _numbers(history)
+    counted = [(numbers[one.voter], len(kinds.said(one.form, one.answer).pairs)) for one in history.counted()]
+    return torch.tensor([number for number, count in counted for _ in range(count)])
+
+
+def _numbers(history: History) -> dict[str, int]:
+    """Voters whose answers count, the first to answer first."""
+    return {name: number for number, name in enumerate(dict.fromkeys(one.voter for one in history.counted()))}
+
+
+def seen_by(history: History, model: StudyModel, voter: str | None) -> StudyModel:
+    """The model as one voter sees it, where voters are told apart; one who has not answered has what all share."""
+    if voter is None or model.learnt.fit.people is None:
+        return model
+    numbers = _numbers(history)
+    learnt = released(loop.seen_by(model.learnt, numbers.get(voter, len(numbers))))
+    return model._replace(learnt=learnt, surrogate=surrogate_of(model.state, learnt))
 
 
 def _is_cold(history: History, memo: dict[str, Any] | None, n_answers: int) -> bool:
@@ -244,12 +263,14 @@ def with_open_questions(
         definition: the study's.
         history: the one that the model was learnt from.
         model: its own.
-        leaving: a voter whose open question is about to be withdrawn.
+        leaving: a voter whose open question is about to be withdrawn; of people told apart, as whom all is seen.
     """
     waiting = [history.asked[number][0] for voter, number in history.open.items() if voter != leaving]
-    if not waiting:
+    model, are_pairs = seen_by(history, model, leaving), _all_pairs(model, waiting)
+    # Of people told apart nothing is imagined but answers to pairs; `questions` does not put the same to two anyhow.
+    if not waiting or (model.learnt.fit.people is not None and not are_pairs):
         return model
-    if model.state.detail is None and all(one.form.is_pair for one in waiting):
+    if are_pairs:
         return _with_open_pairs(definition, history, model, waiting)
     parts = [_part(definition.space, history, one) for one in history.counted()]
     found = _assembled(
@@ -264,6 +285,10 @@ def with_open_questions(
     return StudyModel(found.options, state, learnt, surrogate_of(state, learnt))
 
 
+def _all_pairs(model: StudyModel, waiting: Sequence[StudyQuestion]) -> bool:
+    return model.state.detail is None and all(one.form.is_pair for one in waiting)
+
+
 def _with_open_pairs(
     definition: Definition, history: History, model: StudyModel, waiting: Sequence[StudyQuestion]
 ) -> StudyModel:
@@ -272,7 +297,9 @@ def _with_open_pairs(
     fresh = sorted({number for pair in numbers for number in pair}.difference(model.options))
     options = model.options + fresh
     place = {number: i for i, number in enumerate(options)}
-    X = torch.cat([model.state.points, definition.space.points(history.options[n] for n in fresh).unsqueeze(0)], 1)
+    X = torch.cat(
+        [model.state.points, cube.points(definition.space, [history.options[n] for n in fresh]).unsqueeze(0)], 1
+    )
     sides = torch.tensor([[place[number] for number in pair] for pair in numbers])
     mean = posterior.mean(model.surrogate.latent, X[:, sides.flatten()]).reshape(sides.shape)
     believed = sides.gather(1, mean.argsort(dim=1, descending=True, stable=True)).unsqueeze(0)
@@ -299,15 +326,15 @@ def _expected(space: Space, history: History, model: StudyModel, question: Study
     """The answer that the model expects: designs in the order of their means, a slider left where it is highest."""
     latent, form = model.surrogate.latent, question.form
     if form.kind is Kind.SLIDER:
-        ends, places = space.points(question.designs), torch.linspace(0.0, 1.0, PLACES, dtype=torch.float64)
-        place = places[int(posterior.mean(latent, line.at(ends, places, space.lattice).unsqueeze(0)).argmax())]
+        ends, places = cube.points(space, question.designs), torch.linspace(0.0, 1.0, PLACES, dtype=torch.float64)
+        place = places[int(posterior.mean(latent, line.at(ends, places, cube.lattice(space)).unsqueeze(0)).argmax())]
         chosen = torch.cat([place.unsqueeze(0), rankings.other_places(place)])
-        return Part(kinds.said(form, float(place)), (), line.at(ends, chosen, space.lattice))
-    X = space.points(question.designs).unsqueeze(0)
+        return Part(kinds.said(form, float(place)), (), line.at(ends, chosen, cube.lattice(space)))
+    X = cube.points(space, question.designs).unsqueeze(0)
     order = posterior.mean(latent, X).squeeze(0).argsort(descending=True, stable=True).tolist()
     if form.kind is Kind.CHOICE:
-        return Part(rankings.best_of(form.designs, order[0]), history.numbers(question))
-    return Part(rankings.order_of(form.designs, order), history.numbers(question))
+        return Part(best_of(form.designs, order[0]), history.numbers(question))
+    return Part(order_of(form.designs, order), history.numbers(question))
 
 
 @torch.inference_mode()

@@ -17,7 +17,7 @@ from kappasharp.core import features, regression
 from kappasharp.core.composite import UncertainLift
 from kappasharp.core.features import Lift, Scaling
 from kappasharp.core.regression import Regression
-from kappasharp.study import sampling, simulation
+from kappasharp.study import cube, recording, simulation
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, design_key
 from kappasharp.study.outcomes import Known, Outcomes, Values
@@ -57,12 +57,16 @@ class Given:
         if not self.is_quick:
             return False
         stored = sum(bool(one.runs) and one.values.keys() == set(self.outcomes.names) for one in self.known)
-        return stored < LEAST_DESIGNS or _complete(self.computed(self.space.points(self._sampled))) >= LEAST_DESIGNS
+        return (
+            stored < LEAST_DESIGNS or _complete(self.computed(cube.points(self.space, self._sampled))) >= LEAST_DESIGNS
+        )
 
     @cached_property
     def points(self) -> Tensor:
         """The designs (n, d) whose outcomes are known: the sample of a cheap function, or what was recorded."""
-        return self.space.points(self._sampled if self.is_cheap else [one.design for one in self.known if one.runs])
+        return cube.points(
+            self.space, self._sampled if self.is_cheap else [one.design for one in self.known if one.runs]
+        )
 
     @cached_property
     def values(self) -> Tensor:
@@ -79,7 +83,7 @@ class Given:
 
     @property
     def _sampled(self) -> list[dict[str, float | int | str | bool | None]]:
-        return sampling.designs(self.space.whole, self.seed, 0, SAMPLE)
+        return cube.designs(self.space.whole, self.seed, 0, SAMPLE)
 
     @property
     def size(self) -> int:
@@ -226,20 +230,8 @@ def notes(definition: Definition, history: History) -> list[str]:
     return [*_about_function(definition, found), *_about_way(found, missing), *_about_failures(found.known)]
 
 
-def missing_function(definition: Definition) -> str | None:
-    """A sentence where a study's outcomes are computed, but not here, and how to give the function."""
-    outcomes = definition.outcomes
-    if outcomes is None or not outcomes.is_computed or definition.simulator is not None:
-        return None
-    name = outcomes.function
-    how = f"`load_study(..., outcomes={name!r})` or `--outcomes {name}`" if name else "`load_study(..., outcomes=…)`"
-    words = f"The function of the outcomes is not here; {how} gives it. Until then they are those that were stored"
-    limits = ", and their limits are kept as far as those tell" if outcomes.limited else ""
-    return f"{words}{limits}; with it the best design may be another."
-
-
 def _about_function(definition: Definition, found: Given) -> list[str]:
-    missing = missing_function(definition)
+    missing = recording.missing_function(definition)
     if missing is not None:
         return [missing]
     if found.is_quick and not found.is_cheap:

@@ -264,7 +264,7 @@ class _Reader:
         """A part that names no parameter is one number."""
         if any(True for _ in expressions.columns(found)):
             return found
-        return self._finite(node, float(expressions.computed(found, {})))
+        return self._finite(node, expressions.constant(found))
 
     def _chain(self, node: ast.expr) -> Expression:
         whole, rest = node, list[tuple[str, Expression]]()

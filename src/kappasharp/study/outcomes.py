@@ -184,6 +184,19 @@ def from_plain(data: Any) -> Outcomes:
     return Outcomes(rows, **table)
 
 
+def read_given(given: Any) -> tuple[Any, tuple[StudyOutcome, ...]]:
+    """The function or its name, None where outcomes are measured; and what is said of single outcomes."""
+    if isinstance(given, str) or callable(given):
+        return given, ()
+    if isinstance(given, Mapping):
+        return from_table(given)
+    if isinstance(given, Sequence):
+        return None, tuple(StudyOutcome(name) for name in given)
+    raise InvalidTypeError(
+        f"`outcomes` must be a function, module:function, names, or a table of a study file, but got {given!r}."
+    )
+
+
 def from_table(given: Mapping[str, Any]) -> tuple[str | None, tuple[StudyOutcome, ...]]:
     """The function's name and what is said of each outcome, from a study file's table [outcomes]."""
     function = given.get(FUNCTION)

@@ -5,14 +5,12 @@ dimension of the model's unit cube, a choice of k > 2 takes k, one for each (one
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 
@@ -52,19 +50,6 @@ class _Lattice:
     def same(self, one: Any, other: Any) -> bool:
         """Whether nobody could tell these two values apart."""
         return all(abs(x - y) <= self.tolerance for x, y in zip(self.encode(one), self.encode(other), strict=True))
-
-    @cached_property
-    def levels(self) -> Tensor | None:
-        """The coordinates (k, width) of every value."""
-        if self.values is None:
-            return None
-        return torch.tensor([self.encode(value) for value in self.values], dtype=torch.float64)
-
-    def nearest(self, coordinates: Sequence[float]) -> Value:
-        """The value on the lattice nearest to these coordinates."""
-        assert self.values is not None and self.levels is not None
-        point = torch.tensor(coordinates, dtype=torch.float64)
-        return self.values[int((self.levels - point).square().sum(-1).argmin())]
 
 
 @dataclass(frozen=True)
@@ -142,12 +127,23 @@ class _Number(_Lattice):
     def decode(self, coordinates: Sequence[float]) -> Value:
         """The value at, or on the lattice nearest to, a coordinate."""
         if self.values is not None:
-            return self.nearest(coordinates)
+            return self._nearest(self.values, coordinates[0])
         if coordinates[0] in (0.0, 1.0):
             return self.high if coordinates[0] else self.low
         low, high = self._scaled(self.low), self._scaled(self.high)
         number = low + (high - low) * coordinates[0]
         return min(max(math.exp(number) if self.log else number, self.low), self.high)
+
+    def _nearest(self, values: Sequence[Value], place: float) -> Value:
+        """The value on the lattice nearest to a coordinate; of two as near the lower."""
+        above = min(max(bisect_left(self._places, place), 1), len(values) - 1)
+        down, up = place - self._places[above - 1], self._places[above] - place
+        return values[above - 1 if down * down <= up * up else above]
+
+    @cached_property
+    def _places(self) -> list[float]:
+        """The coordinate of every value of the lattice, in order."""
+        return [self.encode(value)[0] for value in self.values or ()]
 
     def draw(self, u: float) -> Value:
         """The value at the share u; every value of a lattice has the same share."""
@@ -281,8 +277,10 @@ class Categorical(_Lattice):
         return [float(i == index) for i in range(self.width)] if self.width > 1 else [float(index)]
 
     def decode(self, coordinates: Sequence[float]) -> Value:
-        """The choice nearest to these coordinates."""
-        return self.nearest(coordinates)
+        """The choice nearest to these coordinates; of several as near the first."""
+        if self.width == 1:
+            return self.choices[int(coordinates[0] > 0.5)]  # noqa: PLR2004
+        return self.choices[max(range(self.width), key=coordinates.__getitem__)]
 
     def draw(self, u: float) -> Value:
         """The choice at the share u."""

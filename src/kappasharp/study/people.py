@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import torch
 
 from kappasharp.batches import released
-from kappasharp.core.correction import Weights
+from kappasharp.core.choices import Weights
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import loop, voters
 from kappasharp.methods.method import Inference
 from kappasharp.methods.state import State
 from kappasharp.methods.surrogate import surrogate_of
-from kappasharp.study import certainty, kinds
+from kappasharp.study import certainty, cube, kinds
 from kappasharp.study.certainty import Best
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
@@ -142,7 +142,7 @@ def _split(definition: Definition, bests: list[Design]) -> str | None:
     space, first = definition.space, bests[0]
 
     def apart(name: str) -> float:
-        moved = space.points([{**first, name: one[name]} for one in bests])
+        moved = cube.points(space, [{**first, name: one[name]} for one in bests])
         return float((moved.amax(0) - moved.amin(0)).norm())
 
     return max((name for name in first if apart(name) > 0.0), key=apart, default=None)

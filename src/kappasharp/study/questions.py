@@ -15,15 +15,15 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition import eubo, settling, several
-from kappasharp.acquisition.eubo import Variant
 from kappasharp.core import comparisons, posterior
+from kappasharp.core.choices import Variant
 from kappasharp.core.posterior import Posterior
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.method import PAIR, Kind, Query
 from kappasharp.methods.state import Question, State
 from kappasharp.streams import stream, uniform
-from kappasharp.study import choosing, pace, starting, terms
+from kappasharp.study import choosing, cube, pace, starting, terms
 from kappasharp.study.allowing import Allowed
 from kappasharp.study.choosing import Chosen
 from kappasharp.study.definition import Definition
@@ -126,7 +126,7 @@ def _was_put_since(history: History, proposed: Asked) -> bool:
         if question.space is not space:
             space = question.space
             points = [space.encode(design) for design in proposed.designs]
-            within, begins, near = space.tolerances, points[0][0], space.tolerances[0]
+            within, begins, near = space.tolerance, points[0][0], space.tolerance[0]
         theirs = question.points
         # Among many voters this is asked a thousand times for every question; a pair is the same in either order.
         if abs(theirs[0][0] - begins) <= near and _alike(points, theirs, within):
@@ -284,11 +284,11 @@ def _instead(definition: Definition, seen: Seen, model: StudyModel, designs: Seq
 @torch.no_grad()
 def _by_gain(space: Space, model: StudyModel, kept: Sequence[Design], candidates: Sequence[Design]) -> list[Design]:
     """Candidates, the one that adds most to the best of those kept first."""
-    fitted, first, *others = (model.learnt.corrected.posterior, *space.points(kept)[:, None, None].unbind(0))
+    fitted, first, *others = (model.learnt.corrected.posterior, *cube.points(space, kept)[:, None, None].unbind(0))
     best = several.of_one(fitted, first)
     for other in others:
         best = several.joined(fitted, best, other)
-    gain = several.gain(fitted, best, space.points(candidates).unsqueeze(0)).squeeze(0)
+    gain = several.gain(fitted, best, cube.points(space, candidates).unsqueeze(0)).squeeze(0)
     return [candidates[i] for i in gain.argsort(descending=True, stable=True).tolist()]
 
 
@@ -296,11 +296,11 @@ def _other_pair(seen: Seen, model: StudyModel, pool: Sequence[Design]) -> tuple[
     """The pair with the largest EUBO among promising designs that makes a question; if none does, the best distinct."""
     space, fitted = seen.space, model.surrogate.latent
     designs = list({design_key(design): design for design in seen.nearest(*pool)}.values())
-    X = space.points(designs)
+    X = cube.points(space, designs)
     short = _promising(fitted, X)
     designs, X = [designs[i] for i in short], X[short]
     first, second = torch.combinations(torch.arange(len(X))).T
-    apart = ((X[first] - X[second]).abs() > space.tolerance).any(-1)
+    apart = ((X[first] - X[second]).abs() > cube.tolerance(space)).any(-1)
     first, second = first[apart], second[apart]
     order = _eubo(fitted, X, model.state.preset.eubo)[first, second].argsort(descending=True, stable=True)
     ranked = [(designs[i], designs[j]) for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)]

@@ -54,6 +54,18 @@ def _has_values(history: History, design: Design) -> bool:
     return known is not None and bool(known.runs)
 
 
+def missing_function(definition: Definition) -> str | None:
+    """A sentence where a study's outcomes are computed, but not here, and how to give the function."""
+    outcomes = definition.outcomes
+    if outcomes is None or not outcomes.is_computed or definition.simulator is not None:
+        return None
+    name = outcomes.function
+    how = f"`load_study(..., outcomes={name!r})` or `--outcomes {name}`" if name else "`load_study(..., outcomes=…)`"
+    words = f"The function of the outcomes is not here; {how} gives it. Until then they are those that were stored"
+    limits = ", and their limits are kept as far as those tell" if outcomes.limited else ""
+    return f"{words}{limits}; with it the best design may be another."
+
+
 def measured(definition: Definition, design: Mapping[str, Any], outcomes: Any, repeat: Any) -> Recorded:
     """The event of outcomes that somebody gives by hand; None takes back what is known of the design."""
     if definition.outcomes is None:

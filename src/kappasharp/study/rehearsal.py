@@ -13,7 +13,8 @@ from kappasharp.methods.method import PAIR, Kind
 from kappasharp.problems import oracle
 from kappasharp.streams import stream, uniform
 from kappasharp.study import studies
-from kappasharp.study.definition import Definition, define
+from kappasharp.study.declaring import define
+from kappasharp.study.definition import Definition
 from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import Answer
 from kappasharp.study.space import Design, Space

@@ -7,6 +7,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from kappasharp.study import cube
 from kappasharp.study.allowing import Allowed
 from kappasharp.study.history import History
 from kappasharp.study.space import Design, Space
@@ -17,7 +18,7 @@ class Seen:
 
     def __init__(self, space: Space, history: History, allowed: Allowed | None = None) -> None:
         self.space, self.history, self.allowed = space, history, allowed
-        self.points = space.points(history.options)
+        self.points = cube.points(space, history.options)
         self.met = history.met()
         self._barred = self._breaking(self.points) if len(self.points) else None
 
@@ -25,7 +26,7 @@ class Seen:
         """Which points (n, d) are not open, or break a limit; None where none can."""
         if not self.space.bounds:
             return None if self.allowed is None else self.allowed(X) > 0.0
-        closed = self.space.beyond(X) > 0.0
+        closed = cube.beyond(self.space, X) > 0.0
         return closed if self.allowed is None else closed | (self.allowed(X) > 0.0)
 
     def nearest(self, *designs: Design) -> list[Design]:
@@ -34,8 +35,8 @@ class Seen:
         fresh = [i for i, design in enumerate(designs) if self.history.option(design) is None]
         if not fresh or not len(self.points):
             return found
-        apart = (self.points - self.space.points(designs[i] for i in fresh).unsqueeze(1)).abs()
-        alike = (apart <= self.space.tolerance).all(-1)
+        apart = (self.points - cube.points(self.space, [designs[i] for i in fresh]).unsqueeze(1)).abs()
+        alike = (apart <= cube.tolerance(self.space)).all(-1)
         if self._barred is not None:
             alike = alike & ~self._barred
         distance, option = apart.square().sum(-1).masked_fill(~alike, torch.inf).min(-1)
@@ -45,7 +46,7 @@ class Seen:
 
     def keeping(self, designs: Sequence[Design]) -> list[Design]:
         """Those that are open and keep the limits."""
-        broken = self._breaking(self.space.points(designs)) if designs else None
+        broken = self._breaking(cube.points(self.space, designs)) if designs else None
         if broken is None:
             return list(designs)
         return [design for design, breaks in zip(designs, broken.tolist(), strict=True) if not breaks]

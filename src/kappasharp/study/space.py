@@ -1,20 +1,15 @@
 """All parameters of a study, and the way between a design and its point in the unit cube."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
-from kappasharp.acquisition import line
-from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.study import bounds
 from kappasharp.study.bounds import Bounds
-from kappasharp.study.parameters import SLACK, TWO, Categorical, Fixed, Float, Int, Parameter, Tuned, Value
+from kappasharp.study.parameters import TWO, Categorical, Fixed, Float, Int, Parameter, Tuned, Value
 
 Design = dict[str, Value]
 KINDS: dict[str, type[Parameter]] = {"float": Float, "int": Int, "categorical": Categorical, "fixed": Fixed}
@@ -62,63 +57,15 @@ class Space:
             name: one.values for name, one in self.bounds.items()
         }
 
-    @property
+    @cached_property
     def whole(self) -> "Space":
         """The same without bounds."""
         return Space(self.parameters) if self.bounds else self
 
-    @cached_property
-    def lattice(self) -> Lattice | None:
-        """The coordinates that may take some values only."""
-        return _lattice([(part.width, part.levels) for part in self.tuned.values()])
-
-    @cached_property
-    def open_lattice(self) -> Lattice | None:
-        """The same where questions are searched: the values that are open; what is locked has one."""
-        if not self.bounds:
-            return self.lattice
-        return _lattice([(part.width, self._open_levels(name)) for name, part in self.tuned.items()])
-
-    def _open_levels(self, name: str) -> Tensor | None:
-        part, bounds = self.tuned[name], self.bounds.get(name)
-        if bounds is None or bounds.values is None:
-            return part.levels if bounds is None else None
-        return torch.tensor([part.encode(value) for value in bounds.values], dtype=torch.float64)
-
-    @cached_property
-    def box(self) -> tuple[Tensor, Tensor] | None:
-        """The ends (d,) of the part of the cube that is open; None where all of it is."""
-        if not self.bounds:
-            return None
-        ends = [
-            end
-            for name, part in self.tuned.items()
-            for end in (self.bounds[name].cube if name in self.bounds else [(0.0, 1.0)] * part.width)
-        ]
-        low, high = torch.tensor(ends, dtype=torch.float64).T
-        return low, high
-
-    def beyond(self, X: Tensor) -> Tensor:
-        """How far points (…, d) lie outside of what is open (…); 0 where the nearest design is open."""
-        if self.box is None:
-            return torch.zeros(X.shape[:-1], dtype=X.dtype, device=X.device)
-        low, high = (end.to(X) for end in self.box)
-        far = (low - X).clamp(min=0.0) + (X - high).clamp(min=0.0)
-        far = torch.where(far <= SLACK, 0.0, far).sum(-1)
-        at = 0
-        for name, part in self.tuned.items():
-            if name in self.bounds and isinstance(part, Categorical):
-                far = far + self._closed(name, X[..., at : at + part.width])
-            at += part.width
-        return far
-
-    def _closed(self, name: str, X: Tensor) -> Tensor:
-        """1 where the nearest choice (…, width) is not open, else 0."""
-        levels, choices = self.tuned[name].levels, self.tuned[name].values
-        assert levels is not None and choices is not None
-        is_open = torch.tensor([self.bounds[name].holds(one) for one in choices], device=X.device)
-        nearest = (X.unsqueeze(-2) - levels.to(X)).square().sum(-1).argmin(-1)
-        return (~is_open[nearest]).to(X)
+    @property
+    def can_move(self) -> bool:
+        """Whether a parameter may take any number of a range."""
+        return any(values is None for values in self.open_values.values())
 
     def outside(self, design: Mapping[str, Value]) -> list[str]:
         """The parameters of a design whose values are not open."""
@@ -179,31 +126,21 @@ class Space:
 
     def same(self, one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
         """Whether two designs cannot be told apart: every parameter is within its just-noticeable difference."""
-        near = zip(self.encode(one), self.encode(other), self.tolerances, strict=True)
+        near = zip(self.encode(one), self.encode(other), self.tolerance, strict=True)
         return all(abs(x - y) <= within for x, y, within in near)
 
     @cached_property
-    def tolerances(self) -> list[float]:
+    def tolerance(self) -> list[float]:
         """The same as distances in the cube, one for each coordinate."""
         parts = [[self.bounds.get(name, part).tolerance] * part.width for name, part in self.tuned.items()]
         return [number for part in parts for number in part]
-
-    @cached_property
-    def tolerance(self) -> Tensor:
-        """The same as a tensor."""
-        return torch.tensor(self.tolerances, dtype=torch.float64)
-
-    def points(self, designs: Iterable[Mapping[str, Value]]) -> Tensor:
-        """Many designs' points, one row each."""
-        rows = [self.encode(design) for design in designs]
-        return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), self.dimensions)
 
     def between(self, first: Design, second: Design, place: float) -> Design:
         """The design at a place of the way from the first (0) to the second (1), a straight line in the cube."""
         if place in (0.0, 1.0):
             return dict(second if place else first)
-        found = line.at(self.points([first, second]), torch.tensor([place], dtype=torch.float64))
-        return self.decode(found[0].tolist())
+        ends = zip(self.encode(first), self.encode(second), strict=True)
+        return self.decode([x * (1.0 - place) + y * place for x, y in ends])
 
     def definition(self) -> dict[str, Any]:
         """The space as plain data, which `space` reads again."""
@@ -250,15 +187,6 @@ class Changes:
         assert self._now is not None and self._first is not None
         self._now = self._now.opened(self._first, {one.name: one.ends for one in self.made.values()})
         return self._now
-
-
-def _lattice(parts: Sequence[tuple[int, Tensor | None]]) -> Lattice | None:
-    groups, at = [], 0
-    for width, levels in parts:
-        if levels is not None:
-            groups.append(Group(tuple(range(at, at + width)), levels))
-        at += width
-    return Lattice(tuple(groups)) if groups else None
 
 
 # A space, or what it may be made of: each parameter as it is, as (low, high), as a list of choices, or as a table.

@@ -9,7 +9,7 @@ from torch import Tensor
 from kappasharp.acquisition import line
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
-from kappasharp.study import allowing, sampling
+from kappasharp.study import allowing, cube
 from kappasharp.study.allowing import Allowed, AllowedSequence
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, design_key
@@ -28,7 +28,7 @@ Take = Callable[[int, int], list[Design]]
 
 def sobol(definition: Definition, skip: int, count: int) -> list[Design]:
     """Designs of the study's scrambled Sobol sequence, every value of a lattice with the same share."""
-    return sampling.designs(definition.space, definition.seed, skip, count)
+    return cube.designs(definition.space, definition.seed, skip, count)
 
 
 def drawing(definition: Definition, allowed: Allowed | None) -> Take:
@@ -110,7 +110,7 @@ def first_line(definition: Definition, history: History, allowed: Allowed | None
         drawn = take(used + 2 * count, 2)
         if len(drawn) < PAIR:
             break
-        ends = within(space, allowed, line.lengthened(space.points(drawn), box=space.box))
+        ends = within(space, allowed, line.lengthened(cube.points(space, drawn), box=cube.box(space)))
         if ends is not None:
             return ends
     return enough([], PAIR)
@@ -122,7 +122,7 @@ def within(space: Space, allowed: Allowed | None, ends: Tensor) -> list[Design] 
     if allowed is not None:
         places = torch.linspace(0.0, 1.0, PLACES, dtype=torch.float64).tolist()
         designs = [space.between(first, second, place) for place in places]
-        kept = (allowed(space.points(designs)) == 0.0).tolist()
+        kept = (allowed(cube.points(space, designs)) == 0.0).tolist()
         begin, end = _longest(kept)
         if end - begin < 1:
             return None

@@ -20,7 +20,7 @@ from kappasharp.core import likelihood, posterior
 from kappasharp.core.posterior import Posterior
 from kappasharp.methods.fitting import model_of
 from kappasharp.streams import stream
-from kappasharp.study import learning, questions, starting
+from kappasharp.study import cube, learning, questions, starting
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Asked, Stored
 from kappasharp.study.history import History, design_key
@@ -39,8 +39,8 @@ OFTEN, LEAST = 1.5, 3
 
 
 def can_stock(definition: Definition) -> bool:
-    """Whether the study asks pairs and nothing else by itself."""
-    return definition.form.is_pair and not definition.is_auto
+    """Whether the study asks pairs and nothing else by itself, and of everybody the same."""
+    return definition.form.is_pair and not definition.is_auto and not definition.tell_apart
 
 
 @learning.one_thread()
@@ -92,17 +92,17 @@ def _promising(
     best = own.surrogate.utility[: len(own.options)].topk(min(SEEN, len(own.options))).indices.tolist()
     known = [history.options[own.options[place]] for place in best]
     chance = stream(definition.seed, "neighbours", str(history.number))
-    about = space.points(known[:ABOUT]).repeat(NEIGHBOURS, 1)
+    about = cube.points(space, known[:ABOUT]).repeat(NEIGHBOURS, 1)
     moved = (about + NEAR * torch.randn(about.shape, generator=chance, dtype=about.dtype)).clamp(0.0, 1.0)
     drawn = starting.drawing(definition, seen.allowed)(2 * len(history.asked), DRAWN)
     pool = seen.keeping([*known, *(space.decode(row) for row in moved.tolist()), *drawn])
     pool = list({design_key(one): one for one in seen.nearest(*first, *pool)}.values())
-    X = space.points(pool)
+    X = cube.points(space, pool)
     mean, variance = (part.squeeze(0) for part in posterior.marginal(fitted, X.unsqueeze(0)))
     order = (mean + variance.sqrt()).argsort(descending=True, stable=True).tolist()
     kept: list[int] = []
     for place in [0, 1, *order]:
-        if len(kept) < SHORTLIST and not bool(((X[kept] - X[place]).abs() <= space.tolerance).all(-1).any()):
+        if len(kept) < SHORTLIST and not bool(((X[kept] - X[place]).abs() <= cube.tolerance(space)).all(-1).any()):
             kept.append(place)
     return [pool[place] for place in kept]
 
@@ -111,7 +111,9 @@ def _chosen(
     definition: Definition, seen: Seen, model: StudyModel, fitted: Posterior, designs: list[Design], count: int
 ) -> list[tuple[int, int, float]]:
     """Pairs by their places among the designs and what each promises, one after the other; not the first two."""
-    mean, cov = (part.squeeze(0) for part in posterior.joint(fitted, definition.space.points(designs).unsqueeze(0)))
+    mean, cov = (
+        part.squeeze(0) for part in posterior.joint(fitted, cube.points(definition.space, designs).unsqueeze(0))
+    )
     preset = model.state.preset
     fit = model_of(preset, definition.space.dimensions, model.state.lift)
     first, second = torch.combinations(torch.arange(len(designs))).T

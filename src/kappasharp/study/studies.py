@@ -10,12 +10,12 @@ from typing import Any
 
 from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import Preset
-from kappasharp.study import declaring, events, exchange, kinds, simulation, terms
+from kappasharp.study import computing, events, exchange, kinds, simulation, terms
 from kappasharp.study.calling import Command
 from kappasharp.study.database import exists
-from kappasharp.study.definition import Definition, define, from_plain
+from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.judging import Judge, JudgeRules, Judging
-from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit
+from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, read_given
 from kappasharp.study.parameters import Value
 from kappasharp.study.space import Design, GivenSpace
 from kappasharp.study.storage import Record, Storage
@@ -77,6 +77,7 @@ def create_study(
     first_pairs: int | None = None,
     question: str = "pair",
     use_seconds: bool = False,
+    tell_apart: bool = False,
     outcomes: GivenOutcomes | None = None,
     hints: Sequence[Hint] = (),
     limits: Sequence[str | Limit] = (),
@@ -94,25 +95,24 @@ def create_study(
         seed: another seed draws other first pairs, and other starts of every search.
         method: a name in `METHODS` whose questions have two designs.
         preset: a name in `PRESETS`, or a `Preset` of one's own.
-        first_pairs: how many questions about designs of a Sobol sequence are asked before the model chooses; skips do
-            not count.
+        first_pairs: how many questions about Sobol designs come before the model chooses; skips do not count.
         question: what is usually asked: "pair", "choice", "order", "slider" or "rating"; a choice or an order with how
             many designs if not 4, such as "order:5"; or "auto", which asks what promises most for the seconds it takes.
             `Study.ask` may ask otherwise.
         use_seconds: whether quick answers to pairs count as clear ones, where a voter's times show that they are.
+        tell_apart: whether each voter is asked about a taste of their own beside what all share: for when everybody is
+            to get their own design (`Study.best_for`). Else all are asked as one person.
         outcomes: what people see, on which taste is learnt: a function from a design to {name: number}, or its name,
             "module:function"; or names alone, where outcomes are measured and given by `Study.record`.
         hints: soft knowledge of outcomes, such as `ks.Less("overshoot")`, `ks.More("comfort")`.
-        limits: what no design may break: `ks.AtMost("overshoot", 0.2)`, `ks.AtLeast(…)`, or a text about parameters,
-            such as "a + b <= 1".
-        favourites: designs to start from, such as what you use today. The first questions ask about them, and like all
-            that was compared they may turn out best.
+        limits: what no design may break: `ks.AtMost("overshoot", 0.2)`, or of parameters a text, "a + b <= 1".
+        favourites: designs to start from, such as what you use today: the first questions ask about them.
         render: the function that draws a design on the page, "module:function". The study remembers the name;
             `kappasharp serve` runs the function only where it is named there too.
     """
     defined = partial(
-        define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
-        use_seconds=use_seconds, favourites=favourites, render=render,
+        computing.declaring.define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs,
+        question=question, use_seconds=use_seconds, tell_apart=tell_apart, favourites=favourites, render=render,
     )  # fmt: skip
     # Checked before a database is made, and before anything is run.
     plain = defined()
@@ -138,7 +138,7 @@ def _reopened(place: Storage, record: Record, outcomes: GivenOutcomes | None) ->
     if outcomes is None:
         return Study(place, record)
     stored = from_plain(record.definition)
-    function, names = declaring.read(outcomes)
+    function, names = read_given(outcomes)
     _check_names(record.name, stored, None if function is not None else [one.name for one in names])
     if function is None:
         return Study(place, record)
@@ -211,7 +211,7 @@ def _check_knowledge(
 ) -> None:
     """A sentence where hints or limits are said that a stored study was made without: they would not be kept."""
     stored = study.definition
-    news = declaring.news(stored.outcomes, stored.limits, outcomes, hints, limits)
+    news = computing.declaring.news(stored.outcomes, stored.limits, outcomes, hints, limits)
     if news:
         raise InvalidValueError(
             f"Hints and limits must be those of the stored study {study.name!r}, but it was made without "
@@ -372,7 +372,7 @@ def optimize(
     if isinstance(space, Study):
         study = space
     else:
-        definition = define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
+        definition = computing.declaring.define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
         study = store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
     if judge is not None:
         asked = Command(judge) if isinstance(judge, str) else judge

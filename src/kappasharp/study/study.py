@@ -6,7 +6,7 @@ from itertools import combinations
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError
 from kappasharp.methods.method import Kind
-from kappasharp.study import events, kinds, questions, recording
+from kappasharp.study import computing, events, kinds, recording
 from kappasharp.study.arranging import ArrangedStudy
 from kappasharp.study.events import (
     DEFAULT_VOTER,
@@ -22,7 +22,7 @@ from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.outcomes import Known
 from kappasharp.study.parameters import Value
-from kappasharp.study.questions import DUELS
+from kappasharp.study.terms import DUELS
 
 # Gives questions that were computed elsewhere, one at a time, until there are none left.
 Supply = Callable[[], Asked | None]
@@ -66,7 +66,7 @@ class Study(ArrangedStudy):
         return found if found is None or form is None or found.form == form else None
 
     def _put(self, voter: str, proposed: Asked, form: Form | None) -> None:
-        self._write(voter, lambda history: questions.still_right(history, proposed, voter, form))
+        self._write(voter, lambda history: computing.questions.still_right(history, proposed, voter, form))
 
     def offer(self, voter: str, proposed: Asked, form: Form | None = None) -> StudyQuestion | None:
         """The question that waits for this voter: the open one, else the one that somebody computed elsewhere.
@@ -110,9 +110,9 @@ class Study(ArrangedStudy):
     def propose(self, form: Form | None = None, voter: str | None = None) -> Asked:
         """The question that the next voter without one will be asked; nothing is stored."""
         with self._lock:
-            needs_model = questions.rests_on_model(self.definition, self._history, form, voter)
+            needs_model = computing.questions.rests_on_model(self.definition, self._history, form, voter)
             model = self.model() if needs_model else None
-            return questions.next_question(self.definition, self._history, model, form=form, leaving=voter)
+            return computing.questions.next_question(self.definition, self._history, model, form=form, leaving=voter)
 
     def tell(
         self,

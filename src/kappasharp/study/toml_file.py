@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StorageError, named
-from kappasharp.study import declaring
+from kappasharp.study import outcomes
 from kappasharp.study.definition import Options
 from kappasharp.study.outcomes import Outcomes, split_name
 from kappasharp.study.space import Space, space
@@ -71,7 +71,7 @@ def _check_outcomes(given: Any) -> None:
     """What a file says of outcomes is checked before its function is run."""
     if given is None:
         return
-    function, rows = declaring.read(given)
+    function, rows = outcomes.read_given(given)
     if function is None:
         Outcomes(rows)
     else:

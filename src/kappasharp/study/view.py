@@ -4,23 +4,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.faces import face
-from kappasharp.study import certainty, diagnosis, exchange, learning, lifting, people, recording, tradeoffs
-from kappasharp.study.certainty import Best, Slice
+from kappasharp.study import computing, exchange, recording
 from kappasharp.study.definition import Definition, from_plain
-from kappasharp.study.diagnosis import Diagnosis
 from kappasharp.study.history import History, design_key
-from kappasharp.study.learning import StudyModel
 from kappasharp.study.outcomes import Better, Values
 from kappasharp.study.parameters import Value
-from kappasharp.study.people import Team
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
-from kappasharp.study.tradeoffs import TradeOff
+
+if TYPE_CHECKING:
+    from kappasharp.study.certainty import Best, Slice
+    from kappasharp.study.diagnosis import Diagnosis
+    from kappasharp.study.learning import StudyModel
+    from kappasharp.study.people import Team
+    from kappasharp.study.tradeoffs import TradeOff
 
 Found = TypeVar("Found")
 
@@ -88,7 +90,7 @@ class StudyView:
         with self._lock:
             return look(self._history)
 
-    def model(self) -> StudyModel:
+    def model(self) -> "StudyModel":
         """The model of all answers so far, fitted once for the same answers."""
         with self._lock:
             counted = self._history.counted()
@@ -97,34 +99,34 @@ class StudyView:
                     f"The study {self.name!r} has no answers yet that tell anything; `ask` and `tell` come first."
                 )
             memo = self._history.memo(len(counted))
-            outcomes = self._history.outcomes_since(lifting.rests_on_records(self.definition))
+            outcomes = self._history.outcomes_since(computing.lifting.rests_on_records(self.definition))
             key = (tuple((one.event, one.answer) for one in counted), id(memo), outcomes, self._history.space)
             if self._learnt is None or self._learnt[0] != key:
                 self._learnt = None  # a long study's model is large: not two at once
-                self._learnt = (key, learning.learn(self.definition, self._history))
+                self._learnt = (key, computing.learning.learn(self.definition, self._history))
             return self._learnt[1]
 
     @property
-    def best(self) -> Best:
+    def best(self) -> "Best":
         """The best design seen, how sure the model is of it, and what to do next."""
         with self._lock:
             self.refresh()
-            return certainty.best(self.definition, self._history, self.model())
+            return computing.certainty.best(self.definition, self._history, self.model())
 
-    def best_for(self, voter: str) -> Best:
+    def best_for(self, voter: str) -> "Best":
         """The best design seen for one voter, told apart from the others by their own answers.
 
         Who has not answered yet is taken to like what all share, with all the doubt that leaves.
         """
         with self._lock:
             self.refresh()
-            return people.best_for(self.definition, self._history, self.model(), voter)
+            return computing.people.best_for(self.definition, self._history, self.model(), voter)
 
-    def team(self) -> Team:
+    def team(self) -> "Team":
         """What the voters have in common: the best for all and for each, the fairest, and who is like whom."""
         with self._lock:
             self.refresh()
-            return people.team(self.definition, self._history, self.model())
+            return computing.people.team(self.definition, self._history, self.model())
 
     @property
     def best_params(self) -> Design:
@@ -132,7 +134,7 @@ class StudyView:
         with self._lock:
             self.refresh()
             model = self.model()
-            return dict(self._history.options[model.options[learning.leading(model)]])
+            return dict(self._history.options[model.options[computing.learning.leading(model)]])
 
     def predict(self, a: Mapping[str, Value], b: Mapping[str, Value]) -> float:
         """The chance that you would answer "a", were you asked about these two designs next; ties are left out.
@@ -144,13 +146,13 @@ class StudyView:
         first, second = self._designs(a, b, "a", "b")
         with self._lock:
             self.refresh()
-            return certainty.predicted(self.definition, self.model(), first, second)
+            return computing.certainty.predicted(self.definition, self.model(), first, second)
 
-    def diagnostics(self) -> Diagnosis:
+    def diagnostics(self) -> "Diagnosis":
         """What the answers determine and where they contradict each other; print it for the words."""
         with self._lock:
             self.refresh()
-            return diagnosis.diagnose(self.definition, self._history, self.model())
+            return computing.diagnosis.diagnose(self.definition, self._history, self.model())
 
     def outcomes(self, design: Mapping[str, Value]) -> Values | None:
         """The outcomes of a design: as they were recorded, or else computed now; None where nothing gives them.
@@ -163,14 +165,14 @@ class StudyView:
             self.refresh()
             return recording.values(self.definition, self._history, whole)
 
-    def tradeoffs(self) -> list[TradeOff]:
+    def tradeoffs(self) -> "list[TradeOff]":
         """The designs whose outcomes are known, which of them no other beats in all outcomes, and the best of them."""
         with self._lock:
             self.refresh()
             model = self.model() if self._history.counted() else None
-            return tradeoffs.tradeoffs(self.definition, self._history, model)
+            return computing.tradeoffs.tradeoffs(self.definition, self._history, model)
 
-    def taste(self) -> list[Slice]:
+    def taste(self) -> "list[Slice]":
         """How utility runs along each outcome about the best design, which stays as it is otherwise.
 
         Values in the outcome's own units, utilities above the best design's own with a band of one deviation. Empty
@@ -178,20 +180,20 @@ class StudyView:
         """
         with self._lock:
             self.refresh()
-            return tradeoffs.taste(self.definition, self._history, self.model())
+            return computing.tradeoffs.taste(self.definition, self._history, self.model())
 
     def directions(self) -> dict[str, Better | None]:
         """Which way each outcome is better, "less" or "more": as hinted, or as learnt; None where that is open."""
         with self._lock:
             self.refresh()
             model = self.model() if self._history.counted() else None
-            return tradeoffs.directions(self.definition, self._history, model)
+            return computing.tradeoffs.directions(self.definition, self._history, model)
 
     def notes(self) -> list[str]:
         """How outcomes and limits stand, in sentences; what people say of a design is in `notes_on`."""
         with self._lock:
             self.refresh()
-            return diagnosis.notes(self.definition, self._history)
+            return computing.diagnosis.notes(self.definition, self._history)
 
     def notes_on(self, design: Mapping[str, Value]) -> dict[str, str]:
         """What each voter has said of a design, by `Study.note`.

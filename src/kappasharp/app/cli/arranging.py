@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--narrow", multiple=True, metavar="NAME=LOW:HIGH", help="Ask about this part only; choices by commas.")
 @click.option("--lock", multiple=True, metavar="NAME=VALUE", help="Ask about one value only.")
 @click.option("--widen", multiple=True, metavar="NAME=LOW:HIGH", help="Open more; NAME alone opens all that ever was.")
+@click.option("--best", is_flag=True, help="Say too what the best design has, and where that is at an end.")
 @voter_option
 @in_format
 @storage_option
@@ -36,6 +37,7 @@ def parameters(
     narrow: tuple[str, ...],
     lock: tuple[str, ...],
     widen: tuple[str, ...],
+    best: bool,
     voter: str,
 ) -> None:
     """What is open of each parameter; narrow, lock or widen one.
@@ -49,18 +51,21 @@ def parameters(
     with in_words():
         found = opened(study, storage)
         _change(found, {"narrow": narrow, "lock": lock, "widen": widen}, voter)
-        rows = _rows(found)
+        rows = _rows(found, with_best=best and bool(found.history.counted()))
     for row in rows:
-        if row["further"] is not None:
+        if row.get("further") is not None:
             side, end = row["further"]
             ends = f"{end}:" if side == "low" else f":{end}"
             say(
                 f"Note: the best design has {row['name']} = {text(row['best'])}, at the end of what is open; "
                 f"`kappasharp parameters {study} --widen {row['name']}={ends}` opens more."
             )
-    short = [{"parameter": row["name"], "open": row["words"], "ever open": row["ever"]} for row in rows]
-    with_best = [one | {"best": text(row["best"])} for one, row in zip(short, rows, strict=True)]
-    show(style, [_data(row) for row in rows], columns(with_best if found.history.counted() else short))
+    short = [
+        {"parameter": row["name"], "open": row["words"], "ever open": row["ever"]}
+        | ({"best": text(row["best"])} if "best" in row else {})
+        for row in rows
+    ]
+    show(style, [{key: row[key] for key in row if key not in ("words", "ever")} for row in rows], columns(short))
 
 
 def _change(study: "Study", wanted: dict[str, tuple[str, ...]], voter: str) -> None:
@@ -112,31 +117,26 @@ def _value(study: "Study", name: str, word: str) -> Any:
     return texts.get(word, toml_file.value(word))
 
 
-def _rows(study: "Study") -> list[dict[str, Any]]:
-    """What is open of each tuned parameter, the best design's value, and how far it might be widened."""
-    from kappasharp.study import changing
+def _rows(study: "Study", *, with_best: bool) -> list[dict[str, Any]]:
+    """What is open of each tuned parameter; if wanted the best design's value, and how far it might be widened."""
+    from kappasharp.study import computing
     from kappasharp.study.bounds import everything
 
-    best = study.best_params if study.history.counted() else None
-    edges = {} if best is None else {edge.name: edge for edge in changing.edges(study.space, best)}
-    rows = []
+    rows: dict[str, dict[str, Any]] = {}
     for name, part in study.space.tuned.items():
-        now, edge = study.space.open_to(name), edges.get(name)
-        ever = _words(everything(part))
-        rows.append(
-            {"name": name, "open": now.plain(), "words": _words(now), "ever": ever}
-            | {"best": None if best is None else best[name]}
-            | {"further": None if edge is None else (edge.side, edge.further)}
-        )
-    return rows
+        now = study.space.open_to(name)
+        rows[name] = {"name": name, "open": now.plain(), "words": _words(now), "ever": _words(everything(part))}
+    if with_best:
+        best = study.best_params
+        for name, row in rows.items():
+            row |= {"best": best[name], "further": None}
+        for edge in computing.changing.edges(study.space, best):
+            rows[edge.name]["further"] = (edge.side, edge.further)
+    return list(rows.values())
 
 
 def _words(bounds: "Bounds") -> str:
     return str(bounds).removeprefix("one of ")
-
-
-def _data(row: dict[str, Any]) -> dict[str, Any]:
-    return {"name": row["name"], "open": row["open"], "best": row["best"], "further": row["further"]}
 
 
 @click.command()

@@ -5,6 +5,7 @@ The study knows four outcomes of each response, and learns the taste on them.
 
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.app import charts, report
-from kappasharp.app.cli.output import best_table, in_words, say
+from kappasharp.app.cli.output import best_table, in_words, say, show
 from kappasharp.app.examples import pid
 from kappasharp.errors import StorageError
 from kappasharp.methods.method import Method
@@ -22,6 +23,7 @@ from kappasharp.problems import oracle
 from kappasharp.problems.step_response import SECONDS, STEPS, simulate
 from kappasharp.streams import stream
 from kappasharp.study import rehearsal, studies
+from kappasharp.study.certainty import Best
 from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import Answer
 from kappasharp.study.study import Study
@@ -136,7 +138,7 @@ def responses(study: Study) -> report.Section:
     return report.Section("Its step response", charts.html(chart))
 
 
-def run(questions: int, seed: int, method: str, preset: str, out: Path, *, question: str) -> None:
+def run(questions: int, seed: int, method: str, preset: str, out: Path, style: str, *, question: str) -> None:
     """The whole demonstration: the study, what was found, the report."""
     with in_words():
         study = start(out, seed, method=method, preset=preset, question=question)
@@ -153,25 +155,31 @@ def run(questions: int, seed: int, method: str, preset: str, out: Path, *, quest
         ) as bar:
             for latest in bar:
                 certified = certified and latest.certified
-        _report(study, certified=certified)
+        best = study.best
+        certified = certified and best.status == "ok"
+        first = next(iter(study.history.asked.values()))[0]
+        scores = [float(score(gains_of(one))) for one in (best.params, first.a, first.b)]
+        lines = _lines(best, scores, certified=certified)
         written = report.write_html(study, out / REPORT, [responses(study)])
-    click.echo(f"\nThe study is in {out / DATABASE}, its report in {written}.")
+    data = {"study": NAME, "storage": study.storage.url, "report": str(written), "questions": questions}
+    found = {"score": scores[0], "first_score": max(scores[1:]), "certified": certified, "best": asdict(best)}
+    show(style, data | found, [*lines, "", f"The study is in {out / DATABASE}, its report in {written}."])
 
 
-def _report(study: Study, *, certified: bool) -> None:
-    best = study.best
-    click.echo("\nBest controller found")
-    for line in best_table(best):
-        click.echo(f"  {line}".rstrip())
-    first = next(iter(study.history.asked.values()))[0]
-    scores = [float(score(gains_of(one))) for one in (best.params, first.a, first.b)]
-    click.echo(f"\nThe person's hidden score: {scores[0]:.3f} (the first pair's better one: {max(scores[1:]):.3f}).")
-    fits = "Every fit carried" if certified and best.status == "ok" else "NOT every fit carried"
-    click.echo(f"{fits} its certificate of convergence; questions were searched for through the simulation.")
-    click.echo("\nIts step response (target 1):")
-    response = step_response(gains_of(best.params))[0]
-    for line in plot(response.tolist()):
-        click.echo(line)
+def _lines(best: Best, scores: list[float], *, certified: bool) -> list[str]:
+    """What was found, for people."""
+    fits = "Every fit carried" if certified else "NOT every fit carried"
+    return [
+        "",
+        "Best controller found",
+        *(f"  {line}".rstrip() for line in best_table(best)),
+        "",
+        f"The person's hidden score: {scores[0]:.3f} (the first pair's better one: {max(scores[1:]):.3f}).",
+        f"{fits} its certificate of convergence; questions were searched for through the simulation.",
+        "",
+        "Its step response (target 1):",
+        *plot(step_response(gains_of(best.params))[0].tolist()),
+    ]
 
 
 def plot(values: list[float]) -> list[str]:

@@ -8,8 +8,7 @@ from kappasharp.app.cli.output import columns, in_format, in_words
 from kappasharp.app.cli.output import show as put
 
 if TYPE_CHECKING:
-    from kappasharp.core.activation import Gate
-    from kappasharp.core.correction import Correction
+    from kappasharp.core.choices import Correction, Gate
     from kappasharp.methods.method import Method
     from kappasharp.problems.problem import Problem
 
@@ -112,7 +111,7 @@ def _question(row: "Method") -> str:
 
 
 def _correction(choice: "Correction") -> str:
-    from kappasharp.core.correction import Weights
+    from kappasharp.core.choices import Weights
 
     if choice.weights is Weights.NONE:
         return "none"
@@ -120,7 +119,7 @@ def _correction(choice: "Correction") -> str:
 
 
 def _gate(gate: "Gate") -> str:
-    from kappasharp.core.activation import Rule
+    from kappasharp.core.choices import Rule
 
     match gate.rule:
         case Rule.NEVER:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from click import shell_completion
 
+from kappasharp.app.cli.output import in_format
 from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
 # Every command: its module in this folder, and the line that `--help` has of it.
@@ -82,11 +83,12 @@ for name, (module, summary) in COMMANDS.items():
     "--out", default="kappasharp-demo", show_default=True, type=click.Path(path_type=Path, file_okay=False),
     help="Where the database and the report go.",
 )  # fmt: skip
-def demo(questions: int, seed: int, method: str, preset: str, out: Path, *, question: str) -> None:
+@in_format
+def demo(questions: int, seed: int, method: str, preset: str, out: Path, style: str, *, question: str) -> None:
     """A simulated person tunes a PID controller by comparing step responses."""
     from kappasharp.app.cli.demo import run
 
-    run(questions, seed, method, preset, out, question=question)
+    run(questions, seed, method, preset, out, style, question=question)
 
 
 @main.command()

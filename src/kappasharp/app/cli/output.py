@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,44 @@ in_format = click.option(
 )  # fmt: skip
 
 
+# What Python's sentences call otherwise than the shell.
+TYPED = (
+    (r"`space\['(.+?)'\]`: ", r"`\1`: "),
+    (r"`(?:Float|Int)\((low|high|step)=\.\.\.\)`", r"its \1"),
+    (r"`(?:Float|Int)\(log=True\)`", "a range with `:log`"),
+    (r"`(?:Float|Int)`", "a range"),
+    (r"`Categorical`", "a list of choices"),
+    (r"`Fixed\(value\)`", "`NAME=VALUE`"),
+    (r"`space`", "A study"),
+    (r"`study_name`", "NAME"),
+    (r"`favourites\[(\d+)\]`", lambda found: f"`--favourite` number {int(found[1]) + 1}"),
+    (r"`(narrow|widen)\('(.+?)'\)`", r"`--\1 \2`"),
+    (r"`load_study\(\.\.\., outcomes=[^`]*`(?: or )?", ""),
+    (r"`create_study\(\.\.\., outcomes=\[\.\.\.\]\)`", "`kappasharp new --outcomes NAMES`"),
+    (r", and by `use_seconds`", ""),
+)  # fmt: skip
+
+
+def typed(sentence: str) -> str:
+    """A sentence of Python's in the words of the command that is run: its options, its arguments, other commands."""
+    for python, shell in TYPED:
+        sentence = re.sub(python, shell, sentence)
+    context = click.get_current_context(silent=True)
+    if context is None or any(str(given).endswith(".toml") for given in context.params.values()):
+        return sentence  # a study file has Python's names
+    own = {}
+    for one in context.command.params:
+        spelled = f"`{one.opts[-1]}`" if isinstance(one, click.Option) else (one.metavar or str(one.name).upper())
+        own |= {str(one.name): spelled} | {option.lstrip("-"): spelled for option in one.opts if option[:2] == "--"}
+    group = context.find_root().command
+    others = group.commands if isinstance(group, click.Group) else {}
+    return re.sub(
+        r"`(\w+)`",
+        lambda found: own.get(found[1]) or (f"`kappasharp {found[1]}`" if found[1] in others else found[0]),
+        sentence,
+    )
+
+
 @contextmanager
 def in_words() -> Iterator[None]:
     """Our own errors as a sentence without a traceback: 1 something outside refused, 2 bad input, 3 a stale pair."""
@@ -43,7 +82,7 @@ def in_words() -> Iterator[None]:
         if isinstance(error, OSError):
             # A database, a folder of results, a scheduler: nothing was wrong with how the command was used.
             _end(error, REFUSED)
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(typed(str(error))) from error
 
 
 @contextmanager
@@ -66,7 +105,7 @@ def with_extra(command: str, extra: str) -> Iterator[None]:
 
 
 def _end(error: KappaSharpError, code: int) -> None:
-    click.echo(f"Error: {error}", err=True)
+    click.echo(f"Error: {typed(str(error))}", err=True)
     sys.exit(code)
 
 

@@ -85,8 +85,6 @@ def serve(
 
     STUDY is the name of a study or a study.toml; without it the page lists the studies there are and makes new ones.
     """
-    import uvicorn
-
     from kappasharp.app.web import connections
     from kappasharp.app.web.server import application
 
@@ -106,7 +104,7 @@ def serve(
         opening.start()
     try:
         with stoppable():
-            uvicorn.Server(connections.configured(app, by)).run(sockets=[listener])
+            connections.PageServer(connections.configured(app, by)).run(sockets=[listener])
     except KeyboardInterrupt:
         # That is how a page ends: the server has closed by now, and hands the signal on.
         say("Stopped.")

@@ -42,7 +42,7 @@ def simulate(
     """
     from kappasharp.problems import oracle
     from kappasharp.study import toml_file
-    from kappasharp.study.definition import define
+    from kappasharp.study.declaring import asked_otherwise, define
     from kappasharp.study.rehearsal import rehearse
     from kappasharp.study.studies import existing, load_study
 
@@ -53,7 +53,7 @@ def simulate(
             definition = define(given.space, **(given.options | ({} if question is None else {"question": question})))
         else:
             definition = load_study(study, storage=existing(storage)).definition
-            definition = definition if question is None else definition.asked_otherwise(question)
+            definition = definition if question is None else asked_otherwise(definition, question)
         asked = "pairs" if definition.form.is_pair else f"questions ({definition.form})"
         say(f"A simulated person ({person}) with a hidden ideal answers {questions} {asked}.")
         rows = []

@@ -55,13 +55,13 @@ def opened(name: str, storage: str | None, through: int | None = None, outcomes:
     A function of outcomes is run if the file or `outcomes` names it, never because a database does; where it is
     missing a sentence says so.
     """
-    from kappasharp.study import lifting
+    from kappasharp.study import recording
     from kappasharp.study.studies import existing, load_study
 
     if name.endswith(".toml") and through is None:
         return from_file(Path(name), storage, load_if_exists=True, function=outcomes)
     found = load_study(name, storage=existing(storage), through=through, outcomes=outcomes)
-    if (missing := lifting.missing_function(found.definition)) is not None:
+    if (missing := recording.missing_function(found.definition)) is not None:
         say(f"Note: {missing}")
     return found
 

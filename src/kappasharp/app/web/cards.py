@@ -15,7 +15,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kappasharp.app.web.workers import Turn, WorkerError, Workers
+from kappasharp.app.web.workers import GaveWayError, Turn, WorkerError, Workers
 from kappasharp.errors import InvalidValueError
 
 # As study/space.py has it, which is not imported here: a process that only draws does not wait for torch.
@@ -182,7 +182,7 @@ class Cards:
     """Cards by renderer and design, the ones used longest ago forgotten first.
 
     What is on screen is drawn first, what was wished last before what was wished earlier. What may come next is drawn
-    ahead while nobody waits, and is given up when another question is shown.
+    ahead while nobody waits, and is given up when another question is shown, a slow one also where it is begun.
     """
 
     def __init__(self, workers: Workers, *, limit: float = LIMIT) -> None:
@@ -259,6 +259,12 @@ class Cards:
             return await asyncio.to_thread(draw, renderer, design)
         try:
             found: Card = await self.workers.run(draw, renderer, design, limit=self.limit, turn=turn)
+        except GaveWayError as error:
+            if not turn.ahead:
+                # Wished for while it was ended.
+                return await self._draw(renderer, design, turn)
+            self._drawn.pop(self.key(renderer, design), None)
+            return failed(str(error))
         except WorkerError as error:
             return failed(f"The picture could not be drawn. {error}")
         return found

@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -171,6 +172,20 @@ def address(by: Exposure, port: int, token: str) -> str:
     """The link to the page; where other machines reach it, with the key where no log and no proxy sees it."""
     found = by.reach(port).address or ""
     return invitations.link(found, token) if by.to_others else f"{found}/?{urlencode({'token': token})}"
+
+
+class PageServer(uvicorn.Server):
+    """The server, which ends the same way however often it is told to."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Ctrl-C once ends it when every request is answered; once more, without waiting for those that are open."""
+        if not self.should_exit:
+            super().handle_exit(sig, frame)
+            return
+        for task in self.server_state.tasks:
+            task.cancel()
+        for connection in self.server_state.connections:
+            connection.transport.abort()
 
 
 class BoundedProtocol(H11Protocol):

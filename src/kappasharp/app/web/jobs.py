@@ -12,7 +12,7 @@ from typing import Any
 
 from kappasharp.app import charts, outcome_views
 from kappasharp.app.charts import Curve, Edge, Node
-from kappasharp.core.activation import Rule
+from kappasharp.core.choices import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
 from kappasharp.study import agreement, certainty, diagnosis, learning, questions, rehearsal, stocking, tradeoffs

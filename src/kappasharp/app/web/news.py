@@ -1,8 +1,8 @@
 """News of studies for every page that is open: one stream of server-sent events each, no thread, no asking again.
 
 A message says all that a page shows of others: how many answers there are, how things stood when that was last
-computed, and what the study is called. Whoever missed some needs the last one only. A stream that says nothing is still a sign
-that the server is there, and its end that it is not.
+computed, and what the study is called. Whoever missed some needs the last one only. A stream that says nothing is still
+a sign that the server is there, and its end that it is not.
 """
 
 import asyncio
@@ -80,8 +80,13 @@ class Topic:
         try:
             yield HERE
             await self.look()
-            version = -1
-            while await is_still_in():
+            version, asked, clock = -1, -BEAT, asyncio.get_running_loop().time
+            while True:
+                # Not at every message: among hundreds of pages that would be most of the work.
+                if clock() - asked >= BEAT:
+                    asked = clock()
+                    if not await is_still_in():
+                        return
                 if self.version != version:
                     version = self.version
                     yield self.message

@@ -25,7 +25,7 @@ from kappasharp.app.web.outcomes import SOON, ToldOutcomes
 from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session, off_loop
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
-from kappasharp.study import diagnosis, lifting
+from kappasharp.study import diagnosis, recording
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import Comparison, History, StudyQuestion, noted_after
 from kappasharp.study.kinds import Answer
@@ -100,7 +100,7 @@ def _outcomes(definition: Definition) -> Plain:
     """What the page must know of a study's outcomes."""
     assert definition.outcomes is not None
     table = [{"name": one.name, "better": one.better} | one.plain() for one in definition.outcomes.table]
-    return {"table": table, "missing": lifting.missing_function(definition)}
+    return {"table": table, "missing": recording.missing_function(definition)}
 
 
 def card_data(card: Card, key: str) -> Plain:

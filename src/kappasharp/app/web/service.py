@@ -13,8 +13,8 @@ from kappasharp.app.web.news import News
 from kappasharp.app.web.session import Session, drawn_ahead, off_loop
 from kappasharp.app.web.workers import Workers
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.study import declaring, simulation, studies, toml_file
-from kappasharp.study.definition import Definition, define, from_plain
+from kappasharp.study import declaring, outcomes, simulation, studies, toml_file
+from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
@@ -212,11 +212,11 @@ class Service:
                 "to use that renderer."
             )
         options = found.options if chosen is None else found.options | {"render": chosen}
-        return Wanted(found.name, define(found.space, **options))
+        return Wanted(found.name, declaring.define(found.space, **options))
 
     def _check_function(self, given: Any) -> None:
         """To define a study with outcomes is to run their function: not one that a request names."""
-        function = None if given is None else declaring.read(given)[0]
+        function = None if given is None else outcomes.read_given(given)[0]
         if function is not None and function not in self.functions:
             raise InvalidValueError(
                 "The page runs no code that the command line did not name: start `kappasharp serve --outcomes "

@@ -5,6 +5,7 @@ Each process does one job at a time, so that one that is ended takes no other jo
 
 import asyncio
 import threading
+from asyncio import CancelledError
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -16,12 +17,17 @@ from kappasharp.processes import Pool
 
 # The person and the browser come first.
 NICENESS = 5
-# Where jobs take longer than so many seconds, what is done ahead leaves one process free for what is wanted now.
+# Where jobs take longer than so many seconds, what is done ahead leaves one process free for what is wanted now, and is
+# ended where more are wanted: another process starts sooner.
 QUICK = 1.0
 
 
 class WorkerError(KappaSharpError, RuntimeError):
     """A job ended without a result: it took too long, its process died, or it gave way to others."""
+
+
+class GaveWayError(WorkerError):
+    """A job that was done ahead was ended, for somebody waits for another."""
 
 
 def ready() -> bool:
@@ -83,6 +89,8 @@ class Workers:
         self._processes = [Process(bare=bare) for _ in range(size)]
         self._free = list(self._processes)
         self._waiting: list[Turn] = []
+        self._doing: dict[Process, Turn] = {}
+        self._ending: set[Process] = set()
         self._seconds = 0.0
         # The first worker takes seconds to start: whoever starts it waits, and that must not be the loop.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="start of workers")
@@ -99,8 +107,11 @@ class Workers:
 
     async def run(self, job: Callable[..., Any], *given: Any, limit: float, turn: Turn | None = None) -> Any:
         """What a job comes to, or a WorkerError; the limit, in seconds, counts from when a started process has it."""
-        process = await self._granted(turn or Turn())
-        # One that is begun goes on to its end, and holds its process until then, even if nobody waits for it any more.
+        turn = turn or Turn()
+        process = await self._granted(turn)
+        self._doing[process] = turn
+        # One that is begun goes on to its end, and holds its process until then, even if nobody waits for it any more;
+        # but what is done ahead gives way.
         doing = asyncio.create_task(self._do(process, job, given, limit))
         doing.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return await asyncio.shield(doing)
@@ -142,8 +153,21 @@ class Workers:
             self._free.remove(process)
             assert turn.granted is not None
             turn.granted.set_result(process)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """End what is done ahead, as much of it as is waited for, where that would take longer than a new start."""
+        wanted = sum(not one.ahead for one in self._waiting) - len(self._ending)
+        ahead = [one for one, turn in self._doing.items() if turn.ahead and one not in self._ending]
+        if self._seconds > QUICK:
+            # The one that was begun last has done the least.
+            for process in ahead[::-1][: max(wanted, 0)]:
+                self._ending.add(process)
+                process.end()
 
     def _release(self, process: Process) -> None:
+        self._doing.pop(process, None)
+        self._ending.discard(process)
         self._free.append(process)
         self._grant()
 
@@ -155,17 +179,24 @@ class Workers:
             await self._started(process)
             began = loop.time()
             future = process.submit(job, *given)
-            return await asyncio.wait_for(asyncio.wrap_future(future), limit)
+            found = await asyncio.wait_for(asyncio.wrap_future(future), limit)
         except TimeoutError as error:
             if future is not None and future.done() and not future.cancelled():
                 raise  # the job's own
             process.end()
             raise WorkerError(f"It took longer than {limit:g} seconds.") from error
-        except BrokenProcessPool as error:
+        except (BrokenProcessPool, CancelledError) as error:
+            if process in self._ending:
+                raise GaveWayError("It gave way to what somebody waits for.") from error
+            if isinstance(error, CancelledError):
+                raise
             process.end()
             raise WorkerError("Its process ended unexpectedly.") from error
+        else:
+            return found
         finally:
-            self._seconds = loop.time() - began
+            if process not in self._ending:
+                self._seconds = loop.time() - began
             self._release(process)
 
     async def _started(self, process: Process) -> None:

@@ -1,0 +1,106 @@
+"""What the equations are told, as plain data: the choices of a method, and what an answer says as comparisons.
+
+Nothing here computes, so nothing here needs torch: whatever reads, lists or stores studies starts without it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# The kernel's shape.
+Family = Literal["rbf", "matern52"]
+# Where the posterior covariance takes the likelihood's curvature: at the MAP, or averaged over the posterior.
+Curvature = Literal["mode", "averaged"]
+# The form of EUBO.
+Variant = Literal["expected_max", "improvement"]
+# With how many other places of a line the chosen one is compared, and how near to it none of them lies, in units of the
+# line's length: what a hand does not tell apart.
+OTHERS, NEAR = 4, 0.1
+
+
+class Weights(Enum):
+    """How the correction is spread: over the points, or in the prior's own metric (see `spectral.py`)."""
+
+    NONE = "none"
+    PRIOR_WEIGHTED = "prior_weighted"
+    UNIFORM = "uniform"
+    TRACE_MATCHED = "trace_matched"
+    SPECTRAL = "spectral"
+    ALIGNED = "aligned"
+
+
+class Placement(Enum):
+    """Where the correction acts."""
+
+    MAP = "map"
+    NEWTON_STEP = "newton_step"
+    COVARIANCE = "covariance"
+    BOTH = "both"
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A correction as data: its weights, its place and how far κ is brought down."""
+
+    weights: Weights = Weights.NONE
+    placement: Placement = Placement.MAP
+    target_exponent: float = 0.1
+
+
+class Rule(Enum):
+    """The ways of deciding whether the correction acts; VALIDATED: where it predicts the answers left out better."""
+
+    NEVER = "never"
+    ALWAYS = "always"
+    DECISIVE = "decisive"
+    VALIDATED = "validated"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A gate as data; `threshold` and `ema_rate` matter to the decisive rule only.
+
+    The numbers may be tensors with one value per run: see `activation.side_by_side`.
+    """
+
+    rule: Rule = Rule.NEVER
+    first_step: "int | Tensor" = 8
+    threshold: "float | Tensor" = 0.30
+    ema_rate: "float | Tensor" = 0.2
+
+
+class Said(NamedTuple):
+    """Comparisons between the designs of one question, by their numbers, better first; which are ties; a rating."""
+
+    pairs: tuple[tuple[int, int], ...]
+    ties: tuple[bool, ...]
+    level: int = 0
+
+
+def best_of(count: int, best: int) -> Said:
+    """One of `count` designs was named the best."""
+    return Said(tuple((best, other) for other in range(count) if other != best), (False,) * (count - 1))
+
+
+def order_of(count: int, groups: Sequence[int | Sequence[int]]) -> Said:
+    """Designs in order, the best first, equals together; those that are not named come after all that are.
+
+    Equals follow each other as ties, so between two groups the last of one stands before the first of the next.
+    """
+    named = [[group] if isinstance(group, int) else list(group) for group in groups]
+    line = [(number, place) for place, group in enumerate(named) for number in group]
+    pairs = [(first[0], second[0]) for first, second in pairwise(line)]
+    ties = [first[1] == second[1] for first, second in pairwise(line)]
+    rest = sorted(set(range(count)) - {number for number, _ in line})
+    return Said((*pairs, *((line[-1][0], other) for other in rest)), (*ties, *(False for _ in rest)))
+
+
+def rated(rating: int) -> Said:
+    """The first of two designs was said to be so much better than the second: −3 to 3."""
+    pair = (0, 1) if rating >= 0 else (1, 0)
+    return Said((pair,), (rating == 0,), abs(rating))
