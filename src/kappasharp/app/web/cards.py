@@ -221,6 +221,8 @@ class Cards:
 
     def key(self, renderer: str | None, design: Design) -> str:
         """What a card is called in an address: its name, the same in every process, and a mark of this one."""
+        if renderer is None:
+            return ""
         named = hashlib.sha256(f"{renderer}\n{sorted(design.items())!r}".encode()).hexdigest()[:NAMING]
         return named + self._salt
 
