@@ -265,7 +265,7 @@ class Cards:
             if not turn.ahead:
                 # Wished for while it was ended.
                 return await self._draw(renderer, design, turn)
-            self._drawn.pop(self.key(renderer, design), None)
+            self._drawn.pop(self.key(renderer, design)[:NAMING], None)
             return failed(str(error))
         except WorkerError as error:
             return failed(f"The picture could not be drawn. {error}")
