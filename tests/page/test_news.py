@@ -18,7 +18,7 @@ from tests.page.crowd import client
 from tests.page.doubles import TOKEN, WRITE, service
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
-VOTERS, TURNS = 8, 6
+VOTERS, TURNS = 6, 4
 
 
 @asynccontextmanager

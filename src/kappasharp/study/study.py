@@ -91,7 +91,7 @@ class Study(ArrangedStudy):
         if history.open.get(voter) not in (None, leaving) or history.settling:
             return None
         while (proposed := supply()) is not None:
-            found = questions.still_right(history, proposed, voter, leaving=leaving)
+            found = computing.questions.still_right(history, proposed, voter, leaving=leaving)
             if found is not None:
                 return found
         return None

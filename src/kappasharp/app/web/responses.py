@@ -27,7 +27,8 @@ from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
 from kappasharp.study import diagnosis, recording
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import Comparison, History, StudyQuestion, noted_after
+from kappasharp.study.events import noted_after
+from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.kinds import Answer
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
