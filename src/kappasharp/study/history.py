@@ -188,8 +188,9 @@ class History:
     def apply(self, stored: events.Stored) -> None:
         """Take in one more event."""
         takes: dict[type, Callable[[events.Stored, Any], None]] = {
-            events.Asked: self._ask, events.Answered: self._answer, events.Added: self._add, events.Queued: self._queue, events.Settling: self._settle,
-            events.Undone: self._undo, events.Amended: self._amend, events.Recorded: self._record, events.Bounded: self._bound,
+            events.Asked: self._ask, events.Answered: self._answer, events.Added: self._add,
+            events.Queued: self._queue, events.Settling: self._settle, events.Undone: self._undo,
+            events.Amended: self._amend, events.Recorded: self._record, events.Bounded: self._bound,
             events.Remarked: self._remark, events.Joined: self.programs.join, events.Judged: self.programs.judge,
         }  # fmt: skip
         takes[type(stored.event)](stored, stored.event)
