@@ -1,12 +1,13 @@
 """What each role may do is one table: every address is in it, every role meets it; and people who were invited."""
 
+import asyncio
 import json
 import re
 
 import pytest
 from starlette.routing import Route
 
-from kappasharp.app.web import access, guard
+from kappasharp.app.web import access, guard, news
 from kappasharp.errors import NotAllowedError
 from kappasharp.study import invites, studies
 from tests.page.doubles import SPACE, events
@@ -32,7 +33,9 @@ def allowed(browser, name):
     return answer.status_code not in (401, 403)
 
 
-def test_every_address_is_in_the_table_and_every_role_meets_it(everybody):
+def test_every_address_is_in_the_table_and_every_role_meets_it(everybody, monkeypatch):
+    # A stream that is begun has no end.
+    monkeypatch.setattr(news, "MOST_STREAMS", 0)
     served = {f"{'POST' if 'POST' in one.methods else 'GET'} {one.path}" for one in everybody["key"].app.routes}
     assert served == set(access.RIGHTS) and len(served) > 40
     for name, right in access.RIGHTS.items():
@@ -54,7 +57,7 @@ def test_a_role_is_of_one_study(everybody):
         assert one.get("/api/studies", params={"study": "secret plans"}).json()["unknown"] == "secret plans"
         for answer in (one.get(f"/api/studies/{other}"), one.post(f"/api/studies/{other}/undo", {})):
             assert answer.status_code == 404 and "secret" not in answer.text
-        assert one.get("/api/alive", params={"study": other}).json() == {"alive": True, "name": None}
+        assert one.get("/api/news", params={"study": other}).status_code == 404
         assert one.post(f"/api/studies/{other}/invites", {"role": "owner"}).status_code == 404
 
 
@@ -152,3 +155,23 @@ def test_a_link_revoked_by_another_process_ends_here_within_a_second(browser, mo
     for name in (f"{access.COOKIE}{browser.study}", f"{access.COOKIE}x"):
         bad = browser.stranger().get("/api/studies", headers={"cookie": f"{name}=zz; {access.COOKIE}y=1"})
         assert bad.status_code == 401 and bad.json()["error"] in guard.ENDED.values()
+
+
+def test_who_is_shut_out_hears_no_more(browser, monkeypatch):
+    """Wherever the link was revoked; of that study, or of none."""
+    monkeypatch.setattr(news, "BEAT", 0.05)
+    monkeypatch.setattr(access, "FRESH", 0.0)
+    record, voter = browser.service.session(browser.study).study.stored, browser.came_by("voter", "Anna")
+
+    async def heard():
+        hearing = [voter.client.get("/api/news", params=of) for of in ({"study": browser.study}, {})]
+        streams = [asyncio.create_task(one) for one in hearing]
+        while browser.service.news.streams < len(streams):
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(invites.revoke, browser.service.storage, record, voter.invite.id)
+        return await asyncio.wait_for(asyncio.gather(*streams), 60)
+
+    of_it, of_none = browser.run(heard())
+    assert '"answers":0' in of_it.text and of_none.text.startswith(": here") and "data" not in of_none.text
+    again = voter.get("/api/news", params={"study": browser.study})
+    assert (again.status_code, again.json()["why"]) == (401, "revoked")

@@ -740,7 +740,7 @@ def test_a_voter_is_invited_comes_in_and_is_shut_out(context, server):
     voter.get_by_label("Ihr Name").fill("Annette")
     voter.keyboard.press("Enter")
     settle(voter)
-    assert "join" not in voter.url and voter.locator("#who").inner_text() == "Sie antworten als Annette"
+    assert "join" not in voter.url and voter.locator("#who").text_content() == "Sie antworten als Annette"
     assert voter.locator("#invite").is_hidden() and voter.get_by_role("link", name="Start").count() == 0
     assert voter.evaluate("document.documentElement.scrollWidth") <= 390 and not any(link[-20:] in one for one in asked)
     turn(voter, lambda: voter.keyboard.press("ArrowLeft"))

@@ -83,7 +83,7 @@ class Visitor(NamedTuple):
         return self.seats[study].role if study in self.seats else None
 
 
-class Known(NamedTuple):
+class Recognition(NamedTuple):
     """Whose cookies these are, and which addresses are for those too who have none."""
 
     recognize: Callable[[Mapping[str, str]], Awaitable[Visitor]]
@@ -207,7 +207,7 @@ class Guard:
         hosts: Iterable[str] | None,
         names: Iterable[str] = (),
         framed: bool = False,
-        known: Known,
+        known: Recognition,
     ) -> None:
         self.app, self.token, self.known = app, token, known
         self.hosts = None if hosts is None else frozenset(hosts)

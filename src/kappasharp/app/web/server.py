@@ -86,7 +86,7 @@ def application(
         *invitations.routes("/api/studies/{study}", session_of, body, said),
     ]
     handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
-    known = guard.Known(visitors.recognize, access.is_public)
+    known = guard.Recognition(visitors.recognize, access.is_public)
     before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed, known=known)
     allowed = access.guarded(routes)
     app = Starlette(routes=allowed, middleware=[before], exception_handlers=handlers, lifespan=life)
