@@ -221,6 +221,8 @@ class Cards:
 
     def key(self, renderer: str | None, design: Design) -> str:
         """What a card is called in an address: its name, the same in every process, and a mark of this one."""
+        if renderer is None:
+            return ""
         named = hashlib.sha256(f"{renderer}\n{sorted(design.items())!r}".encode()).hexdigest()[:NAMING]
         return named + self._salt
 
@@ -263,7 +265,7 @@ class Cards:
             if not turn.ahead:
                 # Wished for while it was ended.
                 return await self._draw(renderer, design, turn)
-            self._drawn.pop(self.key(renderer, design), None)
+            self._drawn.pop(self.key(renderer, design)[:NAMING], None)
             return failed(str(error))
         except WorkerError as error:
             return failed(f"The picture could not be drawn. {error}")

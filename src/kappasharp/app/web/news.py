@@ -61,6 +61,7 @@ class Topic:
         self._stirred = False
         self._following: asyncio.Task[None] | None = None
         self._figuring: asyncio.Task[None] | None = None
+        self._beating: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
         session.stock.heard = self.stir
 
@@ -70,13 +71,11 @@ class Topic:
         if not self.is_over and (self._following is None or self._following.done()):
             self._following = asyncio.create_task(self._follow())
 
-    async def _moves_on(self, version: int) -> None:
-        while self.version == version and not self.is_over:
-            await self._moved.wait()
-
     async def messages(self, is_still_in: Callable[[], Awaitable[bool]]) -> AsyncIterator[bytes]:
         """What one page hears: the last message whenever there is another, else that the server is there."""
         self.streams += 1
+        if self._beating is None or self._beating.done():
+            self._beating = asyncio.create_task(self._beat())
         try:
             yield HERE
             await self.look()
@@ -92,12 +91,17 @@ class Topic:
                     yield self.message
                 if self.is_over:
                     return
-                try:
-                    await asyncio.wait_for(self._moves_on(version), BEAT)
-                except TimeoutError:
+                await self._moved.wait()
+                if self.version == version:
                     yield HERE
         finally:
             self.streams -= 1
+
+    async def _beat(self) -> None:
+        """One clock for all streams: each says that the server is there."""
+        while self.streams and not self.is_over:
+            await asyncio.sleep(BEAT)
+            self._wake()
 
     async def _follow(self) -> None:
         """Say what happened; several things within a moment at once."""
@@ -151,17 +155,16 @@ class Topic:
         text = json.dumps(told | {"standing": _short(self._standing)}, separators=(",", ":"))
         message = f"data: {text}\n\n".encode()
         if message != self.message:
-            self.message = message
+            self.message, self.version = message, self.version + 1
             self._wake()
 
     def _wake(self) -> None:
-        self.version += 1
         self._moved.set()
         self._moved = asyncio.Event()
 
     def end(self) -> None:
         """The study was deleted: say so, and end its streams."""
-        self.message, self.is_over = b"event: deleted\ndata: {}\n\n", True
+        self.message, self.version, self.is_over = b"event: deleted\ndata: {}\n\n", self.version + 1, True
         self._wake()
 
 

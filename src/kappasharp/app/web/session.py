@@ -63,7 +63,7 @@ class Session:
     @property
     def is_crowded(self) -> bool:
         """Whether so many people answer that none can have a fit of their own."""
-        return len(self._seen) > MOST_VOTERS and stocking.can_stock(self.study.definition)
+        return len(self._seen | self._waiting_now) > MOST_VOTERS and stocking.can_stock(self.study.definition)
 
     async def read(self, look: Callable[[History], Found]) -> Found:
         """What a function makes of the study's history now."""
@@ -121,15 +121,16 @@ class Session:
 
         Who wants a form of their own waits alone.
         """
-        if form is None and self.is_crowded and await self.stock.filled(len(self._seen)):
-            pair = await off_loop(self.study.offer_any, voter, self.stock.take)
-            if pair is not None:
-                return pair
         if form is None:
             self._waiting_now[voter] = None
+            if (pair := await self._from_stock(voter)) is not None:
+                return pair
         async with self._asking:
             self._waiting_now.pop(voter, None)
             while (pair := await self._waiting(voter, form)) is None:
+                # While this voter waited for the others' turns, many more may have come.
+                if form is None and (pair := await self._from_stock(voter)) is not None:
+                    break
                 voters = [voter, *self._waiting_now] if form is None else [voter]
                 self._waiting_now = {} if form is None else self._waiting_now
                 if form is not None:
@@ -139,6 +140,15 @@ class Session:
                 for one, proposed in zip(voters, await self._propose(at, voters, form), strict=True):
                     await off_loop(self.study.offer, one, proposed, form)
         return pair
+
+    async def _from_stock(self, voter: str) -> StudyQuestion | None:
+        """A question that is at hand, where many wait; None where there is none to be had that way."""
+        if not self.is_crowded or not await self.stock.filled(len(self._seen) + len(self._waiting_now)):
+            return None
+        found = await off_loop(self.study.offer_any, voter, self.stock.take)
+        if found is not None:
+            self._waiting_now.pop(voter, None)
+        return found
 
     async def _propose(self, at: Snapshot, voters: list[str], form: Form | None) -> list[Asked]:
         """The next questions, by a worker if one is there; the first ones take seconds to start."""
