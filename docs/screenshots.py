@@ -12,6 +12,8 @@ from kappasharp.app.cli.serve import examples  # noqa: E402
 from kappasharp.app.examples import pid  # noqa: E402
 from kappasharp.study.studies import create_study, storage_of  # noqa: E402
 from tests.page.chromium import launched, serving, settle  # noqa: E402
+from tests.page.test_team import NAME as JURY  # noqa: E402
+from tests.page.test_team import jury  # noqa: E402
 
 TARGET = Path(__file__).parent / "screenshots"
 WIDE = {"viewport": {"width": 1180, "height": 800}}
@@ -148,6 +150,20 @@ def main():
             [("compare", "rating-phone", PHONE | dark, False), ("history", "history", WIDE, False)],
             ["choice", "order", "slider", "pair", "rating"],
         )  # fmt: skip
+        team(browser)
+
+
+def team(browser):
+    """The team of a jury of two tastes."""
+    with tempfile.TemporaryDirectory() as folder:
+        storage = storage_of(f"sqlite:///{Path(folder) / 'page.db'}")
+        jury(storage)
+        storage.close()
+        with serving(folder, JURY, "--render", examples()["cabin"].renderer) as server:
+            page = browser.new_context(**WIDE | {"viewport": {"width": 1180, "height": 1700}}).new_page()
+            page.goto(server.link)
+            page.locator("h1").wait_for()
+            take(page, server.link, "team", "team")
 
 
 if __name__ == "__main__":

@@ -469,3 +469,24 @@ def test_invitations(shell, monkeypatch):
     shell.refused("invite", "nobody", code=2, says="No study")
     shell.refused("invite", "chair", "--address", "taste", code=2, says="must be https://NAME")
     storage.close()
+
+
+def test_a_team_and_how_much_each_of_it_counts(shell):
+    shell("new", "pid", *PARAMETERS, "--seed", "3")
+    for voter in ("anna", "ben"):
+        answer(shell, "pid", "ab", "--voter", voter)
+    shell("ask", "pid", "--voter", "cleo")
+    said = shell("team", "pid", "--weigh", "anna=2").stdout
+    assert "Too few answers to tell" in said and "Weights are set: anna 2" in said and "predicted" in said
+    shell("team", "pid", "--weigh", "ben=0.5")
+    found = shell.json("team", "pid")
+    assert {one["voter"]: one["weight"] for one in found["voters"]} == {"anna": 2, "ben": 0.5, "cleo": 1}
+    assert found["sentences"] and found["best"]["params"].keys() == set(NAMES)
+    for wrong, words in (("nora=1", "No voter is called"), ("anna", "VOTER=NUMBER"), ("anna=-1", "from 0 to")):
+        assert words in shell("team", "pid", "--weigh", wrong, code=2).stderr
+    assert "got both" in shell("team", "pid", "--weigh", "anna=1", "--count-alike", code=2).stderr
+    assert stored(shell).history.weights == {"anna": 2.0, "ben": 0.5}
+    shell("team", "pid", "--count-alike")
+    assert stored(shell).history.weights == {}
+    predicted = shell("best", "pid", "--for", "cleo")
+    assert "cleo has not answered yet" in predicted.stderr and predicted.stdout

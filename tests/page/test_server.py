@@ -110,7 +110,7 @@ def test_history_flags_contradictions_and_takes_changes_as_events(browser):
 
 
 def test_best_has_two_figures_a_sentence_and_slices(browser):
-    assert browser.get(browser.at("best")).json() == {"since": 0, "best": None, "slices": []}
+    assert browser.get(browser.at("best")).json() == {"since": 0, "best": None, "slices": [], "order": []}
     answered(browser, 8)
     found = browser.get(browser.at("best")).json()
     study = browser.service.session(browser.study).study
@@ -205,12 +205,36 @@ def test_agreement_of_voters(browser):
     browser.post(browser.at("again"), {"pair": pair["number"], "voter": "ann"})
     again = browser.pair("ben")
     browser.answer(again, "b" if again["a"]["option"] == pair["a"]["option"] else "a", "ben")
-    found = browser.get(browser.at("standing")).json()
+    assert browser.get(browser.at("team/before")).json() == {"before": None}
+    found = browser.get(browser.at("team")).json()
     assert found["couples"] == [{"first": "ann", "second": "ben", "met": 1, "agreed": 0}]
-    assert [(one["name"], one["answers"], one["seconds"]) for one in found["voters"]] == [
-        ("ann", 1, 1.5),
-        ("ben", 1, 1.5),
-    ]
+    counted = [(one["name"], one["answers"], one["seconds"]) for one in found["counts"].values()]
+    assert counted == [("ann", 1, 1.5), ("ben", 1, 1.5)]
+    assert found["answers"] == 2 and found["found"]["status"] == "ok" and "Too few" in found["found"]["sentences"][0]
+    assert browser.get(browser.at("team/before")).json()["before"] == found
+    assert browser.post(browser.at("weights"), {"weights": {"ann": 2}}).json() == {"weights": {"ann": 2.0}}
+    for wrong, words in (
+        ({"zoe": 1}, "No voter"),
+        ({"ann": -1}, "from 0"),
+        ({"ann": 0, "ben": 0}, "all of them"),
+        (7, "table"),
+    ):
+        refused = browser.post(browser.at("weights"), {"weights": wrong})
+        assert refused.status_code in (400, 404) and words in refused.json()["error"]
+    # What was computed before the weights is there, as older, until somebody asks for what is true now.
+    assert browser.get(browser.at("team/before")).json()["before"] == found
+    weights = {one["voter"]: one["weight"] for one in browser.get(browser.at("team")).json()["found"]["voters"]}
+    assert weights == {"ann": 2.0, "ben": 1.0}
+
+
+def test_a_team_that_cannot_be_told_apart_says_so(opened):
+    of = service()
+    of.show(studies.create_study(SPACE, storage=of.storage, study_name="corrected", method="adaptive"))
+    browser = opened(of)
+    for voter in ("ann", "ben"):
+        browser.answer(browser.pair(voter), "a", voter)
+    found = browser.get(browser.at("team")).json()
+    assert "plain method" in found["refused"] and found["found"] is None and list(found["counts"]) == ["ann", "ben"]
 
 
 def test_studies_are_made_of_a_table_or_of_toml(browser):

@@ -10,8 +10,9 @@ from typing import Literal, NamedTuple
 
 from kappasharp.app import marks
 from kappasharp.app.marks import Box, Chart, Mark, Number, Reading, Words, html, plain
-from kappasharp.study.certainty import Checkpoint, Slice
+from kappasharp.study.certainty import Slice
 from kappasharp.study.parameters import Value
+from kappasharp.study.reasons import Checkpoint
 from kappasharp.study.space import Space
 
 __all__ = ["Box", "Chart", "Mark", "Words", "html", "plain"]

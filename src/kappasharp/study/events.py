@@ -176,9 +176,18 @@ class Judged(_About):
     seconds: float | None = None
 
 
+@dataclass(frozen=True)
+class Weighed:
+    """How much each voter counts towards what is best for all, in place of what was said before; others count 1."""
+
+    kind: ClassVar[str] = "weighed"
+    weights: dict[str, float]
+
+
 Event = (
     Asked | Answered | Added | Queued | Settling | Undone | Amended | Recorded | Bounded | Remarked | Joined | Judged
-)
+    | Weighed
+)  # fmt: skip
 KINDS: dict[str, type[Event]] = {cls.kind: cls for cls in get_args(Event)}
 
 

@@ -170,6 +170,8 @@ class History:
     changes: Changes = field(default_factory=Changes)
     remarks: dict[tuple[tuple[str, Value], ...], dict[str, str]] = field(default_factory=dict)
     programs: Programs = field(default_factory=Programs)
+    # Who is not in it counts 1.
+    weights: dict[str, float] = field(default_factory=dict)
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
     # The last answer to each question, whether or not it still counts.
     _answered: dict[int, int] = field(default_factory=dict)
@@ -188,20 +190,15 @@ class History:
     def apply(self, stored: events.Stored) -> None:
         """Take in one more event."""
         takes: dict[type, Callable[[events.Stored, Any], None]] = {
-            events.Asked: self._ask, events.Answered: self._answer, events.Added: self._add,
-            events.Queued: self._queue, events.Settling: self._settle, events.Undone: self._undo,
-            events.Amended: self._amend, events.Recorded: self._record, events.Bounded: self._bound,
-            events.Remarked: self._remark, events.Joined: self.programs.join, events.Judged: self.programs.judge,
+            events.Asked: self._ask, events.Answered: self._answer, events.Added: self._add, events.Undone: self._undo,
+            events.Queued: lambda at, event: self.queue.update({at.number: event}), events.Amended: self._amend,
+            events.Settling: lambda _, event: setattr(self, "settling", event.duels), events.Recorded: self._record,
+            events.Bounded: self._bound, events.Remarked: self._remark, events.Joined: self.programs.join,
+            events.Judged: self.programs.judge, events.Weighed: self._weigh,
         }  # fmt: skip
         takes[type(stored.event)](stored, stored.event)
         self.number = stored.number
         self.moved_at = self.moved_at if isinstance(stored.event, events.Asked) else stored.number
-
-    def _queue(self, stored: events.Stored, event: events.Queued) -> None:
-        self.queue[stored.number] = event
-
-    def _settle(self, _: events.Stored, event: events.Settling) -> None:
-        self.settling = event.duels
 
     def after(self, stored: events.Stored) -> "History":
         """The history as it would be with one more event; this one stays as it is."""
@@ -370,6 +367,9 @@ class History:
         said.pop(stored.voter, None)
         if event.text is not None:
             said[stored.voter] = event.text
+
+    def _weigh(self, _: events.Stored, event: events.Weighed) -> None:
+        self.weights = dict(event.weights)
 
     def _record(self, stored: events.Stored, event: events.Recorded) -> None:
         key = design_key(event.design)

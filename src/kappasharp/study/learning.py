@@ -142,7 +142,7 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     if definition.use_seconds:
         state = replace(state, seconds=_seconds(history))
     if definition.use_seconds or definition.tell_apart:
-        state = replace(state, voters=_voters(history))
+        state = replace(state, voters=voters(history))
     if memo is None:
         return state
     mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
@@ -183,7 +183,7 @@ def _seconds(history: History) -> Tensor:
     return torch.tensor([rows], dtype=torch.float64)
 
 
-def _voters(history: History) -> Tensor:
+def voters(history: History) -> Tensor:
     """Who gave every comparison: 0, 1, … in the order in which they came."""
     numbers = _numbers(history)
     counted = [(numbers[one.voter], len(kinds.said(one.form, one.answer).pairs)) for one in history.counted()]

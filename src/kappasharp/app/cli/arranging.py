@@ -1,8 +1,9 @@
-"""The commands that change a study beside answering it: parameters, note, invite, rename, delete.
+"""The commands that change a study beside answering it: parameters, team, note, invite, rename, delete.
 
 What computes is imported where it is used: `--help` and the shell's completion come without torch.
 """
 
+from dataclasses import asdict
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from kappasharp.app.words import count, text
 from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError
 
 if TYPE_CHECKING:
+    from kappasharp.study.agreement import VoterTaste
     from kappasharp.study.bounds import Bounds
     from kappasharp.study.storage import Record, Storage
     from kappasharp.study.study import Study
@@ -137,6 +139,60 @@ def _rows(study: "Study", *, with_best: bool) -> list[dict[str, Any]]:
 
 def _words(bounds: "Bounds") -> str:
     return str(bounds).removeprefix("one of ")
+
+
+@click.command()
+@study_argument
+@click.option("--weigh", multiple=True, metavar="VOTER=NUMBER", help="How much a voter counts; the others keep theirs.")
+@click.option("--count-alike", is_flag=True, help="Let all voters count alike again.")
+@voter_option
+@in_format
+@storage_option
+def team(storage: str | None, study: str, style: str, *, weigh: tuple[str, ...], count_alike: bool, voter: str) -> None:
+    """What several voters have in common: who agrees with whom, what suits all and each.
+
+    `--weigh` says how much a voter counts towards the best for all: 1 is usual, 0 not at all. It stays in the study.
+
+    \b
+    kappasharp team chair
+    kappasharp team chair --weigh anna=2 --weigh ben=0.5
+    """
+    with in_words():
+        held = opened(study, storage)
+        if weigh and count_alike:
+            raise InvalidValueError("`team` takes `--weigh` or `--count-alike`, but got both.")
+        if weigh or count_alike:
+            given = dict(_weight(word) for word in weigh)
+            held.weigh(held.history.weights | given if weigh else None, voter=voter)
+        found = held.agreement()
+    rows = [
+        {"voter": one.voter, "": _kind(one), "answers": one.answers, "weight": f"{one.weight:g}"}
+        | {"group": None if one.group is None else one.group + 1, "best": one.best.option}
+        | {"beats": f"{one.best.beats_random:.0%}", "common": f"{one.likes_best:.0%}"}
+        | {"fairest": f"{one.likes_fairest:.0%}"}
+        for one in found.voters
+    ]
+    sizes = (
+        "beats, common, fairest: the designs that this voter likes less than their best, the common best, the fairest."
+    )
+    designs = {"best for all": found.best.params, "fairest": found.fairest.params}
+    differing = [
+        {"": name} | {word: text(design[name]) for word, design in designs.items()} for name in found.best.params
+    ]
+    lines = [*found.sentences, "", *columns(rows), sizes, "", *columns(differing)]
+    show(style, asdict(found) | {"sentences": found.sentences}, lines)
+
+
+def _weight(word: str) -> tuple[str, float]:
+    name, _, number = word.rpartition("=")
+    try:
+        return name, float(number)
+    except ValueError as error:
+        raise InvalidValueError(f"`--weigh` must be VOTER=NUMBER, but got {word!r}.") from error
+
+
+def _kind(one: "VoterTaste") -> str:
+    return "program" if one.program else "predicted" if one.predicted else ""
 
 
 @click.command()

@@ -37,6 +37,7 @@ COMMANDS = {
     "serve": ("serve", "Compare two designs in the browser."),
     "simulate": ("simulate", "Rehearse a STUDY with a simulated person: how sure after how many answers, how true."),
     "studies": ("studies", "List the studies of a database: answers, voters, when the last answer came."),
+    "team": ("arranging", "What several voters have in common: who agrees with whom, what suits all and each."),
     "tell": ("questions", "Answer a question."),
     "tune": ("tune", "Answer in the terminal, pairs with the arrow keys."),
     "undo": ("questions", "Take back the voter's last answer, whose pair is open again; or change of a parameter."),

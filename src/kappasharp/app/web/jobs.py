@@ -10,12 +10,23 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kappasharp.app import charts, outcome_views
+from kappasharp.app import charts, outcome_views, team_views
 from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.core.choices import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
-from kappasharp.study import agreement, certainty, diagnosis, learning, questions, rehearsal, stocking, tradeoffs
+from kappasharp.study import (
+    agreement,
+    certainty,
+    diagnosis,
+    learning,
+    people,
+    questions,
+    reasons,
+    rehearsal,
+    stocking,
+    tradeoffs,
+)
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
@@ -72,7 +83,7 @@ def next_pair_after(at: Snapshot, voter: str, pair: int, answer: Answer) -> Aske
 
 
 def standing(at: Snapshot) -> Plain:
-    """The best design, how sure that is, what surprised the model, how far the voters agree; after so many answers."""
+    """The best design, how sure that is, and what surprised the model; after so many answers."""
     definition, history = at.opened()
     return _standing(definition, history, _model(definition, history))
 
@@ -92,8 +103,6 @@ def _standing(definition: Definition, history: History, model: StudyModel | None
         "answers": len(history.counted()),
         "best": None if model is None else asdict(certainty.best(definition, history, model)),
         "surprises": [] if model is None else diagnosis.surprises(history, model),
-        "voters": _voters(history, model),
-        "couples": _couples(history),
     }
 
 
@@ -101,12 +110,25 @@ def _model(definition: Definition, history: History) -> StudyModel | None:
     return learning.learn(definition, history) if history.counted() else None
 
 
-def _voters(history: History, model: StudyModel | None) -> list[Plain]:
-    return [one._asdict() for one in agreement.voters(history, model)]
-
-
-def _couples(history: History) -> list[Plain]:
-    return [one._asdict() for one in agreement.couples(history)]
+def team_view(at: Snapshot) -> Plain:
+    """What several voters have in common, as far as the study's method can tell; how many answered what."""
+    definition, history = at.opened()
+    model = _model(definition, history)
+    counts = {one.name: one._asdict() for one in agreement.voters(history, model)}
+    shown = {
+        "answers": len(history.counted()),
+        "counts": counts,
+        "couples": [one._asdict() for one in agreement.couples(history)],
+        "refused": None,
+        "found": None,
+    }
+    if model is None:
+        return shown
+    try:
+        found = agreement.agreement(definition, history, people.told_apart(history, model))
+    except InvalidValueError as error:
+        return shown | {"refused": str(error)}
+    return shown | {"found": team_views.plain(found)}
 
 
 def best_view(at: Snapshot) -> Plain:
@@ -114,10 +136,14 @@ def best_view(at: Snapshot) -> Plain:
     definition, history = at.opened()
     model = _model(definition, history)
     if model is None:
-        return {"since": history.moved_at, "best": None, "slices": []}
+        return {"since": history.moved_at, "best": None, "slices": [], "order": []}
     best = certainty.best(definition, history, model)
-    found = charts.slices(certainty.slices(definition, model, best.params), definition.space)
-    shown = {"since": history.moved_at, "best": asdict(best), "slices": [charts.plain(one) for one in found]}
+    slices = certainty.slices(definition, model, best.params)
+    found = charts.slices(slices, definition.space)
+    # The parameters by how much the model thinks that they matter here.
+    order = [one.name for one in sorted(slices, key=lambda one: min(one.mean) - max(one.mean))]
+    shown = {"since": history.moved_at, "best": asdict(best)}
+    shown |= {"slices": [charts.plain(one) for one in found], "order": order}
     return shown | ({} if definition.outcomes is None else {"outcomes": _outcomes_of(definition, history, best)})
 
 
@@ -128,10 +154,10 @@ def why_view(at: Snapshot) -> Plain:
     if model is None:
         return {"sentences": [], "meetings": [], "course": None}
     option, called = model.options[learning.leading(model)], history.answer_numbers()
-    course = certainty.course(definition, history)
+    course = reasons.course(definition, history)
     return {
-        "sentences": certainty.reasons(definition, history, model, option),
-        "meetings": [one._asdict() | {"number": called[one.event]} for one in certainty.meetings(history, option)],
+        "sentences": reasons.sentences(definition, history, model, option),
+        "meetings": [one._asdict() | {"number": called[one.event]} for one in reasons.meetings(history, option)],
         "course": charts.plain(charts.course(course)) if len(course) > 1 else None,
     }
 

@@ -20,6 +20,8 @@ from kappasharp.app.web.connections import MOST_STREAMS
 from kappasharp.app.web.jobs import Plain
 from kappasharp.app.web.session import Session, off_loop
 from kappasharp.errors import KappaSharpError, StorageError
+from kappasharp.study import weighing
+from kappasharp.study.history import History
 from kappasharp.study.storage import Storage
 from kappasharp.study.watching import Watch
 
@@ -136,7 +138,7 @@ class Topic:
             return None, False
         if head.name != study.name:
             self.service.renamed(self.session)
-        return study.since(lambda history: {"since": history.moved_at, "answers": len(history.counted())})
+        return study.since(_head)
 
     async def _figure(self) -> None:
         """Have the figures computed, as long as they are not of now."""
@@ -166,6 +168,12 @@ class Topic:
         """The study was deleted: say so, and end its streams."""
         self.message, self.version, self.is_over = b"event: deleted\ndata: {}\n\n", self.version + 1, True
         self._wake()
+
+
+def _head(history: History) -> Plain:
+    """Up to which event, how many answers, and how many voters."""
+    voters = len(weighing.known(history))
+    return {"since": history.moved_at, "answers": len(history.counted()), "voters": voters}
 
 
 def _short(standing: Plain | None) -> Plain | None:

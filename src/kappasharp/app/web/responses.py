@@ -25,7 +25,7 @@ from kappasharp.app.web.outcomes import SOON, ToldOutcomes
 from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session, off_loop
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
-from kappasharp.study import diagnosis, recording
+from kappasharp.study import diagnosis, recording, weighing
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
 from kappasharp.study.history import Comparison, History, StudyQuestion
@@ -94,6 +94,7 @@ def study_data(session: Session, missing_renderer: str | None) -> Plain:
         "has_pictures": session.renderer is not None,
         "missing_renderer": missing_renderer,
         "outcomes": None if definition.outcomes is None else _outcomes(definition),
+        "voters": study.read(lambda history: len(weighing.known(history))),
     }
 
 
@@ -185,16 +186,15 @@ def _line(session: Session, slider: StudyQuestion) -> Plain:
 
 
 def _progress(history: History, pair: StudyQuestion) -> Plain:
-    memo = history.asked[pair.number][1].memo
-    told = {"answers": len(history.counted()), "since": history.moved_at}
-    told |= {"can_undo": history.last_of(pair.voter) is not None}
+    memo, can_undo = history.asked[pair.number][1].memo, history.last_of(pair.voter) is not None
+    told = {"answers": len(history.counted()), "since": history.moved_at, "can_undo": can_undo}
     # Among many voters a question rests on an earlier fit than the last answer's.
     return told | {"rests_on": None if memo is None else noted_after(memo)}
 
 
 def history_data(at: Snapshot) -> Plain:
     """Every answer, the latest first, with the answers that it contradicts; and those that were taken out."""
-    _, history = at.opened()
+    definition, history = at.opened()
     counted, called = history.counted(), history.answer_numbers()
     against: dict[int, list[int]] = {}
     for earlier, later in diagnosis.opposite(counted):
@@ -209,7 +209,21 @@ def history_data(at: Snapshot) -> Plain:
     removed = [row(history.removed[event]) for event in sorted(history.removed, reverse=True)]
     designs = {number: history.options[number] for one in rows + removed for number in one["options"]}
     lists = {"since": history.moved_at, "rows": rows, "removed": removed, "options": designs}
+    lists["outcomes"] = _told(definition, history, designs)
     return lists | {"cycle": diagnosis.cycle(counted), "queue": len(history.queue)}
+
+
+def _told(definition: Definition, history: History, designs: Mapping[int, Design]) -> Plain:
+    """The outcomes of designs as they were recorded, in words; nothing of a study without."""
+    if definition.outcomes is None:
+        return {}
+    within = outcome_views.ranges(history, definition.outcomes.names)
+    known = {number: history.outcomes(design) for number, design in designs.items()}
+    return {
+        str(number): {name: outcome_views.rounded(value, within.get(name)) for name, value in one.values.items()}
+        for number, one in known.items()
+        if one is not None and one.runs
+    }
 
 
 def _origin(history: History, pair: int | None) -> str:

@@ -194,7 +194,7 @@ async def listing(request: Request) -> Response:
             "studies": found,
             # A name that no study has is told: another study in its place would be a guess.
             "unknown": asked if chosen is None else None,
-            "study": None if session is None else _study(request, session),
+            "study": None if session is None else await off_loop(_study, request, session),
             "persons": list(PERSONS),
             "methods": [name for name, row in METHODS.items() if asks_pairs(row)],
             "kinds": list(kinds.NAMES),
@@ -233,7 +233,7 @@ async def study(request: Request) -> Response:
     """One study."""
     session = await session_of(request)
     await off_loop(request.app.state.service.renamed, session)
-    return said(_study(request, session))
+    return said(await off_loop(_study, request, session))
 
 
 def _study(request: Request, session: Session) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class Session:
         self.stock = Stock(study, workers, lambda: None)
         self.looking: asyncio.Task[None] | None = None
         self._views: dict[str, tuple[int, asyncio.Task[Plain]]] = {}
+        self._before: dict[str, Plain] = {}
         self._asking = asyncio.Lock()
         # Those who wait for a pair, and when each voter was last seen, in order.
         self._waiting_now: dict[str, None] = {}
@@ -234,9 +235,16 @@ class Session:
         at = await off_loop(jobs.snapshot, self.study)
         known = self._views.get(name)
         if known is None or known[0] != at.number or (known[1].done() and known[1].exception() is not None):
+            self._before |= {name: found} if (found := self.before(name)) is not None else {}
             known = (at.number, asyncio.create_task(self._compute(job, at)))
             self._views[name] = known
         return await asyncio.shield(known[1])
+
+    def before(self, name: str) -> Plain | None:
+        """The last that is there of a view, of whatever events; None where there is none."""
+        _, known = self._views.get(name, (0, None))
+        is_there = known is not None and known.done() and not known.cancelled() and known.exception() is None
+        return known.result() if known is not None and is_there else self._before.get(name)
 
     async def _compute(self, job: Callable[[Snapshot], Plain], at: Snapshot) -> Plain:
         await self._looked_ahead()

@@ -12,10 +12,11 @@ import { LANGUAGES, english, language, pieces, speak, text } from "./texts.js";
 
 /** @type {Role[]} */
 const ROLES = ["viewer", "voter", "owner"];
-/** @type {{id: "compare" | "best" | "history" | "model" | "export" | "study" | "start", open: Open, needsStudy: boolean, role?: Role, hasNoTab?: boolean}[]} */
+/** @type {{id: "compare" | "best" | "team" | "history" | "model" | "export" | "study" | "start", open: Open, needsStudy: boolean, role?: Role, hasNoTab?: boolean, needsTeam?: boolean}[]} */
 const VIEWS = [
   { id: "compare", open: compare, needsStudy: true, role: "voter" },
   { id: "best", open: later("best"), needsStudy: true },
+  { id: "team", open: later("team"), needsStudy: true, needsTeam: true },
   { id: "history", open: later("history"), needsStudy: true },
   { id: "model", open: later("model"), needsStudy: true },
   { id: "export", open: later("export"), needsStudy: true },
@@ -87,6 +88,11 @@ const page = {
   go(wanted) {
     if (location.hash === `#${wanted}`) void show();
     else location.hash = wanted;
+  },
+  met(voters) {
+    if (page.study === null || page.study.voters === voters) return;
+    page.study.voters = voters;
+    showTabs();
   },
   async open(id) {
     page.study = await get(`/api/studies/${id}`);
@@ -177,6 +183,7 @@ function heard(study, now) {
   if (page.study?.id !== study.id) return;
   latest = { study: study.id, now };
   view.news?.(now);
+  page.met(now.voters);
   const before = page.study.name;
   if (now.name === before) return;
   page.study.name = now.name;
@@ -204,10 +211,15 @@ function current() {
 
 function showTabs() {
   const chosen = current();
-  const links = VIEWS.filter((one) => !one.hasNoTab && isOpen(one)).map((one) =>
+  const team = (page.study?.voters ?? 0) > 1;
+  const links = VIEWS.filter((one) => !one.hasNoTab && isOpen(one) && (team || !one.needsTeam || one === chosen)).map((one) =>
     el("a", { href: `#${one.id}`, "aria-current": one === chosen ? "page" : null }, text(`view.${one.id}`)),
   );
-  part("views").replaceChildren(...links);
+  const tabs = part("views");
+  tabs.replaceChildren(...links);
+  // Where they do not all fit, the one that is open is in sight.
+  const here = links.find((one) => one.hasAttribute("aria-current"));
+  if (here !== undefined) tabs.scrollLeft = here.offsetLeft - tabs.clientWidth / 2;
 }
 
 async function show() {

@@ -1,10 +1,10 @@
 /** Best so far: the design, how sure the model is of it, what it believes around it, and a duel against it. */
 
-/** @import { Best, Chart, Design, Meeting, Page, Parameter, Ranges, Standing, Told, View, Why } from "./types.js" */
+/** @import { Best, Chart, Design, Meeting, Page, Parameter, Ranges, Told, View, Why } from "./types.js" */
 import { media, thumbnail } from "./cards.js";
 import { figure } from "./charts.js";
 import { copy } from "./clipboard.js";
-import { button, duration, el, parameterLines, percent, problem, renew, shown } from "./elements.js";
+import { button, el, parameterLines, percent, problem, renew, room, shown } from "./elements.js";
 import { inWords } from "./fields.js";
 import { outcomeLines } from "./outcomes.js";
 import { at, get, post, redrawing } from "./talk.js";
@@ -24,7 +24,7 @@ export async function open(page, root) {
   let parts = [];
   let since = -1;
   const draw = async () => {
-    /** @type {{since: number, best: Best | null, slices: Chart[], outcomes?: Told & {ranges: Ranges}}} */
+    /** @type {Found} */
     const found = await get(at(study.id, "best"));
     const fresh = await sections(page, found, parts);
     since = found.since;
@@ -43,36 +43,63 @@ export async function open(page, root) {
   };
 }
 
+/** @typedef {{since: number, best: Best | null, slices: Chart[], order: string[], outcomes?: Told & {ranges: Ranges}}} Found */
+
 /**
  * @param {Page} page
- * @param {{best: Best | null, slices: Chart[], outcomes?: Told & {ranges: Ranges}}} found
+ * @param {Found} found
  * @param {Element[]} before what is there already, if anything is
  * @returns {Promise<Element[]>}
  */
-async function sections(page, { best, slices, outcomes }, before) {
+async function sections(page, { best, slices: drawn, order, outcomes }, before) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   if (best === null) return [el("p", { class: "empty" }, text("best.empty"))];
   const is = (/** @type {string} */ name) => before.find((one) => one.classList.contains(name));
-  const voters = await agreement(study.id);
+  const tuned = study.parameters.filter((one) => one.type !== "fixed");
+  const { first, rest } = foremost(tuned, order);
+  const slices = (/** @type {Parameter[]} */ some) => some.map((one) => drawn[tuned.indexOf(one)]);
   // A rival that somebody is describing stays, against whatever is best by then.
   const rival = is("rival")?.querySelector("form[data-touched]") ? is("rival") : null;
   const reasons = why(page);
   if (is("why")) await reasons.come;
   return [
-    el("div", { class: "columns" }, await design(page, best, outcomes), certainty(page, best)),
+    el("div", { class: "columns" }, await design(page, best, first, rest, outcomes), certainty(page, best)),
     reasons.element,
-    around(slices),
-    ...(page.may("voter") ? [rival ?? duel(page, best)] : []),
-    ...(voters === null ? [] : [voters]),
+    around(slices(first), slices(rest)),
+    ...(page.may("voter") ? [rival ?? duel(page, best, first, rest)] : []),
   ];
+}
+
+/**
+ * Of many parameters those that matter most to the model, and the rest for a fold; of few all, as they were named.
+ * @param {Parameter[]} tuned
+ * @param {string[]} order
+ */
+function foremost(tuned, order) {
+  const most = room(tuned, true);
+  // A fold that hides one or two is not worth a click.
+  if (tuned.length <= most + 2) return { first: tuned, rest: [] };
+  const sorted = [...tuned].sort((one, other) => order.indexOf(one.name) - order.indexOf(other.name));
+  return { first: sorted.slice(0, most), rest: sorted.slice(most) };
+}
+
+/**
+ * What matters less, behind a fold; nothing where there is nothing.
+ * @param {number} count
+ * @param {() => HTMLElement} content
+ */
+function folded(count, content) {
+  return count ? el("details", { class: "fold" }, el("summary", {}, text("best.moreParameters", { count })), content()) : null;
 }
 
 /**
  * @param {Page} page
  * @param {Best} best
+ * @param {Parameter[]} first
+ * @param {Parameter[]} rest
  * @param {Told & {ranges: Ranges}} [told]
  */
-async function design(page, best, told) {
+async function design(page, best, first, rest, told) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   const card = study.has_pictures ? await get(at(study.id, `card/${best.option}`)) : { kind: "none", sentence: "", key: "" };
   const picture = await media(page, best.option, card, text("best.picture"));
@@ -82,7 +109,8 @@ async function design(page, best, told) {
     { class: "panel", "aria-label": text("best.design") },
     picture === null ? null : el("div", { class: "stage" }, picture),
     told === undefined || study.outcomes === null ? null : el("div", { class: "outcomes" }, outcomeLines(study.outcomes, told.ranges, told, [])),
-    parameterLines(study.parameters, best.params),
+    parameterLines(first, best.params),
+    folded(rest.length, () => parameterLines(rest, best.params)),
     el(
       "p",
       { class: "row" },
@@ -128,6 +156,7 @@ function certainty(page, best) {
       el("span", { class: "quiet" }, text("best.settleMeans")),
     ),
     !page.may("owner") ? null : el("p", {}, el("a", { href: "#study" }, text(best.edges.length ? "best.atEdge" : "best.change"))),
+    (page.study?.voters ?? 0) > 1 ? el("p", {}, el("a", { href: "#team" }, text("best.team"))) : null,
     best.status === "ok" ? null : el("p", { class: "problem" }, text("best.uncertified", { status: best.status })),
     el("p", { class: "quiet" }, text("best.noPromise", { count: best.n_comparisons })),
   );
@@ -187,25 +216,31 @@ function rivals(page, title, meetings, how) {
     more.length ? el("details", {}, el("summary", {}, text("best.more", { count: more.length })), list(more)) : null);
 }
 
-/** @param {Chart[]} slices */
-function around(slices) {
+/**
+ * @param {Chart[]} slices
+ * @param {Chart[]} more
+ */
+function around(slices, more) {
+  const drawn = (/** @type {Chart[]} */ some) => el("div", { class: "slices" }, ...some.map(figure));
   return el(
     "section",
     { class: "panel", "aria-label": text("best.slices") },
     el("h2", {}, text("best.slices")),
     el("p", { class: "quiet" }, text("best.slicesMean")),
-    el("div", { class: "slices" }, ...slices.map(figure)),
+    drawn(slices),
+    folded(more.length, () => drawn(more)),
   );
 }
 
 /**
  * @param {Page} page
  * @param {Best} best
+ * @param {Parameter[]} first
+ * @param {Parameter[]} rest
  */
-function duel(page, best) {
-  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  const tuned = study.parameters.filter((one) => one.type !== "fixed");
-  const inputs = tuned.map((one) => ({ one, input: field(one, best.params[one.name]) }));
+function duel(page, best, first, rest) {
+  const inputs = [...first, ...rest].map((one) => ({ one, input: field(one, best.params[one.name]) }));
+  const labels = inputs.map(({ one, input }) => el("label", {}, el("span", {}, one.name), input));
   const form = el(
     "form",
     {
@@ -219,7 +254,8 @@ function duel(page, best) {
         void challenge(page, text("best.duelOwn"), params, null);
       },
     },
-    ...inputs.map(({ one, input }) => el("label", {}, el("span", {}, one.name), input)),
+    ...labels.slice(0, first.length),
+    folded(rest.length, () => el("div", { class: "duel" }, ...labels.slice(first.length))),
     el("button", { class: "choice a" }, text("best.challenge")),
   );
   return el(
@@ -282,30 +318,4 @@ async function settle(page) {
   } catch (error) {
     page.fail(error);
   }
-}
-
-/** @param {string} study */
-async function agreement(study) {
-  /** @type {Standing} */
-  const { voters, couples } = await get(at(study, "standing"));
-  if (voters.length < 2) return null;
-  const rows = voters.map((one) =>
-    el("tr", {}, el("th", { scope: "row" }, one.name), el("td", {}, one.answers), el("td", {}, duration(one.seconds)),
-      el("td", {}, one.decided ? text("best.outOf", { some: one.shared, all: one.decided }) : "–")),
-  );
-  const pairs = couples.map((one) =>
-    el("li", {}, text("best.couple", { first: one.first, second: one.second, some: one.agreed, all: one.met })),
-  );
-  return el(
-    "section",
-    { class: "panel", "aria-label": text("best.agreement") },
-    el("h2", {}, text("best.doAgree")),
-    el("div", { class: "scroll" }, el(
-      "table",
-      {},
-      el("thead", {}, el("tr", {}, ...[text("best.voter"), text("best.answers"), text("best.medianTime"), text("best.agreeing")].map((one) => el("th", { scope: "col" }, one)))),
-      el("tbody", {}, ...rows),
-    )),
-    pairs.length ? el("ul", {}, ...pairs) : el("p", { class: "quiet" }, text("best.noCouples")),
-  );
 }

@@ -5,7 +5,7 @@ import { thumbnail } from "./cards.js";
 import { button, duration, el, folded, foremost, renew, valueWords } from "./elements.js";
 import { sure } from "./fields.js";
 import { at, get, post, redrawing } from "./talk.js";
-import { text } from "./texts.js";
+import { numeral, text } from "./texts.js";
 import { answerWords } from "./wording.js";
 
 const AT_ONCE = 50;
@@ -192,7 +192,7 @@ class History {
       el("th", { scope: "row", "data-label": text("history.answer") }, one.number),
       ...(one.kind === "pair" || one.kind === "rating" ? this.sides(one, past) : [this.several(one, past)]),
       el("td", { class: "said" }, el("b", {}, said(one)), el("span", { class: "flags" }, ...flags)),
-      el("td", { "data-label": text("history.voter") }, one.voter),
+      el("td", { "data-label": text("history.voter") }, one.voter, one.program ? el("span", { class: "flags" }, el("span", { class: "flag" }, text("history.program"))) : null),
       el("td", { "data-label": text("history.thought") }, duration(one.seconds)),
       el("td", { class: "actions" }, ...actions),
     );
@@ -238,7 +238,8 @@ class History {
     const own = past.options[option];
     const designs = [own, ...one.options.filter((other) => other !== option).map((other) => past.options[other])];
     const { first, rest, differing } = foremost(this.study.parameters, designs, VALUES);
-    return el("div", { class: "design" }, folded(valueWords(first, own), rest, differing, false, (more) => valueWords(more, own)));
+    const told = Object.entries(past.outcomes[option] ?? {}).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, numeral(value))));
+    return el("div", { class: "design" }, told.length ? el("dl", { class: "words told-outcomes" }, ...told) : null, folded(valueWords(first, own), rest, differing, false, (more) => valueWords(more, own)));
   }
 }
 

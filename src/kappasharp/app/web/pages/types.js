@@ -107,6 +107,7 @@
  * @property {boolean} has_pictures
  * @property {string | null} missing_renderer what to do where its pictures cannot be drawn here
  * @property {OutcomeTable | null} outcomes
+ * @property {number} voters who have answered, or were asked by name
  * @property {Role} role what who looks at it may do
  * @property {string | null} voter the name under which they came by a link
  *
@@ -186,13 +187,47 @@
  *
  * @typedef {{sentences: string[], meetings: Meeting[], course: Chart | null}} Why
  *
- * @typedef {object} Voter
+ * @typedef {object} VoterCount
  * @property {string} name
  * @property {number} answers
  * @property {number} skips
  * @property {number | null} seconds
  * @property {number} decided
  * @property {number} shared
+ * @property {boolean} program
+ *
+ * @typedef {{params: Design, option: number, beats_random: number}} Liked
+ *
+ * @typedef {object} VoterTaste
+ * @property {string} voter
+ * @property {number} answers
+ * @property {Liked} best
+ * @property {number} likes_best
+ * @property {number} likes_fairest
+ * @property {number | null} consistency
+ * @property {number} weight
+ * @property {number | null} group
+ * @property {boolean} predicted
+ * @property {boolean} program
+ *
+ * @typedef {object} Agreement
+ * @property {number} shared
+ * @property {Best} best
+ * @property {Best} fairest
+ * @property {VoterTaste[]} voters
+ * @property {number[][]} alike
+ * @property {{voters: string[], alike: number | null, best: Liked}[]} groups
+ * @property {{parameter: string, share: number, likes: Value[], sure: number}[]} splits
+ * @property {string} status
+ * @property {string[]} sentences
+ * @property {Chart} map
+ *
+ * @typedef {object} Team
+ * @property {number} answers that it rests on
+ * @property {Record<string, VoterCount>} counts
+ * @property {Couple[]} couples
+ * @property {string | null} refused why the study's method cannot tell
+ * @property {Agreement | null} found null before the first answer too
  *
  * @typedef {object} Couple
  * @property {string} first
@@ -204,8 +239,6 @@
  * @property {number} answers that it rests on
  * @property {Best | null} best
  * @property {number[]} surprises
- * @property {Voter[]} voters
- * @property {Couple[]} couples
  *
  * @typedef {object} Mark
  * @property {"line" | "path" | "rect" | "circle" | "text"} tag
@@ -243,6 +276,7 @@
  * @property {Row[]} rows
  * @property {Row[]} removed
  * @property {Record<string, Design>} options
+ * @property {Record<string, Record<string, string>>} outcomes as far as they are known, of a study with some
  * @property {number[]} cycle
  * @property {number} queue
  *
@@ -298,6 +332,7 @@
  * @property {(sentence: string, kind?: "good" | "bad") => void} say
  * @property {(error: unknown, words?: string) => void} fail say what went wrong, after some words
  * @property {(view: string) => void} go
+ * @property {(voters: number) => void} met so many voters there are by now
  * @property {(id: string) => Promise<void>} open
  * @property {() => void} leave after a study was deleted
  * @property {(role: Role) => boolean} may whether who looks may do what that role may
@@ -305,6 +340,7 @@
  * @typedef {object} News what a page hears of its study
  * @property {number} since the event of the study that this is true after
  * @property {number} answers
+ * @property {number} voters
  * @property {string} name
  * @property {boolean} failed whether newer figures could not be computed
  * @property {{since: number, answers: number, best: {option: number, beats_random: number, room_left: number} | null, surprises: number[]} | null} standing
