@@ -44,7 +44,7 @@ RIGHTS: Mapping[str, str] = {
         for rest in (
             "", "/standing", "/best", "/why", "/model", "/outcomes", "/outcomes/{number:int}", "/history", "/notes",
             "/card/{option:int}", "/line/{number:int}", "/picture/{key}", "/frame/{key}", "/export/{kind}",
-            "/parameters",
+            "/parameters", "/team", "/team/before",
         )
     },
     # A question is put before somebody: who only looks is asked nothing.
@@ -56,7 +56,7 @@ RIGHTS: Mapping[str, str] = {
     },
     **{
         f"POST {ONE}{rest}": OWNER
-        for rest in ("/settle", "/parameters", "/import", "/rename", "/delete")
+        for rest in ("/settle", "/parameters", "/weights", "/import", "/rename", "/delete")
     },
     f"GET {ONE}/invites": OWNER,
     **{f"POST {ONE}/invites{rest}": OWNER for rest in ("", "/revoke", "/remove")},

@@ -173,7 +173,8 @@ async def session_of(request: Request) -> Session:
     uid = request.path_params["study"]
     if not re.fullmatch(r"[0-9a-f]{32}", uid):
         raise UnknownNameError("There is no such study here.")
-    return service.opened(uid) or await off_loop(service.session, uid)
+    found = service.opened(uid)
+    return await off_loop(service.session, uid) if found is None else found
 
 
 async def listing(request: Request) -> Response:

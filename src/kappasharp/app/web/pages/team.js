@@ -85,7 +85,7 @@ class TeamView {
       this.map(found),
       this.splits(found),
       this.voters(found, team),
-      this.weights(found),
+      this.page.may("owner") ? this.weights(found) : null,
       numbers(found),
       couples(team),
     ];
