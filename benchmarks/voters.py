@@ -76,6 +76,7 @@ class Crowd:
 
     def __init__(self, link, study, options):
         self.link, self.study, self.at, self.options = link, study, f"/api/studies/{study}", options
+        self.when = []
         self.took, self.joined, self.acknowledged, self.refused, self.news = [], [], [], Counter(), Counter()
 
     async def vote(self, number):
@@ -105,6 +106,7 @@ class Crowd:
         begun = time.perf_counter()
         told = await asyncio.gather(*(one.ask("POST", f"{self.at}/answer", data) for one in lines))
         self.took.append(time.perf_counter() - begun)
+        self.when.append(begun)
         pair = None
         for status, text in told:
             if status != httpx.codes.OK:
@@ -193,6 +195,13 @@ def measured(options, folder, url):
     by_event = Counter(event for _, _, event in told)
     took = sorted(1000 * one for one in crowd.took)
     print(dict(crowd.refused), flush=True)
+    tens = [[] for _ in range(20)]
+    for at, seconds in zip(crowd.when, crowd.took, strict=True):
+        tens[int((at - begun) // 10)].append(1000 * seconds)
+    for nth, one in enumerate(tens):
+        if one:
+            one.sort()
+            print(f"{10 * nth} s: median {one[len(one) // 2]:.0f}, p95 {one[int(0.95 * len(one))]:.0f} ms", flush=True)
     return {
         "median_ms": round(statistics.median(took)),
         "p95_ms": round(took[int(0.95 * len(took))]),

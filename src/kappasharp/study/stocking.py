@@ -31,6 +31,8 @@ from kappasharp.study.space import Design
 # Designs seen with the highest means, those about the first few of them, and those drawn: what is looked at. And how
 # many of all these are paired with one another.
 SEEN, ABOUT, NEIGHBOURS, DRAWN, SHORTLIST = 48, 8, 12, 192, 128
+# First pairs at a time: each looks at all before it.
+MOST_FIRST = 64
 # How far neighbours lie, as a share of the cube's sides.
 NEAR = 0.15
 # No design is in more pairs than this many times the average: EUBO alone would pair the best with every other first,
@@ -59,7 +61,7 @@ def pairs(definition: Definition, history: History, model: StudyModel | None, co
 
 def _first(definition: Definition, history: History, count: int) -> list[Asked]:
     found, number = [], history.number
-    for nth in range(count):
+    for nth in range(min(count, MOST_FIRST)):
         asked = questions.next_question(definition, history)
         history.apply(Stored(history.number + 1, f"{nth}", "", asked))
         found.append(replace(asked, after=number))

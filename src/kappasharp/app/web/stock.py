@@ -18,8 +18,8 @@ from kappasharp.study.study import Study
 LOG = logging.getLogger("kappasharp")
 # Seconds between the end of a fit and the next, so that small studies do not take a processor for themselves.
 PAUSE = 0.3
-# How many questions a fit gives: this many for every one that was taken during the last, and never more than MOST.
-SPARE, MOST = 2, 1500
+# How many questions a fit gives: one for every voter, and this many for every one that was taken during the last.
+SPARE, LEAST, MOST = 2, 64, 1500
 
 
 class Stock:
@@ -66,13 +66,13 @@ class Stock:
             finally:
                 self._filled.set()
                 self._filled = asyncio.Event()
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(PAUSE if self._questions else 0.0)
 
     async def _fill(self, voters: int) -> None:
         at = await asyncio.to_thread(jobs.snapshot, self.study)
         if at.number == self._number and self._questions:
             return
-        count, self._taken = min(voters + SPARE * self._taken, MOST), 0
+        count, self._taken = max(LEAST, min(voters + SPARE * self._taken, MOST)), 0
         try:
             found, standing = await self._computed(at, count)
         except KappaSharpError as error:
