@@ -87,6 +87,10 @@ def take(page, link, view, name, *, whole=False):
     page.locator("h1").wait_for()
     page.locator(MESSAGES, has_text="…").first.wait_for(state="detached")
     page.wait_for_timeout(1200)
+    if name == "invite":
+        page.get_by_role("button", name="Invite").click()
+        page.get_by_role("button", name="Make a link").click()
+        page.locator(".code-picture").wait_for()
     for key in "31=" if page.locator(".order").count() else "":
         page.keyboard.press(key)
     page.screenshot(path=TARGET / f"{name}.png", full_page=whole)
@@ -135,6 +139,7 @@ def main():
             browser, "cabin", 8,
             [
                 ("compare", "gallery", WIDE, False),
+                ("compare", "invite", WIDE, False),
                 ("compare", "phone", PHONE, False),
                 ("best", "phone-dark", PHONE | dark, False),
             ],

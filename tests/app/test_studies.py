@@ -2,13 +2,15 @@
 
 import csv
 import json
+import re
 import sqlite3
 
 import pytest
 
 import kappasharp as ks
 from kappasharp.app.cli import answering
-from kappasharp.study import exchange, kinds
+from kappasharp.study import exchange, invites, kinds
+from kappasharp.study.storage import Storage
 from tests.app.shell import Shell, answer
 
 PARAMETERS = ("-p", "kp=0.2:3", "-p", "ki=1e-3:2:log", "-p", "n=int:1:8", "-p", "mode=soft,hard", "-p", "c=7")
@@ -439,6 +441,33 @@ def test_a_study_is_arranged(shell):
     assert rows.keys() == {"stool", "table"} and (rows["stool"]["answers"], rows["stool"]["voters"]) == (4, 2)
     assert rows["stool"]["last_answer"] and rows["table"]["last_answer"] is None
     assert len(shell.json("check")["studies"]) == 2
+
+
+def test_invitations(shell, monkeypatch):
+    """The link alone on stdout, a code to scan beside it; listed without their secrets, and revoked."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(shell.folder))
+    shell("new", "chair", "-p", "x=0:1")
+    assert shell.json("invite", "chair", "--list") == []
+    made = shell("invite", "chair")
+    assert re.fullmatch(r"http://127\.0\.0\.1:8642/join#[\w-]{43}\n", made.stdout) and "█" in made.stderr
+    assert "not served from here yet" in made.stderr and "as a voter" in made.stderr
+    owner = shell.json("invite", "chair", "--role", "owner", "--address", "https://taste.example.org/")
+    assert owner["link"].startswith("https://taste.example.org/join#") and owner["role"] == "owner"
+    storage = Storage(shell.url)
+    invites.join(storage, made.stdout.strip().partition("#")[2], "Ann")
+    rows = {one["role"]: one for one in shell.json("invite", "chair", "--list")}
+    assert rows["voter"]["people"] == ["Ann"] and rows["owner"]["id"] == owner["id"]
+    assert shell.json("invite", "chair", "--revoke", owner["id"]) == {"study": "chair", "revoked": owner["id"]}
+    assert {one["role"]: one["revoked"] is None for one in shell.json("invite", "chair", "--list")} == {
+        "voter": True,
+        "owner": False,
+    }
+    assert "Ann" in shell("invite", "chair", "--list").stdout
+    shell.refused("invite", "chair", "--revoke", "none", code=2, says="has no link 'none'")
+    shell.refused("invite", "chair", "--revoke", "x", "--list", code=2, says="got both")
+    shell.refused("invite", "nobody", code=2, says="No study")
+    shell.refused("invite", "chair", "--address", "taste", code=2, says="must be https://NAME")
+    storage.close()
 
 
 def test_a_team_and_how_much_each_of_it_counts(shell):

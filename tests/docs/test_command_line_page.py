@@ -14,7 +14,14 @@ from kappasharp.study import toml_file
 from kappasharp.study.definition import Options
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [DOCS / "command-line.md", DOCS / "judge.md", DOCS / "lab.md", DOCS / "scale.md", DOCS.parent / "README.md"]
+PAGES = [
+    DOCS / "command-line.md",
+    DOCS / "judge.md",
+    DOCS / "lab.md",
+    DOCS / "scale.md",
+    DOCS / "team.md",
+    DOCS.parent / "README.md",
+]
 
 
 def lines(page):
@@ -42,7 +49,8 @@ def test_every_command_of_a_study_is_shown():
     shown = {words[0] for words in lines(DOCS / "command-line.md")}
     commands = {command.name for command in (*studies.COMMANDS, *questions.COMMANDS)}
     assert (
-        commands | {"parameters", "note", "rename", "delete", "tune", "simulate", "judge", "demo", "completion"}
+        commands
+        | {"parameters", "note", "invite", "rename", "delete", "tune", "simulate", "judge", "demo", "completion"}
         <= shown
     )
 

@@ -25,8 +25,8 @@ LIBRARIES = {
     "lab": ("torch", "numpy", "scipy", "pyarrow", "matplotlib"), "study": ("torch", "sqlalchemy"),
     "drop_in": ("torch", "botorch", "gpytorch", "linear_operator"),
     "botorch_model": (), "ax_surrogate": ("ax", "botorch"), "optuna_sampler": ("torch", "optuna", "optuna_dashboard"),
-    "app": ("torch", "matplotlib"), "app.examples": ("torch",), "app.web": ("torch", "starlette", "uvicorn"),
-    "app.cli": ("torch", "click", "uvicorn"),
+    "app": ("torch", "matplotlib"), "app.examples": ("torch",), "app.web": ("torch", "starlette", "uvicorn", "segno"),
+    "app.cli": ("torch", "click", "uvicorn", "segno"),
 }  # fmt: skip
 DYNAMIC = ("import_module", "__import__")
 # Time, files, logs and a second source of chance have no place among the equations.

@@ -7,7 +7,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-from kappasharp.app.web.server import assets
+from kappasharp.app.web.responses import assets
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -125,8 +125,8 @@ def test_scripts_are_small():
     words = {f"texts.{language}.js": len(assets()[f"texts.{language}.js"]) for language in LANGUAGES}
     rest = {name: body for name, body in assets().items() if name not in words}
     lines = {name: body.count(b"\n") for name, body in rest.items() if name.endswith(".js")}
-    assert max(lines.values()) <= LINES and sum(len(body) for body in rest.values()) < 270_000
-    assert max(words.values()) < 47_000
+    assert max(lines.values()) <= LINES and sum(len(body) for body in rest.values()) < 310_000
+    assert max(words.values()) < 52_000
 
 
 def test_the_wheel_holds_them_and_the_default_install_brings_the_server():

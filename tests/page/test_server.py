@@ -35,7 +35,7 @@ def test_a_pair_stays_until_it_is_answered_and_an_answer_is_stored_with_its_seco
 def test_nothing_about_the_models_expectation_comes_with_a_pair(browser):
     pair = answered(browser, 7)
     about = {"number", "voter", "origin", "kind", "form", "designs", "a", "b"}
-    assert set(pair) == about | {"answers", "own_answers", "can_undo", "voters"}
+    assert set(pair) == about | {"answers", "since", "rests_on", "can_undo"}
     assert set(pair["a"]) == {"option", "params", "card"} and pair["origin"] == "model"
 
 
@@ -110,7 +110,7 @@ def test_history_flags_contradictions_and_takes_changes_as_events(browser):
 
 
 def test_best_has_two_figures_a_sentence_and_slices(browser):
-    assert browser.get(browser.at("best")).json() == {"best": None, "slices": [], "order": []}
+    assert browser.get(browser.at("best")).json() == {"since": 0, "best": None, "slices": [], "order": []}
     answered(browser, 8)
     found = browser.get(browser.at("best")).json()
     study = browser.service.session(browser.study).study

@@ -170,8 +170,11 @@ class ArrangedStudy(StudyView):
         if self.through is not None:
             raise StorageError(f"The study {self.name!r} was opened as of event {self.through}: it may only be read.")
 
-    def _write(self, voter: str, decide: Decide) -> Stored | None:
-        """Append what `decide` makes of the latest history; nothing where it makes nothing of it."""
+    def _write(self, voter: str, decide: Decide, then: Decide | None = None) -> Stored | None:
+        """Append what `decide` makes of the latest history; nothing where it makes nothing of it.
+
+        What `then` makes of the same history follows it in the same step: both are durable, or neither.
+        """
         self._writable()
         with self._lock:
             with self.storage.transaction(self.stored) as transaction:
@@ -179,10 +182,13 @@ class ArrangedStudy(StudyView):
                 happened = decide(self._history)
                 if happened is None:
                     return None
-                stored = transaction.append(voter, happened)
+                stored = [transaction.append(voter, happened)]
+                following = None if then is None else then(self._history)
+                if following is not None:
+                    stored.append(transaction.append(voter, following))
             # Only now is it durable.
-            self._history.apply(stored)
-            return stored
+            self._history.extend(stored)
+            return stored[0]
 
 
 def _if_news(found: Recorded, history: History) -> Recorded | None:

@@ -272,3 +272,9 @@ def named_text(what: str, value: Any, longest: int = LONGEST_NAME) -> str:
     if not value.strip() or not value.isprintable() or len(value) > longest:
         raise InvalidValueError(f"`{what}` must be a printable text of 1 to {longest} characters, but got {value!r}.")
     return value
+
+
+def noted_after(memo: Any) -> int | None:
+    """How many answers there were when a model noted this; None where it does not say, as imports once allowed."""
+    answers = memo.get("answers") if isinstance(memo, dict) else None
+    return answers if isinstance(answers, int) else None

@@ -29,7 +29,8 @@ from kappasharp.methods.surrogate import Surrogate, surrogate_of
 from kappasharp.sentences import said
 from kappasharp.study import allowing, cube, imagining, kinds, lifting, validation
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import Comparison, History, StudyQuestion, noted_after
+from kappasharp.study.events import noted_after
+from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.space import Space
 
 # The fit starts from the last one's end, and at every second answer from the prior's mode too, which takes as long

@@ -79,6 +79,18 @@ class StudyView:
         with self._lock:
             return look(self.history)
 
+    def since(self, look: Callable[[History], Found]) -> tuple[Found, bool]:
+        """The same, and whether others than the holders of this object wrote to the study since it was last read."""
+        with self._lock:
+            before = self._history.number
+            found = look(self.history)
+            return found, self._history.number > before
+
+    def glance(self, look: Callable[[History], Found]) -> Found:
+        """The same of the history as it was last read: for who has just written, and needs no newer one."""
+        with self._lock:
+            return look(self._history)
+
     def model(self) -> "StudyModel":
         """The model of all answers so far, fitted once for the same answers."""
         with self._lock:

@@ -22,6 +22,7 @@ COMMANDS = {
     "diagnose": ("studies", "What the answers determine, how the model stands, where they contradict each other."),
     "export": ("studies", "Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."),
     "import": ("studies", "Make a study of a JSON file that `export` wrote, or add past comparisons from a CSV file."),
+    "invite": ("arranging", "Make a link that lets others into STUDY, with a role; list such links, or revoke one."),
     "judge": ("judge", "Have a program answer as a voter: a script that asks a vision or language model, or computes."),
     "log": ("studies", "Every answer, the oldest first."),
     "methods": ("listing", "Every method with its choices."),

@@ -130,6 +130,7 @@ async def delete(service: Service, session: Session, data: Plain, _: str) -> Pla
     if data.get("name") != session.study.name:
         raise InvalidValueError(f"To delete this study its name must be given, {session.study.name!r}.")
     await off_loop(service.delete, session)
+    service.forget(session.study.stored.uid)
     return {"done": True}
 
 

@@ -25,6 +25,7 @@ from kappasharp.study import (
     questions,
     reasons,
     rehearsal,
+    stocking,
     tradeoffs,
 )
 from kappasharp.study.definition import Definition
@@ -87,8 +88,21 @@ def next_pair_after(at: Snapshot, voter: str, pair: int, answer: Answer) -> Aske
 def standing(at: Snapshot) -> Plain:
     """The best design, how sure that is, and what surprised the model; after so many answers."""
     definition, history = at.opened()
+    return _standing(definition, history, _model(definition, history))
+
+
+def stock(at: Snapshot, count: int) -> tuple[list[Asked], Plain | None]:
+    """So many pairs for whoever asks next, and how things stand: one fit serves all; what fails does so alone."""
+    definition, history = at.opened()
     model = _model(definition, history)
+    shown = None if model is None else _standing(definition, history, model)
+    chooses = len(history.counted()) >= definition.first_pairs
+    return stocking.pairs(definition, history, model if chooses else None, count), shown
+
+
+def _standing(definition: Definition, history: History, model: StudyModel | None) -> Plain:
     return {
+        "since": history.moved_at,
         "answers": len(history.counted()),
         "best": None if model is None else asdict(certainty.best(definition, history, model)),
         "surprises": [] if model is None else diagnosis.surprises(history, model),
@@ -125,13 +139,14 @@ def best_view(at: Snapshot) -> Plain:
     definition, history = at.opened()
     model = _model(definition, history)
     if model is None:
-        return {"best": None, "slices": [], "order": []}
+        return {"since": history.moved_at, "best": None, "slices": [], "order": []}
     best = certainty.best(definition, history, model)
     slices = certainty.slices(definition, model, best.params)
     found = charts.slices(slices, definition.space)
     # The parameters by how much the model thinks that they matter here.
     order = [one.name for one in sorted(slices, key=lambda one: min(one.mean) - max(one.mean))]
-    shown = {"best": asdict(best), "slices": [charts.plain(one) for one in found], "order": order}
+    shown = {"since": history.moved_at, "best": asdict(best)}
+    shown |= {"slices": [charts.plain(one) for one in found], "order": order}
     return shown | ({} if definition.outcomes is None else {"outcomes": _outcomes_of(definition, history, best)})
 
 
@@ -165,7 +180,7 @@ def model_view(at: Snapshot) -> Plain:
     definition, history = at.opened()
     model = _model(definition, history)
     if model is None:
-        return {"nodes": [], "edges": [], "moments": [], "noted": [], "sentences": []}
+        return {"since": history.moved_at, "nodes": [], "edges": [], "moments": [], "noted": [], "sentences": []}
     past, noted = diagnosis.past_models(definition, history), diagnosis.noted(history)
     now = past[-1]
     heights = dict(zip(now.options, zip(now.utility, now.corrected_utility, strict=True), strict=True))
@@ -182,6 +197,7 @@ def model_view(at: Snapshot) -> Plain:
     ]
     best = model.options[learning.favourite(model)]
     return {
+        "since": history.moved_at,
         "nodes": nodes,
         "edges": edges,
         "best": best,

@@ -1,4 +1,4 @@
-"""What leaves the server: a study as plain data, as files to download, and the bytes of its cards."""
+"""What leaves the server: the page itself, a study as plain data, as files to download, and the bytes of its cards."""
 
 import asyncio
 import json
@@ -6,11 +6,15 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import cache
 from html import unescape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from kappasharp.app import outcome_views, report
@@ -24,6 +28,7 @@ from kappasharp.methods.method import Kind
 from kappasharp.sentences import taken_apart
 from kappasharp.study import diagnosis, recording, weighing
 from kappasharp.study.definition import Definition
+from kappasharp.study.events import noted_after
 from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.kinds import Answer
 from kappasharp.study.space import Design
@@ -36,6 +41,7 @@ TYPES = {
     ".json": "application/json", ".csv": "text/csv; charset=utf-8", ".parquet": "application/vnd.apache.parquet",
     ".html": "text/html; charset=utf-8", ".py": "text/x-python; charset=utf-8",
 }  # fmt: skip
+ASSET_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # Stops of a slider on the page: what an arrow key moves it by.
 STOPS = 41
 # A report opened from here is still a stranger to the page: no script, nothing from elsewhere.
@@ -43,6 +49,28 @@ REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src
 # Who downloads a report waits no longer than this, in seconds, for pictures that nobody saw yet.
 REPORT_SECONDS = 60.0
 STILL_DRAWN = failed("Its picture was still being drawn; download the report once more.")
+
+
+@cache
+def assets() -> dict[str, bytes]:
+    """The page's own files, by name: what is not in here cannot be asked for."""
+    folder = files("kappasharp.app")
+    found = [*folder.joinpath("web", "pages").iterdir(), folder.joinpath("charts.css")]
+    return {one.name: one.read_bytes() for one in found if one.is_file()}
+
+
+async def page(_: Request) -> Response:
+    """The page itself."""
+    return Response(assets()["index.html"], media_type="text/html")
+
+
+async def asset(request: Request) -> Response:
+    """A script or style of the page."""
+    name = request.path_params["name"]
+    if name not in assets():
+        raise HTTPException(404, "There is no such file.")
+    kind = ASSET_TYPES.get(name.rpartition(".")[2], "application/octet-stream")
+    return Response(assets()[name], media_type=kind, headers={"cache-control": "no-cache"})
 
 
 def json_text(data: Any) -> str:
@@ -97,7 +125,10 @@ async def pair_data(session: Session, pair: StudyQuestion) -> Plain:
     ranges   of a study with outcomes: how far each goes among the designs that are known. Each design has `outcomes`
              then, {state, values, sentence}; GET …/outcomes/NUMBER gives them once they are computed
     """
-    numbers, progress = await session.read(lambda history: (history.numbers(pair), _progress(history, pair.voter)))
+    # Whoever has this question has just read or written the study: nothing newer is needed.
+    numbers, progress = await off_loop(
+        session.study.glance, lambda history: (history.numbers(pair), _progress(history, pair))
+    )
     options = numbers or (None,) * len(pair.designs)
     designs = [
         {"option": option, "params": design, "card": card_data(*session.peek(design))}
@@ -155,10 +186,11 @@ def _line(session: Session, slider: StudyQuestion) -> Plain:
     return {"stops": stops, "finest": FINEST}
 
 
-def _progress(history: History, voter: str) -> Plain:
-    own = sum(one.voter == voter for one in history.comparisons.values())
-    told = {"answers": len(history.counted()), "own_answers": own, "can_undo": history.last_of(voter) is not None}
-    return told | {"voters": len(weighing.known(history))}
+def _progress(history: History, pair: StudyQuestion) -> Plain:
+    memo, can_undo = history.asked[pair.number][1].memo, history.last_of(pair.voter) is not None
+    told = {"answers": len(history.counted()), "since": history.moved_at, "can_undo": can_undo}
+    # Among many voters a question rests on an earlier fit than the last answer's.
+    return told | {"rests_on": None if memo is None else noted_after(memo)}
 
 
 def history_data(at: Snapshot) -> Plain:
@@ -177,7 +209,8 @@ def history_data(at: Snapshot) -> Plain:
     rows = [row(one) for one in reversed(history.comparisons.values())]
     removed = [row(history.removed[event]) for event in sorted(history.removed, reverse=True)]
     designs = {number: history.options[number] for one in rows + removed for number in one["options"]}
-    lists = {"rows": rows, "removed": removed, "options": designs, "outcomes": _told(definition, history, designs)}
+    lists = {"since": history.moved_at, "rows": rows, "removed": removed, "options": designs}
+    lists["outcomes"] = _told(definition, history, designs)
     return lists | {"cycle": diagnosis.cycle(counted), "queue": len(history.queue)}
 
 

@@ -4,9 +4,9 @@
 import { media, thumbnail } from "./cards.js";
 import { figure } from "./charts.js";
 import { copy } from "./clipboard.js";
-import { button, el, parameterLines, percent, problem, room, shown } from "./elements.js";
+import { button, el, parameterLines, percent, problem, renew, room, shown } from "./elements.js";
 import { outcomeLines } from "./outcomes.js";
-import { at, get, post } from "./talk.js";
+import { at, get, post, redrawing } from "./talk.js";
 import { listed, text } from "./texts.js";
 import { saidList, spoken } from "./wording.js";
 
@@ -20,24 +20,54 @@ export async function open(page, root) {
   root.append(el("h1", {}, text("best.title")));
   const waiting = el("p", { class: "quiet" }, text("best.asking"));
   root.append(waiting);
-  /** @type {{best: Best | null, slices: Chart[], order: string[], outcomes?: Told & {ranges: Ranges}}} */
-  const found = await get(at(study.id, "best"));
-  waiting.remove();
-  if (found.best === null) {
-    root.append(el("p", { class: "empty" }, text("best.empty")));
-    return {};
-  }
-  const { best } = found;
+  /** @type {Element[]} */
+  let parts = [];
+  let since = -1;
+  const draw = async () => {
+    /** @type {Found} */
+    const found = await get(at(study.id, "best"));
+    const fresh = await sections(page, found, parts);
+    since = found.since;
+    // What is drawn again is drawn in place.
+    const kept = parts.length === fresh.length ? fresh.map((one, index) => (one === parts[index] ? one : renew(parts[index], one))) : fresh;
+    if (kept === fresh) root.replaceChildren(root.children[0], ...fresh);
+    parts = kept;
+  };
+  await draw();
+  const again = redrawing(draw);
+  return {
+    news: (now) => {
+      if (now.since > since) again.ask();
+    },
+    leave: () => again.end(),
+  };
+}
+
+/** @typedef {{since: number, best: Best | null, slices: Chart[], order: string[], outcomes?: Told & {ranges: Ranges}}} Found */
+
+/**
+ * @param {Page} page
+ * @param {Found} found
+ * @param {Element[]} before what is there already, if anything is
+ * @returns {Promise<Element[]>}
+ */
+async function sections(page, { best, slices: drawn, order, outcomes }, before) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  if (best === null) return [el("p", { class: "empty" }, text("best.empty"))];
+  const is = (/** @type {string} */ name) => before.find((one) => one.classList.contains(name));
   const tuned = study.parameters.filter((one) => one.type !== "fixed");
-  const { first, rest } = foremost(tuned, found.order);
-  const slices = (/** @type {Parameter[]} */ some) => some.map((one) => found.slices[tuned.indexOf(one)]);
-  root.append(
-    el("div", { class: "columns" }, await design(page, best, first, rest, found.outcomes), certainty(page, best)),
-    why(page),
+  const { first, rest } = foremost(tuned, order);
+  const slices = (/** @type {Parameter[]} */ some) => some.map((one) => drawn[tuned.indexOf(one)]);
+  // A rival that somebody is describing stays, against whatever is best by then.
+  const rival = is("rival")?.querySelector("form[data-touched]") ? is("rival") : null;
+  const reasons = why(page);
+  if (is("why")) await reasons.come;
+  return [
+    el("div", { class: "columns" }, await design(page, best, first, rest, outcomes), certainty(page, best)),
+    reasons.element,
     around(slices(first), slices(rest)),
-    duel(page, best, first, rest),
-  );
-  return {};
+    ...(page.may("voter") ? [rival ?? duel(page, best, first, rest)] : []),
+  ];
 }
 
 /**
@@ -118,15 +148,15 @@ function certainty(page, best) {
       number(percent(best.room_left), text("best.room")),
     ),
     el("p", { class: `advice ${best.advice.what}`, lang: advice.lang }, advice.words),
-    link === null ? null : button(text("best.compareTwo"), () => challenge(page, text("best.duelOption", { number: String(link[1]) }), null, link[1])),
-    el(
+    link === null || !page.may("voter") ? null : button(text("best.compareTwo"), () => challenge(page, text("best.duelOption", { number: String(link[1]) }), null, link[1])),
+    !page.may("owner") ? null : el(
       "p",
       {},
       button(text("best.settle"), () => void settle(page)),
       " ",
       el("span", { class: "quiet" }, text("best.settleMeans")),
     ),
-    el("p", {}, el("a", { href: "#study" }, text(best.edges.length ? "best.atEdge" : "best.change"))),
+    !page.may("owner") ? null : el("p", {}, el("a", { href: "#study" }, text(best.edges.length ? "best.atEdge" : "best.change"))),
     (page.study?.voters ?? 0) > 1 ? el("p", {}, el("a", { href: "#team" }, text("best.team"))) : null,
     best.status === "ok" ? null : el("p", { class: "problem" }, text("best.uncertified", { status: best.status })),
     el("p", { class: "quiet" }, text("best.noPromise", { count: best.n_comparisons })),
@@ -148,7 +178,7 @@ function number(value, words) {
 function why(page) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   const place = el("div", {}, el("p", { class: "quiet" }, text("best.lookingBack")));
-  void (async () => {
+  const come = (async () => {
     try {
       /** @type {Why} */
       const found = await get(at(study.id, "why"));
@@ -161,7 +191,7 @@ function why(page) {
       place.replaceChildren(problem(error));
     }
   })();
-  return el("section", { class: "panel why", "aria-label": text("best.why") }, el("h2", {}, text("best.why")), place);
+  return { element: el("section", { class: "panel why", "aria-label": text("best.why") }, el("h2", {}, text("best.why")), place), come };
 }
 
 /** So many rivals are shown at once. */
@@ -216,6 +246,7 @@ function duel(page, best, first, rest) {
     "form",
     {
       class: "duel",
+      oninput: () => (form.dataset.touched = "yes"),
       onsubmit: (/** @type {Event} */ event) => {
         event.preventDefault();
         /** @type {Design} */
@@ -230,7 +261,7 @@ function duel(page, best, first, rest) {
   );
   return el(
     "section",
-    { class: "panel", "aria-label": text("best.own") },
+    { class: "panel rival", "aria-label": text("best.own") },
     el("h2", {}, text("best.ownBeaten")),
     el("p", { class: "quiet" }, text("best.ownMeans")),
     form,

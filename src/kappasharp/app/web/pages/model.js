@@ -2,8 +2,8 @@
 
 /** @import { ModelView, Page, View } from "./types.js" */
 import { figure } from "./charts.js";
-import { button, el, shown } from "./elements.js";
-import { at, get } from "./talk.js";
+import { button, el, renew, shown } from "./elements.js";
+import { at, get, redrawing } from "./talk.js";
 import { pieces, text } from "./texts.js";
 import { panels } from "./tradeoffs.js";
 import { saidList, spoken } from "./wording.js";
@@ -15,21 +15,44 @@ import { saidList, spoken } from "./wording.js";
  */
 export async function open(page, root) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  root.append(el("h1", {}, text("model.title")));
-  const waiting = el("p", { class: "quiet" }, text("model.fitting"));
-  root.append(waiting);
-  /** @type {[ModelView, HTMLElement[]]} */
-  const [found, seen] = await Promise.all([get(at(study.id, "model")), panels(study)]);
-  waiting.remove();
-  if (!found.nodes.length) {
-    root.append(...seen, el("p", { class: "empty" }, text("model.empty")));
-    return {};
-  }
-  let corrected = found.diagnosis.gate_open === true;
+  root.append(el("h1", {}, text("model.title")), el("p", { class: "quiet" }, text("model.fitting")));
+  /** Which graph somebody chose to see. @type {{corrected: boolean | null}} */
+  const chosen = { corrected: null };
+  /** @type {Element[]} */
+  let parts = [];
+  let since = -1;
+  const draw = async () => {
+    /** @type {[ModelView, HTMLElement[]]} */
+    const [found, seen] = await Promise.all([get(at(study.id, "model")), panels(study)]);
+    const fresh = sections(found, seen, chosen);
+    since = found.since;
+    const same = parts.length === fresh.length;
+    if (!same) root.replaceChildren(root.children[0], ...fresh);
+    parts = same ? fresh.map((one, index) => renew(parts[index], one)) : fresh;
+  };
+  await draw();
+  const again = redrawing(draw);
+  return {
+    news: (now) => {
+      if (now.since > since) again.ask();
+    },
+    leave: () => again.end(),
+  };
+}
+
+/**
+ * @param {ModelView} found
+ * @param {HTMLElement[]} seen
+ * @param {{corrected: boolean | null}} chosen
+ * @returns {Element[]}
+ */
+function sections(found, seen, chosen) {
+  if (!found.nodes.length) return [...seen, el("p", { class: "empty" }, text("model.empty"))];
   const picture = el("div", {});
   const toggle = el("div", { class: "switch", role: "group", "aria-label": text("model.correction") });
 
   function draw() {
+    const corrected = chosen.corrected ?? found.diagnosis.gate_open === true;
     picture.replaceChildren(figure(found.graphs[corrected ? "corrected" : "plain"]));
     toggle.replaceChildren(
       button(text("model.without"), () => choose(false), { pressed: !corrected }),
@@ -39,13 +62,13 @@ export async function open(page, root) {
 
   /** @param {boolean} wanted */
   function choose(wanted) {
-    corrected = wanted;
+    chosen.corrected = wanted;
     draw();
     toggle.querySelectorAll("button")[wanted ? 1 : 0].focus();
   }
 
   draw();
-  root.append(
+  return [
     el("section", { class: "panel", "aria-label": text("model.say") },
       el("h2", {}, text("model.say")),
       saidList(found.sentences)),
@@ -59,8 +82,7 @@ export async function open(page, root) {
       el("summary", {}, text("model.inside")),
       found.has_correction ? null : el("p", {}, toggle),
       information(found), conditions(found), activity(found)),
-  );
-  return {};
+  ];
 }
 
 /** @param {ModelView} found */

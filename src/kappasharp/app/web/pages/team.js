@@ -3,8 +3,8 @@
 /** @import { Agreement, Best, Design, Liked, Page, Parameter, Study, Team, Value, View, VoterCount, VoterTaste } from "./types.js" */
 import { media, thumbnail } from "./cards.js";
 import { figure } from "./charts.js";
-import { button, duration, el, foremost, parameterLines, percent, rail, room, share, shown, svg, valueWords } from "./elements.js";
-import { at, get, post } from "./talk.js";
+import { button, duration, el, foremost, parameterLines, percent, rail, renew, room, share, shown, svg, valueWords } from "./elements.js";
+import { at, get, post, redrawing } from "./talk.js";
 import { english, numeral, text } from "./texts.js";
 
 /** So many groups have a colour of their own; then colours come again. */
@@ -25,7 +25,19 @@ const CARELESS = 0.4;
 export async function open(page, root) {
   const view = new TeamView(page, root);
   await view.refresh();
-  return { leave: () => (view.gone = true) };
+  const again = redrawing(async () => view.draw(await get(at(view.study.id, "team"))));
+  /** What was heard last; what is drawn is as new as the first. @type {number | null} */
+  let heard = null;
+  return {
+    news: (now) => {
+      if (heard !== null && now.since > heard) again.ask();
+      heard = now.since;
+    },
+    leave: () => {
+      view.gone = true;
+      again.end();
+    },
+  };
 }
 
 class TeamView {
@@ -65,8 +77,7 @@ class TeamView {
     const { found } = team;
     if (found === null) {
       const why = team.refused === null ? el("p", { class: "empty" }, text("team.empty")) : el("p", { class: "note", lang: english() }, team.refused);
-      this.body.replaceChildren(why, counts(team), couples(team));
-      return;
+      return this.place([why, counts(team), couples(team)]);
     }
     const parts = [
       words(found),
@@ -74,11 +85,22 @@ class TeamView {
       this.map(found),
       this.splits(found),
       this.voters(found, team),
-      this.weights(found),
+      this.page.may("owner") ? this.weights(found) : null,
       numbers(found),
       couples(team),
     ];
-    if (!this.gone) this.body.replaceChildren(...parts.filter((one) => one !== null));
+    if (!this.gone) this.place(parts);
+  }
+
+  /**
+   * Put parts in the place of those that are there; weights that somebody is setting stay.
+   * @param {(Element | null)[]} parts
+   */
+  place(parts) {
+    const [fresh, old] = [parts.filter((one) => one !== null), [...this.body.children]];
+    const alike = fresh.length === old.length && fresh.every((one, index) => one.className === old[index].className);
+    if (!alike) return this.body.replaceChildren(...fresh);
+    fresh.forEach((one, index) => old[index].matches(".weights[open]") || renew(old[index], one));
   }
 
   /**

@@ -56,9 +56,9 @@
  * @property {{stops: Stop[], finest: number}} [line]
  * @property {Ranges} [ranges] of a study with outcomes
  * @property {number} answers
- * @property {number} own_answers
+ * @property {number | null} rests_on how many answers the model had when it chose this; null where it did not
+ * @property {number} since the event of the study that all this is true after
  * @property {boolean} can_undo
- * @property {number} voters of the study
  *
  * @typedef {object} Stop
  * @property {number} place
@@ -108,8 +108,28 @@
  * @property {string | null} missing_renderer what to do where its pictures cannot be drawn here
  * @property {OutcomeTable | null} outcomes
  * @property {number} voters who have answered, or were asked by name
+ * @property {Role} role what who looks at it may do
+ * @property {string | null} voter the name under which they came by a link
+ *
+ * @typedef {"viewer" | "voter" | "owner"} Role each may do all that those before may
+ *
+ * @typedef {object} Invite
+ * @property {string} id
+ * @property {Role} role
+ * @property {string} created
+ * @property {string | null} revoked
+ * @property {boolean} own whether who looks came by it
+ * @property {{id: string, name: string | null, since: string}[]} people
+ *
+ * @typedef {object} Invites
+ * @property {Invite[]} invites
+ * @property {{address: string, to_others: boolean, encrypted: boolean}} reach
+ * @property {string} [made] the one that was just made
+ * @property {string} [link] the same, with its secret
+ * @property {string} [picture] the same as a QR code
  *
  * @typedef {object} Listing
+ * @property {boolean} has_key whether all studies are theirs, by the key of the server
  * @property {{id: string, name: string, created: string}[]} studies
  * @property {Study | null} study
  * @property {string | null} unknown the name in the address, where no study has it
@@ -254,6 +274,7 @@
  * @property {string} origin
  *
  * @typedef {object} Past
+ * @property {number} since the event of the study that this is true after
  * @property {Row[]} rows
  * @property {Row[]} removed
  * @property {Record<string, Design>} options
@@ -281,6 +302,7 @@
  * @typedef {{event: number, winner: number, loser: number, tie: boolean}} Edge
  *
  * @typedef {object} ModelView
+ * @property {number} since
  * @property {Node[]} nodes
  * @property {Edge[]} edges
  * @property {number} best
@@ -315,9 +337,19 @@
  * @property {(voters: number) => void} met so many voters there are by now
  * @property {(id: string) => Promise<void>} open
  * @property {() => void} leave after a study was deleted
+ * @property {(role: Role) => boolean} may whether who looks may do what that role may
+ *
+ * @typedef {object} News what a page hears of its study
+ * @property {number} since the event of the study that this is true after
+ * @property {number} answers
+ * @property {number} voters
+ * @property {string} name
+ * @property {boolean} failed whether newer figures could not be computed
+ * @property {{since: number, answers: number, best: {option: number, beats_random: number, room_left: number} | null, surprises: number[]} | null} standing
  *
  * @typedef {object} View
  * @property {(event: KeyboardEvent) => boolean} [key]
+ * @property {(now: News) => void} [news] somebody did something to the study; what a person is doing must not be disturbed
  * @property {() => void} [leave]
  */
 export {};
