@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from kappasharp.app.web import jobs
 from kappasharp.app.web.jobs import LIMIT, Plain
@@ -18,6 +19,8 @@ from kappasharp.study.study import Study
 LOG = logging.getLogger("kappasharp")
 # Seconds between the end of a fit and the next, so that small studies do not take a processor for themselves.
 PAUSE = 0.3
+# Who asks waits no longer than this, in seconds, before a question of their own is computed.
+PATIENCE = 10.0
 # How many questions a fit gives: one for every voter, and this many for every one that was taken during the last.
 SPARE, LEAST, MOST = 2, 64, 1500
 
@@ -53,8 +56,8 @@ class Stock:
         """Wait until there are questions, where there are none; whether there are."""
         if not self._questions:
             self.refill(voters)
-            filled = self._filled
-            await filled.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._filled.wait(), PATIENCE)
         return bool(self._questions)
 
     async def _fill_on(self) -> None:
