@@ -239,7 +239,8 @@ def python(study: Study, at: Snapshot) -> str:
     measured = "\n".join(
         f"    ({one.design!r}, {list(one.runs)!r})," for one in history.known.values() if one.source == "measured"
     )
-    return f'''"""The study {_in_a_docstring(study.name)}, made again from its {len(answers)} answers."""
+    called = study.name.replace("\\", "/").replace('"', "'")
+    return f'''"""The study {called}, made again from its {len(answers)} answers."""
 
 import kappasharp as ks
 
@@ -291,10 +292,6 @@ for design, runs in measured:
     for count, run in enumerate(runs):
         study.record(design, run, repeat=count > 0)
 """
-
-
-def _in_a_docstring(name: str) -> str:
-    return name.replace("\\", "/").replace('"', "'")
 
 
 def _options(definition: Definition) -> str:
