@@ -12,6 +12,8 @@ from kappasharp.app.cli.serve import examples  # noqa: E402
 from kappasharp.app.examples import pid  # noqa: E402
 from kappasharp.study.studies import create_study, storage_of  # noqa: E402
 from tests.page.chromium import launched, serving, settle  # noqa: E402
+from tests.page.test_team import NAME as JURY  # noqa: E402
+from tests.page.test_team import jury  # noqa: E402
 
 TARGET = Path(__file__).parent / "screenshots"
 WIDE = {"viewport": {"width": 1180, "height": 800}}
@@ -85,6 +87,10 @@ def take(page, link, view, name, *, whole=False):
     page.locator("h1").wait_for()
     page.locator(MESSAGES, has_text="…").first.wait_for(state="detached")
     page.wait_for_timeout(1200)
+    if name == "invite":
+        page.get_by_role("button", name="Invite").click()
+        page.get_by_role("button", name="Make a link").click()
+        page.locator(".code-picture").wait_for()
     for key in "31=" if page.locator(".order").count() else "":
         page.keyboard.press(key)
     page.screenshot(path=TARGET / f"{name}.png", full_page=whole)
@@ -133,6 +139,7 @@ def main():
             browser, "cabin", 8,
             [
                 ("compare", "gallery", WIDE, False),
+                ("compare", "invite", WIDE, False),
                 ("compare", "phone", PHONE, False),
                 ("best", "phone-dark", PHONE | dark, False),
             ],
@@ -143,6 +150,20 @@ def main():
             [("compare", "rating-phone", PHONE | dark, False), ("history", "history", WIDE, False)],
             ["choice", "order", "slider", "pair", "rating"],
         )  # fmt: skip
+        team(browser)
+
+
+def team(browser):
+    """The team of a jury of two tastes."""
+    with tempfile.TemporaryDirectory() as folder:
+        storage = storage_of(f"sqlite:///{Path(folder) / 'page.db'}")
+        jury(storage)
+        storage.close()
+        with serving(folder, JURY, "--render", examples()["cabin"].renderer) as server:
+            page = browser.new_context(**WIDE | {"viewport": {"width": 1180, "height": 1700}}).new_page()
+            page.goto(server.link)
+            page.locator("h1").wait_for()
+            take(page, server.link, "team", "team")
 
 
 if __name__ == "__main__":

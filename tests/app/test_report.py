@@ -13,7 +13,7 @@ import pytest
 
 import kappasharp as ks
 from kappasharp.app import charts, report
-from kappasharp.study import certainty, kinds
+from kappasharp.study import kinds, reasons
 
 EVIL = "<script>alert('x')</script>&\"q\""
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -203,7 +203,7 @@ def test_what_was_undone_or_amended_counts_as_it_reads_now():
 
 
 def test_a_long_past_is_thinned(monkeypatch):
-    monkeypatch.setattr(certainty, "CHECKPOINTS", 4)
+    monkeypatch.setattr(reasons, "CHECKPOINTS", 4)
     study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://")
     for i in range(10):
         study.add_comparison({"x": 0.01 + 0.08 * i}, {"x": 0.02 + 0.08 * i})
@@ -324,3 +324,16 @@ def test_the_designs_are_shown_as_people_saw_them(mixed, monkeypatch):
     assert f"{len(options) - len(kinds)} other designs can be seen on the page" in page.text
     monkeypatch.setattr(report, "ALL_BYTES", 10)
     assert "<img" not in report.html(mixed, pictures={options[0]: kinds[0]})
+
+
+def test_several_voters_have_a_section_of_their_own():
+    study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://")
+    for voter in ("anna", EVIL):
+        for _ in range(2):
+            pair = study.ask(voter=voter)
+            study.tell(pair, "a" if pair.a["x"] > pair.b["x"] else "b")
+        one = report.html(study)
+        assert ("What the voters have in common" in one) == (voter == EVIL)
+    found = Page(one)
+    assert "Too few answers to tell who agrees with whom" in found.text and "script" not in found.tags
+    assert found.cells.count("anna") and sum(tag == "circle" for tag in found.tags) >= 2

@@ -2,13 +2,15 @@
 
 import csv
 import json
+import re
 import sqlite3
 
 import pytest
 
 import kappasharp as ks
 from kappasharp.app.cli import answering
-from kappasharp.study import exchange, kinds
+from kappasharp.study import exchange, invites, kinds
+from kappasharp.study.storage import Storage
 from tests.app.shell import Shell, answer
 
 PARAMETERS = ("-p", "kp=0.2:3", "-p", "ki=1e-3:2:log", "-p", "n=int:1:8", "-p", "mode=soft,hard", "-p", "c=7")
@@ -410,9 +412,8 @@ def test_a_study_is_arranged(shell):
         "parameters", "chair", "--narrow", "width=35:", "--narrow", "wood=oak,3", "--widen", "width=:60"
     )
     assert [one["open"] for one in changed] == [{"low": 35.0, "high": 60.0}, {"choices": ["oak", 3]}]
-    shell.refused(
-        "parameters", "chair", "--lock", "wood=oak", "--lock", "width=99", code=2, says="`--widen` opens more"
-    )
+    wrong = ("--lock", "wood=oak", "--lock", "width=99")
+    shell.refused("parameters", "chair", *wrong, code=2, says="`--widen` opens more")
     assert shell.json("parameters", "chair") == changed
     assert "Taken back" in shell("undo", "chair").stderr
     assert shell.json("parameters", "chair")[0]["open"] == {"low": 35.0, "high": 50.0}
@@ -440,3 +441,51 @@ def test_a_study_is_arranged(shell):
     assert rows.keys() == {"stool", "table"} and (rows["stool"]["answers"], rows["stool"]["voters"]) == (4, 2)
     assert rows["stool"]["last_answer"] and rows["table"]["last_answer"] is None
     assert len(shell.json("check")["studies"]) == 2
+
+
+def test_invitations(shell, monkeypatch):
+    """The link alone on stdout, a code to scan beside it; listed without their secrets, and revoked."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(shell.folder))
+    shell("new", "chair", "-p", "x=0:1")
+    assert shell.json("invite", "chair", "--list") == []
+    made = shell("invite", "chair")
+    assert re.fullmatch(r"http://127\.0\.0\.1:8642/join#[\w-]{43}\n", made.stdout) and "█" in made.stderr
+    assert "not served from here yet" in made.stderr and "as a voter" in made.stderr
+    owner = shell.json("invite", "chair", "--role", "owner", "--address", "https://taste.example.org/")
+    assert owner["link"].startswith("https://taste.example.org/join#") and owner["role"] == "owner"
+    storage = Storage(shell.url)
+    invites.join(storage, made.stdout.strip().partition("#")[2], "Ann")
+    rows = {one["role"]: one for one in shell.json("invite", "chair", "--list")}
+    assert rows["voter"]["people"] == ["Ann"] and rows["owner"]["id"] == owner["id"]
+    assert shell.json("invite", "chair", "--revoke", owner["id"]) == {"study": "chair", "revoked": owner["id"]}
+    assert {one["role"]: one["revoked"] is None for one in shell.json("invite", "chair", "--list")} == {
+        "voter": True,
+        "owner": False,
+    }
+    assert "Ann" in shell("invite", "chair", "--list").stdout
+    shell.refused("invite", "chair", "--revoke", "none", code=2, says="has no link 'none'")
+    shell.refused("invite", "chair", "--revoke", "x", "--list", code=2, says="got both")
+    shell.refused("invite", "nobody", code=2, says="No study")
+    shell.refused("invite", "chair", "--address", "taste", code=2, says="must be https://NAME")
+    storage.close()
+
+
+def test_a_team_and_how_much_each_of_it_counts(shell):
+    shell("new", "pid", *PARAMETERS, "--seed", "3")
+    for voter in ("anna", "ben"):
+        answer(shell, "pid", "ab", "--voter", voter)
+    shell("ask", "pid", "--voter", "cleo")
+    said = shell("team", "pid", "--weigh", "anna=2").stdout
+    assert "Too few answers to tell" in said and "Weights are set: anna 2" in said and "predicted" in said
+    shell("team", "pid", "--weigh", "ben=0.5")
+    found = shell.json("team", "pid")
+    assert {one["voter"]: one["weight"] for one in found["voters"]} == {"anna": 2, "ben": 0.5, "cleo": 1}
+    assert found["sentences"] and found["best"]["params"].keys() == set(NAMES)
+    for wrong, words in (("nora=1", "No voter is called"), ("anna", "VOTER=NUMBER"), ("anna=-1", "from 0 to")):
+        assert words in shell("team", "pid", "--weigh", wrong, code=2).stderr
+    assert "got both" in shell("team", "pid", "--weigh", "anna=1", "--count-alike", code=2).stderr
+    assert stored(shell).history.weights == {"anna": 2.0, "ben": 0.5}
+    shell("team", "pid", "--count-alike")
+    assert stored(shell).history.weights == {}
+    predicted = shell("best", "pid", "--for", "cleo")
+    assert "cleo has not answered yet" in predicted.stderr and predicted.stdout

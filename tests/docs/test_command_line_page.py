@@ -20,6 +20,7 @@ PAGES = [
     DOCS / "lab.md",
     DOCS / "benchmark.md",
     DOCS / "scale.md",
+    DOCS / "team.md",
     DOCS.parent / "README.md",
 ]
 
@@ -49,7 +50,8 @@ def test_every_command_of_a_study_is_shown():
     shown = {words[0] for words in lines(DOCS / "command-line.md")}
     commands = {command.name for command in (*studies.COMMANDS, *questions.COMMANDS)}
     assert (
-        commands | {"parameters", "note", "rename", "delete", "tune", "simulate", "judge", "demo", "completion"}
+        commands
+        | {"parameters", "note", "invite", "rename", "delete", "tune", "simulate", "judge", "demo", "completion"}
         <= shown
     )
 

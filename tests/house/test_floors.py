@@ -8,7 +8,8 @@ from pathlib import Path
 SRC = Path(__file__).parents[2] / "src"
 FRONT_DOOR = "kappasharp"
 FLOORS = {
-    "errors": 1, "faces": 1, "shapes": 1, "streams": 1, "batches": 1, "files": 1, "processes": 1, "kernels": 2,
+    "errors": 1, "faces": 1, "sentences": 1, "shapes": 1, "streams": 1, "batches": 1, "files": 1, "processes": 1,
+    "kernels": 2,
     "core": 3, "problems": 3,
     "acquisition": 4,
     "methods": 5,
@@ -18,14 +19,14 @@ FLOORS = {
 }  # fmt: skip
 # What a room may import from outside, beside the standard library.
 LIBRARIES = {
-    FRONT_DOOR: (), "errors": (), "faces": (), "shapes": ("torch", "jaxtyping"), "streams": ("torch",),
+    FRONT_DOOR: (), "errors": (), "faces": (), "sentences": (), "shapes": ("torch", "jaxtyping"), "streams": ("torch",),
     "batches": ("torch",), "files": (), "processes": ("torch",), "kernels": ("torch",),
     "problems": ("torch", "numpy"), "core": ("torch",), "acquisition": ("torch",), "methods": ("torch",),
     "lab": ("torch", "numpy", "scipy", "pyarrow", "matplotlib"), "study": ("torch", "sqlalchemy"),
     "drop_in": ("torch", "botorch", "gpytorch", "linear_operator"),
     "botorch_model": (), "ax_surrogate": ("ax", "botorch"), "optuna_sampler": ("torch", "optuna", "optuna_dashboard"),
-    "app": ("torch", "matplotlib"), "app.examples": ("torch",), "app.web": ("torch", "starlette", "uvicorn"),
-    "app.cli": ("torch", "click", "uvicorn"),
+    "app": ("torch", "matplotlib"), "app.examples": ("torch",), "app.web": ("torch", "starlette", "uvicorn", "segno"),
+    "app.cli": ("torch", "click", "uvicorn", "segno"),
 }  # fmt: skip
 DYNAMIC = ("import_module", "__import__")
 # Time, files, logs and a second source of chance have no place among the equations.

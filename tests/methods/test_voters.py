@@ -39,7 +39,7 @@ def test_one_person_is_one_whether_told_apart_or_not():
 
 
 def test_everybody_has_a_best_of_their_own():
-    state = played(APART, 2, 20)
+    state = played(APART, 2, 28)
     learnt = loop.learn(state)
     assert learnt.fit.people is not None and bool(learnt.fit.people.dual.converged.all())
     assert state.tastes is not None and state.tastes.shape == (1, 3)

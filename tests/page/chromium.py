@@ -27,6 +27,7 @@ ON_ITS_SIDE = PHONE | {"viewport": {"width": 844, "height": 390}}
 LAST = {
     "compare": ".board",
     "best": ".slices .chart",
+    "team": ".voters li",
     "history": "table img",
     "model": ".node",
     "export": "pre:not(:empty)",

@@ -3,13 +3,14 @@
 import asyncio
 import sys
 import tempfile
+from copy import copy
 
 import httpx
 
 from kappasharp.app.web import server
 from kappasharp.app.web.service import Service
 from kappasharp.app.web.workers import Workers
-from kappasharp.study import studies
+from kappasharp.study import invites, studies
 from kappasharp.study.storage import Storage
 
 # httpx tries to import it at every request, and a library that is not there is looked for in every folder.
@@ -80,6 +81,24 @@ class Browser:
     def answer(self, pair, answer, voter="me", **more):
         data = {"pair": pair["number"], "answer": answer, "seconds": 1.5, "voter": voter} | more
         return self.post(self.at("answer"), data)
+
+    def came_by(self, role, name=None):
+        """Another client over the same server, of somebody who came by a new link; `invite` and `code` are of that."""
+        invite, code = invites.make(self.service.storage, self.service.session(self.study).study.stored, role)
+        return self.stranger().come_in(invite, code, name)
+
+    def stranger(self):
+        """Another client over the same server, with no cookie."""
+        found = copy(self)
+        transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+        found.client = httpx.AsyncClient(transport=transport, base_url=HOST)
+        return found
+
+    def come_in(self, invite, code, name=None):
+        """Come in by a link."""
+        self.invite, self.code = invite, code
+        self.post("/api/join", {"secret": code, "name": name}).raise_for_status()
+        return self
 
     def close(self):
         self.run(self.client.aclose())

@@ -12,6 +12,8 @@ ENDS = [
     "best",
     "model",
     "history",
+    "team",
+    "team/before",
     "card/0",
     "line/1",
     "picture/0",
@@ -20,7 +22,7 @@ ENDS = [
     "export/python",
 ]
 GETS = ["/", "/static/app.js", "/api/studies", "{one}", *(f"{{one}}/{end}" for end in ENDS)]
-WRITES = ["answer", "undo", "amend", "again", "challenge"]
+WRITES = ["answer", "undo", "amend", "again", "challenge", "weights"]
 POSTS = ["/api/studies", "/api/rehearsal", *(f"{{one}}/{end}" for end in WRITES)]
 WORDS = ["", "a", "b", "tie", "skip", "me", "pair", "-1", "0", "1", "2", "99999999999999999999", "../..", "%00"]
 WORDS += [

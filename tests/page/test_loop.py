@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 from sqlalchemy import event
 
-from kappasharp.app.web.server import assets
+from kappasharp.app.web.responses import assets
 from kappasharp.app.web.service import Service
 from kappasharp.study import toml_file
 from tests.page.crowd import Lateness, all_vote

@@ -129,6 +129,9 @@ def test_measured_outcomes_are_shown_once_they_are_given(opened):
     study.record(pair["a"]["params"], {"mass": 12.5})
     again = browser.pair()
     assert values(again["a"]["outcomes"]) == {"mass": 12.5} and again["b"]["outcomes"]["state"] == "none"
+    browser.answer(again, "a")
+    past = browser.get(browser.at("history")).json()
+    assert past["outcomes"] == {str(again["a"]["option"]): {"mass": "12.5"}}
 
 
 def test_a_slider_has_the_outcomes_of_its_place(opened):

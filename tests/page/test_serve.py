@@ -1,10 +1,13 @@
 """`kappasharp serve`: what it opens, what it prints, what it refuses; and what it leaves behind when it ends."""
 
 import os
+import re
 import signal
 import socket
+import ssl
 import subprocess
 
+import httpx
 import pytest
 import uvicorn
 from click.testing import CliRunner
@@ -13,7 +16,8 @@ from kappasharp.app.cli.main import main
 from kappasharp.app.web import connections
 from kappasharp.app.web.service import COMPUTING, DRAWING
 from kappasharp.study.studies import create_study, import_json, load_study
-from tests.page.chromium import Server, wait_until
+from tests.page.chromium import Server, serving, wait_until
+from tests.page.doubles import TOKEN, WRITE
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ def run(tmp_path, monkeypatch):
 
     def command(*words):
         served.clear()
-        result = CliRunner().invoke(main, ["serve", "--no-browser", "--port", "0", *words])
+        result = CliRunner().invoke(main, ["serve", "--no-browser", "--port", "0", *map(str, words)])
         for service in served:
             service.storage.close()
         return result, (served[0] if served else None)
@@ -52,13 +56,13 @@ def test_the_key_stays_for_who_serves_the_same_studies_on_this_machine_alone(run
     """So that an open page finds back after a restart; where others get in, every start has its own."""
 
     def key(*words):
-        return run(*words)[0].stdout.partition("token=")[2].strip()
+        return re.split("token=|#", run(*words)[0].stdout)[1].strip()
 
     first = key()
-    kept = next((tmp_path / "state" / "kappasharp").iterdir())
+    kept = next((tmp_path / "state" / "kappasharp").glob("key-*"))
     assert key() == first and len(first) == 48 and kept.stat().st_mode & 0o077 == 0
     assert key("--storage", f"sqlite:///{tmp_path / 'other.db'}") != first
-    assert key("--host", "0.0.0.0") != key("--host", "0.0.0.0") != first
+    assert key("--expose") != key("--expose", "--host", "0.0.0.0") != first
     kept.chmod(0o644)
     second = key()
     assert second != first and key("--new-key") != second
@@ -134,6 +138,14 @@ def test_a_study_remembers_its_renderer_and_says_how_to_allow_it(run, tmp_path):
         (("--render", "no_such_module:draw"), "cannot be loaded"),
         (("missing.toml",), "could not be read"),
         (("--storage", "sqlite://"), "outlives the page"),
+        (("--host", "0.0.0.0"), "only with `--expose`"),
+        (("--host", "192.0.2.7"), "only with `--expose`"),
+        (("--expose", "--host", "localhost"), "this machine alone"),
+        (("--proxy",), "needs `--address`"),
+        (("--address", "taste.example.org"), "must be https://NAME"),
+        (("--address", "https://taste.example.org/page"), "nothing after it"),
+        (("--certificate", "page.pem"), "got one of them"),
+        (("--certificate", "page.pem", "--private-key", "key.pem"), "cannot be read"),
     ],
 )
 def test_what_it_refuses_it_says_in_a_sentence(run, words, sentence):
@@ -142,9 +154,80 @@ def test_what_it_refuses_it_says_in_a_sentence(run, words, sentence):
     assert sentence in result.stderr and "Traceback" not in result.stderr
 
 
-def test_other_machines_are_let_in_with_a_warning_and_with_the_key(run):
-    result, _ = run("--example", "pid", "--host", "0.0.0.0")
-    assert "Warning: other machines can reach this page" in result.stderr and "token=" in result.stdout
+def test_what_other_machines_reach_is_said(run):
+    """Which studies, who owns them, whether it is encrypted; and the key is where no log sees it."""
+    result, _ = run("--example", "pid", "--expose")
+    assert re.search(
+        r"other machines can reach this page now, at http://\S+:\d+, and in it.* PID controller\.", result.stderr
+    )
+    assert "owns all of them" in result.stderr and "NOT encrypted" in result.stderr
+    assert "/join#" in result.stdout and "?" not in result.stdout and "127.0.0.1" not in result.stdout
+    result, service = run("--proxy", "--address", "https://taste.example.org/")
+    assert "is encrypted" in result.stderr and "at https://taste.example.org, and in it" in result.stderr
+    assert result.stdout.startswith("https://taste.example.org/join#")
+    link = CliRunner().invoke(main, ["invite", service.listed()[0]["name"]])
+    assert link.stdout.startswith("https://taste.example.org/join#") and "█" in link.stderr
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """Two certificates for 127.0.0.1 that nobody else signed, with their keys; and the second key with a password."""
+    folder = tmp_path_factory.mktemp("certificates")
+    new = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1 -addext"
+    for name in ("first", "second"):
+        words = [*new.split(), "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
+        subprocess.run(words, cwd=folder, check=True, capture_output=True)
+    locked = "openssl pkey -in second.key -aes256 -passout pass:secret -out locked.key"
+    subprocess.run(locked.split(), cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def test_a_certificate_and_a_key_that_do_not_fit_are_refused(run, certificates):
+    for certificate, key, sentence in (
+        ("first.pem", "second.key", "of another certificate"),
+        ("second.pem", "locked.key", "without a password"),
+        ("first.key", "first.key", "must be PEM files"),
+        ("first.pem", "none.key", "`--private-key` cannot be read"),
+    ):
+        result, service = run("--certificate", certificates / certificate, "--private-key", certificates / key)
+        assert service is None and result.exit_code == 2 and sentence in result.stderr, result.stderr
+    pair = ("--certificate", certificates / "first.pem", "--private-key", certificates / "first.key")
+    result, _ = run(*pair, "--address", "http://taste.example.org")
+    assert "is at https://" in result.stderr and result.exit_code == 2
+    result, _ = run(*pair, "--expose")
+    assert "is encrypted" in result.stderr and "--address" in result.stderr and result.stdout.startswith("https://")
+
+
+def test_the_page_over_https(tmp_path, certificates):
+    pair = ("--certificate", certificates / "first.pem", "--private-key", certificates / "first.key")
+    with serving(tmp_path, "--example", "pid", *map(str, pair)) as server:
+        trusted = ssl.create_default_context(cafile=certificates / "first.pem")
+        assert server.link.startswith("https://127.0.0.1:")
+        with httpx.Client(verify=trusted) as client:
+            answer = client.get(server.link)
+            assert answer.status_code == 200 and "; Secure" in answer.headers["set-cookie"]
+            assert client.get(f"https://127.0.0.1:{server.port}/api/studies").json()["study"]["role"] == "owner"
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(server.link.replace("https", "http"))
+
+
+def test_what_a_proxy_says_is_believed_only_where_there_is_one(opened):
+    """On the scheme the origin of a write and the cookie depend; and the name of the proxy is answered to."""
+    made = connections.exposure(None, False, "https://taste.example.org", True, None, None)
+    browser = opened(hosts=made.hosts())
+
+    def joined(by, peer="127.0.0.1"):
+        config = connections.configured(browser.app, by)
+        config.load()
+        transport = httpx.ASGITransport(app=config.loaded_app, client=(peer, 1))
+        headers = WRITE | {"x-forwarded-proto": "https", "origin": "https://taste.example.org"}
+        client = httpx.AsyncClient(transport=transport, base_url="http://taste.example.org", headers=headers)
+        answer = browser.run(client.post("/api/join", json={"secret": TOKEN}))
+        return answer.status_code, "; Secure" in answer.headers.get("set-cookie", "")
+
+    assert joined(made) == (200, True)
+    assert joined(made, "192.0.2.1") == joined(connections.Exposure()) == (403, False)
+    assert browser.get("/join", headers={"host": "evil.example"}).status_code == 400
 
 
 def test_a_busy_port_is_a_sentence_and_the_default_moves_on():

@@ -35,7 +35,7 @@ def test_a_pair_stays_until_it_is_answered_and_an_answer_is_stored_with_its_seco
 def test_nothing_about_the_models_expectation_comes_with_a_pair(browser):
     pair = answered(browser, 7)
     about = {"number", "voter", "origin", "kind", "form", "designs", "a", "b"}
-    assert set(pair) == about | {"answers", "own_answers", "can_undo"}
+    assert set(pair) == about | {"answers", "since", "rests_on", "can_undo"}
     assert set(pair["a"]) == {"option", "params", "card"} and pair["origin"] == "model"
 
 
@@ -110,13 +110,14 @@ def test_history_flags_contradictions_and_takes_changes_as_events(browser):
 
 
 def test_best_has_two_figures_a_sentence_and_slices(browser):
-    assert browser.get(browser.at("best")).json() == {"best": None, "slices": []}
+    assert browser.get(browser.at("best")).json() == {"since": 0, "best": None, "slices": [], "order": []}
     answered(browser, 8)
     found = browser.get(browser.at("best")).json()
     study = browser.service.session(browser.study).study
     assert found["best"]["params"] == study.best_params
     assert found["best"]["beats_random"] == pytest.approx(study.best.beats_random, abs=1e-9)
-    assert found["best"]["advice"]["sentence"]
+    advice = found["best"]["advice"]["sentence"]
+    assert advice["key"].startswith("advice.") and advice["words"] and isinstance(advice["values"], dict)
     assert [one["caption"][0]["words"] for one in found["slices"]] == ["x", "y"]
     why = browser.get(browser.at("why")).json()
     met = [one for one in study.history.counted() if study.best.option in one.options]
@@ -128,9 +129,9 @@ def test_best_has_two_figures_a_sentence_and_slices(browser):
         list(study.history.comparisons).index(one.event) + 1 for one in met
     ]
     wins = sum(len(one["beat"]) for one in why["meetings"])
-    assert f"{wins} win" in why["sentences"][0] and "comes nearest" in why["sentences"][1]
+    assert f"{wins} win" in why["sentences"][0]["words"] and "comes nearest" in why["sentences"][1]["words"]
     last = f"8 answers: beats a random design {study.best.beats_random:.0%}".replace("%", " %")
-    assert why["course"]["readings"][-1]["words"].startswith(last) and len(why["course"]["readings"]) == 8
+    assert why["course"]["readings"][-1]["words"]["words"].startswith(last) and len(why["course"]["readings"]) == 8
 
 
 def test_numbers_to_choose_from_are_choices_and_no_curve(opened):
@@ -181,9 +182,12 @@ def test_the_model_view_shows_groups_rank_and_kappa_with_and_without(browser):
     for which, words in (("plain", "without"), ("corrected", "with")):
         chart = found["graphs"][which]
         kinds = [one["kind"].split()[0] for one in chart["marks"]]
-        assert chart["label"].startswith(f"Comparison graph {words} the correction")
+        assert chart["label"]["words"].startswith(f"Comparison graph {words} the correction")
         assert [kinds.count(kind) for kind in ("edge", "node")] == [9, len(found["nodes"])]
-    assert [one["words"] for one in found["conditions"]["caption"]] == ["without correction", "with correction"]
+    assert [one["words"]["words"] for one in found["conditions"]["caption"]] == [
+        "without correction",
+        "with correction",
+    ]
 
 
 def test_the_model_view_says_where_the_correction_was_active(opened):
@@ -205,12 +209,36 @@ def test_agreement_of_voters(browser):
     browser.post(browser.at("again"), {"pair": pair["number"], "voter": "ann"})
     again = browser.pair("ben")
     browser.answer(again, "b" if again["a"]["option"] == pair["a"]["option"] else "a", "ben")
-    found = browser.get(browser.at("standing")).json()
+    assert browser.get(browser.at("team/before")).json() == {"before": None}
+    found = browser.get(browser.at("team")).json()
     assert found["couples"] == [{"first": "ann", "second": "ben", "met": 1, "agreed": 0}]
-    assert [(one["name"], one["answers"], one["seconds"]) for one in found["voters"]] == [
-        ("ann", 1, 1.5),
-        ("ben", 1, 1.5),
-    ]
+    counted = [(one["name"], one["answers"], one["seconds"]) for one in found["counts"].values()]
+    assert counted == [("ann", 1, 1.5), ("ben", 1, 1.5)]
+    assert found["answers"] == 2 and found["found"]["status"] == "ok" and "Too few" in found["found"]["sentences"][0]
+    assert browser.get(browser.at("team/before")).json()["before"] == found
+    assert browser.post(browser.at("weights"), {"weights": {"ann": 2}}).json() == {"weights": {"ann": 2.0}}
+    for wrong, words in (
+        ({"zoe": 1}, "No voter"),
+        ({"ann": -1}, "from 0"),
+        ({"ann": 0, "ben": 0}, "all of them"),
+        (7, "table"),
+    ):
+        refused = browser.post(browser.at("weights"), {"weights": wrong})
+        assert refused.status_code in (400, 404) and words in refused.json()["error"]
+    # What was computed before the weights is there, as older, until somebody asks for what is true now.
+    assert browser.get(browser.at("team/before")).json()["before"] == found
+    weights = {one["voter"]: one["weight"] for one in browser.get(browser.at("team")).json()["found"]["voters"]}
+    assert weights == {"ann": 2.0, "ben": 1.0}
+
+
+def test_a_team_that_cannot_be_told_apart_says_so(opened):
+    of = service()
+    of.show(studies.create_study(SPACE, storage=of.storage, study_name="corrected", method="adaptive"))
+    browser = opened(of)
+    for voter in ("ann", "ben"):
+        browser.answer(browser.pair(voter), "a", voter)
+    found = browser.get(browser.at("team")).json()
+    assert "plain method" in found["refused"] and found["found"] is None and list(found["counts"]) == ["ann", "ben"]
 
 
 def test_studies_are_made_of_a_table_or_of_toml(browser):
@@ -271,7 +299,7 @@ def test_a_rehearsal_leaves_the_study_alone(browser):
     found = browser.post("/api/rehearsal", {"study": browser.study, "person": "exact", "questions": 12}).json()
     assert [row["answers"] for row in found["rows"]] == [5, 10, 12]
     assert found["rows"][-1]["truly_preferred"] > 0.8
-    assert [one["words"] for one in found["chart"]["caption"]] == ["in truth", "what the model says"]
+    assert [one["words"]["words"] for one in found["chart"]["caption"]] == ["in truth", "what the model says"]
     assert browser.service.session(browser.study).study.history.number == before
     assert [one["name"] for one in browser.get("/api/studies").json()["studies"]] == ["taste"]
 

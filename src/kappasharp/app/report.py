@@ -9,15 +9,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from kappasharp.app import charts, outcome_views
+from kappasharp.app import charts, outcome_views, team_views
 from kappasharp.app.charts import Edge, Node
 from kappasharp.app.words import count, text
-from kappasharp.errors import StorageError
+from kappasharp.errors import InvalidValueError, StorageError
 from kappasharp.files import write_text
 from kappasharp.methods.method import Kind
-from kappasharp.study import certainty, diagnosis, kinds
-from kappasharp.study.certainty import Best, Checkpoint, slices
+from kappasharp.study import certainty, diagnosis, kinds, reasons, weighing
+from kappasharp.study.certainty import Best, slices
 from kappasharp.study.history import Comparison, History
+from kappasharp.study.reasons import Checkpoint
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
@@ -97,6 +98,7 @@ def html(study: Study, sections: Sequence[Section] = (), pictures: Mapping[int, 
     chapters = [
         Section("Best design so far", _best(best, _outcome_rows(study, best))),
         *sections,
+        *_team(study),
         *_pictures(study, pictures),
         *_outcomes(study),
         Section("Why is this the best?", _why(study, best)),
@@ -145,6 +147,17 @@ def _best(best: Best, outcomes: str) -> str:
         f"<div class='design'><table>{rows}</table>{outcomes}<div class='figures'>{figures}</div></div>"
         f"<p class='advice'>{escape(str(best.advice))}</p>{certificate}"
     )
+
+
+def _team(study: Study) -> list[Section]:
+    """What several voters have in common; nothing of one, and the reason where the study's method cannot tell."""
+    if len(weighing.answered(study.history)) == 1:
+        return []
+    try:
+        body = team_views.html(study.agreement())
+    except InvalidValueError as error:
+        body = f"<p class='small'>{escape(str(error))}</p>"
+    return [Section("What the voters have in common", body)]
 
 
 def _pictures(study: Study, pictures: Mapping[int, Drawn] | None) -> list[Section]:
@@ -217,17 +230,17 @@ def _outcomes(study: Study) -> list[Section]:
 
 def past(study: Study) -> list[Checkpoint]:
     """The certainty at points of the past, from the study's own answers."""
-    return certainty.course(study.definition, study.history)
+    return reasons.course(study.definition, study.history)
 
 
 def _why(study: Study, best: Best) -> str:
-    lines = certainty.reasons(study.definition, study.history, study.model(), best.option)
+    lines = reasons.sentences(study.definition, study.history, study.model(), best.option)
     called = study.history.answer_numbers()
     rows = "".join(
         f"<tr><td>{called[one.event]}</td><td>{escape(one.voter)}</td>"
         + "".join(f"<td>{', '.join(map(str, others))}</td>" for others in (one.beat, one.lost_to, one.equalled))
         + "</tr>"
-        for one in certainty.meetings(study.history, best.option)[-ROWS:]
+        for one in reasons.meetings(study.history, best.option)[-ROWS:]
     )
     head = "<tr><th>answer</th><th>voter</th><th>won against</th><th>lost to</th><th>no difference from</th></tr>"
     table = f"<div class='scroll'><table class='answers'>{head}{rows}</table></div>" if rows else ""

@@ -32,6 +32,8 @@ from kappasharp.shapes import Indices, Parameters, PerComparison, PerRun, PerRun
 
 # Up to this size one search sees all answers: it takes a second, and the published numbers come from it.
 ALL_AT_ONCE = 600
+# A search of all answers at once ends when it promises less, in nats.
+FINE = 5e-5
 # The first stage has at least this many answers; each further one twice those of the stage before.
 FEWEST = 200
 # A stage ends when it promises less, in nats: a fixed gain for a share and in point space; for all answers in
@@ -74,7 +76,9 @@ def search(model: Model, space: FitSpace, starts: list[Parameters], z: PerCompar
     return _search_in_stages(model, space, starts, z, stages=stages, warm=warm)
 
 
-def search_at_once(model: Model, data: Gathered, starts: list[Parameters], z: PerComparison) -> Hyperfit:
+def search_at_once(
+    model: Model, data: Gathered, starts: list[Parameters], z: PerComparison, gain: float = FINE
+) -> Hyperfit:
     """The best hyperparameters over all starts; the runs of every start go through one batch."""
     runs = len(z)
     if z.shape[-1] == 0:
@@ -83,7 +87,7 @@ def search_at_once(model: Model, data: Gathered, starts: list[Parameters], z: Pe
         return Hyperfit(theta, flat, torch.zeros_like(theta), flat == 0, flat.long(), flat.long())
     copies = len(starts)
     many = torch.arange(runs, device=z.device).repeat(copies)
-    found = maximize(model, take(data, many), torch.cat(starts), z[many])
+    found = maximize(model, take(data, many), torch.cat(starts), z[many], gain)
     best = found.value.reshape(copies, runs).nan_to_num(nan=-torch.inf).argmax(0)
     rows = best * runs + torch.arange(runs, device=z.device)
     return take(found, rows)
@@ -110,15 +114,15 @@ class NegativeLogPosterior:
         return NegativeLogPosterior(self.model, take(self.data, rows), self.z.index_select(0, rows))
 
 
-def tolerances(dtype: torch.dtype) -> descent.Tolerances:
-    """When the search stops: at a promised gain of 5e-5 nats, or at single precision's own noise in the evidence."""
+def tolerances(dtype: torch.dtype, gain: float = FINE) -> descent.Tolerances:
+    """When the search stops: at so small a promised gain, or at single precision's own noise in the evidence."""
     fine = dtype == torch.float64
     return descent.Tolerances(
-        gradient=1e-3 if fine else 1e-2, decrease=5e-5 if fine else 1e-3, max_rounds=200, longest_step=2.0
+        gradient=1e-3 if fine else 1e-2, decrease=gain if fine else max(gain, 1e-3), max_rounds=200, longest_step=2.0
     )
 
 
-def maximize(model: Model, data: Gathered, theta: Parameters, z: PerComparison) -> Hyperfit:
+def maximize(model: Model, data: Gathered, theta: Parameters, z: PerComparison, gain: float = FINE) -> Hyperfit:
     """The hyperparameters that maximise evidence plus log prior, from theta, for one flat batch of runs.
 
     One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
@@ -127,7 +131,7 @@ def maximize(model: Model, data: Gathered, theta: Parameters, z: PerComparison) 
     if found is None:
         low, high = model.priors.bounds(theta)
         objective = NegativeLogPosterior(model, data, z)
-        found = descent.minimize(objective, theta, low, high, tolerances(theta.dtype))
+        found = descent.minimize(objective, theta, low, high, tolerances(theta.dtype, gain))
     searched_on = torch.full_like(found.rounds, z.shape[-1])
     return Hyperfit(found.x, -found.value, -found.gradient, found.converged, found.rounds, searched_on)
 

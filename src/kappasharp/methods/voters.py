@@ -16,6 +16,7 @@ from kappasharp.core.joint_priors import JointPriors, PeoplePriors
 from kappasharp.core.kernel import Priors
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.people import NOBODY, PeopleFit
+from kappasharp.core.posterior import Posterior
 from kappasharp.methods import leaning
 from kappasharp.methods.fitting import Fit
 
@@ -79,8 +80,17 @@ def seen_by(fit: Fit, voter: int | None = None) -> Fit:
     found = fit.people
     if found is None:
         return fit
+    return _with(fit, found, people.of_all(found) if voter is None else people.of_voter(found, voter))
+
+
+def weighed(fit: Fit, weights: Tensor) -> Fit:
+    """The same fit as the mean of voters sees it, with weights (V,) that sum to one."""
+    assert fit.people is not None
+    return _with(fit, fit.people, people.of_all(fit.people, weights))
+
+
+def _with(fit: Fit, found: PeopleFit, view: Posterior) -> Fit:
     n = fit.X.shape[1]
-    view = people.of_all(found) if voter is None else people.of_voter(found, voter)
     scale = posterior.variance(view) / kernel.variance(found.family, found.alone)
     K = found.K * scale[:, None, None]
     f = apply(K, view.beta)

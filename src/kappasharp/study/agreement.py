@@ -1,18 +1,124 @@
-"""How well several voters agree: on pairs that two of them answered, and each with the model of all answers."""
+"""How well several voters agree: what suits all and each, who is like whom, where they split; and pairs in common."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from statistics import median
+from statistics import mean, median
 from typing import NamedTuple
 
-from kappasharp.study import diagnosis
+import torch
+from torch import Tensor
+
+from kappasharp.core import posterior
+from kappasharp.study import certainty, cube, diagnosis, learning, people, weighing
+from kappasharp.study.certainty import Best
+from kappasharp.study.definition import Definition
 from kappasharp.study.history import Comparison, History
 from kappasharp.study.kinds import SKIP
-from kappasharp.study.learning import StudyModel
+from kappasharp.study.learning import StudyModel, leading, one_thread
+from kappasharp.study.parameters import Value
+from kappasharp.study.space import Design
 
 EVEN = 0.5
+# Voters whose tastes correlate less than this, on average, are not of one group; and with fewer answers than these a
+# taste is mostly what the model believes of everybody. On simulated people both find who is like whom (docs/team.md).
+ALIKE, ENOUGH = 0.7, 10
+# Values of a parameter that are looked at for where groups split.
+VALUES = 11
+# Answers of somebody with less than this part of the usual consistency hardly count.
+CARELESS = 0.4
+# So many names stand in a sentence.
+NAMED = 8
+PREDICTED = "what they like is predicted from what the others share"
 
 
-class Voter(NamedTuple):
+@dataclass(frozen=True)
+class Liked:
+    """The design seen that somebody likes best, its number, and the share of the space's designs that they like less.
+
+    `study.best_for(voter)` has more of it.
+    """
+
+    params: Design
+    option: int
+    beats_random: float
+
+
+@dataclass(frozen=True)
+class VoterTaste:
+    """One voter: the best for them, and how they like what suits all.
+
+    `likes_best` and `likes_fairest` are the shares of designs that they like less than those two, `consistency` is how
+    steady their answers are beside the others' (1 is usual, near 0 is by lot). `group` is a place in
+    `Agreement.groups`, None where they gave too few answers to tell. Who is `predicted` has not answered: all of it is
+    what the others share. A `program` is no person.
+    """
+
+    voter: str
+    answers: int
+    best: Liked
+    likes_best: float
+    likes_fairest: float
+    consistency: float | None
+    weight: float
+    group: int | None
+    predicted: bool = False
+    program: bool = False
+
+
+@dataclass(frozen=True)
+class TasteGroup:
+    """Voters of one taste: how alike they are on average (None of one alone), and the best for them."""
+
+    voters: tuple[str, ...]
+    alike: float | None
+    best: Liked
+
+
+@dataclass(frozen=True)
+class Split:
+    """A parameter on which groups differ: its share of all their difference, and the value that each group likes.
+
+    All else is as in the best for all. `sure` is the chance that the two groups furthest apart each prefer their own.
+    """
+
+    parameter: str
+    share: float
+    likes: tuple[Value, ...]
+    sure: float
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What several voters have in common, and what not; print it for the words.
+
+    `shared` is the part of a taste that all have in common, 0 to 1. `best` suits all on average, each by their weight;
+    `fairest` is what the worst-off person minds least, as far below their own best as it is. `alike[i][j]` is how alike
+    the tastes of two voters are on the designs seen, −1 (opposite) to 1 (the same), and `places` has
+    them on a map, near each other where they are alike. `status` is the fit's certificate.
+    """
+
+    shared: float
+    best: Best
+    fairest: Best
+    voters: tuple[VoterTaste, ...]
+    alike: tuple[tuple[float, ...], ...]
+    places: tuple[tuple[float, float], ...]
+    groups: tuple[TasteGroup, ...]
+    splits: tuple[Split, ...]
+    answers: int
+    status: str
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The same in words."""
+        return [*_about_groups(self), *_about_splits(self), *_about_bests(self), *_about_voters(self)]
+
+
+class VoterCount(NamedTuple):
     """One voter: answers, skips, the median seconds of one, and how many of the decided answers the model shares.
 
     `program` says that it is no person.
@@ -36,7 +142,7 @@ class Couple(NamedTuple):
     agreed: int
 
 
-def voters(history: History, model: StudyModel | None) -> list[Voter]:
+def voters(history: History, model: StudyModel | None) -> list[VoterCount]:
     """Every voter with an answer, the first to answer first."""
     shared: set[int] = set()
     if model is not None:
@@ -52,10 +158,10 @@ def _by_voter(history: History) -> dict[str, list[Comparison]]:
     return found
 
 
-def _voter(name: str, own: list[Comparison], shared: set[int]) -> Voter:
+def _voter(name: str, own: list[Comparison], shared: set[int]) -> VoterCount:
     seconds = [one.seconds for one in own if one.seconds is not None]
     decided = [one for one in own if one.answer != SKIP and not one.is_tie]
-    return Voter(
+    return VoterCount(
         name,
         sum(one.answer != SKIP for one in own),
         sum(one.answer == SKIP for one in own),
@@ -79,3 +185,210 @@ def couples(history: History) -> list[Couple]:
             agreed = sum(said[first][pair] == said[second][pair] for pair in both)
             found.append(Couple(first, second, len(both), agreed))
     return found
+
+
+@one_thread()
+def agreement(definition: Definition, history: History, apart: StudyModel) -> Agreement:
+    """What the voters have in common, given the model that tells them apart."""
+    names, answered = weighing.known(history), weighing.answered(history)
+    counting = [name for name in answered if history.weights.get(name, 1.0) > 0.0] or answered
+    persons = [name for name in counting if name not in history.programs.about] or counting
+    utility = people.utilities(history, apart, names)
+    alike = _correlated(utility)
+    of_all = people.mean_of(history, apart, counting)
+    best, fair = leading(of_all), people.fairest(apart, utility[[names.index(name) for name in persons]])
+    groups = _groups(definition, history, apart, alike[: len(answered), : len(answered)])
+    of_group = {name: number for number, group in enumerate(groups) for name in group.voters}
+    return Agreement(
+        1.0 if apart.learnt.fit.people is None or len(answered) == 1 else float(apart.learnt.fit.people.rho),
+        certainty.best(definition, history, of_all),
+        certainty.best(definition, history, of_all, fair),
+        tuple(_taste(definition, history, apart, name, (best, fair), of_group.get(name)) for name in names),
+        tuple(tuple(row) for row in alike.tolist()),
+        _places(alike),
+        groups,
+        _splits(definition, history, apart, groups, history.options[apart.options[best]]),
+        len(history.counted()),
+        apart.surrogate.status[0],
+    )
+
+
+def _correlated(utility: Tensor) -> Tensor:
+    """Correlations (V, V) of utilities (V, n); one that is the same everywhere is like nobody but itself."""
+    found = torch.corrcoef(utility).reshape(len(utility), len(utility)).nan_to_num(0.0).clamp(-1.0, 1.0)
+    return found.fill_diagonal_(1.0)
+
+
+def _places(alike: Tensor) -> tuple[tuple[float, float], ...]:
+    """The plane in which tastes, as points at distances √(2 − 2 alike), lie furthest apart; the middle is (0, 0)."""
+    centred = alike - alike.mean(0) - alike.mean(1, keepdim=True) + alike.mean()
+    values, vectors = torch.linalg.eigh(0.5 * (centred + centred.mT))
+    found = (vectors * values.clamp(min=0.0).sqrt()).flip(-1)[:, :2]
+    # An axis has no right way round: whoever is furthest out along it is on its right.
+    found = found * found.gather(0, found.abs().argmax(0, keepdim=True)).sign()
+    return tuple((float(one[0]), float(one[1]) if len(one) > 1 else 0.0) for one in found)
+
+
+def _liked(history: History, view: StudyModel, beats: float) -> Liked:
+    option = view.options[leading(view)]
+    return Liked(history.options[option], option, beats)
+
+
+def _taste(
+    definition: Definition, history: History, apart: StudyModel, name: str, places: tuple[int, int], group: int | None
+) -> VoterTaste:
+    view = learning.seen_by(history, apart, name)
+    answered, fit = weighing.answered(history), view.learnt.fit.people
+    predicted = name not in answered
+    own, likes_best, likes_fairest = certainty.beats_random(definition, view, (leading(view), *places))
+    consistency = 1.0 if fit is None else None if predicted else float(fit.consistency[0, answered.index(name)])
+    return VoterTaste(
+        name,
+        sum(one.voter == name for one in history.counted()),
+        _liked(history, view, own),
+        likes_best,
+        likes_fairest,
+        None if predicted else consistency,
+        history.weights.get(name, 1.0),
+        group,
+        predicted,
+        name in history.programs.about,
+    )
+
+
+def _groups(definition: Definition, history: History, apart: StudyModel, alike: Tensor) -> tuple[TasteGroup, ...]:
+    """Who is of one taste, the largest group first; of voters with enough answers, where there are two of those."""
+    names = weighing.answered(history)
+    enough = [i for i, name in enumerate(names) if sum(one.voter == name for one in history.counted()) >= ENOUGH]
+    if len(enough) < 2:  # noqa: PLR2004
+        return ()
+    found = [sorted(enough[i] for i in group) for group in clusters(alike[enough][:, enough], ALIKE)]
+    made = []
+    for group in sorted(found, key=lambda one: (-len(one), one)):
+        some = tuple(names[i] for i in group)
+        within = [float(alike[i, j]) for i, j in combinations(group, 2)]
+        view = people.mean_of(history, apart, some)
+        (beats,) = certainty.beats_random(definition, view, [leading(view)])
+        made.append(TasteGroup(some, mean(within) if within else None, _liked(history, view, beats)))
+    return tuple(made)
+
+
+def clusters(alike: Tensor, least: float) -> list[list[int]]:
+    """Average linkage: the two groups most alike (V, V) become one as long as they are that much alike on average."""
+    groups = [[i] for i in range(len(alike))]
+    between = alike.clone().fill_diagonal_(-torch.inf)
+    while len(groups) > 1:
+        first, second = sorted(divmod(int(between.argmax()), len(groups)))
+        if float(between[first, second]) < least:
+            break
+        one, other = len(groups[first]), len(groups[second])
+        row = (one * between[first] + other * between[second]) / (one + other)
+        between[first], between[:, first] = row, row
+        between[first, first] = -torch.inf
+        stay = [i for i in range(len(groups)) if i != second]
+        between = between[stay][:, stay]
+        groups[first] += groups.pop(second)
+    return groups
+
+
+def _splits(
+    definition: Definition, history: History, apart: StudyModel, groups: Sequence[TasteGroup], here: Design
+) -> tuple[Split, ...]:
+    """What groups differ on, the parameter with the largest share first; nothing where there is one group."""
+    if len(groups) < 2:  # noqa: PLR2004
+        return ()
+    space = definition.space
+    values = {name: certainty.along(part, here[name], VALUES) for name, part in space.tuned.items()}
+    points = [cube.points(space, [{**here, name: value} for value in some]) for name, some in values.items()]
+    # One group's model at a time, for each is large.
+    views = (people.mean_of(history, apart, group.voters) for group in groups)
+    felt = [posterior.mean(view.surrogate.latent, torch.cat(points).unsqueeze(0)).squeeze(0) for view in views]
+    slices = torch.stack(felt).split([len(X) for X in points], 1)
+    widths = [float((one - one.mean(1, keepdim=True)).var(0, correction=0).mean()) for one in slices]
+    found = []
+    for (name, some), X, utility, width in zip(values.items(), points, slices, widths, strict=True):
+        liked = utility.argmax(1)
+        ends = divmod(int(torch.cdist(X[liked], X[liked]).argmax()), len(groups))
+        sure = min(
+            _prefers(people.mean_of(history, apart, groups[one].voters), X[liked[one]], X[liked[other]])
+            for one, other in (ends, ends[::-1])
+        )
+        found.append(Split(name, width / (sum(widths) or 1.0), tuple(some[i] for i in liked.tolist()), sure))
+    return tuple(sorted(found, key=lambda one: -one.share))
+
+
+def _prefers(view: StudyModel, own: Tensor, others: Tensor) -> float:
+    """The chance that a group's mean utility is larger at its own place."""
+    found = view.surrogate.contrast(own.unsqueeze(0), others.unsqueeze(0))
+    return float(torch.special.ndtr(found.mean / found.variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt()))
+
+
+def _about_groups(found: Agreement) -> list[str]:
+    told = [one for one in found.voters if not one.predicted]
+    if len(told) == 1:
+        return [f"{told[0].voter} alone has answered: there is nobody to agree with."]
+    few = [one.voter for one in told if one.group is None]
+    if not found.groups:
+        return [f"Too few answers to tell who agrees with whom: that takes {ENOUGH} of each."]
+    late = [f"{_listed(few)} gave too few answers to tell."] if few else []
+    if len(found.groups) == 1:
+        among = _listed(found.groups[0].voters)
+        return [f"They agree: {among} are of one taste ({found.groups[0].alike:.2f} alike on average).", *late]
+    words = [
+        f"group {number + 1} is {_listed(one.voters)}" + ("" if one.alike is None else f" ({one.alike:.2f} alike)")
+        for number, one in enumerate(found.groups)
+    ]
+    return [f"There are {len(found.groups)} groups of taste: {'; '.join(words)}.", *late]
+
+
+def _about_splits(found: Agreement) -> list[str]:
+    if not found.splits:
+        return []
+    first = found.splits[0]
+    likes = ", ".join(f"group {number + 1} likes it at {_short(value)}" for number, value in enumerate(first.likes))
+    sure = f"each side prefers its own with a chance of {min(first.sure, 0.99):.0%} or more"
+    return [f"They split most on {first.parameter} ({first.share:.0%} of their difference): {likes}; {sure}."]
+
+
+def _about_bests(found: Agreement) -> list[str]:
+    told = [one for one in found.voters if not one.predicted and not one.program and one.weight]
+    if len(told) < 2:  # noqa: PLR2004
+        return []
+    least = min(told, key=lambda one: one.likes_best)
+    said = (
+        f"Design {found.best.option} is the best for all on average; {least.voter} likes it least, better than "
+        f"{least.likes_best:.0%} of designs."
+    )
+    if found.fairest.option == found.best.option:
+        return [said, "It is the fairest, too: the worst-off would mind every other one more."]
+    least = min(told, key=lambda one: one.likes_fairest)
+    fair = f"there {least.voter} is worst off, and likes it better than {least.likes_fairest:.0%} of designs"
+    return [said, f"Design {found.fairest.option} is the fairest: {fair}."]
+
+
+def _about_voters(found: Agreement) -> list[str]:
+    predicted = [one.voter for one in found.voters if one.predicted]
+    programs = [one.voter for one in found.voters if one.program]
+    careless = [one.voter for one in found.voters if one.consistency is not None and one.consistency < CARELESS]
+    weighed = [f"{one.voter} {one.weight:g}" for one in found.voters if one.weight != 1.0]
+    said = []
+    if predicted:
+        said.append(f"{_listed(predicted)} {'has' if len(predicted) == 1 else 'have'} not answered yet: {PREDICTED}.")
+    if programs:
+        said.append(f"{_listed(programs)} {'is a program' if len(programs) == 1 else 'are programs'}.")
+    if careless:
+        said.append(f"Close to chance, and so counting little: the answers of {_listed(careless)}.")
+    if weighed:
+        said.append(f"Weights are set: {', '.join(weighed)}; the others count 1.")
+    if found.status != "ok":
+        said.append(f"A solve lacks its certificate ({found.status}): these figures may be off.")
+    return said
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = list(names) if len(names) <= NAMED + 1 else [*names[:NAMED], f"{len(names) - NAMED} others"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _short(value: Value) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

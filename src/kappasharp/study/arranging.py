@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 
 from kappasharp.errors import InvalidValueError, StorageError
-from kappasharp.study import comparison_file, computing, events, recording
+from kappasharp.study import comparison_file, computing, events, recording, weighing
 from kappasharp.study.comparison_file import Imported
 from kappasharp.study.definition import Definition
-from kappasharp.study.events import DEFAULT_VOTER, Bounded, Event, Joined, Judged, Recorded, Remarked, Stored
+from kappasharp.study.events import DEFAULT_VOTER, Bounded, Event, Joined, Judged, Recorded, Remarked, Stored, Weighed
 from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.parameters import Value
 from kappasharp.study.view import StudyView
@@ -84,6 +84,21 @@ class ArrangedStudy(StudyView):
         remark = Remarked(self.space.check(design), None if text is None else events.note(text))
         self._write(events.voter(voter), lambda _: remark)
 
+    def weigh(self, weights: Mapping[str, float] | None, *, voter: str = DEFAULT_VOTER) -> None:
+        """Say how much each voter counts towards what is best for all; it is kept in the study, for whoever opens it.
+
+        Args:
+            weights: by voter, from 0 on, in place of all that was said before; who is not named counts 1, and who has
+                0 is not looked to at all. None lets all count alike again.
+            voter: who says so.
+        """
+
+        def if_news(history: History) -> Weighed | None:
+            found = weighing.weighed(history, {} if weights is None else weights)
+            return None if found.weights == history.weights else found
+
+        self._write(events.voter(voter), if_news)
+
     def join_as_program(self, voter: str, about: str) -> None:
         """Say that a voter is a program: its answers are marked, and what is left for people it is not asked.
 
@@ -155,8 +170,11 @@ class ArrangedStudy(StudyView):
         if self.through is not None:
             raise StorageError(f"The study {self.name!r} was opened as of event {self.through}: it may only be read.")
 
-    def _write(self, voter: str, decide: Decide) -> Stored | None:
-        """Append what `decide` makes of the latest history; nothing where it makes nothing of it."""
+    def _write(self, voter: str, decide: Decide, then: Decide | None = None) -> Stored | None:
+        """Append what `decide` makes of the latest history; nothing where it makes nothing of it.
+
+        What `then` makes of the same history follows it in the same step: both are durable, or neither.
+        """
         self._writable()
         with self._lock:
             with self.storage.transaction(self.stored) as transaction:
@@ -164,10 +182,13 @@ class ArrangedStudy(StudyView):
                 happened = decide(self._history)
                 if happened is None:
                     return None
-                stored = transaction.append(voter, happened)
+                stored = [transaction.append(voter, happened)]
+                following = None if then is None else then(self._history)
+                if following is not None:
+                    stored.append(transaction.append(voter, following))
             # Only now is it durable.
-            self._history.apply(stored)
-            return stored
+            self._history.extend(stored)
+            return stored[0]
 
 
 def _if_news(found: Recorded, history: History) -> Recorded | None:

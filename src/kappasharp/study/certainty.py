@@ -5,6 +5,7 @@ prior's width), and the level of all utilities is informed by the prior alone. S
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -16,16 +17,17 @@ from kappasharp.core import comparisons, evidence, laplace, likelihood
 from kappasharp.faces import face
 from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
-from kappasharp.methods.surrogate import ContrastPrediction, Surrogate
+from kappasharp.methods.surrogate import Surrogate
+from kappasharp.sentences import Sentence, counted, said
 from kappasharp.streams import stream
 from kappasharp.study import allowing, changing, cube, lifting, recording
 from kappasharp.study.bounds import AmongOpen
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR, Form
-from kappasharp.study.learning import StudyModel, leading, learn, one_thread, spread, unproven_best, why_not_told
+from kappasharp.study.learning import StudyModel, leading, one_thread, unproven_best
 from kappasharp.study.outcomes import Values
-from kappasharp.study.parameters import Categorical, Float, Int, Value
+from kappasharp.study.parameters import Categorical, Float, Int, Tuned, Value
 from kappasharp.study.questions import DUELS
 from kappasharp.study.space import Design
 from kappasharp.study.starting import sobol
@@ -39,8 +41,9 @@ DRAW_JITTER = 1e-8
 ITSELF = 1e-9
 # Values of one parameter that a slice looks at, and the width of its band.
 STEPS, DEVIATIONS = 41, 1.0
-# The model is fitted again at this many points of the past, no more: certainty over time costs a fit each.
-CHECKPOINTS = 16
+# The points that stand for the last few spaces.
+_KEPT: dict[tuple[str, int, int], Tensor] = {}
+MOST_KEPT = 8
 # When the advice changes its mind.
 ENOUGH_PREFERRED, ENOUGH_ROOM = 0.95, 0.1
 LEAST_PREFERRED, LEAST_ANSWERS = 0.6, 3
@@ -50,6 +53,11 @@ TASTES, EVEN = 3.0, 0.5
 # simulated people about generated problems (set 1), predicted before they came; on set 2 and the paper's problems it
 # leaves 3 points in no tenth (docs/results/from-zero.md#reliability). For the default method and preset.
 SHARPNESS = 1.575
+FIGURES = "you would prefer this design to about {share:.0%} of all, and about {room_share:.0%} of the way up is left"
+UNCLEAR = (
+    "Not enough signal: after {answers} answers the best design is preferred to only {share:.0%} of all. Go on; if it "
+    "stays so, the designs hardly differ to you, or the answers contradict each other (`diagnostics`)."
+)
 # Linking two groups comes first where this share of the room left lies in a design that is already there.
 IN_A_RIVAL = 0.5
 
@@ -83,6 +91,15 @@ class Best(AmongOpen):
     n_comparisons: int
     status: str
     outcomes: Values | None = None
+    # The voter whose best it is, where that is predicted: they have not answered.
+    predicted_for: str | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said beside it, in sentences."""
+        name = self.predicted_for
+        said = [] if name is None else [f"{name} has not answered yet: this is predicted from what the others share."]
+        return said + super().notes
 
     def _repr_html_(self) -> str:
         found: str = face("best_html")(self)
@@ -120,29 +137,10 @@ class Slice(NamedTuple):
     ordered: bool = True
 
 
-class Checkpoint(NamedTuple):
-    """How sure the model was after a number of answers."""
-
-    answers: int
-    preferred: float
-    room: float
-
-
-class Meeting(NamedTuple):
-    """What one answer says of a design: which others it beat, lost to, or equalled; none of them on a slider's line."""
-
-    event: int
-    voter: str
-    kind: str
-    beat: list[int]
-    lost_to: list[int]
-    equalled: list[int]
-
-
 @one_thread()
-def best(definition: Definition, history: History, model: StudyModel) -> Best:
-    """The best design seen, by the model of all answers."""
-    place = leading(model)
+def best(definition: Definition, history: History, model: StudyModel, place: int | None = None) -> Best:
+    """The best design seen, by a model of all answers; or the one at that place, where another rule chose it."""
+    chosen, place = place is not None, leading(model) if place is None else place
     option = model.options[place]
     found = figures(definition, model, place)
     space, at_all = definition.space, leading(model._replace(state=replace(model.state, eligible=None)))
@@ -156,7 +154,7 @@ def best(definition: Definition, history: History, model: StudyModel) -> Best:
         model.surrogate.status[0],
         recording.values(definition, history, history.options[option]),
         outside=tuple(space.outside(history.options[option])),
-        better_outside=None if at_all == place else model.options[at_all],
+        better_outside=None if chosen or at_all == place else model.options[at_all],
         edges=tuple(changing.edges(space, history.options[option])),
     )
 
@@ -172,8 +170,23 @@ def figures(definition: Definition, model: StudyModel, place: int) -> Figures:
     ordinary = surrogate.contrast(X[place].expand_as(others), others)
     gap = _gap(surrogate, X, place, pool, stream(definition.seed, "certainty").initial_seed() % 2**31)
     chance = without_taste(model)
-    preferred = (1.0 - chance) * float(_above(ordinary).mean()) + chance * EVEN
+    preferred = (1.0 - chance) * float(_above(ordinary.mean, ordinary.variance).mean()) + chance * EVEN
     return Figures(preferred, max(float(ordinary.mean.mean()), 0.0), gap, chance)
+
+
+@one_thread()
+def beats_random(definition: Definition, model: StudyModel, places: Sequence[int]) -> list[float]:
+    """The same share of designs, for several places by one look at the model."""
+    X, pool = model.state.points[0, list(places)], _pool(definition, model)[:RANDOM]
+    mean, cov = model.surrogate.posterior(torch.cat([X, pool]))
+    count, chance = len(places), without_taste(model)
+    variance = cov.diagonal()[:count, None] + cov.diagonal()[count:] - 2.0 * cov[:count, count:]
+    above = _above(mean[:count, None] - mean[count:], variance)
+    rivals = torch.cdist(X, pool, p=torch.inf) > ITSELF
+    return [
+        (1.0 - chance) * float(row[others].mean()) + chance * EVEN if bool(others.any()) else 1.0
+        for row, others in zip(above, rivals, strict=True)
+    ]
 
 
 def recalibrated(chance: Tensor, sharpness: float = SHARPNESS) -> Tensor:
@@ -210,15 +223,27 @@ def _pool(definition: Definition, model: StudyModel) -> Tensor:
     lift, allowed = model.state.lift, model.state.allowed
     count = POOL if lift is None or not lift.budget else min(POOL, max(lift.budget, lifting.SAMPLE))
     if allowed is None:
-        return cube.points(definition.space, sobol(definition, 0, count))
+        return _drawn(definition, count)
     drawn = allowing.AllowedSequence(definition, allowed)
     return cube.points(definition.space, drawn.take(0, count // 2, search=False) or drawn.take(0, 1))
 
 
-def _above(contrast: ContrastPrediction) -> Tensor:
-    """The chance that the first utility is the larger."""
-    deviation = contrast.variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt()
-    return torch.special.ndtr(contrast.mean / deviation)
+def _drawn(definition: Definition, count: int) -> Tensor:
+    """The points of a study's first designs, to be read alone; kept, for they take longer than a fit."""
+    space = definition.space
+    key = (f"{space.parameters!r} {space.bounds!r}", definition.seed, count)
+    # Kept between calls, so it must not be tied to the mode it happens to be made in.
+    with torch.inference_mode(mode=False):
+        found = _KEPT.pop(key, None)
+        _KEPT[key] = found = cube.points(space, sobol(definition, 0, count)) if found is None else found
+    for old in list(_KEPT)[:-MOST_KEPT]:
+        _KEPT.pop(old, None)
+    return found
+
+
+def _above(mean: Tensor, variance: Tensor) -> Tensor:
+    """The chance that a difference of utilities is above 0."""
+    return torch.special.ndtr(mean / variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt())
 
 
 def _gap(surrogate: Surrogate, X: Tensor, place: int, pool: Tensor, seed: int) -> float:
@@ -246,52 +271,49 @@ def advise(history: History, model: StudyModel, place: int, found: Figures, form
     answers = len(history.counted())
     if answers < LEAST_ANSWERS or found.preferred < LEAST_PREFERRED:
         return Advice("not_enough_signal", _no_signal(answers, found.preferred))
-    figures_in_words = (
-        f"you would prefer this design to about {found.preferred:.0%} of all, and about {found.room:.0%} of the way up "
-        "is left"
-    )
+    figures = {"share": found.preferred, "room_share": found.room}
     unproven = unproven_best(model)
     if unproven is not None and frozenset(unproven) not in history.met():
-        hope = f"the model expects option {unproven[0]} to be better still, but it has won no comparison yet"
-        return Advice("go_on", f"Go on: {hope}. {_asked_next(form)}".rstrip())
+        hope = "Go on: the model expects option {option} to be better still, but it has won no comparison yet. {next}"
+        return Advice("go_on", said("advice.unproven", hope, option=unproven[0], next=_asked_next(form)))
     if found.preferred >= ENOUGH_PREFERRED and found.room <= ENOUGH_ROOM:
-        return Advice("could_stop", f"You could stop: {figures_in_words}. {_to_settle(history)}")
+        stop = f"You could stop: {FIGURES}. {{settle}}"
+        return Advice("could_stop", said("advice.stop", stop, **figures, settle=_to_settle(history)))
     # Lines are linked to each other by nothing but the model, and yet they say where to go.
     has_lines = model.state.points.shape[1] > len(model.options)
     rival = None if has_lines else _unlinked_rival(model, place, found.gap)
     if rival is not None:
         a, b = model.options[place], model.options[rival]
-        return Advice(
-            "link_groups",
-            f"Option {a} leads, but nothing links it to the group of option {b}, which may be better. One comparison "
-            f"of {a} with {b} would link the two groups.",
-            (a, b),
+        link = (
+            "Option {a} leads, but nothing links it to the group of option {b}, which may be better. One comparison of "
+            "{a} with {b} would link the two groups."
         )
-    return Advice("go_on", f"Go on: {figures_in_words}.")
+        return Advice("link_groups", said("advice.link", link, a=a, b=b), (a, b))
+    return Advice("go_on", said("advice.go", f"Go on: {FIGURES}.", **figures))
 
 
 def _asked_next(form: Form) -> str:
     # A line need not pass through a design that was seen.
-    return "" if form.kind is Kind.SLIDER else f"The next {'pair' if form.is_pair else 'question'} asks about it."
+    asks = said("advice.pair", "The next pair asks about it.")
+    if not form.is_pair:
+        asks = said("advice.question", "The next question asks about it.")
+    return "" if form.kind is Kind.SLIDER else asks
 
 
-def _to_settle(history: History) -> str:
+def _to_settle(history: History) -> Sentence:
     if history.settling:
-        left = "one more duel" if history.settling == 1 else f"{history.settling} more duels"
-        return f"It is being settled: {left} between designs that you have seen."
+        settling = "It is being settled: {} between designs that you have seen.".format
+        return counted("advice.settling", settling("one more duel"), settling("{count} more duels"), history.settling)
     if any(event.origin == "settle" for _, event in history.asked.values()):
-        return "It was settled by duels with the designs that might have been better."
-    return f"{DUELS} duels with the designs that might be better would settle it."
+        return said("advice.settled", "It was settled by duels with the designs that might have been better.")
+    return said("advice.duels", "{duels} duels with the designs that might be better would settle it.", duels=DUELS)
 
 
-def _no_signal(answers: int, preferred: float) -> str:
+def _no_signal(answers: int, preferred: float) -> Sentence:
     if answers < LEAST_ANSWERS:
-        said = "one answer says" if answers == 1 else f"{answers} answers say"
-        return f"Not enough signal yet: {said} next to nothing. Go on."
-    return (
-        f"Not enough signal: after {answers} answers the best design is preferred to only {preferred:.0%} of all. Go "
-        "on; if it stays so, the designs hardly differ to you, or the answers contradict each other (`diagnostics`)."
-    )
+        little = "Not enough signal yet: {} next to nothing. Go on.".format
+        return counted("advice.little", little("one answer says"), little("{count} answers say"), answers)
+    return said("advice.unclear", UNCLEAR, answers=answers, share=preferred)
 
 
 def _unlinked_rival(model: StudyModel, place: int, gap: float) -> int | None:
@@ -314,83 +336,22 @@ def groups(model: StudyModel) -> list[int]:
     return labels[: len(model.options)]
 
 
-def course(definition: Definition, history: History) -> list[Checkpoint]:
-    """The certainty after up to CHECKPOINTS numbers of answers, from the answers as they stand now."""
-    counted, found = history.counted(), []
-    for answers in spread(len(counted), CHECKPOINTS):
-        model = learn(definition, _until(history, counted[answers - 1].event))
-        sure = figures(definition, model, leading(model))
-        found.append(Checkpoint(answers, sure.preferred, sure.room))
-    return found
-
-
-def _until(history: History, event: int) -> History:
-    """The answers and questions up to an event, as they stand now; all else is shared."""
-    asked = {number: one for number, one in history.asked.items() if number <= event}
-    answers = {number: one for number, one in history.comparisons.items() if number <= event}
-    return replace(history, number=event, asked=asked, comparisons=answers)
-
-
-def meetings(history: History, option: int) -> list[Meeting]:
-    """What the answers say of a design, one after the other."""
-    found = []
-    for one in history.counted():
-        if option not in one.options:
-            continue
-        about = [said for said in one.judgements if option in (said.better, said.other)]
-        clear, ties = ([said for said in about if said.tie is tie] for tie in (False, True))
-        beat = [said.other for said in clear if said.better == option]
-        lost_to = [said.better for said in clear if said.other == option]
-        equalled = [said.other if said.better == option else said.better for said in ties]
-        found.append(Meeting(one.event, one.voter, one.kind, beat, lost_to, equalled))
-    return found
-
-
-def reasons(definition: Definition, history: History, model: StudyModel, option: int) -> list[str]:
-    """Why a design is told to be the best, in words."""
-    met = meetings(history, option)
-    wins, losses = sum(len(one.beat) for one in met), sum(len(one.lost_to) for one in met)
-    ties = sum(len(one.equalled) for one in met)
-    found = []
-    if wins or losses or ties:
-        rivals = len({other for one in met for other in (*one.beat, *one.lost_to, *one.equalled)})
-        equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
-        against = f"Compared with {_times(rivals, 'other design', 'other designs')}"
-        found.append(f"{against}: {_times(wins, 'win', 'wins')}, {_times(losses, 'loss', 'losses')}{equal}.")
-    if chosen := sum(one.kind == Kind.SLIDER.value for one in met):
-        found.append(f"Chosen on a line between two designs {_times(chosen, 'time', 'times')}.")
-    others = [(float(model.surrogate.utility[i]), i) for i, one in enumerate(model.options) if one != option]
-    found += [_about_rival(definition, history, model, option, max(others)[1])] if others else []
-    return [*found, "Answers about designs like it count too: the model learns from all of them together."]
-
-
-def _about_rival(definition: Definition, history: History, model: StudyModel, option: int, place: int) -> str:
-    rival = model.options[place]
-    chance = predicted(definition, model, history.options[option], history.options[rival])
-    if chance < EVEN:
-        hope = f"it expects that design to be preferred to this one with a chance of {1 - chance:.0%}"
-        return f"The model holds design {rival} to be as good or better ({hope}), but {why_not_told(model, place)}."
-    nearest = f"Of the {len(model.options)} designs that answers are about, design {rival} comes nearest"
-    return f"{nearest}: the model expects that this one is preferred to it with a chance of {chance:.0%}."
-
-
-def _times(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
-
-
 def slices(definition: Definition, model: StudyModel, design: Design) -> list[Slice]:
     """One for each tuned parameter, on contrasts: at the design itself everything is zero."""
     return [_slice(definition, model, design, name) for name in definition.space.tuned]
 
 
+def along(part: Tuned, here: Value, steps: int = STEPS) -> list[Value]:
+    """Values of a parameter from end to end; a long list of choices is thinned, but keeps the one that is here."""
+    if part.values is not None and len(part.values) <= steps:
+        return list(part.values)
+    drawn = [part.draw(i / (steps - 1)) for i in range(steps)]
+    return drawn if isinstance(part, Float | Int) or here in drawn else [here, *drawn]
+
+
 def _slice(definition: Definition, model: StudyModel, design: Design, name: str) -> Slice:
     space, part = definition.space, definition.space.tuned[name]
-    if part.values is not None and len(part.values) <= STEPS:
-        values = list(part.values)
-    else:
-        # From end to end; a long list of choices is thinned, but keeps the design's own.
-        drawn = [part.draw(i / (STEPS - 1)) for i in range(STEPS)]
-        values = drawn if isinstance(part, Float | Int) or design[name] in drawn else [design[name], *drawn]
+    values = along(part, design[name])
     X = cube.points(space, [design | {name: value} for value in values])
     here = cube.points(space, [design]).expand_as(X)
     found = model.surrogate.contrast(X, here)

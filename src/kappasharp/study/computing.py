@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kappasharp.study import (
+        agreement,
         certainty,
         changing,
         declaring,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "agreement",
     "certainty",
     "changing",
     "declaring",

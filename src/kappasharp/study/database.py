@@ -3,12 +3,13 @@
 import os
 import re
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
@@ -17,6 +18,10 @@ from kappasharp.files import replacing
 
 IN_MEMORY = (None, "", ":memory:")
 DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+# Connections to PostgreSQL that are kept, and how many there may be at a time.
+POOL, CONNECTIONS = 5, 20
+# What PostgreSQL calls the news of all studies.
+CHANNEL = "kappasharp"
 # Nobody but the owner: answers have names on them.
 PRIVATE = 0o600
 
@@ -62,7 +67,8 @@ def engine(url: str, busy_seconds: float) -> Engine:
     if found.drivername.startswith("postgresql+psycopg"):
         needed("psycopg", "A study in PostgreSQL", "postgres")
     if not found.drivername.startswith("sqlite"):
-        return create_engine(found, pool_pre_ping=True)
+        # As many connections as the page has threads that may want one: none waits for another's.
+        return create_engine(found, pool_pre_ping=True, max_overflow=CONNECTIONS - POOL, pool_size=POOL)
     file = _file(found)
     if file is not None and _frozen(file):
         # SQLite reads what is written ahead only where it may put a file beside it, or knows that none is needed.
@@ -114,6 +120,31 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     writing = connection.get_execution_options().get("writing", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def notify(connection: Connection, uid: str) -> None:
+    """Tell other programs, once this transaction has ended, that a study was written to; SQLite cannot."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_notify(CHANNEL, uid)))
+
+
+@contextmanager
+def listening(source: Engine) -> Iterator[Callable[[float], set[str]]]:
+    """A function that waits so many seconds for what `notify` tells, over a connection of its own to PostgreSQL."""
+    with source.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.detach()
+        connection.exec_driver_sql(f"LISTEN {CHANNEL}")
+        raw: Any = connection.connection.dbapi_connection
+
+        def heard(seconds: float) -> set[str]:
+            try:
+                found = {one.payload for one in raw.notifies(timeout=seconds, stop_after=1)}
+                # What came at the same time, without waiting for more.
+                return found | {one.payload for one in raw.notifies(timeout=0.0)} if found else found
+            except source.dialect.loaded_dbapi.Error as error:
+                raise StorageError(f"The database {readable(source.url)} tells nothing any more. ({error})") from error
+
+        yield heard
 
 
 def in_memory(source: Engine) -> Engine:

@@ -176,9 +176,18 @@ class Judged(_About):
     seconds: float | None = None
 
 
+@dataclass(frozen=True)
+class Weighed:
+    """How much each voter counts towards what is best for all, in place of what was said before; others count 1."""
+
+    kind: ClassVar[str] = "weighed"
+    weights: dict[str, float]
+
+
 Event = (
     Asked | Answered | Added | Queued | Settling | Undone | Amended | Recorded | Bounded | Remarked | Joined | Judged
-)
+    | Weighed
+)  # fmt: skip
 KINDS: dict[str, type[Event]] = {cls.kind: cls for cls in get_args(Event)}
 
 
@@ -263,3 +272,9 @@ def named_text(what: str, value: Any, longest: int = LONGEST_NAME) -> str:
     if not value.strip() or not value.isprintable() or len(value) > longest:
         raise InvalidValueError(f"`{what}` must be a printable text of 1 to {longest} characters, but got {value!r}.")
     return value
+
+
+def noted_after(memo: Any) -> int | None:
+    """How many answers there were when a model noted this; None where it does not say, as imports once allowed."""
+    answers = memo.get("answers") if isinstance(memo, dict) else None
+    return answers if isinstance(answers, int) else None

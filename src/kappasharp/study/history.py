@@ -4,28 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from kappasharp.errors import CorruptedError, InvalidValueError
 from kappasharp.faces import face
 from kappasharp.methods.method import PAIR, Kind
-from kappasharp.study import kinds
-from kappasharp.study.events import (
-    Added,
-    Amended,
-    Answered,
-    Asked,
-    Bounded,
-    Joined,
-    Judged,
-    Origin,
-    Queued,
-    Recorded,
-    Remarked,
-    Settling,
-    Stored,
-    Undone,
-)
+from kappasharp.study import events, kinds
 from kappasharp.study.kinds import SKIP, Answer, Form, Judgement
 from kappasharp.study.outcomes import Known
 from kappasharp.study.parameters import Value
@@ -45,7 +30,7 @@ class StudyQuestion:
     voter: str
     a: Design
     b: Design
-    origin: Origin = "model"
+    origin: events.Origin = "model"
     kind: str = Kind.PAIR.value
     more: tuple[Design, ...] = ()
     space: Space | None = field(default=None, repr=False, compare=False)
@@ -59,6 +44,12 @@ class StudyQuestion:
     def form(self) -> Form:
         """Its kind, and about how many designs it is."""
         return Form(Kind(self.kind), PAIR + len(self.more))
+
+    @cached_property
+    def points(self) -> list[list[float]]:
+        """The points of the designs, in the cube of when it was asked."""
+        assert self.space is not None
+        return [self.space.encode(design) for design in self.designs]
 
     def _repr_html_(self) -> str:
         found: str = face("question_html")(self)
@@ -157,16 +148,18 @@ class History:
 
     study: str
     number: int = 0
+    # The last event that was more than a question put to somebody.
+    moved_at: int = 0
     options: list[Design] = field(default_factory=list)
     comparisons: dict[int, Comparison] = field(default_factory=dict)
     # Answers that were taken out, and may be put back.
     removed: dict[int, Comparison] = field(default_factory=dict)
-    asked: dict[int, tuple[StudyQuestion, Asked]] = field(default_factory=dict)
+    asked: dict[int, tuple[StudyQuestion, events.Asked]] = field(default_factory=dict)
     asked_at: dict[int, str] = field(default_factory=dict)
     open: dict[str, int] = field(default_factory=dict)
     # Questions that a change of a parameter withdrew.
     shut: set[int] = field(default_factory=set)
-    queue: dict[int, Queued] = field(default_factory=dict)
+    queue: dict[int, events.Queued] = field(default_factory=dict)
     settling: int = 0
     known: dict[tuple[tuple[str, Value], ...], Known] = field(default_factory=dict)
     # The last event about outcomes, and the last about measured ones.
@@ -177,11 +170,15 @@ class History:
     changes: Changes = field(default_factory=Changes)
     remarks: dict[tuple[tuple[str, Value], ...], dict[str, str]] = field(default_factory=dict)
     programs: Programs = field(default_factory=Programs)
+    # Who is not in it counts 1.
+    weights: dict[str, float] = field(default_factory=dict)
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
+    # The last answer to each question, whether or not it still counts.
+    _answered: dict[int, int] = field(default_factory=dict)
 
-    def extend(self, events: Iterable[Stored]) -> None:
+    def extend(self, happened: Iterable[events.Stored]) -> None:
         """Take in more events; a CorruptedError names one that speaks of what never happened."""
-        for stored in events:
+        for stored in happened:
             try:
                 self.apply(stored)
             except KeyError as error:
@@ -190,23 +187,20 @@ class History:
                     f"none of its kind. `through={stored.number - 1}` opens the study as it was before."
                 ) from error
 
-    def apply(self, stored: Stored) -> None:
+    def apply(self, stored: events.Stored) -> None:
         """Take in one more event."""
-        takes: dict[type, Callable[[Stored, Any], None]] = {
-            Asked: self._ask, Answered: self._answer, Added: self._add, Queued: self._queue, Settling: self._settle,
-            Undone: self._undo, Amended: self._amend, Recorded: self._record, Bounded: self._bound,
-            Remarked: self._remark, Joined: self.programs.join, Judged: self.programs.judge,
+        takes: dict[type, Callable[[events.Stored, Any], None]] = {
+            events.Asked: self._ask, events.Answered: self._answer, events.Added: self._add, events.Undone: self._undo,
+            events.Queued: lambda at, event: self.queue.update({at.number: event}), events.Amended: self._amend,
+            events.Settling: lambda _, event: setattr(self, "settling", event.duels), events.Recorded: self._record,
+            events.Bounded: self._bound, events.Remarked: self._remark, events.Joined: self.programs.join,
+            events.Judged: self.programs.judge, events.Weighed: self._weigh,
         }  # fmt: skip
         takes[type(stored.event)](stored, stored.event)
         self.number = stored.number
+        self.moved_at = self.moved_at if isinstance(stored.event, events.Asked) else stored.number
 
-    def _queue(self, stored: Stored, event: Queued) -> None:
-        self.queue[stored.number] = event
-
-    def _settle(self, _: Stored, event: Settling) -> None:
-        self.settling = event.duels
-
-    def after(self, stored: Stored) -> "History":
+    def after(self, stored: events.Stored) -> "History":
         """The history as it would be with one more event; this one stays as it is."""
         other = deepcopy(self)
         other.apply(stored)
@@ -261,7 +255,8 @@ class History:
 
     def answers_to(self, pair: int) -> list[Comparison]:
         """What counts as the answer to that question: one or none."""
-        return [one for one in self.comparisons.values() if one.pair == pair]
+        event = self._answered.get(pair)
+        return [self.comparisons[event]] if event in self.comparisons else []
 
     def last_of(self, voter: str) -> int | None:
         """The number of this voter's last answer, comparison or change of a parameter that still counts."""
@@ -279,7 +274,7 @@ class History:
         Not from as many: two voters may ask between two answers, and a step must begin where the last one ended.
         """
         notes = (event.memo for _, event in reversed(self.asked.values()) if event.memo is not None)
-        return next((memo for memo in notes if (noted_after(memo) or 0) < n_answers), None)
+        return next((memo for memo in notes if (events.noted_after(memo) or 0) < n_answers), None)
 
     def is_of_another_cube(self, memo: dict[str, Any] | None) -> bool:
         """Whether a model noted this before the space was last widened: its points and scales mean something else."""
@@ -292,7 +287,7 @@ class History:
             self.options.append(design)
         return number
 
-    def _ask(self, stored: Stored, event: Asked) -> None:
+    def _ask(self, stored: events.Stored, event: events.Asked) -> None:
         made = Pair if event.form.is_pair else StudyQuestion
         question = made(
             self.study, stored.number, stored.voter, event.a, event.b, event.origin, event.question, tuple(event.more),
@@ -310,13 +305,14 @@ class History:
         if event.origin in ("queue", "again") and event.after in self.queue:
             del self.queue[event.after]
 
-    def _answer(self, stored: Stored, event: Answered) -> None:
+    def _answer(self, stored: events.Stored, event: events.Answered) -> None:
         question, asked = self.asked[event.pair]
         self.comparisons[stored.number] = Comparison(
             stored.number, stored.voter, stored.time, self._about(question, event.answer), event.answer, event.pair,
             event.seconds, kind=asked.question, asked_at=self.asked_at[event.pair],
             program=stored.voter in self.programs.about,
         )  # fmt: skip
+        self._answered[event.pair] = stored.number
         self.open.pop(stored.voter, None)
 
     def _about(self, question: StudyQuestion, answer: Answer) -> tuple[int, ...]:
@@ -325,13 +321,13 @@ class History:
             return self.numbers(question)
         return (self._note(question.at(answer)),)  # type: ignore[arg-type]
 
-    def _add(self, stored: Stored, event: Added) -> None:
+    def _add(self, stored: events.Stored, event: events.Added) -> None:
         options = (self._note(event.winner), self._note(event.loser))
         self.comparisons[stored.number] = Comparison(
             stored.number, stored.voter, stored.time, options, "tie" if event.tie else "a", None, None
         )
 
-    def _undo(self, _: Stored, event: Undone) -> None:
+    def _undo(self, _: events.Stored, event: events.Undone) -> None:
         if event.event in self.changes.made:
             self._open(self.changes.undone(event.event))
             return
@@ -340,7 +336,7 @@ class History:
             # A pair that this voter was shown since then is withdrawn.
             self.open[gone.voter] = gone.pair
 
-    def _amend(self, _: Stored, event: Amended) -> None:
+    def _amend(self, _: events.Stored, event: events.Amended) -> None:
         if event.answer is None:
             self.removed[event.event] = self.comparisons.pop(event.event)
             return
@@ -354,7 +350,7 @@ class History:
         if one.pair is not None:
             one.options = self._about(self.asked[one.pair][0], event.answer)
 
-    def _bound(self, stored: Stored, event: Bounded) -> None:
+    def _bound(self, stored: events.Stored, event: events.Bounded) -> None:
         assert self.space is not None
         made = Change(stored.voter, event.name, (event.low, event.high, event.choices))
         self._open(self.changes.changed(self.space, stored.number, made))
@@ -366,13 +362,16 @@ class History:
             if any(space.outside(design) for design in self.asked[number][0].designs):
                 self.shut.add(self.open.pop(voter))
 
-    def _remark(self, stored: Stored, event: Remarked) -> None:
+    def _remark(self, stored: events.Stored, event: events.Remarked) -> None:
         said = self.remarks.setdefault(design_key(event.design), {})
         said.pop(stored.voter, None)
         if event.text is not None:
             said[stored.voter] = event.text
 
-    def _record(self, stored: Stored, event: Recorded) -> None:
+    def _weigh(self, _: events.Stored, event: events.Weighed) -> None:
+        self.weights = dict(event.weights)
+
+    def _record(self, stored: events.Stored, event: events.Recorded) -> None:
         key = design_key(event.design)
         self.recorded_at = stored.number
         self.measured_at = stored.number if event.source == "measured" else self.measured_at
@@ -389,9 +388,3 @@ def design_key(design: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
     """What tells designs apart."""
     # 1, 1.0 and True are one key to Python; a design of a study has one type for each parameter, but choices may mix.
     return tuple((f"{name}:{isinstance(value, bool)}", value) for name, value in design.items())
-
-
-def noted_after(memo: Any) -> int | None:
-    """How many answers there were when a model noted this; None where it does not say, as imports once allowed."""
-    answers = memo.get("answers") if isinstance(memo, dict) else None
-    return answers if isinstance(answers, int) else None

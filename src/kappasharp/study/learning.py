@@ -26,9 +26,11 @@ from kappasharp.methods.loop import Learnt
 from kappasharp.methods.method import Kind
 from kappasharp.methods.state import State
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
+from kappasharp.sentences import said
 from kappasharp.study import allowing, cube, imagining, kinds, lifting, validation
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import Comparison, History, StudyQuestion, noted_after
+from kappasharp.study.events import noted_after
+from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.space import Space
 
 # The fit starts from the last one's end, and at every second answer from the prior's mode too, which takes as long
@@ -141,7 +143,7 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     if definition.use_seconds:
         state = replace(state, seconds=_seconds(history))
     if definition.use_seconds or definition.tell_apart:
-        state = replace(state, voters=_voters(history))
+        state = replace(state, voters=voters(history))
     if memo is None:
         return state
     mean = torch.full_like(state.mean_decisiveness, memo["mean_decisiveness"])
@@ -182,7 +184,7 @@ def _seconds(history: History) -> Tensor:
     return torch.tensor([rows], dtype=torch.float64)
 
 
-def _voters(history: History) -> Tensor:
+def voters(history: History) -> Tensor:
     """Who gave every comparison: 0, 1, … in the order in which they came."""
     numbers = _numbers(history)
     counted = [(numbers[one.voter], len(kinds.said(one.form, one.answer).pairs)) for one in history.counted()]
@@ -250,8 +252,8 @@ def why_not_told(model: StudyModel, place: int) -> str:
     """Why an option that the model holds to be better than the one told is not told itself."""
     eligible = model.state.eligible
     if eligible is not None and bool(eligible.any()) and not bool(eligible[0, place]):
-        return "it is not open any more"
-    return "it has won no comparison yet, and only a design that has won is told"
+        return said("why.closed", "it is not open any more")
+    return said("why.unproven", "it has won no comparison yet, and only a design that has won is told")
 
 
 def with_open_questions(

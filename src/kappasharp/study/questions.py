@@ -74,7 +74,7 @@ def next_question(
     if len(history.counted()) >= definition.first_pairs:
         return _from_model(definition, history, model or learn(definition, history), form, leaving)
     form = form or (definition.form if not definition.is_auto else _first_form(definition, history))
-    return _shown(definition, history, starting.first(definition, history, form), form, "start")
+    return shown(definition, history, starting.first(definition, history, form), form, "start")
 
 
 def _first_form(definition: Definition, history: History) -> Form:
@@ -86,17 +86,22 @@ def _first_form(definition: Definition, history: History) -> Form:
     return definition.form
 
 
-def still_right(history: History, proposed: Asked, voter: str, form: Form | None = None) -> Asked | None:
+def still_right(
+    history: History, proposed: Asked, voter: str, form: Form | None = None, *, leaving: int | None = None
+) -> Asked | None:
     """The question, unless it was overtaken: by this voter, by the queue, or by another voter with the same designs.
+
+    Designs that nobody can tell apart are the same.
 
     Args:
         history: what happened up to now.
         proposed: the question.
         voter: whom it would be put to; one of another form that waits for them is withdrawn where `form` is given.
         form: what they asked for.
+        leaving: the number of their open question, where they are just answering it.
     """
     waiting = history.open_pair(voter)
-    if waiting is not None and (form is None or waiting.form == form):
+    if waiting is not None and waiting.number != leaving and (form is None or waiting.form == form):
         return None
     queue = history.programs.may_take(voter, history.queue)
     if proposed.origin in ("queue", "again"):
@@ -105,9 +110,39 @@ def still_right(history: History, proposed: Asked, voter: str, form: Form | None
         return None
     if history.space is not None and any(history.space.outside(design) for design in proposed.designs):
         return None
-    wanted = {design_key(design) for design in proposed.designs}
-    since = (question for number, (question, _) in history.asked.items() if number > proposed.after)
-    return None if any(wanted == {design_key(design) for design in one.designs} for one in since) else proposed
+    return None if _was_put_since(history, proposed) else proposed
+
+
+def _was_put_since(history: History, proposed: Asked) -> bool:
+    """Whether a question about these designs was put to somebody after the events that it rests on."""
+    wanted, space = {design_key(design) for design in proposed.designs}, None
+    for number, (question, _) in reversed(history.asked.items()):
+        if number <= proposed.after:
+            return False
+        if question.space is None or question.more or proposed.more:
+            if wanted == {design_key(design) for design in question.designs}:
+                return True
+            continue
+        if question.space is not space:
+            space = question.space
+            points = [space.encode(design) for design in proposed.designs]
+            within, begins, near = space.tolerance, points[0][0], space.tolerance[0]
+        theirs = question.points
+        # Among many voters this is asked a thousand times for every question; a pair is the same in either order.
+        if abs(theirs[0][0] - begins) <= near and _alike(points, theirs, within):
+            return True
+        if abs(theirs[1][0] - begins) <= near and _alike(points, theirs[::-1], within):
+            return True
+    return False
+
+
+def _alike(points: list[list[float]], others: list[list[float]], within: list[float]) -> bool:
+    """Whether nobody could tell the designs at these points from the others."""
+    return all(
+        abs(x - y) <= most
+        for one, other in zip(points, others, strict=True)
+        for x, y, most in zip(one, other, within, strict=True)
+    )
 
 
 def _from_model(
@@ -140,7 +175,7 @@ def _from_model(
             form, designs = (ONE_PAIR, designs[:PAIR]) if wants_auto else (form, designs)
             designs = _instead(definition, seen, model, designs)
     memo = {"answers": len(history.counted())} | _memo(model, chosen)
-    return _shown(definition, history, designs, form, origin, memo)
+    return shown(definition, history, designs, form, origin, memo)
 
 
 def _among_options(model: StudyModel, own: StudyModel, question: Question) -> Question:
@@ -201,16 +236,21 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _shown(
+def shown(
     definition: Definition,
     history: History,
     designs: Sequence[Design],
     form: Form,
     origin: Origin,
     memo: dict[str, Any] | None = None,
+    *,
+    nth: int = 0,
 ) -> Asked:
-    """The question with its designs in an order drawn by lot: what the model puts first is not always A."""
-    chance = stream(definition.seed, "sides", str(len(history.asked)))
+    """The question with its designs in an order drawn by lot: what the model puts first is not always A.
+
+    `nth` is how many others that rest on the same history come before it.
+    """
+    chance = stream(definition.seed, "sides", str(len(history.asked) + nth))
     lots = uniform((len(designs) if form.designs > PAIR else 1,), chance, torch.empty(0, dtype=torch.float64))
     if form.designs > PAIR:
         a, b, *more = (designs[i] for i in lots.argsort(stable=True).tolist())

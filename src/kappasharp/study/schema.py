@@ -2,6 +2,7 @@
 
 Version 2 chains the events: `chain` covers a row and the chain before it. A study's row has the digest of its
 definition, where the chain begins, and holds on to its end: how many `events` there are, and the last one's `chain`.
+Version 3 adds who is let in: links to a study and those who came by them, both by digests of their secrets alone.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
     func,
     insert,
     inspect,
@@ -32,7 +34,7 @@ from kappasharp.errors import CorruptedError, StorageError
 from kappasharp.study import database, digests
 from kappasharp.study.terms import DEFAULT_STORAGE, ENVIRONMENT
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 METADATA = MetaData()
 
 VERSIONS = Table("kappasharp_schema", METADATA, Column("version", Integer, nullable=False))
@@ -64,6 +66,32 @@ EVENTS = Table(
     Column("chain", String(64), nullable=False),
     PrimaryKeyConstraint("study", "number"),
 )
+INVITES = Table(
+    "kappasharp_invites",
+    METADATA,
+    Column("id", String(8), primary_key=True),
+    Column("study", ForeignKey("kappasharp_studies.id", ondelete="CASCADE"), nullable=False),
+    Column("role", String(10), nullable=False),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("created", String(40), nullable=False),
+    Column("revoked", String(40)),
+)
+SEATS = Table(
+    "kappasharp_seats",
+    METADATA,
+    Column("id", String(8), primary_key=True),
+    Column("study", ForeignKey("kappasharp_studies.id", ondelete="CASCADE"), nullable=False),
+    Column("invite", ForeignKey("kappasharp_invites.id", ondelete="CASCADE"), nullable=False),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("name", Text),
+    # The name as it is compared, as long as it is taken: NULL for who has none, or was shut out.
+    Column("taken", Text),
+    Column("created", String(40), nullable=False),
+    Column("removed", String(40)),
+    UniqueConstraint("study", "taken"),
+)
+# The tables that came with a version; those of the first have been there all along.
+NEW_TABLES = {1: (VERSIONS, STUDIES, EVENTS), 3: (INVITES, SEATS)}
 # Any number, as long as it is always this one: PostgreSQL's lock for whoever makes or changes the tables.
 LOCK = 1_262_703_939
 
@@ -87,17 +115,19 @@ def study_names(url: str | None) -> list[str]:
 def version(connection: Connection) -> int | None:
     """The schema's version; None where there are no tables yet."""
     tables = inspect(connection)
-    there = [table.name for table in METADATA.sorted_tables if tables.has_table(table.name)]
+    there = {table.name for table in METADATA.sorted_tables if tables.has_table(table.name)}
     if not there:
         return None
     found: list[Any] = []
-    if len(there) == len(METADATA.tables):
+    if VERSIONS.name in there:
         found = list(connection.execute(select(VERSIONS.c.version)).scalars())
     if len(found) == 1 and isinstance(found[0], int) and found[0] >= 1:
-        return found[0]
+        wanted = {table.name for since, new in NEW_TABLES.items() if since <= found[0] for table in new}
+        if wanted <= there:
+            return found[0]
     raise CorruptedError(
-        f"The database is damaged: it must have three tables and one schema version, but it has {', '.join(there)} and "
-        f"the version {found}. Nothing was changed; restore a copy."
+        "The database is damaged: it must have one schema version and the tables of it, but it has "
+        f"{', '.join(sorted(there))} and the version {found}. Nothing was changed; restore a copy."
     )
 
 
@@ -169,6 +199,11 @@ def _digest_1(uid: Any, row: Any) -> str | None:
     return hashlib.sha256("\x1f".join(parts).encode("utf-8", "replace")).hexdigest()
 
 
+def _let_in(connection: Connection) -> None:
+    """From version 2 to 3: nobody is let in yet."""
+    METADATA.create_all(connection, tables=NEW_TABLES[3])
+
+
 Migration = Callable[[Connection], None]
 # Version -> what leads from it to the next.
-MIGRATIONS: Mapping[int, Migration] = {1: _chain}
+MIGRATIONS: Mapping[int, Migration] = {1: _chain, 2: _let_in}

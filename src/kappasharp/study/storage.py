@@ -6,7 +6,7 @@ the study's row takes hold of the chain's new end. Writers of one study wait for
 
 import json
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -57,6 +57,12 @@ class Record:
             ) from error
 
 
+def as_record(row: Any) -> Record:
+    """A study of its row."""
+    name, created = str(row.name), str(row.created)
+    return Record(row.id, row.uid, name, created, row.definition, row.digest, row.unprotected, row.events)
+
+
 class Anchor(NamedTuple):
     """What a study's row knows of its chain: where it begins, how many events it has, and its end."""
 
@@ -65,11 +71,20 @@ class Anchor(NamedTuple):
     head: str
 
 
+class Head(NamedTuple):
+    """What tells whether something happened to a study: its name, and how many events it has."""
+
+    name: str
+    events: int
+
+
 class Storage:
     """A database of studies."""
 
     def __init__(self, url: str, *, busy_seconds: float = BUSY_SECONDS) -> None:
         self.url = database.readable(url)
+        # Told of every study that this process has just written to, from whichever thread wrote.
+        self.told: Callable[[str], None] | None = None
         self._alone: AbstractContextManager[Any] = nullcontext()
         with self._in_words():
             self._use(database.engine(url, busy_seconds))
@@ -109,12 +124,24 @@ class Storage:
             with self._engine.begin() as connection:
                 connection.exec_driver_sql("PRAGMA query_only=ON")
 
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """The database as of one moment."""
+        with self._in_words(), self._reading.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that writes: all of it or nothing."""
+        with self._in_words(), self._writing.begin() as connection:
+            yield connection
+
     def create(self, name: str, definition: dict[str, Any], happened: Iterable[Stored] = ()) -> Record:
         """A new study, with what happened in it elsewhere; a DuplicateNameError if there is one of that name."""
         uid, created, text = uuid4().hex, now(), _text(definition)
         digest = digests.of_study(uid, name, created, text)
         values = {"uid": uid, "name": name, "created": created, "definition": text, "digest": digest, "head": digest}
-        with self._in_words(), self._writing.begin() as connection:
+        with self.writing() as connection:
             try:
                 key = connection.execute(insert(STUDIES).values(**values)).inserted_primary_key
             except IntegrityError as error:
@@ -136,20 +163,8 @@ class Storage:
 
     def studies(self) -> list[Record]:
         """Every study, the oldest first; a damaged one is among them, and says so when its definition is read."""
-        with self._in_words(), self._reading.begin() as connection:
-            return [
-                Record(
-                    row.id,
-                    row.uid,
-                    str(row.name),
-                    str(row.created),
-                    row.definition,
-                    row.digest,
-                    row.unprotected,
-                    row.events,
-                )
-                for row in connection.execute(select(STUDIES).order_by(STUDIES.c.id))
-            ]
+        with self.reading() as connection:
+            return [as_record(row) for row in connection.execute(select(STUDIES).order_by(STUDIES.c.id))]
 
     def latest(self, record: Record) -> Record:
         """The study's row as it is now, under whatever name; a DeletedError if it is gone."""
@@ -164,7 +179,7 @@ class Storage:
         The chain of its events begins with its name, and so it is made anew, once it was found to be whole. Whoever
         has the study open goes on with it: it is known by its identity.
         """
-        with self._in_words(), self._writing.begin() as connection:
+        with self.writing() as connection:
             anchor = self._anchor(connection, record)
             _read(connection, record, anchor, 0, None)
             head = digest = digests.of_study(record.uid, name, record.created, record.text)
@@ -181,26 +196,53 @@ class Storage:
                     f"A study must have a name of its own, but another in {self.url} is called {name!r} already. "
                     "Nothing was changed."
                 ) from error
+            database.notify(connection, record.uid)
+        self._wrote(record.uid)
         return replace(record, name=name, digest=digest)
 
     def delete(self, record: Record) -> None:
         """Remove a study and all its events."""
-        with self._in_words(), self._writing.begin() as connection:
+        with self.writing() as connection:
             connection.execute(delete(EVENTS).where(EVENTS.c.study == record.id))
             connection.execute(delete(STUDIES).where(STUDIES.c.id == record.id))
+            database.notify(connection, record.uid)
+        self._wrote(record.uid)
+
+    def _wrote(self, uid: str) -> None:
+        if self.told is not None:
+            self.told(uid)
+
+    def heads(self) -> dict[str, Head]:
+        """Every study by its identity, as far as tells whether something happened to it."""
+        wanted = select(STUDIES.c.uid, STUDIES.c.name, STUDIES.c.events)
+        with self._in_words(), self._reading.begin() as connection:
+            return {row.uid: Head(str(row.name), row.events) for row in connection.execute(wanted)}
+
+    @contextmanager
+    def listening(self) -> Iterator[Callable[[float], set[str] | None]]:
+        """A function that waits so many seconds for others' writes and names the studies; None where nobody tells."""
+        if self._engine.dialect.name != "postgresql":
+            yield lambda _: None
+            return
+        with self._in_words(), database.listening(self._engine) as heard:
+            yield heard
 
     def read(self, record: Record, after: int = 0, through: int | None = None) -> list[Stored]:
         """The study's events after a number, in order."""
-        with self._in_words(), self._reading.begin() as connection:
+        with self.reading() as connection:
             return _read(connection, record, self._anchor(connection, record), after, through)
 
     @contextmanager
     def transaction(self, record: Record) -> Iterator["Transaction"]:
         """The study to oneself, for reading what is new and appending to it; an error leaves nothing written."""
-        with self._in_words(), self._writing.begin() as connection:
+        with self.writing() as connection:
             transaction = Transaction(connection, record, self._anchor(connection, record))
             yield transaction
             transaction.anchor()
+            if transaction.has_written:
+                database.notify(connection, record.uid)
+        if transaction.has_written:
+            self._wrote(record.uid)
 
     def back_up(self, path: Path) -> None:
         """Copy the whole database to a new file while others go on writing; SQLite only."""
@@ -211,7 +253,7 @@ class Storage:
         """What the database itself finds wrong with its file: nothing, if it is whole."""
         if self._engine.dialect.name != "sqlite":
             return []
-        with self._in_words(), self._reading.begin() as connection:
+        with self.reading() as connection:
             found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check")]
         return [] if found == ["ok"] else found
 
@@ -262,6 +304,11 @@ class Transaction:
         self.connection, self.record = connection, record
         self.found = self.reached = found
 
+    @property
+    def has_written(self) -> bool:
+        """Whether something was appended."""
+        return self.reached != self.found
+
     def read(self, after: int) -> list[Stored]:
         """The events since a number."""
         return _read(self.connection, self.record, self.reached, after, None)
@@ -278,7 +325,7 @@ class Transaction:
 
     def anchor(self) -> None:
         """Let the study's row take hold of the new end, if it still holds the one that was found."""
-        if self.reached == self.found:
+        if not self.has_written:
             return
         mine = STUDIES.c.id == self.record.id
         found = (STUDIES.c.events == self.found.events, STUDIES.c.head == self.found.head)

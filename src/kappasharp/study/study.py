@@ -1,7 +1,7 @@
 """Study: ask, tell, best, undo. A view of the events in a database, and the few that it may add to them."""
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError
@@ -23,6 +23,9 @@ from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.outcomes import Known
 from kappasharp.study.parameters import Value
 from kappasharp.study.terms import DUELS
+
+# Gives questions that were computed elsewhere, one at a time, until there are none left.
+Supply = Callable[[], Asked | None]
 
 
 class Study(ArrangedStudy):
@@ -76,6 +79,23 @@ class Study(ArrangedStudy):
             # Outcomes are left to `complete`: nobody should wait for a question because of them.
             return self._waiting(voter, form)
 
+    def offer_any(self, voter: str, supply: Supply) -> StudyQuestion | None:
+        """The same with the first question of several that was not overtaken; None where all were."""
+        voter = events.voter(voter)
+        with self._lock:
+            self._write(voter, lambda history: self._first_right(history, voter, supply))
+            return self._waiting(voter, None)
+
+    def _first_right(self, history: History, voter: str, supply: Supply, leaving: int | None = None) -> Asked | None:
+        """The first question of a supply that can be put to this voter, whose question `leaving` is answered."""
+        if history.open.get(voter) not in (None, leaving) or history.settling:
+            return None
+        while (proposed := supply()) is not None:
+            found = computing.questions.still_right(history, proposed, voter, leaving=leaving)
+            if found is not None:
+                return found
+        return None
+
     def _rests_on_all(self, proposed: Asked, form: Form | None, voter: str) -> bool:
         queue = self._history.programs.may_take(voter, self._history.queue)
         waiting = next(iter(queue), None) if form is None else None
@@ -95,7 +115,13 @@ class Study(ArrangedStudy):
             return computing.questions.next_question(self.definition, self._history, model, form=form, leaving=voter)
 
     def tell(
-        self, pair: StudyQuestion | int, answer: Answer, *, seconds: float | None = None, complete: bool = True
+        self,
+        pair: StudyQuestion | int,
+        answer: Answer,
+        *,
+        seconds: float | None = None,
+        complete: bool = True,
+        following: Supply | None = None,
     ) -> Comparison:
         """Store the answer to a question; it is durable when this returns.
 
@@ -111,13 +137,20 @@ class Study(ArrangedStudy):
                 come last. A slider: a place from 0 to 1. A rating: -3 to 3, above 0 where the first design is better.
             seconds: how long the voter took, where somebody measured it.
             complete: whether outcomes of these designs that are missing are computed before this returns.
+            following: gives questions that were computed ahead; the first that was not overtaken is put to the same
+                voter in the same step.
         """
         number, measured = self._number(pair), events.seconds(seconds)
         with self._lock:
-            self.refresh()
+            if number not in self._history.asked:
+                self.refresh()
             asked = self._asked(number)
             answered = Answered(number, kinds.given(asked.form, answer), measured)
-            stored = self._write(asked.voter, lambda history: self._if_new(history, answered, asked.voter))
+            stored = self._write(
+                asked.voter,
+                lambda history: self._if_new(history, answered, asked.voter),
+                following and (lambda history: self._first_right(history, asked.voter, following, number)),
+            )
             known = self._history
             found = known.answers_to(number)[0] if stored is None else known.comparisons[stored.number]
         if complete:

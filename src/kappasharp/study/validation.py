@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 
 from kappasharp.errors import CorruptedError, KappaSharpError, named
 from kappasharp.methods.method import Kind
-from kappasharp.study import changing, events, kinds
+from kappasharp.study import changing, events, kinds, weighing
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import (
     LONGEST_FAILURE,
@@ -28,6 +28,7 @@ from kappasharp.study.events import (
     Source,
     Stored,
     Undone,
+    Weighed,
 )
 from kappasharp.study.history import History, design_key
 from kappasharp.study.parameters import finite
@@ -96,16 +97,21 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
             return replace(event, winner=winner, loser=loser)
         case Queued():
             return _queued(event, definition, history)
-        case Recorded() | Bounded() | Remarked() | Joined() | Judged():
+        case Recorded() | Bounded() | Remarked() | Joined() | Judged() | Weighed():
             return _beside(event, voter, definition, history)
         case _:
             return _plain(event, voter, history)
 
 
 def _beside(
-    event: Recorded | Bounded | Remarked | Joined | Judged, voter: str, definition: Definition, history: History
+    event: Recorded | Bounded | Remarked | Joined | Judged | Weighed,
+    voter: str,
+    definition: Definition,
+    history: History,
 ) -> Event:
     """An event that is no answer and opens no question."""
+    if isinstance(event, Weighed):
+        return weighing.weighed(history, event.weights)
     if isinstance(event, Joined | Judged):
         return _of_program(event, voter, definition, history)
     if isinstance(event, Recorded):

@@ -18,10 +18,10 @@ from kappasharp.study.space import Design, Space
 from kappasharp.study.storage import Record, Storage
 
 if TYPE_CHECKING:
+    from kappasharp.study.agreement import Agreement
     from kappasharp.study.certainty import Best, Slice
     from kappasharp.study.diagnosis import Diagnosis
     from kappasharp.study.learning import StudyModel
-    from kappasharp.study.people import Team
     from kappasharp.study.tradeoffs import TradeOff
 
 Found = TypeVar("Found")
@@ -38,6 +38,7 @@ class StudyView:
         self._history = History(record.uid, space=self._definition.space)
         self._lock = RLock()
         self._learnt: tuple[Any, StudyModel] | None = None
+        self._apart: tuple[StudyModel, StudyModel] | None = None
         self.refresh()
 
     def __repr__(self) -> str:
@@ -78,6 +79,18 @@ class StudyView:
         with self._lock:
             return look(self.history)
 
+    def since(self, look: Callable[[History], Found]) -> tuple[Found, bool]:
+        """The same, and whether others than the holders of this object wrote to the study since it was last read."""
+        with self._lock:
+            before = self._history.number
+            found = look(self.history)
+            return found, self._history.number > before
+
+    def glance(self, look: Callable[[History], Found]) -> Found:
+        """The same of the history as it was last read: for who has just written, and needs no newer one."""
+        with self._lock:
+            return look(self._history)
+
     def model(self) -> "StudyModel":
         """The model of all answers so far, fitted once for the same answers."""
         with self._lock:
@@ -90,7 +103,7 @@ class StudyView:
             outcomes = self._history.outcomes_since(computing.lifting.rests_on_records(self.definition))
             key = (tuple((one.event, one.answer) for one in counted), id(memo), outcomes, self._history.space)
             if self._learnt is None or self._learnt[0] != key:
-                self._learnt = None  # a long study's model is large: not two at once
+                self._learnt = self._apart = None  # a long study's model is large: not two at once
                 self._learnt = (key, computing.learning.learn(self.definition, self._history))
             return self._learnt[1]
 
@@ -108,13 +121,23 @@ class StudyView:
         """
         with self._lock:
             self.refresh()
-            return computing.people.best_for(self.definition, self._history, self.model(), voter)
+            return computing.people.best_for(self.definition, self._history, self._told_apart(), voter)
 
-    def team(self) -> "Team":
-        """What the voters have in common: the best for all and for each, the fairest, and who is like whom."""
+    def agreement(self) -> "Agreement":
+        """What the voters have in common: the best for all and for each, the fairest, who is like whom, what splits.
+
+        Voters who have not answered yet are predicted, and said to be; `Study.weigh` lets some count more than others.
+        """
         with self._lock:
             self.refresh()
-            return computing.people.team(self.definition, self._history, self.model())
+            return computing.agreement.agreement(self.definition, self._history, self._told_apart())
+
+    def _told_apart(self) -> "StudyModel":
+        """The model that tells voters apart, fitted once for the same answers."""
+        model = self.model()
+        if self._apart is None or self._apart[0] is not model:
+            self._apart = (model, computing.people.told_apart(self._history, model))
+        return self._apart[1]
 
     @property
     def best_params(self) -> Design:

@@ -169,13 +169,15 @@ def _beside_people(study: "Study", voter: str) -> dict[str, Any] | None:
     if voter not in answered or all(answered.values()):
         return None
     try:
-        team = study.team()
+        found = study.agreement()
     except InvalidValueError as error:
         say(f"Note: how far it agrees with people is not known. {error}")
         return None
-    own = [one.voter for one in team.voters].index(voter)
-    alike = {one.voter: team.alike[own][i] for i, one in enumerate(team.voters) if not one.program}
-    return {"consistency": team.voters[own].consistency, "alike": alike}
+    own = [one.voter for one in found.voters].index(voter)
+    alike = {
+        one.voter: found.alike[own][i] for i, one in enumerate(found.voters) if not one.program and not one.predicted
+    }
+    return {"consistency": found.voters[own].consistency, "alike": alike}
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """`kappasharp serve`: the page in a browser. What it needs is imported where it is used, so that `--help` is quick."""
 
-import socket
 import webbrowser
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Timer
@@ -11,16 +11,20 @@ import click
 
 from kappasharp.app.cli.output import in_words, say, stoppable
 from kappasharp.app.cli.studies import from_file, outcomes_option
+from kappasharp.app.words import text
 from kappasharp.errors import InvalidValueError
 from kappasharp.study.terms import ENVIRONMENT
 
 if TYPE_CHECKING:
+    from kappasharp.app.web.connections import Exposure
+    from kappasharp.app.web.invitations import Reach
     from kappasharp.app.web.service import Service
     from kappasharp.study.storage import Storage
     from kappasharp.study.study import Study
 
-HOST = "127.0.0.1"
 EXAMPLE_NAMES = ("pid", "filter", "cabin")
+# Studies that are told by name.
+NAMED = 12
 IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
 
 
@@ -56,8 +60,13 @@ def examples() -> dict[str, ExampleStudy]:
 )  # fmt: skip
 @outcomes_option
 @click.option("--example", type=click.Choice(EXAMPLE_NAMES), help="A ready example with pictures.")
-@click.option("--host", default=HOST, show_default=True, help="0.0.0.0 lets other machines in; the key stays.")
+@click.option("--host", metavar="ADDRESS", help="Where to listen.  [default: 127.0.0.1; with --expose 0.0.0.0]")
 @click.option("--port", type=click.IntRange(0, 65535), help="[default: 8642, or the next free one]")
+@click.option("--expose", is_flag=True, help="Let other machines in; what that means is said.")
+@click.option("--certificate", type=click.Path(path_type=Path), metavar="FILE", help="For HTTPS: a certificate, PEM.")
+@click.option("--private-key", type=click.Path(path_type=Path), metavar="FILE", help="The certificate's key, PEM.")
+@click.option("--proxy", is_flag=True, help="A proxy on this machine lets others in: believe its X-Forwarded-*.")
+@click.option("--address", metavar="URL", help="What others call the page, for links: https://taste.example.org.")
 @click.option("--new-key", is_flag=True, help="Make another key: links that were given before open nothing.")
 @click.option("--no-browser", is_flag=True, help="Print the link and open nothing.")
 def serve(
@@ -67,53 +76,66 @@ def serve(
     example: str | None,
     *,
     outcomes: str | None,
-    host: str,
     port: int | None,
     new_key: bool,
     no_browser: bool,
+    **exposed: Any,
 ) -> None:
     """Compare two designs in the browser.
 
     STUDY is the name of a study or a study.toml; without it the page lists the studies there are and makes new ones.
     """
-    from kappasharp.app.web import connections, guard
+    from kappasharp.app.web import connections
     from kappasharp.app.web.server import application
 
     with in_words():
         if study is not None and example is not None:
             raise InvalidValueError("`serve` takes a study or `--example`, not both.")
+        by = connections.exposure(**exposed)
         service = _service(study, storage, renderers, example, outcomes)
-        listener = connections.listen(host, port)
-    token = _key(service.storage, host, new_key=new_key)
-    names = (socket.gethostname(), f"{socket.gethostname()}.local")
-    app = application(service, token=token, hosts=guard.allowed_hosts(host), names=names)
-    link = connections.address(host, listener.getsockname()[1], token)
-    _greet(host, link)
+        listener = connections.listen(by.host, port)
+    token, port = _key(service.storage, by, new_key=new_key), listener.getsockname()[1]
+    reach, link = by.reach(port), connections.address(by, port, token)
+    app = application(service, token=token, hosts=by.hosts(), names=by.names, reach=reach)
+    _greet(service, by, reach, link)
     if not no_browser:
         opening = Timer(0.3, webbrowser.open, [link])
         opening.daemon = True
         opening.start()
     try:
         with stoppable():
-            connections.PageServer(connections.configured(app)).run(sockets=[listener])
+            connections.PageServer(connections.configured(app, by)).run(sockets=[listener])
     except KeyboardInterrupt:
         # That is how a page ends: the server has closed by now, and hands the signal on.
         say("Stopped.")
 
 
-def _key(storage: "Storage", host: str, *, new_key: bool) -> str:
-    """The key in the link: where other machines get in, another one at every start."""
+def _key(storage: "Storage", by: "Exposure", *, new_key: bool) -> str:
+    """The key in the link: where other machines get in by themselves, another one at every start."""
     from kappasharp.app.web import guard
 
-    if host not in guard.LOOPBACK:
+    if by.host not in guard.LOOPBACK:
         return guard.new_token()
-    # Which file a relative name means depends on the folder.
-    where = storage.url if "postgresql" in storage.url else f"{Path.cwd()} {storage.url}"
     try:
-        return guard.kept_token(where, renewed=new_key)
+        return guard.kept_token(_which(storage), renewed=new_key)
     except OSError as error:
         say(f"Note: the key could not be kept ({error.strerror or error}): after a restart open pages need a new link.")
         return guard.new_token()
+
+
+def _which(storage: "Storage") -> str:
+    """Which database that is, on this machine: which file a relative name means depends on the folder."""
+    return storage.url if "postgresql" in storage.url else f"{Path.cwd()} {storage.url}"
+
+
+def served_at(storage: "Storage") -> str | None:
+    """Where the page over a database was last served from this machine; None where nobody knows."""
+    from kappasharp.app.web import guard
+
+    try:
+        return guard.state_path("address", _which(storage)).read_text("utf-8").strip() or None
+    except (OSError, ValueError):
+        return None
 
 
 def _service(
@@ -186,15 +208,36 @@ def _example_renderer(study: "Study") -> str | None:
     return None
 
 
-def _greet(host: str, link: str) -> None:
+def _greet(service: "Service", by: "Exposure", reach: "Reach", link: str) -> None:
+    """Say what is served to whom, and the link."""
     from kappasharp.app.web import guard
 
-    if host not in guard.LOOPBACK:
+    with suppress(OSError):
+        # For `kappasharp invite`, which asks for an address where there is none.
+        path = guard.state_path("address", _which(service.storage))
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(f"{reach.address}\n")
+    if not by.to_others:
+        click.echo(link)
         say(
-            "Warning: other machines can reach this page now, and what they send is not encrypted. The key in the link "
-            "is still needed: give it only to people who may vote."
+            "Add &voter=NAME to the link for each further voter. Ctrl-C stops the page; every answer is already stored."
         )
-    if host in guard.EVERYWHERE:
-        say(f"On another machine, put this machine's address in the place of 127.0.0.1, or {socket.gethostname()}.")
+        return
+    names = [text(one["name"]) for one in service.listed()]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    what = f"these studies: {', '.join(names[:NAMED])}{more}" if names else "no study yet"
+    how = (
+        "What is sent is encrypted."
+        if reach.encrypted
+        else "What is sent is NOT encrypted: who shares the network can read it, and the key with it. `--certificate` "
+        "with `--private-key` encrypts it, or a proxy does."
+    )
+    say(
+        f"Warning: other machines can reach this page now, at {reach.address}, and in it {what}. Whoever has the link "
+        f"below owns all of them: keep it. People whom you invite see one study: the button on the page makes their "
+        f"links, or `kappasharp invite`. {how}"
+    )
+    if by.files is not None and by.address is None:
+        say("Note: links have this machine's address; if the certificate is for a name, give `--address https://NAME`.")
     click.echo(link)
-    say("Add &voter=NAME to the link for each further voter. Ctrl-C stops the page; every answer is already stored.")
+    say("Ctrl-C stops the page; every answer is already stored.")

@@ -183,8 +183,6 @@ def best(storage: str | None, study: str, style: str, *, outcomes: str | None, v
     with in_words():
         held = opened(study, storage, outcomes=outcomes)
         found, notes = held.best if voter is None else held.best_for(voter), held.notes()
-        if voter is not None and voter not in {one.voter for one in held.history.counted()}:
-            notes = [*notes, f"{voter} has not answered yet: this is what the others share."]
     for note in [*notes, *found.notes]:
         say(f"Note: {note}")
     show(style, asdict(found), best_table(found))

@@ -1,4 +1,4 @@
-"""What the page changes of a study beside its answers: parameters, notes, comparisons from a file, its name."""
+"""What the page changes of a study beside its answers: parameters, notes, weights, a file of comparisons, its name."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -91,6 +91,25 @@ async def note(_: Service, session: Session, data: Plain, voter: str) -> Plain:
     return await notes(session)
 
 
+async def team(session: Session) -> Plain:
+    """What the voters have in common; of a large team it takes seconds."""
+    return await session.view("team", jobs.team_view)
+
+
+async def team_before(session: Session) -> Plain:
+    """The same as it was last computed, at once; of fewer answers perhaps."""
+    return {"before": session.before("team")}
+
+
+async def weigh(_: Service, session: Session, data: Plain, voter: str) -> Plain:
+    """Say how much each voter counts towards what is best for all."""
+    if "weights" not in data:
+        raise InvalidValueError("`weights` must be a table of voters and numbers, or null to let all count alike.")
+    weights = data["weights"]
+    await off_loop(lambda: session.study.weigh(weights, voter=voter))
+    return {"weights": await session.read(lambda history: history.weights)}
+
+
 async def import_csv(_: Service, session: Session, data: Plain, voter: str) -> Plain:
     """Add the comparisons of a CSV file, all or none."""
     text: Any = data.get("csv")
@@ -111,13 +130,16 @@ async def delete(service: Service, session: Session, data: Plain, _: str) -> Pla
     if data.get("name") != session.study.name:
         raise InvalidValueError(f"To delete this study its name must be given, {session.study.name!r}.")
     await off_loop(service.delete, session)
+    service.forget(session.study.stored.uid)
     return {"done": True}
 
 
 # What may be asked for, and what may be done, each by the last word of its address.
-READS: dict[str, Callable[[Session], Awaitable[Plain]]] = {"parameters": parameters, "notes": notes}
+READS: dict[str, Callable[[Session], Awaitable[Plain]]] = {
+    "parameters": parameters, "notes": notes, "team": team, "team/before": team_before,
+}  # fmt: skip
 WRITES: dict[str, Job] = {
-    "parameters": change, "note": note, "import": import_csv, "rename": rename, "delete": delete,
+    "parameters": change, "note": note, "weights": weigh, "import": import_csv, "rename": rename, "delete": delete,
 }  # fmt: skip
 
 

@@ -26,6 +26,8 @@ Renderer = Callable[[Design], Any]
 MOST_BYTES = 32 * 2**20
 MOST_CARDS, MOST_KEPT_BYTES = 2000, 256 * 2**20
 HEAD = 512
+# Of the letters in a card's key, so many name renderer and design.
+NAMING = 24
 # A renderer may take this many seconds from when it begins; then its card says so and the vote goes on.
 LIMIT = 60.0
 # Our own examples are safe to draw in the server while the workers start; a user's function never is.
@@ -188,12 +190,12 @@ class Cards:
         self._drawn: OrderedDict[str, Drawing] = OrderedDict()
         self._wishes = 0
         # Another start of the server may draw otherwise: no browser should show what it kept from this one.
-        self._salt = os.urandom(8)
+        self._salt = os.urandom(4).hex()
 
     def show(self, renderer: str | None, *designs: Design) -> None:
         """Have the cards of a question drawn; what was to be drawn ahead of another one gives way."""
         self._wishes += 1
-        shown = {self.key(renderer, design) for design in designs}
+        shown = {self.key(renderer, design)[:NAMING] for design in designs}
         for design in designs:
             self._drawing(renderer, design)
         for key, one in list(self._drawn.items()):
@@ -218,26 +220,33 @@ class Cards:
         return NOTHING if found is None else await asyncio.shield(found.task)
 
     def key(self, renderer: str | None, design: Design) -> str:
-        """What a card is called in an address."""
-        return hashlib.sha256(self._salt + f"{renderer}\n{sorted(design.items())!r}".encode()).hexdigest()[:32]
+        """What a card is called in an address: its name, the same in every process, and a mark of this one."""
+        if renderer is None:
+            return ""
+        named = hashlib.sha256(f"{renderer}\n{sorted(design.items())!r}".encode()).hexdigest()[:NAMING]
+        return named + self._salt
+
+    def is_named(self, key: str, renderer: str | None, design: Design) -> bool:
+        """Whether that is the key of this design's card, here or in another process."""
+        return self.key(renderer, design)[:NAMING] == key[:NAMING]
 
     async def named(self, key: str) -> Card | None:
         """The card of that key, if it was drawn here and is not forgotten."""
-        found = self._drawn.get(key)
+        found = self._drawn.get(key[:NAMING])
         return None if found is None else await asyncio.shield(found.task)
 
     async def again(self, key: str) -> Card | None:
         """The card of that key, drawn once more if that failed; None where it is not known here."""
-        found = self._drawn.get(key)
+        found = self._drawn.get(key[:NAMING])
         if found is not None and found.task.done() and found.task.result().kind == "failed":
-            del self._drawn[key]
+            del self._drawn[key[:NAMING]]
             return await self.card(found.renderer, found.design)
         return await self.named(key)
 
     def _drawing(self, renderer: str | None, design: Design, *, ahead: bool = False) -> Drawing | None:
         if renderer is None:
             return None
-        key = self.key(renderer, design)
+        key = self.key(renderer, design)[:NAMING]
         if key not in self._drawn:
             turn = Turn(ahead, self._wishes)
             self._drawn[key] = Drawing(renderer, design, turn, asyncio.create_task(self._draw(renderer, design, turn)))
@@ -256,7 +265,7 @@ class Cards:
             if not turn.ahead:
                 # Wished for while it was ended.
                 return await self._draw(renderer, design, turn)
-            self._drawn.pop(self.key(renderer, design), None)
+            self._drawn.pop(self.key(renderer, design)[:NAMING], None)
             return failed(str(error))
         except WorkerError as error:
             return failed(f"The picture could not be drawn. {error}")

@@ -30,7 +30,7 @@ class Frame:
         token, listener = guard.new_token(), connections.listen(HOST, None)
         app = application(service, token=token, hosts=guard.allowed_hosts(HOST), framed=True)
         self.port = listener.getsockname()[1]
-        self.url = connections.address(HOST, self.port, token)
+        self.url = connections.address(connections.Exposure(HOST), self.port, token)
         self.height = HEIGHT
         self._server = uvicorn.Server(connections.configured(app))
         self._thread = Thread(target=self._server.run, args=([listener],), name="kappasharp page", daemon=True)

@@ -1,4 +1,4 @@
-"""Who may talk to the page, and how: a token, the right host, writes from our own page, small bodies, strict headers.
+"""Who may talk to the page, and how: a key, the right host, writes from our own page, small bodies, strict headers.
 
 It comes before everything else. What it refuses, the study never hears of.
 """
@@ -10,18 +10,19 @@ import ipaddress
 import json
 import os
 import time
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.files import replacing
+from kappasharp.study.invites import Seat
 
 # How large a body may be, one that brings a file, and how many seconds it may take to arrive.
 MOST_BODY, MOST_FILE, BODY_SECONDS = 64 * 1024, 4 * 1024 * 1024, 10.0
@@ -57,9 +58,56 @@ HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
 }
 SIGN_IN = (
-    "This page needs the link that `kappasharp serve` printed: it carries the key. If the server was started again, "
-    "the key is new; open the new link."
+    "This page needs the link that `kappasharp serve` printed, or one that you were invited by: it carries the key. "
+    "If the server was started again, its own key may be new; open the new link."
 )
+# Why somebody who was let in no longer is.
+ENDED = {
+    "revoked": "You are no longer let in here: the owner took back the link that you came by. Your answers are kept.",
+    "deleted": "The study that you were invited to is not here any more: it was deleted.",
+}
+
+
+class Visitor(NamedTuple):
+    """Who makes a request: by the key whoever started the server, else by cookies of the studies they were let into."""
+
+    has_key: bool
+    seats: Mapping[str, Seat] = {}
+    # Studies that they are no longer let into, and why.
+    ended: Mapping[str, str] = {}
+
+    def role(self, study: str) -> str | None:
+        """What they may do in a study; None where it is none of their business."""
+        if self.has_key:
+            return "owner"
+        return self.seats[study].role if study in self.seats else None
+
+
+class Recognition(NamedTuple):
+    """Whose cookies these are, and which addresses are for those too who have none."""
+
+    recognize: Callable[[Mapping[str, str]], Awaitable[Visitor]]
+    is_public: Callable[[str], bool]
+
+
+def shut_out(why: str) -> Response:
+    """The answer to somebody who was let in once."""
+    return JSONResponse({"error": ENDED[why], "why": why}, 401)
+
+
+def cookie(name: str, value: str, scheme: str, seconds: int) -> str:
+    """A cookie that scripts cannot read and other sites cannot use; over HTTPS it goes nowhere unencrypted."""
+    secure = "; Secure" if scheme == "https" else ""
+    return f"{name}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}"
+
+
+def key_cookie(token: str, scheme: str) -> str:
+    """The cookie that holds the server's own key."""
+    return cookie(_key_name(token), token, scheme, MOST_AGE)
+
+
+def _key_name(token: str) -> str:
+    return f"kappasharp_{token[:6]}"
 
 
 def new_token() -> str:
@@ -67,13 +115,18 @@ def new_token() -> str:
     return os.urandom(TOKEN_BYTES).hex()
 
 
+def state_path(kind: str, database: str) -> Path:
+    """The file in which something of the page over a database is kept for its user."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "kappasharp" / f"{kind}-{hashlib.sha256(database.encode()).hexdigest()[:16]}"
+
+
 def kept_token(database: str, *, renewed: bool = False) -> str:
     """The key of the page over this database, kept in a file that its user alone can read.
 
     A page that is open finds back when the server is started again. After a month, or `renewed`, there is a new one.
     """
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    path = Path(state) / "kappasharp" / f"key-{hashlib.sha256(database.encode()).hexdigest()[:16]}"
+    path = state_path("key", database)
     token = None if renewed else _read_token(path)
     if token is not None:
         return token
@@ -154,12 +207,12 @@ class Guard:
         hosts: Iterable[str] | None,
         names: Iterable[str] = (),
         framed: bool = False,
+        known: Recognition,
     ) -> None:
-        self.app, self.token = app, token
+        self.app, self.token, self.known = app, token, known
         self.hosts = None if hosts is None else frozenset(hosts)
         self.names = frozenset(name.lower() for name in (*LOOPBACK, *names))
         self.policy = POLICY.replace("frame-ancestors 'none'", NOTEBOOKS) if framed else POLICY
-        self.cookie = f"kappasharp_{token[:6]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse, or pass on with a bounded body and strict headers."""
@@ -170,8 +223,11 @@ class Guard:
             return
         headers = Headers(scope=scope)
         fresh = self._has_token_in_link(scope)
-        outgoing = self._with_headers(send, set_cookie=fresh)
-        refusal = self._refusal(scope, headers, fresh=fresh)
+        outgoing = self._with_headers(send, key_cookie(self.token, scope["scheme"]) if fresh else None)
+        refusal = self._wrong_address(scope, headers)
+        if refusal is None:
+            scope["visitor"] = Visitor(True) if fresh else await self._visitor(headers)
+            refusal = self._refusal(scope, headers)
         body: bytes | None = b""
         most = MOST_FILE if scope["path"].endswith("/import") else MOST_BODY
         if refusal is None and scope["method"] == "POST":
@@ -186,16 +242,32 @@ class Guard:
             return
         await self.app(scope, _replay(body or b"", receive), outgoing)
 
-    def _refusal(self, scope: Scope, headers: Headers, *, fresh: bool) -> Response | None:
+    def _wrong_address(self, scope: Scope, headers: Headers) -> Response | None:
         if not self._right_host(headers.get("host", "")):
             return PlainTextResponse("This server does not answer to that host name.", 400)
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return PlainTextResponse("Only GET and POST.", 405)
-        if not (fresh or self._has_cookie(headers)):
-            return PlainTextResponse(SIGN_IN, 401)
+        return None
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        visitor: Visitor = scope["visitor"]
+        if not (visitor.has_key or visitor.seats or self.known.is_public(scope["path"])):
+            why = next(iter(visitor.ended.values()), None)
+            return PlainTextResponse(SIGN_IN, 401) if why is None else shut_out(why)
         if scope["method"] == "POST" and not _from_our_page(headers, scope["scheme"]):
             return PlainTextResponse("Only this page itself may change a study.", 403)
         return None
+
+    async def _visitor(self, headers: Headers) -> Visitor:
+        jar = SimpleCookie()
+        try:
+            jar.load(headers.get("cookie", ""))
+        except CookieError:
+            return Visitor(False)
+        cookies = {name: one.value for name, one in jar.items()}
+        if _same(cookies.get(_key_name(self.token), ""), self.token):
+            return Visitor(True)
+        return await self.known.recognize(cookies)
 
     def _right_host(self, given: str) -> bool:
         try:
@@ -212,15 +284,7 @@ class Guard:
         given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=20) if _short(scope) else {}
         return any(_same(one, self.token) for one in given.get("token", []))
 
-    def _has_cookie(self, headers: Headers) -> bool:
-        jar = SimpleCookie()
-        try:
-            jar.load(headers.get("cookie", ""))
-        except CookieError:
-            return False
-        return self.cookie in jar and _same(jar[self.cookie].value, self.token)
-
-    def _with_headers(self, send: Send, *, set_cookie: bool) -> Send:
+    def _with_headers(self, send: Send, key: str | None) -> Send:
         async def headed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -228,11 +292,8 @@ class Guard:
                     headers[name] = value
                 headers.setdefault("content-security-policy", self.policy)
                 headers.setdefault("cache-control", "no-store")
-                if set_cookie and message["status"] < 400:  # noqa: PLR2004
-                    headers.append(
-                        "set-cookie",
-                        f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={MOST_AGE}",
-                    )
+                if key is not None and message["status"] < 400:  # noqa: PLR2004
+                    headers.append("set-cookie", key)
             await send(message)
 
         return headed
@@ -240,6 +301,11 @@ class Guard:
 
 def _short(scope: Scope) -> bool:
     return scope["query_string"].count(b"&") < 20  # noqa: PLR2004
+
+
+def is_token(given: Any, token: str) -> bool:
+    """Whether somebody brings the server's own key."""
+    return isinstance(given, str) and _same(given, token)
 
 
 def _same(given: str, wanted: str) -> bool:

@@ -10,12 +10,24 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kappasharp.app import charts, outcome_views
+from kappasharp.app import charts, outcome_views, team_views
 from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.core.choices import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
-from kappasharp.study import agreement, certainty, diagnosis, learning, questions, rehearsal, tradeoffs
+from kappasharp.sentences import said
+from kappasharp.study import (
+    agreement,
+    certainty,
+    diagnosis,
+    learning,
+    people,
+    questions,
+    reasons,
+    rehearsal,
+    stocking,
+    tradeoffs,
+)
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
@@ -27,6 +39,8 @@ Plain = dict[str, Any]
 MOST_REHEARSED = 60
 # A job that takes longer, in seconds, is given up.
 LIMIT = 120.0
+CONDITION = "The condition number of the Hessian over the number of answers, with and without the correction"
+REHEARSED = "Share of designs that the best one beats, in truth and by the model, over the number of answers"
 
 
 @dataclass(frozen=True)
@@ -72,15 +86,26 @@ def next_pair_after(at: Snapshot, voter: str, pair: int, answer: Answer) -> Aske
 
 
 def standing(at: Snapshot) -> Plain:
-    """The best design, how sure that is, what surprised the model, how far the voters agree; after so many answers."""
+    """The best design, how sure that is, and what surprised the model; after so many answers."""
+    definition, history = at.opened()
+    return _standing(definition, history, _model(definition, history))
+
+
+def stock(at: Snapshot, count: int) -> tuple[list[Asked], Plain | None]:
+    """So many pairs for whoever asks next, and how things stand: one fit serves all; what fails does so alone."""
     definition, history = at.opened()
     model = _model(definition, history)
+    shown = None if model is None else _standing(definition, history, model)
+    chooses = len(history.counted()) >= definition.first_pairs
+    return stocking.pairs(definition, history, model if chooses else None, count), shown
+
+
+def _standing(definition: Definition, history: History, model: StudyModel | None) -> Plain:
     return {
+        "since": history.moved_at,
         "answers": len(history.counted()),
         "best": None if model is None else asdict(certainty.best(definition, history, model)),
         "surprises": [] if model is None else diagnosis.surprises(history, model),
-        "voters": _voters(history, model),
-        "couples": _couples(history),
     }
 
 
@@ -88,12 +113,25 @@ def _model(definition: Definition, history: History) -> StudyModel | None:
     return learning.learn(definition, history) if history.counted() else None
 
 
-def _voters(history: History, model: StudyModel | None) -> list[Plain]:
-    return [one._asdict() for one in agreement.voters(history, model)]
-
-
-def _couples(history: History) -> list[Plain]:
-    return [one._asdict() for one in agreement.couples(history)]
+def team_view(at: Snapshot) -> Plain:
+    """What several voters have in common, as far as the study's method can tell; how many answered what."""
+    definition, history = at.opened()
+    model = _model(definition, history)
+    counts = {one.name: one._asdict() for one in agreement.voters(history, model)}
+    shown = {
+        "answers": len(history.counted()),
+        "counts": counts,
+        "couples": [one._asdict() for one in agreement.couples(history)],
+        "refused": None,
+        "found": None,
+    }
+    if model is None:
+        return shown
+    try:
+        found = agreement.agreement(definition, history, people.told_apart(history, model))
+    except InvalidValueError as error:
+        return shown | {"refused": str(error)}
+    return shown | {"found": team_views.plain(found)}
 
 
 def best_view(at: Snapshot) -> Plain:
@@ -101,10 +139,14 @@ def best_view(at: Snapshot) -> Plain:
     definition, history = at.opened()
     model = _model(definition, history)
     if model is None:
-        return {"best": None, "slices": []}
+        return {"since": history.moved_at, "best": None, "slices": [], "order": []}
     best = certainty.best(definition, history, model)
-    found = charts.slices(certainty.slices(definition, model, best.params), definition.space)
-    shown = {"best": asdict(best), "slices": [charts.plain(one) for one in found]}
+    slices = certainty.slices(definition, model, best.params)
+    found = charts.slices(slices, definition.space)
+    # The parameters by how much the model thinks that they matter here.
+    order = [one.name for one in sorted(slices, key=lambda one: min(one.mean) - max(one.mean))]
+    shown = {"since": history.moved_at, "best": asdict(best)}
+    shown |= {"slices": [charts.plain(one) for one in found], "order": order}
     return shown | ({} if definition.outcomes is None else {"outcomes": _outcomes_of(definition, history, best)})
 
 
@@ -115,10 +157,10 @@ def why_view(at: Snapshot) -> Plain:
     if model is None:
         return {"sentences": [], "meetings": [], "course": None}
     option, called = model.options[learning.leading(model)], history.answer_numbers()
-    course = certainty.course(definition, history)
+    course = reasons.course(definition, history)
     return {
-        "sentences": certainty.reasons(definition, history, model, option),
-        "meetings": [one._asdict() | {"number": called[one.event]} for one in certainty.meetings(history, option)],
+        "sentences": reasons.sentences(definition, history, model, option),
+        "meetings": [one._asdict() | {"number": called[one.event]} for one in reasons.meetings(history, option)],
         "course": charts.plain(charts.course(course)) if len(course) > 1 else None,
     }
 
@@ -138,7 +180,7 @@ def model_view(at: Snapshot) -> Plain:
     definition, history = at.opened()
     model = _model(definition, history)
     if model is None:
-        return {"nodes": [], "edges": [], "moments": [], "noted": [], "sentences": []}
+        return {"since": history.moved_at, "nodes": [], "edges": [], "moments": [], "noted": [], "sentences": []}
     past, noted = diagnosis.past_models(definition, history), diagnosis.noted(history)
     now = past[-1]
     heights = dict(zip(now.options, zip(now.utility, now.corrected_utility, strict=True), strict=True))
@@ -155,6 +197,7 @@ def model_view(at: Snapshot) -> Plain:
     ]
     best = model.options[learning.favourite(model)]
     return {
+        "since": history.moved_at,
         "nodes": nodes,
         "edges": edges,
         "best": best,
@@ -199,11 +242,12 @@ def _row(one: tradeoffs.TradeOff, within: dict[str, outcome_views.Range]) -> Pla
 
 def _graph(nodes: list[Plain], edges: list[Plain], best: int, which: str) -> Plain:
     """The comparison graph by the utilities of that name."""
-    words = f"Comparison graph {'with' if which == 'corrected' else 'without'} the correction"
+    graph = f"Comparison graph {'with' if which == 'corrected' else 'without'} the correction"
+    words = "{designs} designs, {answers} answers; design {best} is the best"
     chart = charts.graph(
         [Node(one["option"], one[which], one["group"], one["option"] == best) for one in nodes],
         [Edge(one["winner"], one["loser"], one["tie"]) for one in edges],
-        label=f"{words}: {len(nodes)} designs, {len(edges)} answers; design {best} is the best",
+        label=said(f"chart.graph.{which}", f"{graph}: {words}", designs=len(nodes), answers=len(edges), best=best),
     )
     return charts.plain(chart)
 
@@ -213,8 +257,8 @@ def _conditions(past: list[diagnosis.PastModel], noted: list[diagnosis.Noted]) -
     given = [
         Curve(label, kind, [(one.answers, math.log10(value)) for one, value in rows if math.isfinite(value)])
         for label, kind, rows in (
-            ("without correction", "first", [(one, one.condition) for one in past]),
-            ("with correction", "second", [(one, one.corrected) for one in past]),
+            (said("chart.without", "without correction"), "first", [(one, one.condition) for one in past]),
+            (said("chart.with", "with correction"), "second", [(one, one.corrected) for one in past]),
         )
     ]
     drawn = [curve for curve in given if len(curve.points) > 1]
@@ -223,8 +267,8 @@ def _conditions(past: list[diagnosis.PastModel], noted: list[diagnosis.Noted]) -
     chart = charts.curves(
         drawn,
         charts.powers([y for curve in drawn for _, y in curve.points]),
-        label="The condition number of the Hessian over the number of answers, with and without the correction",
-        across="answers",
+        label=said("chart.condition", CONDITION),
+        across=charts.ANSWERS,
         shaded={one.answers: f"acted after {one.answers} answers" for one in noted if one.active},
     )
     return charts.plain(chart)
@@ -243,14 +287,14 @@ def _course(rows: list[rehearsal.Rehearsed]) -> Plain | None:
     if len(rows) < 2:  # noqa: PLR2004
         return None
     given = [
-        Curve("in truth", "second", [(row.answers, row.truly_preferred) for row in rows]),
-        Curve("what the model says", "first", [(row.answers, row.preferred) for row in rows]),
+        Curve(said("chart.truth", "in truth"), "second", [(row.answers, row.truly_preferred) for row in rows]),
+        Curve(said("chart.model", "what the model says"), "first", [(row.answers, row.preferred) for row in rows]),
     ]
     chart = charts.curves(
         given,
         charts.shares(min(0.4, *(y for curve in given for _, y in curve.points))),
-        label="Share of designs that the best one beats, in truth and by the model, over the number of answers",
-        across="answers",
+        label=said("chart.rehearsed", REHEARSED),
+        across=charts.ANSWERS,
     )
     return charts.plain(chart)
 

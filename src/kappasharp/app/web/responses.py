@@ -1,4 +1,4 @@
-"""What leaves the server: a study as plain data, as files to download, and the bytes of its cards."""
+"""What leaves the server: the page itself, a study as plain data, as files to download, and the bytes of its cards."""
 
 import asyncio
 import json
@@ -6,11 +6,15 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import cache
 from html import unescape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from kappasharp.app import outcome_views, report
@@ -21,8 +25,10 @@ from kappasharp.app.web.outcomes import SOON, ToldOutcomes
 from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session, off_loop
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
-from kappasharp.study import diagnosis, recording
+from kappasharp.sentences import taken_apart
+from kappasharp.study import diagnosis, recording, weighing
 from kappasharp.study.definition import Definition
+from kappasharp.study.events import noted_after
 from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.kinds import Answer
 from kappasharp.study.space import Design
@@ -35,6 +41,7 @@ TYPES = {
     ".json": "application/json", ".csv": "text/csv; charset=utf-8", ".parquet": "application/vnd.apache.parquet",
     ".html": "text/html; charset=utf-8", ".py": "text/x-python; charset=utf-8",
 }  # fmt: skip
+ASSET_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # Stops of a slider on the page: what an arrow key moves it by.
 STOPS = 41
 # A report opened from here is still a stranger to the page: no script, nothing from elsewhere.
@@ -44,9 +51,31 @@ REPORT_SECONDS = 60.0
 STILL_DRAWN = failed("Its picture was still being drawn; download the report once more.")
 
 
+@cache
+def assets() -> dict[str, bytes]:
+    """The page's own files, by name: what is not in here cannot be asked for."""
+    folder = files("kappasharp.app")
+    found = [*folder.joinpath("web", "pages").iterdir(), folder.joinpath("charts.css")]
+    return {one.name: one.read_bytes() for one in found if one.is_file()}
+
+
+async def page(_: Request) -> Response:
+    """The page itself."""
+    return Response(assets()["index.html"], media_type="text/html")
+
+
+async def asset(request: Request) -> Response:
+    """A script or style of the page."""
+    name = request.path_params["name"]
+    if name not in assets():
+        raise HTTPException(404, "There is no such file.")
+    kind = ASSET_TYPES.get(name.rpartition(".")[2], "application/octet-stream")
+    return Response(assets()[name], media_type=kind, headers={"cache-control": "no-cache"})
+
+
 def json_text(data: Any) -> str:
-    """Plain data as JSON; a text that UTF-8 cannot hold is written with escapes."""
-    return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    """Plain data as JSON, sentences with what they are made of; what UTF-8 cannot hold is written with escapes."""
+    return json.dumps(taken_apart(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def study_data(session: Session, missing_renderer: str | None) -> Plain:
@@ -66,6 +95,7 @@ def study_data(session: Session, missing_renderer: str | None) -> Plain:
         "has_pictures": session.renderer is not None,
         "missing_renderer": missing_renderer,
         "outcomes": None if definition.outcomes is None else _outcomes(definition),
+        "voters": study.read(lambda history: len(weighing.known(history))),
     }
 
 
@@ -95,7 +125,10 @@ async def pair_data(session: Session, pair: StudyQuestion) -> Plain:
     ranges   of a study with outcomes: how far each goes among the designs that are known. Each design has `outcomes`
              then, {state, values, sentence}; GET …/outcomes/NUMBER gives them once they are computed
     """
-    numbers, progress = await session.read(lambda history: (history.numbers(pair), _progress(history, pair.voter)))
+    # Whoever has this question has just read or written the study: nothing newer is needed.
+    numbers, progress = await off_loop(
+        session.study.glance, lambda history: (history.numbers(pair), _progress(history, pair))
+    )
     options = numbers or (None,) * len(pair.designs)
     designs = [
         {"option": option, "params": design, "card": card_data(*session.peek(design))}
@@ -153,14 +186,16 @@ def _line(session: Session, slider: StudyQuestion) -> Plain:
     return {"stops": stops, "finest": FINEST}
 
 
-def _progress(history: History, voter: str) -> Plain:
-    own = sum(one.voter == voter for one in history.comparisons.values())
-    return {"answers": len(history.counted()), "own_answers": own, "can_undo": history.last_of(voter) is not None}
+def _progress(history: History, pair: StudyQuestion) -> Plain:
+    memo, can_undo = history.asked[pair.number][1].memo, history.last_of(pair.voter) is not None
+    told = {"answers": len(history.counted()), "since": history.moved_at, "can_undo": can_undo}
+    # Among many voters a question rests on an earlier fit than the last answer's.
+    return told | {"rests_on": None if memo is None else noted_after(memo)}
 
 
 def history_data(at: Snapshot) -> Plain:
     """Every answer, the latest first, with the answers that it contradicts; and those that were taken out."""
-    _, history = at.opened()
+    definition, history = at.opened()
     counted, called = history.counted(), history.answer_numbers()
     against: dict[int, list[int]] = {}
     for earlier, later in diagnosis.opposite(counted):
@@ -174,8 +209,22 @@ def history_data(at: Snapshot) -> Plain:
     rows = [row(one) for one in reversed(history.comparisons.values())]
     removed = [row(history.removed[event]) for event in sorted(history.removed, reverse=True)]
     designs = {number: history.options[number] for one in rows + removed for number in one["options"]}
-    lists = {"rows": rows, "removed": removed, "options": designs}
+    lists = {"since": history.moved_at, "rows": rows, "removed": removed, "options": designs}
+    lists["outcomes"] = _told(definition, history, designs)
     return lists | {"cycle": diagnosis.cycle(counted), "queue": len(history.queue)}
+
+
+def _told(definition: Definition, history: History, designs: Mapping[int, Design]) -> Plain:
+    """The outcomes of designs as they were recorded, in words; nothing of a study without."""
+    if definition.outcomes is None:
+        return {}
+    within = outcome_views.ranges(history, definition.outcomes.names)
+    known = {number: history.outcomes(design) for number, design in designs.items()}
+    return {
+        str(number): {name: outcome_views.rounded(value, within.get(name)) for name, value in one.values.items()}
+        for number, one in known.items()
+        if one is not None and one.runs
+    }
 
 
 def _origin(history: History, pair: int | None) -> str:
@@ -190,7 +239,8 @@ def python(study: Study, at: Snapshot) -> str:
     measured = "\n".join(
         f"    ({one.design!r}, {list(one.runs)!r})," for one in history.known.values() if one.source == "measured"
     )
-    return f'''"""The study {_in_a_docstring(study.name)}, made again from its {len(answers)} answers."""
+    called = study.name.replace("\\", "/").replace('"', "'")
+    return f'''"""The study {called}, made again from its {len(answers)} answers."""
 
 import kappasharp as ks
 
@@ -244,16 +294,13 @@ for design, runs in measured:
 """
 
 
-def _in_a_docstring(name: str) -> str:
-    return name.replace("\\", "/").replace('"', "'")
-
-
 def _options(definition: Definition) -> str:
     choice = definition.preset_choice
+    beside = "".join(f", {name}=True" for name in ("use_seconds", "tell_apart") if getattr(definition, name))
     preset = repr(choice) if isinstance(choice, str) else f"ks.Preset(**{asdict(choice)!r})"
     return (
         f"seed={definition.seed}, method={definition.method_name!r}, preset={preset}, "
-        f"first_pairs={definition.first_pairs}, question={definition.question!r}{_outcome_options(definition)}"
+        f"first_pairs={definition.first_pairs}, question={definition.question!r}{beside}{_outcome_options(definition)}"
     )
 
 

@@ -8,8 +8,6 @@ import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
@@ -19,9 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kappasharp.app.web import arranging, guard, jobs, responses
+from kappasharp.app.web import access, arranging, guard, invitations, jobs, responses
 from kappasharp.app.web.cards import NOTHING, Card
 from kappasharp.app.web.guard import number_in, seconds_in
+from kappasharp.app.web.invitations import HERE, Reach
+from kappasharp.app.web.news import news
 from kappasharp.app.web.outcomes import PATIENCE
 from kappasharp.app.web.service import Service
 from kappasharp.app.web.session import Session, off_loop
@@ -30,7 +30,9 @@ from kappasharp.errors import (
     DeletedError,
     DuplicateNameError,
     InvalidValueError,
+    InviteError,
     KappaSharpError,
+    NotAllowedError,
     StalePairError,
     StorageError,
     UnknownNameError,
@@ -45,10 +47,9 @@ from kappasharp.study.study import Study
 REHEARSAL_LIMIT = 300.0
 # For what waits on a study's lock or its database; a few that wait long must not hold up the rest.
 THREADS = 32
-TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (StalePairError, 409), (UnknownNameError, 404), (DeletedError, 404), (DuplicateNameError, 409), (StorageError, 503),
-    (WorkerError, 503),
+    (WorkerError, 503), (NotAllowedError, 403),
 )  # fmt: skip
 Handler = Callable[[Request], Any]
 
@@ -60,8 +61,10 @@ def application(
     hosts: tuple[str, ...] | None,
     names: tuple[str, ...] = (),
     framed: bool = False,
+    reach: Reach = HERE,
 ) -> Starlette:
     """The page over the studies of a service."""
+    visitors = access.Visitors(service.storage)
 
     @asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
@@ -72,17 +75,22 @@ def application(
         service.close()
 
     routes = [
-        Route("/", page),
-        Route("/static/{name}", asset),
-        Route("/api/alive", alive),
+        Route("/", responses.page),
+        Route(invitations.JOIN, responses.page),
+        Route("/static/{name}", responses.asset),
+        Route("/api/news", news),
         Route("/api/studies", listing),
         Route("/api/studies", create, methods=["POST"]),
         Route("/api/rehearsal", rehearse, methods=["POST"]),
         *_of_a_study("/api/studies/{study}"),
+        *invitations.routes("/api/studies/{study}", session_of, body, said),
     ]
     handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
-    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed)
-    app = Starlette(routes=routes, middleware=[before], exception_handlers=handlers, lifespan=life)
+    known = guard.Recognition(visitors.recognize, access.is_public)
+    before = Middleware(guard.Guard, token=token, hosts=hosts, names=names, framed=framed, known=known)
+    allowed = access.guarded(routes)
+    app = Starlette(routes=allowed, middleware=[before], exception_handlers=handlers, lifespan=life)
+    app.state.token, app.state.reach, app.state.visitors = token, reach, visitors
     app.state.service = service
     return app
 
@@ -115,28 +123,6 @@ def _of_a_study(one: str) -> list[Route]:
     ]
 
 
-@cache
-def assets() -> dict[str, bytes]:
-    """The page's own files, by name: what is not in here cannot be asked for."""
-    folder = files("kappasharp.app")
-    found = [*folder.joinpath("web", "pages").iterdir(), folder.joinpath("charts.css")]
-    return {one.name: one.read_bytes() for one in found if one.is_file()}
-
-
-async def page(_: Request) -> Response:
-    """The page itself."""
-    return Response(assets()["index.html"], media_type="text/html")
-
-
-async def asset(request: Request) -> Response:
-    """A script or style of the page."""
-    name = request.path_params["name"]
-    if name not in assets():
-        raise HTTPException(404, "There is no such file.")
-    kind = TYPES.get(name.rpartition(".")[2], "application/octet-stream")
-    return Response(assets()[name], media_type=kind, headers={"cache-control": "no-cache"})
-
-
 def said(data: Any, status: int = 200) -> Response:
     """Plain data as an answer."""
     return Response(responses.json_text(data), status, media_type="application/json")
@@ -146,6 +132,11 @@ async def refused(request: Request, error: Exception) -> Response:
     """One of our own errors: its sentence, and for a stale pair the one that is open."""
     status = next((code for kind, code in STATUS if isinstance(error, kind)), 400)
     data: dict[str, Any] = {"error": str(error)}
+    if not access.visitor(request).has_key:
+        # Where the studies are is nothing to those who were invited to one.
+        data["error"] = str(error).replace(request.app.state.service.storage.url, "the database")
+    if isinstance(error, InviteError):
+        data["why"] = error.why
     if isinstance(error, StalePairError):
         session = await session_of(request)
         current = error.current or await session.pair(request.state.voter)
@@ -170,15 +161,9 @@ async def body(request: Request) -> dict[str, Any]:
     return guard.json_object(await request.body())
 
 
-async def alive(request: Request) -> Response:
-    """That the server is there, for a page that nobody does anything on; and what the study on it is called by now."""
-    shown = request.query_params.get("study")
-    return said({"alive": True, "name": await off_loop(request.app.state.service.name_of, shown) if shown else None})
-
-
 def voter_in(request: Request, given: Any) -> str:
     """Who asks: noted on the request, because the answer to a stale one names that voter's pair."""
-    request.state.voter = events.voter(given)
+    request.state.voter = events.voter(access.voter(request, given))
     return str(request.state.voter)
 
 
@@ -188,29 +173,34 @@ async def session_of(request: Request) -> Session:
     uid = request.path_params["study"]
     if not re.fullmatch(r"[0-9a-f]{32}", uid):
         raise UnknownNameError("There is no such study here.")
-    return await off_loop(service.session, uid)
+    found = service.opened(uid)
+    return await off_loop(service.session, uid) if found is None else found
 
 
 async def listing(request: Request) -> Response:
     """What there is to choose from."""
     service: Service = request.app.state.service
-    found = await off_loop(service.listed)
+    who = access.visitor(request)
+    found = [one for one in await off_loop(service.listed) if who.role(one["id"]) is not None]
     asked = request.query_params.get("study") or None
-    chosen = service.current or (found[-1]["id"] if found else None)
+    chosen = service.current if any(one["id"] == service.current for one in found) else None
+    chosen = chosen or (found[-1]["id"] if found else None)
     if asked is not None:
-        chosen = await off_loop(service.called, asked)
+        called = await off_loop(service.called, asked)
+        chosen = called if called is not None and who.role(called) is not None else None
     session = None if chosen is None else await off_loop(service.session, chosen)
     return said(
         {
             "studies": found,
             # A name that no study has is told: another study in its place would be a guess.
             "unknown": asked if chosen is None else None,
-            "study": None if session is None else _study(request, session),
-            "renderers": list(service.renderers),
+            "study": None if session is None else await off_loop(_study, request, session),
             "persons": list(PERSONS),
             "methods": [name for name, row in METHODS.items() if asks_pairs(row)],
             "kinds": list(kinds.NAMES),
-            "storage": service.storage.url,
+            "renderers": list(service.renderers) if who.has_key else [],
+            "storage": service.storage.url if who.has_key else "",
+            "has_key": who.has_key,
         }
     )
 
@@ -243,12 +233,14 @@ async def study(request: Request) -> Response:
     """One study."""
     session = await session_of(request)
     await off_loop(request.app.state.service.renamed, session)
-    return said(_study(request, session))
+    return said(await off_loop(_study, request, session))
 
 
 def _study(request: Request, session: Session) -> dict[str, Any]:
     service: Service = request.app.state.service
-    return responses.study_data(session, service.missing_renderer(session.study))
+    mine = access.standing(request, session.study.stored.uid)
+    missing = service.missing_renderer(session.study) if mine["has_key"] else None
+    return responses.study_data(session, missing) | mine
 
 
 async def pair(request: Request) -> Response:
@@ -362,7 +354,7 @@ async def ahead(request: Request) -> Response:
 
 
 async def _drawn(request: Request) -> Card:
-    found = await (await session_of(request)).cards.named(request.path_params["key"])
+    found = await (await session_of(request)).drawn(request.path_params["key"])
     return found or NOTHING
 
 
@@ -377,7 +369,7 @@ async def picture(request: Request) -> Response:
 async def draw_again(request: Request) -> Response:
     """Draw a card once more that could not be drawn."""
     session, key = await session_of(request), request.path_params["key"]
-    found = await session.cards.again(key)
+    found = await session.cards.again(key) or await session.drawn(key)
     if found is None:
         raise HTTPException(404, "This picture is not known here any more; reload the page.")
     return said(responses.card_data(found, key))

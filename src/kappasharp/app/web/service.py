@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kappasharp.app.web.cards import Cards
 from kappasharp.app.web.jobs import Plain
+from kappasharp.app.web.news import News
 from kappasharp.app.web.session import Session, drawn_ahead, off_loop
 from kappasharp.app.web.workers import Workers
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
@@ -47,6 +48,7 @@ class Service:
         self.renderers = tuple(dict.fromkeys(renderers))
         self.computing, self.drawing = Workers(COMPUTING), Workers(DRAWING, bare=True)
         self.cards = Cards(self.drawing)
+        self.news = News(self)
         self.current: str | None = None
         self._sessions: dict[str, Session] = {}
         self._opening = Lock()
@@ -67,6 +69,7 @@ class Service:
         """Start the workers, so that they are there when somebody answers."""
         self.drawing.start()
         self.computing.start()
+        self.news.start()
 
     async def draw_ahead(self) -> None:
         """Have the pairs drawn that wait for somebody, so that the first page finds them drawn."""
@@ -78,7 +81,8 @@ class Service:
             self.cards.show(session.renderer, *drawn_ahead(pair))
 
     def close(self) -> None:
-        """End the workers."""
+        """End the workers, and what hears of studies."""
+        self.news.close()
         for session in self._sessions.values():
             session.close()
         self.computing.close()
@@ -104,10 +108,6 @@ class Service:
         before = self._names.get(name)
         return now.get(name) or (before if before in now.values() else None)
 
-    def name_of(self, uid: str) -> str | None:
-        """A study's name by now; None where there is no such study."""
-        return next((record.name for record in self._records() if record.uid == uid), None)
-
     def counted(self) -> list[Plain]:
         """The same with their answers and voters; each is read again only when something happened in it."""
         found = {}
@@ -131,10 +131,19 @@ class Service:
     def delete(self, session: Session) -> None:
         """Remove a study for good, and forget its session."""
         self.renamed(session)
-        uid = session.study.stored.uid
         self.storage.delete(session.study.stored)
-        self._sessions.pop(uid, None)
+
+    def forget(self, uid: str) -> None:
+        """Close the session of a study that was deleted, here or elsewhere, and end what its pages hear."""
+        session = self._sessions.pop(uid, None)
+        if session is not None:
+            session.close()
         self.current = None if self.current == uid else self.current
+        self.news.end(uid)
+
+    def opened(self, uid: str) -> Session | None:
+        """The session of a study, if somebody has opened it."""
+        return self._sessions.get(uid)
 
     def session(self, uid: str) -> Session:
         """The study of that identity: one session, whoever opens it first."""
@@ -231,5 +240,7 @@ def _table(given: Plain) -> dict[str, Any]:
 
 def _options(given: Plain) -> dict[str, Any]:
     return {
-        entry: given[entry] for entry in ("method", "question", "outcomes", "limits", "favourites") if given.get(entry)
+        entry: given[entry]
+        for entry in ("method", "question", "outcomes", "limits", "favourites", "tell_apart")
+        if given.get(entry)
     }

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeVar
 
 from kappasharp.app.web import jobs
@@ -10,9 +11,11 @@ from kappasharp.app.web.cards import Card, Cards
 from kappasharp.app.web.jobs import LIMIT, Plain, Snapshot
 from kappasharp.app.web.outcomes import StudyResults
 from kappasharp.app.web.speculation import Speculation
+from kappasharp.app.web.stock import Stock
 from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.errors import InvalidValueError, StalePairError, StorageError
 from kappasharp.methods.method import Kind
+from kappasharp.study import stocking
 from kappasharp.study.events import Asked
 from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.kinds import Answer, Form
@@ -24,7 +27,7 @@ Found = TypeVar("Found")
 # Workers that start at once would take the processor from the browser just when it paints the new pair.
 PAINT_FIRST = 0.06
 # Voters seen within so many seconds are looked ahead for, unless they are more than this: every answer makes what was
-# computed for the others stale, and then it would only hold up those who wait.
+# computed for the others stale. They get what is in stock.
 PRESENT, MOST_VOTERS = 60.0, 4
 # Places of a slider that are drawn before anybody moves it, the middle first; and how finely its places are drawn.
 DRAWN_AHEAD = (0.5, 0.0, 1.0, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875)
@@ -49,12 +52,19 @@ class Session:
         self.study, self.renderer, self.workers, self.cards = study, renderer, workers, cards
         self.results = StudyResults(study)
         self.speculation = Speculation(workers, lambda asked: cards.prepare(self.renderer, *asked.designs))
+        self.stock = Stock(study, workers, lambda: None)
         self.looking: asyncio.Task[None] | None = None
         self._views: dict[str, tuple[int, asyncio.Task[Plain]]] = {}
+        self._before: dict[str, Plain] = {}
         self._asking = asyncio.Lock()
         # Those who wait for a pair, and when each voter was last seen, in order.
         self._waiting_now: dict[str, None] = {}
         self._seen: dict[str, float] = {}
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many people answer that none can have a fit of their own."""
+        return len(self._seen | self._waiting_now) > MOST_VOTERS and stocking.can_stock(self.study.definition)
 
     async def read(self, look: Callable[[History], Found]) -> Found:
         """What a function makes of the study's history now."""
@@ -74,8 +84,12 @@ class Session:
         self, voter: str, number: int, answer: Answer, seconds: float | None, form: Form | None = None
     ) -> tuple[Comparison, StudyQuestion]:
         """Store an answer; when this returns it is durable, and the next question is open."""
-        done = await off_loop(self._tell, voter, number, answer, seconds)
+        crowded = form is None and self.is_crowded
+        done, waiting = await off_loop(self._tell, voter, number, answer, seconds, crowded)
         self.results.begin(done)
+        if crowded and waiting is not None:
+            self._look_ahead(waiting)
+            return done, waiting
         if not self.workers.is_warm:
             # Workers take seconds to start; a first pair is computed sooner than they would.
             self.speculation.drop(voter)
@@ -87,12 +101,16 @@ class Session:
         self._look_ahead(pair)
         return done, pair
 
-    def _tell(self, voter: str, number: int, answer: Answer, seconds: float | None) -> Comparison:
-        """The answer, stored; one voter's pair takes none from another."""
-        asked, current = self.study.read(lambda history: (history.asked.get(number), history.open_pair(voter)))
+    def _tell(
+        self, voter: str, number: int, answer: Answer, seconds: float | None, crowded: bool
+    ) -> tuple[Comparison, StudyQuestion | None]:
+        """The answer, stored, and where one is in stock the next question; one voter's pair takes none from another."""
+        asked, current = self.study.glance(lambda history: (history.asked.get(number), history.open_pair(voter)))
         if asked is not None and asked[0].voter != voter:
             raise StalePairError(f"Pair {number} was put before another voter.", current)
-        return self.study.tell(number, answer, seconds=seconds, complete=False)
+        supply = self.stock.take if crowded else None
+        done = self.study.tell(number, answer, seconds=seconds, complete=False, following=supply)
+        return done, self.study.glance(lambda history: history.open_pair(voter))
 
     async def undo(self, voter: str) -> StudyQuestion:
         """Take back this voter's last answer; the pair that is open then."""
@@ -106,9 +124,14 @@ class Session:
         """
         if form is None:
             self._waiting_now[voter] = None
+            if (pair := await self._from_stock(voter)) is not None:
+                return pair
         async with self._asking:
             self._waiting_now.pop(voter, None)
             while (pair := await self._waiting(voter, form)) is None:
+                # While this voter waited for the others' turns, many more may have come.
+                if form is None and (pair := await self._from_stock(voter)) is not None:
+                    break
                 voters = [voter, *self._waiting_now] if form is None else [voter]
                 self._waiting_now = {} if form is None else self._waiting_now
                 if form is not None:
@@ -118,6 +141,15 @@ class Session:
                 for one, proposed in zip(voters, await self._propose(at, voters, form), strict=True):
                     await off_loop(self.study.offer, one, proposed, form)
         return pair
+
+    async def _from_stock(self, voter: str) -> StudyQuestion | None:
+        """A question that is at hand, where many wait; None where there is none to be had that way."""
+        if not self.is_crowded or not await self.stock.filled(len(self._seen) + len(self._waiting_now)):
+            return None
+        found = await off_loop(self.study.offer_any, voter, self.stock.take)
+        if found is not None:
+            self._waiting_now.pop(voter, None)
+        return found
 
     async def _propose(self, at: Snapshot, voters: list[str], form: Form | None) -> list[Asked]:
         """The next questions, by a worker if one is there; the first ones take seconds to start."""
@@ -136,14 +168,30 @@ class Session:
         now = asyncio.get_running_loop().time()
         self._seen.pop(pair.voter, None)
         self._seen = {one: at for one, at in self._seen.items() if now - at < PRESENT} | {pair.voter: now}
+        if self.is_crowded:
+            self.speculation.drop_all()
+            self.stock.refill(len(self._seen))
+        else:
+            self._begin_looking(pair.number)
+
+    def overtaken(self) -> None:
+        """Others wrote to the study elsewhere: what was computed ahead is of no use any more."""
+        self.speculation.drop_all()
+        if self.is_crowded:
+            self.stock.refill(len(self._seen))
+        elif self._seen:
+            self._begin_looking(None)
+
+    def _begin_looking(self, number: int | None) -> None:
         if self.looking is not None:
             self.looking.cancel()
-        self.looking = asyncio.create_task(self._look_ahead_soon(pair.number))
+        self.looking = asyncio.create_task(self._look_ahead_soon(number))
 
-    async def _look_ahead_soon(self, number: int) -> None:
+    async def _look_ahead_soon(self, number: int | None) -> None:
         await asyncio.sleep(PAINT_FIRST)
         # Outcomes are events too: what is computed before they are stored rests on the events before them.
-        await self.results.complete(number)
+        if number is not None:
+            await self.results.complete(number)
         # A voter who waits now comes before one who may wait later; when that pair is there, this begins again.
         if self._asking.locked() or len(self._seen) > MOST_VOTERS:
             return
@@ -177,12 +225,26 @@ class Session:
 
     async def view(self, name: str, job: Callable[[Snapshot], Plain]) -> Plain:
         """What a job makes of the study now; computed once for the same events."""
+        known = self._views.get(name)
+        if self.is_crowded:
+            # They are as old as they say. Another fit for every answer that came would hold up all.
+            if name == "standing" and self.stock.standing is not None:
+                return self.stock.standing
+            if known is not None and not known[1].done():
+                return await asyncio.shield(known[1])
         at = await off_loop(jobs.snapshot, self.study)
         known = self._views.get(name)
         if known is None or known[0] != at.number or (known[1].done() and known[1].exception() is not None):
+            self._before |= {name: found} if (found := self.before(name)) is not None else {}
             known = (at.number, asyncio.create_task(self._compute(job, at)))
             self._views[name] = known
         return await asyncio.shield(known[1])
+
+    def before(self, name: str) -> Plain | None:
+        """The last that is there of a view, of whatever events; None where there is none."""
+        _, known = self._views.get(name, (0, None))
+        is_there = known is not None and known.done() and not known.cancelled() and known.exception() is None
+        return known.result() if known is not None and is_there else self._before.get(name)
 
     async def _compute(self, job: Callable[[Snapshot], Plain], at: Snapshot) -> Plain:
         await self._looked_ahead()
@@ -211,6 +273,24 @@ class Session:
         """The card of an option, when it is drawn, and its key."""
         design = await self.design(option)
         return await self.cards.card(self.renderer, design), self.cards.key(self.renderer, design)
+
+    async def drawn(self, key: str) -> Card | None:
+        """The card of that key; one that another process told of is drawn here. None where no design has it."""
+        found = await self.cards.named(key)
+        if found is not None or self.renderer is None:
+            return found
+        designs, asked = await self.read(
+            lambda history: (list(history.options), [history.asked[number][0] for number in history.open.values()])
+        )
+        design = await off_loop(self._called, key, designs, asked)
+        return None if design is None else await self.cards.card(self.renderer, design)
+
+    def _called(self, key: str, designs: list[Design], asked: list[StudyQuestion]) -> Design | None:
+        """The design whose card has that key, of these or of the places of sliders."""
+        sliders = (one for one in asked if one.form.kind is Kind.SLIDER)
+        places = (one.at(place / FINEST) for one in sliders for place in range(FINEST + 1))
+        every = chain(reversed(designs), places)
+        return next((one for one in every if self.cards.is_named(key, self.renderer, one)), None)
 
     async def place(self, number: int, place: float) -> tuple[float, Design, Card, str]:
         """The nearest place of a slider that is drawn, the design there, its card when it is drawn, and the key."""
@@ -243,4 +323,5 @@ class Session:
         if self.looking is not None:
             self.looking.cancel()
         self.speculation.drop_all()
+        self.stock.close()
         self.results.close()

@@ -1,22 +1,26 @@
 /** The page: which study, which voter, which view. */
 
-/** @import { Listing, Page, Study, View } from "./types.js" */
+/** @import { Listing, News, Page, Role, Study, View } from "./types.js" */
 import { compare } from "./compare.js";
 import { button, el, problem } from "./elements.js";
 import { byKey } from "./keys.js";
-import { Refusal, get, langOf, sentence, watch } from "./talk.js";
-import { LANGUAGES, english, language, speak, text } from "./texts.js";
+import { Refusal, get, langOf, retune, sentence, watch } from "./talk.js";
+import { LANGUAGES, english, language, pieces, speak, text } from "./texts.js";
 
+/** @import { Presence } from "./talk.js" */
 /** @typedef {(page: Page, root: HTMLElement) => Promise<View>} Open */
 
-/** @type {{id: "compare" | "best" | "history" | "model" | "export" | "study" | "start", open: Open, needsStudy: boolean, hasNoTab?: boolean}[]} */
+/** @type {Role[]} */
+const ROLES = ["viewer", "voter", "owner"];
+/** @type {{id: "compare" | "best" | "team" | "history" | "model" | "export" | "study" | "start", open: Open, needsStudy: boolean, role?: Role, hasNoTab?: boolean, needsTeam?: boolean}[]} */
 const VIEWS = [
-  { id: "compare", open: compare, needsStudy: true },
+  { id: "compare", open: compare, needsStudy: true, role: "voter" },
   { id: "best", open: later("best"), needsStudy: true },
+  { id: "team", open: later("team"), needsStudy: true, needsTeam: true },
   { id: "history", open: later("history"), needsStudy: true },
   { id: "model", open: later("model"), needsStudy: true },
   { id: "export", open: later("export"), needsStudy: true },
-  { id: "study", open: later("study"), needsStudy: true, hasNoTab: true },
+  { id: "study", open: later("study"), needsStudy: true, role: "voter", hasNoTab: true },
   { id: "start", open: later("start"), needsStudy: false },
 ];
 
@@ -53,9 +57,15 @@ const address = new URL(location.href);
 let view = {};
 let turn = 0;
 let said = 0;
+/** What was last heard of the study that is open. @type {{study: string, now: News} | null} */
+let latest = null;
+/** The study whose news are heard. */
+let tuned = "";
 let taken = "";
 /** Whether the view could not be opened, so that it is opened again when the server is back. */
 let failed = false;
+/** Where those come in who were invited. */
+const JOIN = "/join";
 /** What went well is said so long, in milliseconds; what went wrong until something else is said. */
 const LONG_ENOUGH = 6000;
 
@@ -79,16 +89,31 @@ const page = {
     if (location.hash === `#${wanted}`) void show();
     else location.hash = wanted;
   },
+  met(voters) {
+    if (page.study === null || page.study.voters === voters) return;
+    page.study.voters = voters;
+    showTabs();
+  },
   async open(id) {
     page.study = await get(`/api/studies/${id}`);
     remember(/** @type {Study} */ (page.study).name);
     showStudy();
   },
   leave() {
+    const name = page.study?.name ?? "";
     page.study = null;
     remember("");
     showStudy();
-    page.go("start");
+    if (page.listing.has_key) return page.go("start");
+    // Who was invited has nothing else here.
+    view.leave?.();
+    view = {};
+    main.replaceChildren();
+    showTabs();
+    note(text("page.deleted", { name }));
+  },
+  may(role) {
+    return page.study !== null && ROLES.indexOf(page.study.role) >= ROLES.indexOf(role);
   },
 };
 
@@ -106,13 +131,20 @@ function remember(study) {
 
 function showStudy() {
   const name = page.study?.name ?? "kappasharp";
+  // Who came by a link has the name that they chose.
+  page.voter = page.study?.voter ?? address.searchParams.get("voter") ?? "me";
   // The name leads to what may be changed of the study.
-  part("study-name").replaceChildren(page.study === null ? name : el("a", { href: "#study", title: text("page.aboutStudy") }, name));
+  part("study-name").replaceChildren(page.may("voter") ? el("a", { href: "#study", title: text("page.aboutStudy") }, name) : name);
+  part("invite").hidden = !page.may("owner");
   document.title = page.study === null ? "kappasharp" : `${name} · kappasharp`;
   warn();
+  if (tuned !== (page.study?.id ?? "")) retune();
+  tuned = page.study?.id ?? "";
   const who = part("who");
-  who.hidden = page.voter === "me";
-  who.textContent = page.voter === "me" ? "" : text("page.votingAs", { voter: page.voter });
+  const looking = page.study !== null && !page.may("voter");
+  who.hidden = page.voter === "me" && !looking;
+  const named = who.hidden ? [] : pieces("page.votingAs", { voter: el("b", {}, page.voter) });
+  who.replaceChildren(...(looking ? [el("b", {}, text("page.lookingOn"))] : named));
 }
 
 /**
@@ -132,8 +164,9 @@ function warn() {
   note(page.study?.missing_renderer ?? "", true);
 }
 
-/** @param {"here" | "gone" | "locked"} now */
+/** @param {Presence} now */
 async function presence(now) {
+  if (now === "deleted") return page.study === null ? undefined : deleted(page.study);
   if (now !== "here") return note(text(`page.${now}`));
   warn();
   if (page.listing === null) await begin();
@@ -142,31 +175,51 @@ async function presence(now) {
 }
 
 /**
- * Somebody gave the study that is open another name.
+ * Something happened in the study that is open: somebody answered, or gave it another name.
  * @param {Study} study
- * @param {string} name
+ * @param {News} now
  */
-function renamed(study, name) {
-  if (page.study !== study) return;
-  const before = study.name;
-  study.name = name;
-  remember(name);
+function heard(study, now) {
+  if (page.study?.id !== study.id) return;
+  latest = { study: study.id, now };
+  view.news?.(now);
+  page.met(now.voters);
+  const before = page.study.name;
+  if (now.name === before) return;
+  page.study.name = now.name;
+  remember(now.name);
   showStudy();
-  page.say(text("page.renamed", { name: before, now: name }));
+  page.say(text("page.renamed", { name: before, now: now.name }));
+}
+
+/** @param {Study} study */
+function deleted(study) {
+  if (page.study?.id !== study.id) return;
+  page.leave();
+  note(text("page.deleted", { name: study.name }));
+}
+
+/** Whether who looks may see a view. @param {(typeof VIEWS)[number]} one */
+function isOpen(one) {
+  return one.needsStudy ? page.study !== null && page.may(one.role ?? "viewer") : page.listing.has_key;
 }
 
 function current() {
-  const wanted = VIEWS.find((one) => `#${one.id}` === location.hash);
-  if (wanted !== undefined && (page.study !== null || !wanted.needsStudy)) return wanted;
-  return page.study === null ? VIEWS[VIEWS.length - 1] : VIEWS[0];
+  const open = VIEWS.filter(isOpen);
+  return open.find((one) => `#${one.id}` === location.hash) ?? open[0] ?? VIEWS[VIEWS.length - 1];
 }
 
 function showTabs() {
   const chosen = current();
-  const links = VIEWS.filter((one) => !one.hasNoTab && (page.study !== null || !one.needsStudy)).map((one) =>
+  const team = (page.study?.voters ?? 0) > 1;
+  const links = VIEWS.filter((one) => !one.hasNoTab && isOpen(one) && (team || !one.needsTeam || one === chosen)).map((one) =>
     el("a", { href: `#${one.id}`, "aria-current": one === chosen ? "page" : null }, text(`view.${one.id}`)),
   );
-  part("views").replaceChildren(...links);
+  const tabs = part("views");
+  tabs.replaceChildren(...links);
+  // Where they do not all fit, the one that is open is in sight.
+  const here = links.find((one) => one.hasAttribute("aria-current"));
+  if (here !== undefined) tabs.scrollLeft = here.offsetLeft - tabs.clientWidth / 2;
 }
 
 async function show() {
@@ -182,8 +235,9 @@ async function show() {
   failed = false;
   try {
     const opened = await chosen.open(page, root);
-    if (mine === turn) view = opened;
-    else opened.leave?.();
+    if (mine !== turn) return opened.leave?.();
+    view = opened;
+    if (latest !== null && latest.study === page.study?.id) view.news?.(latest.now);
   } catch (error) {
     failed = true;
     root.append(problem(error));
@@ -254,9 +308,24 @@ async function translate() {
   }
   history.replaceState(null, "", url);
   showWords();
+  if (location.pathname === JOIN) return join();
   if (page.listing === null || toldOfAddress()) return;
   showStudy();
   await show();
+}
+
+/** Somebody came by a link. */
+async function join() {
+  const module = await import("./join.js");
+  main.replaceChildren(await module.opened());
+}
+
+async function invite() {
+  try {
+    await (await import("./invite.js")).open(page);
+  } catch (error) {
+    page.fail(error);
+  }
 }
 
 async function begin() {
@@ -277,6 +346,7 @@ async function begin() {
 }
 
 addEventListener("hashchange", () => {
+  if (location.pathname === JOIN) return void join();
   void show().then(() => main.focus({ preventScroll: true }));
 });
 addEventListener("keydown", key, true);
@@ -287,9 +357,10 @@ addEventListener("blur", () => {
   if (words) page.say(words);
 });
 part("language").addEventListener("change", () => void translate());
-watch((now) => void presence(now), () => page.study, renamed);
+part("invite").addEventListener("click", () => void invite());
+if (location.pathname !== JOIN) watch({ study: () => page.study, presence: (now) => void presence(now), news: heard, deleted });
 // Where its file does not come, the page speaks English.
 void speak().catch((error) => console.info(sentence(error))).then(() => {
   showWords();
-  return begin();
+  return location.pathname === JOIN ? join() : begin();
 });

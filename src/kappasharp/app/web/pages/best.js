@@ -1,14 +1,14 @@
 /** Best so far: the design, how sure the model is of it, what it believes around it, and a duel against it. */
 
-/** @import { Best, Chart, Design, Meeting, Page, Parameter, Ranges, Standing, Told, View, Why } from "./types.js" */
+/** @import { Best, Chart, Design, Meeting, Page, Parameter, Ranges, Told, View, Why } from "./types.js" */
 import { media, thumbnail } from "./cards.js";
 import { figure } from "./charts.js";
 import { copy } from "./clipboard.js";
-import { button, duration, el, parameterLines, percent, problem, shown } from "./elements.js";
-import { inWords } from "./fields.js";
+import { button, el, parameterLines, percent, problem, renew, room, shown } from "./elements.js";
 import { outcomeLines } from "./outcomes.js";
-import { at, get, post } from "./talk.js";
-import { english, listed, text } from "./texts.js";
+import { at, get, post, redrawing } from "./talk.js";
+import { listed, text } from "./texts.js";
+import { saidList, spoken } from "./wording.js";
 
 /**
  * @param {Page} page
@@ -20,31 +20,86 @@ export async function open(page, root) {
   root.append(el("h1", {}, text("best.title")));
   const waiting = el("p", { class: "quiet" }, text("best.asking"));
   root.append(waiting);
-  /** @type {{best: Best | null, slices: Chart[], outcomes?: Told & {ranges: Ranges}}} */
-  const found = await get(at(study.id, "best"));
-  waiting.remove();
-  if (found.best === null) {
-    root.append(el("p", { class: "empty" }, text("best.empty")));
-    return {};
-  }
-  const { best, slices } = found;
-  root.append(
-    el("div", { class: "columns" }, await design(page, best, found.outcomes), certainty(page, best)),
-    why(page),
-    around(slices),
-    duel(page, best),
-  );
-  const voters = await agreement(study.id);
-  if (voters !== null) root.append(voters);
-  return {};
+  /** @type {Element[]} */
+  let parts = [];
+  let since = -1;
+  const draw = async () => {
+    /** @type {Found} */
+    const found = await get(at(study.id, "best"));
+    const fresh = await sections(page, found, parts);
+    since = found.since;
+    // What is drawn again is drawn in place.
+    const kept = parts.length === fresh.length ? fresh.map((one, index) => (one === parts[index] ? one : renew(parts[index], one))) : fresh;
+    if (kept === fresh) root.replaceChildren(root.children[0], ...fresh);
+    parts = kept;
+  };
+  await draw();
+  const again = redrawing(draw);
+  return {
+    news: (now) => {
+      if (now.since > since) again.ask();
+    },
+    leave: () => again.end(),
+  };
+}
+
+/** @typedef {{since: number, best: Best | null, slices: Chart[], order: string[], outcomes?: Told & {ranges: Ranges}}} Found */
+
+/**
+ * @param {Page} page
+ * @param {Found} found
+ * @param {Element[]} before what is there already, if anything is
+ * @returns {Promise<Element[]>}
+ */
+async function sections(page, { best, slices: drawn, order, outcomes }, before) {
+  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
+  if (best === null) return [el("p", { class: "empty" }, text("best.empty"))];
+  const is = (/** @type {string} */ name) => before.find((one) => one.classList.contains(name));
+  const tuned = study.parameters.filter((one) => one.type !== "fixed");
+  const { first, rest } = foremost(tuned, order);
+  const slices = (/** @type {Parameter[]} */ some) => some.map((one) => drawn[tuned.indexOf(one)]);
+  // A rival that somebody is describing stays, against whatever is best by then.
+  const rival = is("rival")?.querySelector("form[data-touched]") ? is("rival") : null;
+  const reasons = why(page);
+  if (is("why")) await reasons.come;
+  return [
+    el("div", { class: "columns" }, await design(page, best, first, rest, outcomes), certainty(page, best)),
+    reasons.element,
+    around(slices(first), slices(rest)),
+    ...(page.may("voter") ? [rival ?? duel(page, best, first, rest)] : []),
+  ];
+}
+
+/**
+ * Of many parameters those that matter most to the model, and the rest for a fold; of few all, as they were named.
+ * @param {Parameter[]} tuned
+ * @param {string[]} order
+ */
+function foremost(tuned, order) {
+  const most = room(tuned, true);
+  // A fold that hides one or two is not worth a click.
+  if (tuned.length <= most + 2) return { first: tuned, rest: [] };
+  const sorted = [...tuned].sort((one, other) => order.indexOf(one.name) - order.indexOf(other.name));
+  return { first: sorted.slice(0, most), rest: sorted.slice(most) };
+}
+
+/**
+ * What matters less, behind a fold; nothing where there is nothing.
+ * @param {number} count
+ * @param {() => HTMLElement} content
+ */
+function folded(count, content) {
+  return count ? el("details", { class: "fold" }, el("summary", {}, text("best.moreParameters", { count })), content()) : null;
 }
 
 /**
  * @param {Page} page
  * @param {Best} best
+ * @param {Parameter[]} first
+ * @param {Parameter[]} rest
  * @param {Told & {ranges: Ranges}} [told]
  */
-async function design(page, best, told) {
+async function design(page, best, first, rest, told) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   const card = study.has_pictures ? await get(at(study.id, `card/${best.option}`)) : { kind: "none", sentence: "", key: "" };
   const picture = await media(page, best.option, card, text("best.picture"));
@@ -54,7 +109,8 @@ async function design(page, best, told) {
     { class: "panel", "aria-label": text("best.design") },
     picture === null ? null : el("div", { class: "stage" }, picture),
     told === undefined || study.outcomes === null ? null : el("div", { class: "outcomes" }, outcomeLines(study.outcomes, told.ranges, told, [])),
-    parameterLines(study.parameters, best.params),
+    parameterLines(first, best.params),
+    folded(rest.length, () => parameterLines(rest, best.params)),
     el(
       "p",
       { class: "row" },
@@ -80,6 +136,7 @@ export function python(design) {
  */
 function certainty(page, best) {
   const link = best.advice.link;
+  const advice = spoken(best.advice.sentence);
   return el(
     "section",
     { class: "panel certainty", "aria-label": text("best.sure") },
@@ -90,16 +147,17 @@ function certainty(page, best) {
       number(percent(best.beats_random), text("best.beats")),
       number(percent(best.room_left), text("best.room")),
     ),
-    el("p", { class: `advice ${best.advice.what}`, lang: english() }, inWords(best.advice.sentence)),
-    link === null ? null : button(text("best.compareTwo"), () => challenge(page, text("best.duelOption", { number: String(link[1]) }), null, link[1])),
-    el(
+    el("p", { class: `advice ${best.advice.what}`, lang: advice.lang }, advice.words),
+    link === null || !page.may("voter") ? null : button(text("best.compareTwo"), () => challenge(page, text("best.duelOption", { number: String(link[1]) }), null, link[1])),
+    !page.may("owner") ? null : el(
       "p",
       {},
       button(text("best.settle"), () => void settle(page)),
       " ",
       el("span", { class: "quiet" }, text("best.settleMeans")),
     ),
-    el("p", {}, el("a", { href: "#study" }, text(best.edges.length ? "best.atEdge" : "best.change"))),
+    !page.may("owner") ? null : el("p", {}, el("a", { href: "#study" }, text(best.edges.length ? "best.atEdge" : "best.change"))),
+    (page.study?.voters ?? 0) > 1 ? el("p", {}, el("a", { href: "#team" }, text("best.team"))) : null,
     best.status === "ok" ? null : el("p", { class: "problem" }, text("best.uncertified", { status: best.status })),
     el("p", { class: "quiet" }, text("best.noPromise", { count: best.n_comparisons })),
   );
@@ -120,12 +178,12 @@ function number(value, words) {
 function why(page) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   const place = el("div", {}, el("p", { class: "quiet" }, text("best.lookingBack")));
-  void (async () => {
+  const come = (async () => {
     try {
       /** @type {Why} */
       const found = await get(at(study.id, "why"));
       place.replaceChildren(
-        el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", { lang: english() }, one))),
+        saidList(found.sentences),
         rivals(page, text("best.wonAgainst"), found.meetings, "beat"), rivals(page, text("best.lostTo"), found.meetings, "lost_to"), rivals(page, text("best.equalled"), found.meetings, "equalled"),
         ...(found.course === null ? [] : [el("h3", {}, text("best.course")), figure(found.course), el("p", { class: "quiet" }, text("best.courseMeans"))]),
       );
@@ -133,7 +191,7 @@ function why(page) {
       place.replaceChildren(problem(error));
     }
   })();
-  return el("section", { class: "panel why", "aria-label": text("best.why") }, el("h2", {}, text("best.why")), place);
+  return { element: el("section", { class: "panel why", "aria-label": text("best.why") }, el("h2", {}, text("best.why")), place), come };
 }
 
 /** So many rivals are shown at once. */
@@ -159,29 +217,36 @@ function rivals(page, title, meetings, how) {
     more.length ? el("details", {}, el("summary", {}, text("best.more", { count: more.length })), list(more)) : null);
 }
 
-/** @param {Chart[]} slices */
-function around(slices) {
+/**
+ * @param {Chart[]} slices
+ * @param {Chart[]} more
+ */
+function around(slices, more) {
+  const drawn = (/** @type {Chart[]} */ some) => el("div", { class: "slices" }, ...some.map(figure));
   return el(
     "section",
     { class: "panel", "aria-label": text("best.slices") },
     el("h2", {}, text("best.slices")),
     el("p", { class: "quiet" }, text("best.slicesMean")),
-    el("div", { class: "slices" }, ...slices.map(figure)),
+    drawn(slices),
+    folded(more.length, () => drawn(more)),
   );
 }
 
 /**
  * @param {Page} page
  * @param {Best} best
+ * @param {Parameter[]} first
+ * @param {Parameter[]} rest
  */
-function duel(page, best) {
-  const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  const tuned = study.parameters.filter((one) => one.type !== "fixed");
-  const inputs = tuned.map((one) => ({ one, input: field(one, best.params[one.name]) }));
+function duel(page, best, first, rest) {
+  const inputs = [...first, ...rest].map((one) => ({ one, input: field(one, best.params[one.name]) }));
+  const labels = inputs.map(({ one, input }) => el("label", {}, el("span", {}, one.name), input));
   const form = el(
     "form",
     {
       class: "duel",
+      oninput: () => (form.dataset.touched = "yes"),
       onsubmit: (/** @type {Event} */ event) => {
         event.preventDefault();
         /** @type {Design} */
@@ -190,12 +255,13 @@ function duel(page, best) {
         void challenge(page, text("best.duelOwn"), params, null);
       },
     },
-    ...inputs.map(({ one, input }) => el("label", {}, el("span", {}, one.name), input)),
+    ...labels.slice(0, first.length),
+    folded(rest.length, () => el("div", { class: "duel" }, ...labels.slice(first.length))),
     el("button", { class: "choice a" }, text("best.challenge")),
   );
   return el(
     "section",
-    { class: "panel", "aria-label": text("best.own") },
+    { class: "panel rival", "aria-label": text("best.own") },
     el("h2", {}, text("best.ownBeaten")),
     el("p", { class: "quiet" }, text("best.ownMeans")),
     form,
@@ -253,30 +319,4 @@ async function settle(page) {
   } catch (error) {
     page.fail(error);
   }
-}
-
-/** @param {string} study */
-async function agreement(study) {
-  /** @type {Standing} */
-  const { voters, couples } = await get(at(study, "standing"));
-  if (voters.length < 2) return null;
-  const rows = voters.map((one) =>
-    el("tr", {}, el("th", { scope: "row" }, one.name), el("td", {}, one.answers), el("td", {}, duration(one.seconds)),
-      el("td", {}, one.decided ? text("best.outOf", { some: one.shared, all: one.decided }) : "–")),
-  );
-  const pairs = couples.map((one) =>
-    el("li", {}, text("best.couple", { first: one.first, second: one.second, some: one.agreed, all: one.met })),
-  );
-  return el(
-    "section",
-    { class: "panel", "aria-label": text("best.agreement") },
-    el("h2", {}, text("best.doAgree")),
-    el("div", { class: "scroll" }, el(
-      "table",
-      {},
-      el("thead", {}, el("tr", {}, ...[text("best.voter"), text("best.answers"), text("best.medianTime"), text("best.agreeing")].map((one) => el("th", { scope: "col" }, one)))),
-      el("tbody", {}, ...rows),
-    )),
-    pairs.length ? el("ul", {}, ...pairs) : el("p", { class: "quiet" }, text("best.noCouples")),
-  );
 }

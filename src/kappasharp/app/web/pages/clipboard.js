@@ -8,9 +8,10 @@ import { text as words } from "./texts.js";
  * Copy a text, or show it selected.
  * @param {Page} page
  * @param {string} text
+ * @param {HTMLElement} [within] the dialog that is open: nothing outside of it takes the focus
  */
-export async function copy(page, text) {
-  if ((await written(text)) || copiedBySelection(text)) {
+export async function copy(page, text, within = document.body) {
+  if ((await written(text)) || copiedBySelection(text, within)) {
     page.say(words("copy.done"), "good");
     return;
   }
@@ -29,11 +30,14 @@ async function written(text) {
   }
 }
 
-/** @param {string} text */
-function copiedBySelection(text) {
+/**
+ * @param {string} text
+ * @param {HTMLElement} within
+ */
+function copiedBySelection(text, within) {
   const before = document.activeElement;
   const area = el("textarea", { class: "off-screen", readonly: true, "aria-hidden": "true", tabindex: "-1" }, text);
-  document.body.append(area);
+  within.append(area);
   area.select();
   const done = document.execCommand("copy");
   area.remove();

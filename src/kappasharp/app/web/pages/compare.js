@@ -1,6 +1,6 @@
 /** Compare: one question after the other, of whatever kind. The kind's board shows it; what is around it is here. */
 
-/** @import { Answer, Board, Key, Kind, Page, Pair, Standing, View } from "./types.js" */
+/** @import { Answer, Board, Key, Kind, News, Page, Pair, View } from "./types.js" */
 import { nameMedia, prefetch } from "./cards.js";
 import { button, el } from "./elements.js";
 import { reachable } from "./faces.js";
@@ -8,7 +8,7 @@ import { byKey, pressed, showKeys } from "./keys.js";
 import { board as pair } from "./pair.js";
 import { Progress } from "./progress.js";
 import { Refusal, at, get, post } from "./talk.js";
-import { text } from "./texts.js";
+import { sentences, text } from "./texts.js";
 import { answerWords, formWords, formsOf } from "./wording.js";
 
 const BLIND = "kappasharp blind";
@@ -60,7 +60,9 @@ export class Compare {
     this.kept = sessionStorage.getItem(`${KEPT} ${this.study.id}`) || null;
     this.title = el("h1", { id: "question", tabindex: "-1" }, "…");
     this.hint = el("p", { class: "hint quiet" });
-    this.progress = new Progress(page, this.study, (standing) => this.surprised(standing));
+    this.progress = new Progress(this.study, (standing) => this.surprised(standing));
+    /** Whether somebody pressed a key for a question that was not on the screen yet. */
+    this.early = false;
     this.place = el("div", { class: "place" });
     this.waiting = el("p", { class: "waiting quiet", hidden: true }, text("compare.preparing"));
     this.choices = el("div", { class: "choices", role: "group", "aria-labelledby": "question" });
@@ -136,8 +138,7 @@ export class Compare {
     this.seen = 0;
     this.since = this.shown = performance.now();
     this.progress.show(pair);
-    // Pictures of what may come, then the figures: both while the person looks.
-    void prefetch(this.page).finally(() => this.progress.follow());
+    void prefetch(this.page);
   }
 
   /**
@@ -186,12 +187,21 @@ export class Compare {
     this.page.say(text(this.kept === null ? "compare.usual" : "compare.kept", { form: formWords(this.kept ?? this.study.question) }));
   }
 
-  /** @param {Standing} standing */
+  /**
+   * Others answered, or there are newer figures: neither question nor focus hears of it.
+   * @param {News} now
+   */
+  news(now) {
+    this.progress.hear(now);
+  }
+
+  /** @param {NonNullable<News["standing"]>} standing */
   surprised(standing) {
-    if (this.lastEvent !== null && standing.surprises.includes(this.lastEvent)) {
+    if (this.lastEvent === null || standing.since < this.lastEvent) return;
+    if (standing.surprises.includes(this.lastEvent)) {
       this.page.say(byKey(text("compare.surprisedUndo", { key: this.undoKey() })) || text("compare.surprised"), "good");
     }
-    if (this.progress.fresh) this.lastEvent = null;
+    this.lastEvent = null;
   }
 
   /** Seconds that the question was looked at. */
@@ -211,6 +221,10 @@ export class Compare {
    */
   answer(answer, event) {
     const { pair, board } = this;
+    if (this.busy && pair !== null && event === undefined) {
+      this.early = true;
+      this.page.say(text("compare.tooSoon"), "bad");
+    }
     if (this.busy || pair === null || board === null) return false;
     if (event !== undefined && event.detail > 1 && performance.now() - this.shown < DOUBLE) return false;
     const seconds = Math.round(this.looked() * 1000) / 1000;
@@ -222,7 +236,9 @@ export class Compare {
       this.lastEvent = found.saved.event;
       await this.show(found.pair);
       const said = { answer: answerWords(pair.kind, answer) };
-      this.page.say(byKey(text("compare.savedUndo", { ...said, key: this.undoKey() })) || text("compare.saved", said), "good");
+      const saved = byKey(text("compare.savedUndo", { ...said, key: this.undoKey() })) || text("compare.saved", said);
+      this.page.say(sentences(saved, this.early ? text("compare.tooSoon") : ""), this.early ? "bad" : "good");
+      this.early = false;
     }, text("compare.notSaved"));
     return true;
   }
@@ -248,7 +264,8 @@ export class Compare {
     } catch (error) {
       if (error instanceof Refusal && error.pair !== null) {
         await this.show(error.pair);
-        this.page.say(text(`compare.${error.why}`), "bad");
+        const why = /** @type {"answered" | "withdrawn" | "changed"} */ (error.why);
+        this.page.say(text(`compare.${why}`), "bad");
       } else {
         this.page.fail(error, failure);
       }
@@ -313,7 +330,7 @@ export class Compare {
   }
 
   leave() {
-    this.gone = this.progress.gone = true;
+    this.gone = true;
     this.board?.leave?.();
     document.body.classList.remove("zoomed");
     document.removeEventListener("visibilitychange", this.watch);

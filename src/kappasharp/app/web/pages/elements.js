@@ -76,6 +76,40 @@ export function button(label, action, more = {}) {
 }
 
 /**
+ * Put what is new in the place of what is there: the focus, folds that are open and what was scrolled stay as they are.
+ * @param {Element} old
+ * @param {Element} fresh
+ * @returns {Element} the one that is there now
+ */
+export function renew(old, fresh) {
+  const folds = fresh.querySelectorAll("details");
+  old.querySelectorAll("details").forEach((one, index) => {
+    if (folds[index]) folds[index].open = one.open;
+  });
+  if (old.isEqualNode(fresh)) return old;
+  const focused = path(old, document.activeElement);
+  const scrolled = [...old.querySelectorAll(".scroll")].map(({ scrollLeft: left, scrollTop: top }) => ({ left, top }));
+  old.replaceWith(fresh);
+  fresh.querySelectorAll(".scroll").forEach((one, index) => one.scrollTo(scrolled[index] ?? { left: 0, top: 0 }));
+  const now = focused?.reduce((/** @type {Element | undefined} */ at, index) => at?.children[index], fresh);
+  if (now instanceof HTMLElement || now instanceof SVGElement) now.focus({ preventScroll: true });
+  return fresh;
+}
+
+/**
+ * The way from an element down to one in it, as numbers of children; null where it is not in it.
+ * @param {Element} from
+ * @param {Element | null} to
+ * @returns {number[] | null}
+ */
+function path(from, to) {
+  if (to === null || !from.contains(to)) return null;
+  const found = [];
+  for (let at = to; at !== from && at.parentElement !== null; at = at.parentElement) found.unshift([...at.parentElement.children].indexOf(at));
+  return found;
+}
+
+/**
  * What went wrong.
  * @param {unknown} error
  */

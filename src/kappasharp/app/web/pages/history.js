@@ -2,10 +2,10 @@
 
 /** @import { Answer, Page, Past, Row, Standing, View } from "./types.js" */
 import { thumbnail } from "./cards.js";
-import { button, duration, el, folded, foremost, valueWords } from "./elements.js";
+import { button, duration, el, folded, foremost, renew, valueWords } from "./elements.js";
 import { sure } from "./fields.js";
-import { at, get, post } from "./talk.js";
-import { text } from "./texts.js";
+import { at, get, post, redrawing } from "./talk.js";
+import { numeral, text } from "./texts.js";
 import { answerWords } from "./wording.js";
 
 const AT_ONCE = 50;
@@ -18,8 +18,15 @@ const VALUES = 4;
  * @returns {Promise<View>}
  */
 export async function open(page, root) {
-  await new History(page, root).draw();
-  return {};
+  const history = new History(page, root);
+  await history.draw();
+  const again = redrawing(() => history.draw());
+  return {
+    news: (now) => {
+      if (now.since > history.since) again.ask();
+    },
+    leave: () => again.end(),
+  };
 }
 
 class History {
@@ -31,27 +38,73 @@ class History {
     this.page = page;
     this.study = /** @type {NonNullable<Page["study"]>} */ (page.study);
     this.most = AT_ONCE;
+    this.since = -1;
+    /** The rows that are there, by their answers' events, and what each was made of. @type {Map<number, {was: string, row: HTMLElement}>} */
+    this.rows = new Map();
+    /** @type {HTMLElement | null} */
+    this.table = null;
+    this.notes = el("div", {});
+    this.rest = el("div", {});
     this.title = el("h1", {}, text("history.title"));
     this.changed = el("div", { "aria-live": "polite" });
     this.body = el("div", {});
+    this.body.append(this.notes, this.rest);
     root.append(this.title, this.changed, this.body);
   }
 
   async draw() {
     /** @type {Past} */
     const past = await get(at(this.study.id, "history"));
-    this.title.textContent = text("history.count", { count: past.rows.length });
-    const rows = past.rows.slice(0, this.most).map((one) => this.row(one, past, this.actions(one)));
-    this.body.replaceChildren(
-      past.rows.length
-        ? table(text("history.answers"), rows, past.rows)
-        : el("p", { class: "empty" }, text("history.empty")),
-      past.rows.length > this.most ? button(text("history.earlier", { count: past.rows.length - this.most }), () => this.drawAll()) : "",
-      past.removed.length ? this.removed(past) : "",
+    this.since = past.since;
+    const skips = past.rows.filter((one) => one.answer === "skip").length;
+    const answers = text("history.count", { count: past.rows.length - skips });
+    this.title.textContent = skips ? text("history.withSkips", { answers, skips: text("history.skips", { count: skips }) }) : answers;
+    this.drawRows(past);
+    this.notes.replaceChildren(
+      ...(past.queue ? [note(text("history.waiting", { count: past.queue }))] : []),
+      ...(past.cycle.length > 2 ? [note(text("history.circle", { path: past.cycle.reduceRight((rest, one) => text("history.over", { first: `#${one}`, rest }), `#${past.cycle[0]}`) }))] : []),
     );
-    if (past.cycle.length > 2) this.body.prepend(note(text("history.circle", { path: past.cycle.reduceRight((rest, one) => text("history.over", { first: `#${one}`, rest }), `#${past.cycle[0]}`) })));
-    if (past.queue) this.body.prepend(note(text("history.waiting", { count: past.queue })));
+    const rest = el("div", {},
+      past.rows.length ? null : el("p", { class: "empty" }, text("history.empty")),
+      past.rows.length > this.most ? button(text("history.earlier", { count: past.rows.length - this.most }), () => this.drawAll()) : null,
+      past.removed.length ? this.removed(past) : null,
+    );
+    this.rest = /** @type {HTMLDivElement} */ (renew(this.rest, rest));
     void this.markSurprises();
+  }
+
+  /**
+   * The rows of the table: those that are there and still true are left alone, with the focus that may be on them.
+   * @param {Past} past
+   */
+  drawRows(past) {
+    const made = past.rows.length ? table(text("history.answers"), [], past.rows) : null;
+    const [heads, known] = [made, this.table].map((one) => one?.querySelector("thead") ?? null);
+    if (heads === null || !heads.isEqualNode(known)) {
+      this.table?.remove();
+      if (made !== null) this.rest.before(made);
+      this.table = made;
+      this.rows.clear();
+    }
+    const before = this.rows;
+    this.rows = new Map();
+    for (const one of past.rows.slice(0, this.most)) {
+      const [was, there] = [JSON.stringify(one), before.get(one.event)];
+      before.delete(one.event);
+      if (there?.was === was) this.rows.set(one.event, there);
+      else {
+        const row = this.row(one, past, this.actions(one));
+        this.rows.set(one.event, { was, row });
+        if (there !== undefined) renew(there.row, row);
+      }
+    }
+    for (const { row } of before.values()) row.remove();
+    const body = this.table?.querySelector("tbody") ?? null;
+    let next = body?.firstElementChild ?? null;
+    for (const { row } of this.rows.values()) {
+      if (row === next) next = next.nextElementSibling;
+      else body?.insertBefore(row, next);
+    }
   }
 
   drawAll() {
@@ -61,7 +114,7 @@ class History {
 
   /** @param {Past} past */
   removed(past) {
-    const rows = past.removed.map((one) => this.row(one, past, [
+    const rows = past.removed.map((one) => this.row(one, past, !this.mayChange(one) ? [] : [
       button(text("history.putBack"), () => void this.change("amend", { event: one.event, answer: one.answer }, text("history.countsAgain", { number: one.number }), null),
         { name: text("history.putBackNumber", { number: one.number }) })]));
     return el("details", { class: "removed" }, el("summary", {}, text("history.deletedCount", { count: rows.length })), table(text("history.deleted"), rows, past.removed));
@@ -71,8 +124,9 @@ class History {
     try {
       /** @type {Standing} */
       const { surprises } = await get(at(this.study.id, "standing"));
+      for (const one of this.body.querySelectorAll(".flag.surprised")) one.remove();
       for (const event of surprises) {
-        this.body.querySelector(`[data-event="${event}"] .flags`)?.append(el("span", { class: "flag" }, text("history.surprised")));
+        this.body.querySelector(`[data-event="${event}"] .flags`)?.append(el("span", { class: "flag surprised" }, text("history.surprised")));
       }
     } catch (error) {
       this.page.fail(error);
@@ -98,8 +152,14 @@ class History {
     }
   }
 
+  /** Whether who looks may change an answer. @param {Row} one */
+  mayChange(one) {
+    return this.page.may("owner") || (this.page.may("voter") && one.voter === this.page.voter);
+  }
+
   /** @param {Row} one */
   actions(one) {
+    if (!this.mayChange(one)) return [];
     const turned = turnedRound(one);
     const { event, number, answer } = one;
     return [
@@ -132,7 +192,7 @@ class History {
       el("th", { scope: "row", "data-label": text("history.answer") }, one.number),
       ...(one.kind === "pair" || one.kind === "rating" ? this.sides(one, past) : [this.several(one, past)]),
       el("td", { class: "said" }, el("b", {}, said(one)), el("span", { class: "flags" }, ...flags)),
-      el("td", { "data-label": text("history.voter") }, one.voter),
+      el("td", { "data-label": text("history.voter") }, one.voter, one.program ? el("span", { class: "flags" }, el("span", { class: "flag" }, text("history.program"))) : null),
       el("td", { "data-label": text("history.thought") }, duration(one.seconds)),
       el("td", { class: "actions" }, ...actions),
     );
@@ -178,7 +238,8 @@ class History {
     const own = past.options[option];
     const designs = [own, ...one.options.filter((other) => other !== option).map((other) => past.options[other])];
     const { first, rest, differing } = foremost(this.study.parameters, designs, VALUES);
-    return el("div", { class: "design" }, folded(valueWords(first, own), rest, differing, false, (more) => valueWords(more, own)));
+    const told = Object.entries(past.outcomes[option] ?? {}).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, numeral(value))));
+    return el("div", { class: "design" }, told.length ? el("dl", { class: "words told-outcomes" }, ...told) : null, folded(valueWords(first, own), rest, differing, false, (more) => valueWords(more, own)));
   }
 }
 

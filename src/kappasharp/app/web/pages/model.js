@@ -2,11 +2,11 @@
 
 /** @import { ModelView, Page, View } from "./types.js" */
 import { figure } from "./charts.js";
-import { button, el, shown } from "./elements.js";
-import { inWords } from "./fields.js";
-import { at, get } from "./talk.js";
-import { english, pieces, text } from "./texts.js";
+import { button, el, renew, shown } from "./elements.js";
+import { at, get, redrawing } from "./talk.js";
+import { pieces, text } from "./texts.js";
 import { panels } from "./tradeoffs.js";
+import { saidList, spoken } from "./wording.js";
 
 /**
  * @param {Page} page
@@ -15,21 +15,44 @@ import { panels } from "./tradeoffs.js";
  */
 export async function open(page, root) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  root.append(el("h1", {}, text("model.title")));
-  const waiting = el("p", { class: "quiet" }, text("model.fitting"));
-  root.append(waiting);
-  /** @type {[ModelView, HTMLElement[]]} */
-  const [found, seen] = await Promise.all([get(at(study.id, "model")), panels(study)]);
-  waiting.remove();
-  if (!found.nodes.length) {
-    root.append(...seen, el("p", { class: "empty" }, text("model.empty")));
-    return {};
-  }
-  let corrected = found.diagnosis.gate_open === true;
+  root.append(el("h1", {}, text("model.title")), el("p", { class: "quiet" }, text("model.fitting")));
+  /** Which graph somebody chose to see. @type {{corrected: boolean | null}} */
+  const chosen = { corrected: null };
+  /** @type {Element[]} */
+  let parts = [];
+  let since = -1;
+  const draw = async () => {
+    /** @type {[ModelView, HTMLElement[]]} */
+    const [found, seen] = await Promise.all([get(at(study.id, "model")), panels(study)]);
+    const fresh = sections(found, seen, chosen);
+    since = found.since;
+    const same = parts.length === fresh.length;
+    if (!same) root.replaceChildren(root.children[0], ...fresh);
+    parts = same ? fresh.map((one, index) => renew(parts[index], one)) : fresh;
+  };
+  await draw();
+  const again = redrawing(draw);
+  return {
+    news: (now) => {
+      if (now.since > since) again.ask();
+    },
+    leave: () => again.end(),
+  };
+}
+
+/**
+ * @param {ModelView} found
+ * @param {HTMLElement[]} seen
+ * @param {{corrected: boolean | null}} chosen
+ * @returns {Element[]}
+ */
+function sections(found, seen, chosen) {
+  if (!found.nodes.length) return [...seen, el("p", { class: "empty" }, text("model.empty"))];
   const picture = el("div", {});
   const toggle = el("div", { class: "switch", role: "group", "aria-label": text("model.correction") });
 
   function draw() {
+    const corrected = chosen.corrected ?? found.diagnosis.gate_open === true;
     picture.replaceChildren(figure(found.graphs[corrected ? "corrected" : "plain"]));
     toggle.replaceChildren(
       button(text("model.without"), () => choose(false), { pressed: !corrected }),
@@ -39,16 +62,16 @@ export async function open(page, root) {
 
   /** @param {boolean} wanted */
   function choose(wanted) {
-    corrected = wanted;
+    chosen.corrected = wanted;
     draw();
     toggle.querySelectorAll("button")[wanted ? 1 : 0].focus();
   }
 
   draw();
-  root.append(
+  return [
     el("section", { class: "panel", "aria-label": text("model.say") },
       el("h2", {}, text("model.say")),
-      el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", { lang: english() }, inWords(one))))),
+      saidList(found.sentences)),
     // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
     ...seen,
     el("section", { class: "panel", "aria-label": text("model.graph") },
@@ -59,8 +82,7 @@ export async function open(page, root) {
       el("summary", {}, text("model.inside")),
       found.has_correction ? null : el("p", {}, toggle),
       information(found), conditions(found), activity(found)),
-  );
-  return {};
+  ];
 }
 
 /** @param {ModelView} found */
@@ -87,7 +109,7 @@ function information(found) {
   return el("section", { "aria-label": text("model.determine") },
     el("h2", {}, text("model.determine")),
     el("p", { class: "figure" }, el("b", {}, text("model.rankOf", { rank, all: options })), " ", el("span", {}, text("model.directions"))),
-    el("ul", { class: "sentences" }, ...found.technical.map((one) => el("li", { lang: english() }, one))));
+    saidList(found.technical));
 }
 
 /** @param {ModelView} found */
@@ -102,10 +124,11 @@ function conditions(found) {
 /** @param {ModelView} found */
 function activity(found) {
   const { gate_reason: reason, gate_open: open } = found.diagnosis;
+  const why = spoken(reason);
   const steps = found.noted.filter((one) => one.active);
   const words = !found.has_correction
     ? [text("model.noCorrection")]
-    : pieces(open ? "model.isOn" : "model.isOff", { reason: el("span", { lang: english() }, reason) });
+    : pieces(open ? "model.isOn" : "model.isOff", { reason: el("span", { lang: why.lang }, why.words) });
   const rows = found.noted.map((one) =>
     el("tr", { class: one.active ? "on" : null }, el("th", { scope: "row" }, one.answers), el("td", {}, text(one.active ? "model.on" : "model.off")),
       el("td", {}, shown(one.mean_decisiveness)), el("td", {}, one.active ? shown(one.strength) : "–")));

@@ -23,7 +23,8 @@ export async function open(page, root) {
   /** @type {{notes: NoteRow[]}} */
   const { notes } = await get(at(study.id, "notes"));
   waiting.remove();
-  root.append(parameters(page, found), remarks(page, notes), past(page), naming(page));
+  if (page.may("owner")) root.append(parameters(page, found), remarks(page, notes), past(page), naming(page));
+  else root.append(remarks(page, notes));
   return {};
 }
 

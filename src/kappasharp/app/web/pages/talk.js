@@ -1,6 +1,6 @@
 /** Talking to the server, and to no one else. */
 
-/** @import { Pair, Study } from "./types.js" */
+/** @import { News, Pair, Study } from "./types.js" */
 import { english, text } from "./texts.js";
 
 export class Refusal extends Error {
@@ -9,7 +9,7 @@ export class Refusal extends Error {
    * @param {number} status 0 where no answer came at all
    * @param {Pair | null} pair
    * @param {boolean} served whether the sentence is the server's
-   * @param {"answered" | "withdrawn" | "changed"} why the question took no answer, where there is another pair
+   * @param {string} why the question took no answer, where there is another pair; or why a link lets nobody in
    */
   constructor(sentence, status, pair = null, served = false, why = "answered") {
     super(sentence);
@@ -20,54 +20,172 @@ export class Refusal extends Error {
   }
 }
 
-/** @typedef {"here" | "gone" | "locked"} Presence whether the server answers, and takes our key */
-/** A page that nobody does anything on listens for the server so often, in milliseconds; and so long for one answer. */
-const BEAT = 4000;
-const PATIENCE = 15000;
+/** @typedef {"here" | "gone" | "locked" | "revoked" | "deleted"} Presence whether the server answers and lets us in; or why no longer */
+/**
+ * What is told of the server and of the study on the page.
+ * @typedef {object} Listener
+ * @property {() => Study | null} study the one on the page
+ * @property {(now: Presence) => void} presence the server went, or is back
+ * @property {(study: Study, now: News) => void} news something happened in the study
+ * @property {(study: Study) => void} deleted it is gone
+ */
+/** In milliseconds: a server that says nothing for so long is gone, and it is tried again so soon; one that refused, later. */
+const SILENCE = 10000;
+const AGAIN = 1000;
+const LATER = 4000;
 /** @type {Presence} */
 let presence = "here";
-/** @type {(now: Presence) => void} */
-let tell = () => {};
-/** @type {() => Study | null} */
-let shown = () => null;
-/** @type {(study: Study, name: string) => void} */
-let rename = () => {};
-let next = 0;
+/** @type {Listener | null} */
+let listener = null;
+/** What ends the stream that is open. */
+let stream = new AbortController();
+/** What ends a pause before the next. */
+let hurry = () => {};
 
-/** @param {number} status that of an answer; 0 where none came */
-function heard(status) {
-  const now = status === 0 ? "gone" : status === 401 ? "locked" : "here";
+/**
+ * @param {number} status that of an answer; 0 where none came
+ * @param {string} [why] the server lets us in no longer
+ */
+function heard(status, why) {
+  const shut = why === "revoked" || why === "deleted" ? why : "locked";
+  const now = status === 0 ? "gone" : status === 401 ? shut : "here";
   if (now === presence) return;
   presence = now;
-  tell(now);
-}
-
-async function beat() {
-  clearTimeout(next);
-  if (document.hidden) return;
-  const study = shown();
-  try {
-    const answer = await fetch(`/api/alive?study=${study?.id ?? ""}`, { credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
-    heard(answer.status);
-    const { name } = answer.ok ? await answer.json() : { name: null };
-    if (study !== null && name !== null && name !== study.name) rename(study, name);
-  } catch {
-    heard(0);
-  }
-  next = setTimeout(beat, BEAT);
+  listener?.presence(now);
 }
 
 /**
- * Be told when the server goes and when it is back, and when the study got another name; a page that is hidden asks nothing.
- * @param {(now: Presence) => void} listener
- * @param {() => Study | null} open the study on the page
- * @param {(study: Study, name: string) => void} renamed
+ * Be told when the server goes and when it is back, and what others do to the study on the page. One stream tells all of it; a page that is
+ * hidden holds none, for a browser has only six connections to a server.
+ * @param {Listener} given
  */
-export function watch(listener, open, renamed) {
-  [tell, shown, rename] = [listener, open, renamed];
-  document.addEventListener("visibilitychange", () => void beat());
-  addEventListener("online", () => void beat());
-  next = setTimeout(beat, BEAT);
+export function watch(given) {
+  listener = given;
+  document.addEventListener("visibilitychange", retune);
+  addEventListener("online", retune);
+  void follow(given);
+}
+
+/** Listen anew: to another study, or since the page is in sight again. */
+export function retune() {
+  stream.abort();
+  hurry();
+}
+
+/** @param {number} milliseconds */
+function pause(milliseconds) {
+  return new Promise((done) => {
+    hurry = () => done(undefined);
+    setTimeout(done, milliseconds);
+  });
+}
+
+/** @param {Listener} to */
+async function follow(to) {
+  for (;;) {
+    while (document.hidden) await pause(LATER);
+    const study = to.study();
+    const mine = (stream = new AbortController());
+    let status = 0;
+    try {
+      status = await hear(study, mine, to);
+    } catch {
+      // No answer; or one was there and ended, as when the server stops.
+    }
+    if (mine.signal.aborted && mine.signal.reason === SILENCE) status = 0;
+    else if (mine.signal.aborted) continue;
+    if (status === 404 && study !== null) to.deleted(study);
+    // A stream that was open has just ended: whether the server has too, the next try tells.
+    else if (status === 0) heard(0);
+    await pause(status === 200 ? 0 : status === 0 ? AGAIN : LATER);
+  }
+}
+
+/**
+ * Hear one stream to its end; its status.
+ * @param {Study | null} study
+ * @param {AbortController} mine
+ * @param {Listener} to
+ */
+async function hear(study, mine, to) {
+  let silent = setTimeout(() => mine.abort(SILENCE), SILENCE);
+  try {
+    const answer = await fetch(`/api/news?study=${study?.id ?? ""}`, { credentials: "same-origin", cache: "no-store", signal: mine.signal });
+    if (!answer.ok || answer.body === null) {
+      heard(answer.status, toldBy(await answer.text()).why);
+      return answer.status;
+    }
+    heard(answer.status);
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read().catch(() => ({ done: true, value: "" }));
+      if (done) return answer.status;
+      clearTimeout(silent);
+      silent = setTimeout(() => mine.abort(SILENCE), SILENCE);
+      const messages = (text + value).split("\n\n");
+      text = messages.pop() ?? "";
+      for (const one of messages) if (study !== null && !told(study, one, to)) return 404;
+    }
+  } finally {
+    clearTimeout(silent);
+  }
+}
+
+/**
+ * One message of a stream; whether the study is still there.
+ * @param {Study} study
+ * @param {string} message
+ * @param {Listener} to
+ */
+function told(study, message, to) {
+  if (message.startsWith("event: deleted")) return false;
+  if (message.startsWith("data: ")) to.news(study, JSON.parse(message.slice("data: ".length)));
+  return true;
+}
+
+/** A view spends no more than every so manieth moment on what others change. */
+const REST = 4;
+
+/**
+ * Draws again when others changed something: one time after the other, however often they do.
+ * @param {() => Promise<void>} draw
+ */
+export function redrawing(draw) {
+  let [wanted, busy, gone] = [false, false, false];
+  async function run() {
+    busy = true;
+    while (wanted && !gone) {
+      wanted = false;
+      const begun = performance.now();
+      // What is there stays; what keeps the rest from coming is told elsewhere.
+      await draw().catch((error) => console.info(sentence(error)));
+      await new Promise((done) => setTimeout(done, REST * (performance.now() - begun)));
+    }
+    busy = false;
+  }
+  return {
+    ask() {
+      wanted = true;
+      if (!busy) void run();
+    },
+    end() {
+      gone = true;
+    },
+  };
+}
+
+/**
+ * What an answer says, also where it is a sentence alone.
+ * @param {string} body
+ * @returns {{error?: string, pair?: Pair, why?: string, name?: string}}
+ */
+function toldBy(body) {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return { error: body };
+  }
 }
 
 /**
@@ -83,16 +201,13 @@ async function request(path, options) {
     heard(0);
     throw new Refusal(text("page.noAnswer"), 0);
   }
-  heard(answer.status);
   const body = await answer.text();
-  if (answer.ok) return JSON.parse(body);
-  /** @type {{error?: string, pair?: Pair, why?: Refusal["why"]}} */
-  let told = {};
-  try {
-    told = JSON.parse(body);
-  } catch {
-    told = { error: body };
+  if (answer.ok) {
+    heard(answer.status);
+    return JSON.parse(body);
   }
+  const told = toldBy(body);
+  heard(answer.status, told.why);
   throw new Refusal(told.error ?? text("page.status", { status: String(answer.status) }), answer.status, told.pair ?? null, told.error !== undefined, told.why);
 }
 

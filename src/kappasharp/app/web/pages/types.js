@@ -56,7 +56,8 @@
  * @property {{stops: Stop[], finest: number}} [line]
  * @property {Ranges} [ranges] of a study with outcomes
  * @property {number} answers
- * @property {number} own_answers
+ * @property {number | null} rests_on how many answers the model had when it chose this; null where it did not
+ * @property {number} since the event of the study that all this is true after
  * @property {boolean} can_undo
  *
  * @typedef {object} Stop
@@ -106,8 +107,29 @@
  * @property {boolean} has_pictures
  * @property {string | null} missing_renderer what to do where its pictures cannot be drawn here
  * @property {OutcomeTable | null} outcomes
+ * @property {number} voters who have answered, or were asked by name
+ * @property {Role} role what who looks at it may do
+ * @property {string | null} voter the name under which they came by a link
+ *
+ * @typedef {"viewer" | "voter" | "owner"} Role each may do all that those before may
+ *
+ * @typedef {object} Invite
+ * @property {string} id
+ * @property {Role} role
+ * @property {string} created
+ * @property {string | null} revoked
+ * @property {boolean} own whether who looks came by it
+ * @property {{id: string, name: string | null, since: string}[]} people
+ *
+ * @typedef {object} Invites
+ * @property {Invite[]} invites
+ * @property {{address: string, to_others: boolean, encrypted: boolean}} reach
+ * @property {string} [made] the one that was just made
+ * @property {string} [link] the same, with its secret
+ * @property {string} [picture] the same as a QR code
  *
  * @typedef {object} Listing
+ * @property {boolean} has_key whether all studies are theirs, by the key of the server
  * @property {{id: string, name: string, created: string}[]} studies
  * @property {Study | null} study
  * @property {string | null} unknown the name in the address, where no study has it
@@ -140,9 +162,11 @@
  *
  * @typedef {{option: number, voter: string, text: string}} NoteRow
  *
+ * @typedef {string | {words: string, key: string, values: Record<string, any>}} Said a sentence of the server: its English words, and what it is made of
+ *
  * @typedef {object} Advice
  * @property {"go_on" | "could_stop" | "not_enough_signal" | "link_groups"} what
- * @property {string} sentence
+ * @property {Said} sentence
  * @property {[number, number] | null} link
  *
  * @typedef {object} Best
@@ -163,15 +187,49 @@
  * @property {number[]} lost_to
  * @property {number[]} equalled
  *
- * @typedef {{sentences: string[], meetings: Meeting[], course: Chart | null}} Why
+ * @typedef {{sentences: Said[], meetings: Meeting[], course: Chart | null}} Why
  *
- * @typedef {object} Voter
+ * @typedef {object} VoterCount
  * @property {string} name
  * @property {number} answers
  * @property {number} skips
  * @property {number | null} seconds
  * @property {number} decided
  * @property {number} shared
+ * @property {boolean} program
+ *
+ * @typedef {{params: Design, option: number, beats_random: number}} Liked
+ *
+ * @typedef {object} VoterTaste
+ * @property {string} voter
+ * @property {number} answers
+ * @property {Liked} best
+ * @property {number} likes_best
+ * @property {number} likes_fairest
+ * @property {number | null} consistency
+ * @property {number} weight
+ * @property {number | null} group
+ * @property {boolean} predicted
+ * @property {boolean} program
+ *
+ * @typedef {object} Agreement
+ * @property {number} shared
+ * @property {Best} best
+ * @property {Best} fairest
+ * @property {VoterTaste[]} voters
+ * @property {number[][]} alike
+ * @property {{voters: string[], alike: number | null, best: Liked}[]} groups
+ * @property {{parameter: string, share: number, likes: Value[], sure: number}[]} splits
+ * @property {string} status
+ * @property {string[]} sentences
+ * @property {Chart} map
+ *
+ * @typedef {object} Team
+ * @property {number} answers that it rests on
+ * @property {Record<string, VoterCount>} counts
+ * @property {Couple[]} couples
+ * @property {string | null} refused why the study's method cannot tell
+ * @property {Agreement | null} found null before the first answer too
  *
  * @typedef {object} Couple
  * @property {string} first
@@ -183,23 +241,21 @@
  * @property {number} answers that it rests on
  * @property {Best | null} best
  * @property {number[]} surprises
- * @property {Voter[]} voters
- * @property {Couple[]} couples
  *
  * @typedef {object} Mark
  * @property {"line" | "path" | "rect" | "circle" | "text"} tag
  * @property {string} kind
  * @property {Record<string, string | number>} at
- * @property {string} words
- * @property {string} title
+ * @property {Said} words
+ * @property {Said} title
  *
  * @typedef {object} Chart
  * @property {number} width
  * @property {number} height
- * @property {string} label
+ * @property {Said} label
  * @property {Mark[]} marks
- * @property {{words: string, kind: string}[]} caption
- * @property {{x: number, ys: number[], words: string}[]} readings
+ * @property {{words: Said, kind: string}[]} caption
+ * @property {{x: number, ys: number[], words: Said}[]} readings
  *
  * @typedef {object} Row
  * @property {number} event
@@ -218,9 +274,11 @@
  * @property {string} origin
  *
  * @typedef {object} Past
+ * @property {number} since the event of the study that this is true after
  * @property {Row[]} rows
  * @property {Row[]} removed
  * @property {Record<string, Design>} options
+ * @property {Record<string, Record<string, string>>} outcomes as far as they are known, of a study with some
  * @property {number[]} cycle
  * @property {number} queue
  *
@@ -244,13 +302,14 @@
  * @typedef {{event: number, winner: number, loser: number, tie: boolean}} Edge
  *
  * @typedef {object} ModelView
+ * @property {number} since
  * @property {Node[]} nodes
  * @property {Edge[]} edges
  * @property {number} best
  * @property {{plain: Chart, corrected: Chart}} graphs
  * @property {Record<string, any>} diagnosis
- * @property {string[]} sentences in plain words
- * @property {string[]} technical
+ * @property {Said[]} sentences in plain words
+ * @property {Said[]} technical
  * @property {Moment[]} moments
  * @property {Noted[]} noted
  * @property {Chart | null} conditions
@@ -275,11 +334,22 @@
  * @property {(sentence: string, kind?: "good" | "bad") => void} say
  * @property {(error: unknown, words?: string) => void} fail say what went wrong, after some words
  * @property {(view: string) => void} go
+ * @property {(voters: number) => void} met so many voters there are by now
  * @property {(id: string) => Promise<void>} open
  * @property {() => void} leave after a study was deleted
+ * @property {(role: Role) => boolean} may whether who looks may do what that role may
+ *
+ * @typedef {object} News what a page hears of its study
+ * @property {number} since the event of the study that this is true after
+ * @property {number} answers
+ * @property {number} voters
+ * @property {string} name
+ * @property {boolean} failed whether newer figures could not be computed
+ * @property {{since: number, answers: number, best: {option: number, beats_random: number, room_left: number} | null, surprises: number[]} | null} standing
  *
  * @typedef {object} View
  * @property {(event: KeyboardEvent) => boolean} [key]
+ * @property {(now: News) => void} [news] somebody did something to the study; what a person is doing must not be disturbed
  * @property {() => void} [leave]
  */
 export {};

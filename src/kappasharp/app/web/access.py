@@ -1,0 +1,229 @@
+"""Who may do what on the page: one table of its addresses, each with the least role that it asks for.
+
+Every address goes through `guarded`, and one that is not in the table is not served. Whoever has the server's own key
+may do all of it; who came by a link, in the one study that the link leads to, what its role allows.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from kappasharp.app.web import guard
+from kappasharp.app.web.guard import Visitor
+from kappasharp.app.web.jobs import Plain
+from kappasharp.app.web.session import Session, off_loop
+from kappasharp.errors import NotAllowedError, UnknownNameError
+from kappasharp.study import invites
+from kappasharp.study.history import History
+from kappasharp.study.invites import ROLES, Seat
+from kappasharp.study.storage import Storage
+from kappasharp.study.terms import DEFAULT_VOTER
+
+# Beside the roles: those who are let in nowhere yet, those who are somewhere, and who has the server's own key.
+ANYBODY, GUEST, KEY = "anybody", "guest", "key"
+VIEWER, VOTER, OWNER = ROLES
+ONE = "/api/studies/{study}"
+RIGHTS: Mapping[str, str] = {
+    "GET /": GUEST,
+    "GET /static/{name}": ANYBODY,
+    "GET /join": ANYBODY,
+    "POST /api/invited": ANYBODY,
+    "POST /api/join": ANYBODY,
+    # Of a study that they are let into; until they are not.
+    "GET /api/news": GUEST,
+    "GET /api/studies": GUEST,
+    "GET /api/counts": KEY,
+    "POST /api/studies": KEY,
+    "POST /api/rehearsal": KEY,
+    **{
+        f"GET {ONE}{rest}": VIEWER
+        for rest in (
+            "", "/standing", "/best", "/why", "/model", "/outcomes", "/outcomes/{number:int}", "/history", "/notes",
+            "/card/{option:int}", "/line/{number:int}", "/picture/{key}", "/frame/{key}", "/export/{kind}",
+            "/parameters", "/team", "/team/before",
+        )
+    },
+    # A question is put before somebody: who only looks is asked nothing.
+    f"GET {ONE}/pair": VOTER,
+    f"GET {ONE}/ahead": VOTER,
+    **{
+        f"POST {ONE}{rest}": VOTER
+        for rest in ("/answer", "/undo", "/amend", "/again", "/challenge", "/note", "/picture/{key}/again")
+    },
+    **{
+        f"POST {ONE}{rest}": OWNER
+        for rest in ("/settle", "/parameters", "/weights", "/import", "/rename", "/delete")
+    },
+    f"GET {ONE}/invites": OWNER,
+    **{f"POST {ONE}/invites{rest}": OWNER for rest in ("", "/revoke", "/remove")},
+}  # fmt: skip
+PUBLIC = tuple(one.split()[1].partition("{")[0] for one, right in RIGHTS.items() if right == ANYBODY)
+NOT_ALLOWED = {
+    VOTER: "You were invited to look on: answering takes another link, which the owner of the study can give you.",
+    OWNER: "Only an owner of the study may do that; you were invited with another role.",
+    KEY: "Only whoever started the server may do that, not those who were invited to a study.",
+}
+# A cookie for each study that somebody was let into; and how many of them are looked at.
+COOKIE, MOST_COOKIES = "kappasharp_seat_", 40
+COOKIE_SECONDS = 180 * 86400
+# Seconds until a link that was revoked elsewhere is known to be so here.
+FRESH = 1.0
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def is_public(path: str) -> bool:
+    """Whether an address is for those too who are let in nowhere."""
+    return any(path == one or (one.endswith("/") and path.startswith(one)) for one in PUBLIC)
+
+
+def guarded(routes: Sequence[Route]) -> list[Route]:
+    """The same addresses, each for those alone whom the table allows."""
+    found = []
+    for one in routes:
+        method = "POST" if "POST" in (one.methods or ()) else "GET"
+        name = f"{method} {one.path}"
+        if name not in RIGHTS:
+            raise NotAllowedError(f"`RIGHTS` in access.py must say who may use every address, but not {name!r}.")
+        found.append(Route(one.path, _checked(one.endpoint, RIGHTS[name]), methods=[method]))
+    return found
+
+
+def _checked(endpoint: Endpoint, right: str) -> Endpoint:
+    async def checked(request: Request) -> Response:
+        refusal = await _refusal(request, right)
+        if refusal is not None:
+            return refusal
+        response = await endpoint(request)
+        if request.method == "POST" and right in (ANYBODY, OWNER):
+            # Somebody may have come, gone or been shut out by it.
+            request.app.state.visitors.forget()
+        return response
+
+    return checked
+
+
+async def _refusal(request: Request, right: str) -> Response | None:
+    """An answer to who is no longer let in, an error for what is not allowed, None where all is well."""
+    who = visitor(request)
+    if right in (ANYBODY, GUEST) or who.has_key:
+        return None
+    if right == KEY:
+        raise NotAllowedError(NOT_ALLOWED[KEY])
+    uid = request.path_params["study"]
+    role = who.role(uid)
+    if role is None:
+        return not_let_in(who, uid)
+    if ROLES.index(role) < ROLES.index(right):
+        raise NotAllowedError(NOT_ALLOWED[right])
+    if role == VOTER:
+        await _check_own(request, who.seats[uid])
+    return None
+
+
+def not_let_in(who: Visitor, study: str) -> Response | None:
+    """The answer to somebody whom a study is none of the business of, or no longer; None where it is."""
+    if who.role(study) is not None:
+        return None
+    if study in who.ended:
+        return guard.shut_out(who.ended[study])
+    raise UnknownNameError("There is no such study here.")
+
+
+async def _check_own(request: Request, seat: Seat) -> None:
+    """A voter names nobody else: not as who they are, and no answer or question of another to change."""
+    given: Mapping[str, Any] = request.query_params
+    if request.method == "POST":
+        given = guard.json_object(await request.body())
+    if given.get("voter") not in (None, DEFAULT_VOTER, seat.name):
+        raise NotAllowedError(f"You were let in as {seat.name!r}, and answer under that name alone.")
+    numbers = [given.get("event"), given.get("pair")] if request.method == "POST" else []
+    if all(isinstance(one, bool) or not isinstance(one, int) for one in numbers):
+        return
+    session: Session = await off_loop(request.app.state.service.session, seat.study)
+    whose = await session.read(lambda history: [_voter_of(history, one) for one in numbers])
+    if any(one not in (None, seat.name) for one in whose) and not request.url.path.endswith("/answer"):
+        raise NotAllowedError("That is another voter's answer: only they and an owner of the study may change it.")
+
+
+def _voter_of(history: History, number: Any) -> str | None:
+    """Whose answer or question a number is; None where it is neither, which is told elsewhere."""
+    if isinstance(number, bool) or not isinstance(number, int):
+        return None
+    answer = history.comparisons.get(number) or history.removed.get(number)
+    if answer is not None:
+        return answer.voter
+    return history.asked[number][0].voter if number in history.asked else None
+
+
+def visitor(request: Request) -> Visitor:
+    """Who makes a request."""
+    found: Visitor = request.scope["visitor"]
+    return found
+
+
+async def is_still_in(request: Request, study: str | None) -> bool:
+    """Whether somebody whose request lasts is still let into a study; without one, anywhere."""
+    if visitor(request).has_key:
+        return True
+    now: Visitor = await request.app.state.visitors.recognize(request.cookies)
+    return bool(now.seats) if study is None else now.role(study) is not None
+
+
+def voter(request: Request, given: Any) -> Any:
+    """Under which name somebody acts: who came by a link under the name that they chose, unless they own the study."""
+    seat = visitor(request).seats.get(request.path_params["study"])
+    if seat is None:
+        return given
+    return seat.name if seat.role != OWNER or given in (None, DEFAULT_VOTER) else given
+
+
+def standing(request: Request, study: str) -> Plain:
+    """What the page must know of who looks at a study: role, name, and whether all else is theirs too."""
+    who = visitor(request)
+    seat = who.seats.get(study)
+    return {"role": who.role(study), "voter": None if seat is None else seat.name, "has_key": who.has_key}
+
+
+class Visitors:
+    """Who is known by which cookies. Each is looked up once a second: a link revoked elsewhere ends here too."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._known: dict[tuple[str, str], tuple[float, Seat | str]] = {}
+
+    async def recognize(self, cookies: Mapping[str, str]) -> Visitor:
+        """Whose cookies these are."""
+        held = {name.removeprefix(COOKIE): value for name, value in cookies.items() if name.startswith(COOKIE)}
+        pairs = list(held.items())[:MOST_COOKIES]
+        if not pairs:
+            return Visitor(False)
+        now = time.monotonic()
+        self._known = {pair: known for pair, known in self._known.items() if now - known[0] < FRESH}
+        known = {pair: self._known[pair][1] for pair in pairs if pair in self._known}
+        wanted = [pair for pair in pairs if pair not in known]
+        if wanted:
+            found = await off_loop(self._look_up, wanted)
+            self._known |= {pair: (now, one) for pair, one in found.items()}
+            known |= found
+        seats = {pair[0]: one for pair, one in known.items() if isinstance(one, Seat)}
+        return Visitor(False, seats, {pair[0]: one for pair, one in known.items() if isinstance(one, str)})
+
+    def _look_up(self, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], Seat | str]:
+        live = invites.seats(self.storage, [secret for _, secret in pairs])
+        found: dict[tuple[str, str], Seat | str] = {
+            (uid, secret): live[secret] for uid, secret in pairs if secret in live and live[secret].study == uid
+        }
+        if len(found) < len(pairs):
+            there = {record.uid for record in self.storage.studies()}
+            for uid, secret in pairs:
+                found.setdefault((uid, secret), "revoked" if uid in there else "deleted")
+        return found
+
+    def forget(self) -> None:
+        """Look everybody up anew: something was changed here."""
+        self._known = {}
