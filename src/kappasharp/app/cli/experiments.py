@@ -69,17 +69,17 @@ def run(
         click.echo(f"\nStopped. {finished} runs were stored; the same command goes on from there.", err=True)
         sys.exit(130)
     if quick:
-        _rank(out)
+        _rank(out, todo.name)
     _conclude(todo, finished, failed, style)
 
 
-def _rank(out: Path) -> None:
+def _rank(out: Path, name: str) -> None:
     """The ranking of a quick run, on stderr; the files of a leaderboard beside the runs."""
     from kappasharp.app.cli.reporting import standings
     from kappasharp.lab import leaderboard, suite
 
     with in_words():
-        _, boards = leaderboard.write([out], suite.find(suite.SUITES[-1]), out / "leaderboard")
+        _, boards = leaderboard.write([out], suite.find(name), out / "leaderboard")
     for line in standings(boards):
         click.echo(line, err=True)
 

@@ -97,9 +97,10 @@ def methods(style: str) -> None:
         {"name": name, **{key: getattr(one, key) for key in ("library", "versions", "summary")}}
         for name, one in PEERS.items()
     ]
-    lines = [*columns(rows), "", "Other people's software, for `kappasharp run` (extra `peers`):"]
+    lines = [*columns(rows), "", "Other people's software, for `kappasharp run` (extras `peers`, `ax`):"]
     lines += [f"{one['name']:<20} {one['library']} {one['versions']}: {one['summary']}" for one in peers]
-    note = "A new method is one row of methods/registry.py; an experiment may change a row's numbers (`variants`)."
+    note = "A new method is one row of methods/registry.py, or `module:factory` of your own; an "
+    note += "experiment may change a row's numbers (`variants`)."
     study = "A study takes those that ask a pair; `--question` of `kappasharp new` says what else it asks."
     put(style, {"methods": rows, "peers": peers}, [*lines, "", study, note])
 
