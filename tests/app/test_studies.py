@@ -412,9 +412,8 @@ def test_a_study_is_arranged(shell):
         "parameters", "chair", "--narrow", "width=35:", "--narrow", "wood=oak,3", "--widen", "width=:60"
     )
     assert [one["open"] for one in changed] == [{"low": 35.0, "high": 60.0}, {"choices": ["oak", 3]}]
-    shell.refused(
-        "parameters", "chair", "--lock", "wood=oak", "--lock", "width=99", code=2, says="`--widen` opens more"
-    )
+    wrong = ("--lock", "wood=oak", "--lock", "width=99")
+    shell.refused("parameters", "chair", *wrong, code=2, says="`--widen` opens more")
     assert shell.json("parameters", "chair") == changed
     assert "Taken back" in shell("undo", "chair").stderr
     assert shell.json("parameters", "chair")[0]["open"] == {"low": 35.0, "high": 50.0}

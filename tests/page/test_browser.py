@@ -589,6 +589,13 @@ def test_a_failed_card_is_drawn_again_and_a_users_html_lives_in_a_sandbox(contex
         page.get_by_role("button", name="Show both").click()
         turn(page, lambda: page.mouse.click(*at))
         turn(page, lambda: page.keyboard.press("ArrowLeft"))
+        page.keyboard.press("Escape")
+        for width, height in ((390, 844), (844, 390)):
+            # On a phone its letter stands above a page of HTML, not on it; and nothing of the progress is cut.
+            page.set_viewport_size({"width": width, "height": height})
+            letter, html = (page.locator(f".card.a {one}").bounding_box() for one in ("h2", "iframe"))
+            assert letter["y"] + letter["height"] <= html["y"] + 1, (letter, html)
+            assert page.locator(".progress p").evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
 @pytest.mark.parametrize(("device", "schemes"), [("wide", ["light", "dark"]), ("phone", ["dark", "light"])])
@@ -615,8 +622,13 @@ def test_in_german_by_the_browsers_language_until_another_is_chosen(context, ser
     visit(page, "best")
     assert page.get_by_role("heading", level=1).inner_text() == "Bisher am besten"
     assert re.search(r"\d,\d", page.locator(".parameters").first.inner_text())
-    # What the server says stays English, and is marked so.
-    assert page.locator(".advice").get_attribute("lang") == page.locator("figure").first.get_attribute("lang") == "en"
+    # What the server says of the study is said in German too: its advice, its reasons, its charts.
+    assert page.locator(".advice").inner_text().startswith(("Weiter: ", "Noch zu wenig: ", "Zu wenig: "))
+    page.locator("figure").first.wait_for()
+    assert page.locator(":is(.advice, .sentences li, figure)[lang=en]").count() == 0
+    visit(page, "model")
+    assert page.locator(".sentences").first.locator("[lang=en]").all_inner_texts() == []
+    assert "undefined" not in page.locator("body").inner_text()
     visit(page, "start")
     assert complaints(page) == []
     low, high = page.get_by_label("Von").first, page.get_by_label("Bis").first

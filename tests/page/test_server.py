@@ -116,7 +116,8 @@ def test_best_has_two_figures_a_sentence_and_slices(browser):
     study = browser.service.session(browser.study).study
     assert found["best"]["params"] == study.best_params
     assert found["best"]["beats_random"] == pytest.approx(study.best.beats_random, abs=1e-9)
-    assert found["best"]["advice"]["sentence"]
+    advice = found["best"]["advice"]["sentence"]
+    assert advice["key"].startswith("advice.") and advice["words"] and isinstance(advice["values"], dict)
     assert [one["caption"][0]["words"] for one in found["slices"]] == ["x", "y"]
     why = browser.get(browser.at("why")).json()
     met = [one for one in study.history.counted() if study.best.option in one.options]
@@ -128,9 +129,9 @@ def test_best_has_two_figures_a_sentence_and_slices(browser):
         list(study.history.comparisons).index(one.event) + 1 for one in met
     ]
     wins = sum(len(one["beat"]) for one in why["meetings"])
-    assert f"{wins} win" in why["sentences"][0] and "comes nearest" in why["sentences"][1]
+    assert f"{wins} win" in why["sentences"][0]["words"] and "comes nearest" in why["sentences"][1]["words"]
     last = f"8 answers: beats a random design {study.best.beats_random:.0%}".replace("%", " %")
-    assert why["course"]["readings"][-1]["words"].startswith(last) and len(why["course"]["readings"]) == 8
+    assert why["course"]["readings"][-1]["words"]["words"].startswith(last) and len(why["course"]["readings"]) == 8
 
 
 def test_numbers_to_choose_from_are_choices_and_no_curve(opened):
@@ -181,9 +182,12 @@ def test_the_model_view_shows_groups_rank_and_kappa_with_and_without(browser):
     for which, words in (("plain", "without"), ("corrected", "with")):
         chart = found["graphs"][which]
         kinds = [one["kind"].split()[0] for one in chart["marks"]]
-        assert chart["label"].startswith(f"Comparison graph {words} the correction")
+        assert chart["label"]["words"].startswith(f"Comparison graph {words} the correction")
         assert [kinds.count(kind) for kind in ("edge", "node")] == [9, len(found["nodes"])]
-    assert [one["words"] for one in found["conditions"]["caption"]] == ["without correction", "with correction"]
+    assert [one["words"]["words"] for one in found["conditions"]["caption"]] == [
+        "without correction",
+        "with correction",
+    ]
 
 
 def test_the_model_view_says_where_the_correction_was_active(opened):
@@ -295,7 +299,7 @@ def test_a_rehearsal_leaves_the_study_alone(browser):
     found = browser.post("/api/rehearsal", {"study": browser.study, "person": "exact", "questions": 12}).json()
     assert [row["answers"] for row in found["rows"]] == [5, 10, 12]
     assert found["rows"][-1]["truly_preferred"] > 0.8
-    assert [one["words"] for one in found["chart"]["caption"]] == ["in truth", "what the model says"]
+    assert [one["words"]["words"] for one in found["chart"]["caption"]] == ["in truth", "what the model says"]
     assert browser.service.session(browser.study).study.history.number == before
     assert [one["name"] for one in browser.get("/api/studies").json()["studies"]] == ["taste"]
 

@@ -196,3 +196,24 @@ def test_average_linkage_is_that_of_the_definition():
     assert agreement.clusters(alike, 0.7) == [[0, 1], [2], [3]]
     assert agreement.clusters(alike, 0.64) == [[0, 1, 2], [3]]
     assert agreement.clusters(alike, 0.05) == [[0, 1, 2, 3]]
+
+
+def test_a_study_that_tells_voters_apart_asks_each_about_their_own(tmp_path):
+    likes = {"anna": NARROW, "ben": BROAD}
+    own, pooled = (answered(likes, tell_apart=apart) for apart in (True, False))
+    asked = {voter: own.ask(voter=voter).designs for voter in (*likes, "cleo")}
+    assert asked["anna"] != pooled.ask(voter="anna").designs
+    assert sum(one["width"] for one in asked["anna"]) / 2 < 0.5 < sum(one["width"] for one in asked["ben"]) / 2
+    # Somebody who has not answered is asked too; no two are asked the same.
+    assert len({frozenset(map(str, designs)) for designs in asked.values()}) == len(asked)
+    for voter, width in likes.items():
+        assert abs(own.best_for(voter).params["width"] - width) < 0.25
+    path = own.export(tmp_path / "own.json")
+    again = import_json(path, storage="sqlite://")
+    assert again.definition.tell_apart and again.best.params == own.best.params
+
+
+@pytest.mark.parametrize("options", [{"tell_apart": 1}, {"tell_apart": True, "method": "adaptive"}])
+def test_telling_apart_is_yes_or_no_and_needs_the_plain_method(options):
+    with pytest.raises((InvalidTypeError, InvalidValueError), match="`tell_apart`"):
+        ks.create_study(SPACE, storage="sqlite://", **options)

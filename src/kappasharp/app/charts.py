@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from kappasharp.app import marks
 from kappasharp.app.marks import Box, Chart, Mark, Number, Reading, Words, html, plain
+from kappasharp.sentences import Sentence, said
 from kappasharp.study.certainty import Slice
 from kappasharp.study.parameters import Value
 from kappasharp.study.reasons import Checkpoint
@@ -29,6 +30,8 @@ MOST_NUMBERS = 40
 # Radii of a design in the graph, of the best one, and of the ring around the best value of a slice.
 NODE, BEST_NODE, BEST_RING = 5.5, 9.0, 5.5
 ARROW_LENGTH, ARROW_WIDTH = 8.0, 3.5
+# What runs across a course.
+ANSWERS = said("chart.answers", "answers")
 # Utilities closer than this are one.
 SAME = 1e-6
 
@@ -111,19 +114,24 @@ def _course_readings(box: Box, given: Sequence[Curve], up: Scale, across: str) -
     found = []
     for x in sorted({x for curve in given for x, _ in curve.points}):
         here = [(curve.label, y) for curve in given for at, y in curve.points if at == x]
-        words = ", ".join(f"{label} {up.say(y)}" for label, y in here)
+        values = [said("chart.value", "{label} {value}", label=label, value=up.say(y)) for label, y in here]
         unit = across.removesuffix("s") if x == 1 else across
-        found.append(Reading(box.x(x), [box.y(y) for _, y in here], f"{x:g} {unit}: {words}"))
+        words, places = f"{x:g} {unit}: {', '.join(values)}", [box.y(y) for _, y in here]
+        if across is ANSWERS:
+            named = dict(zip(("first", "second"), [*values, ""], strict=False))
+            words = Sentence(words, f"chart.reading.{len(values)}", {"count": x} | named)
+        found.append(Reading(box.x(x), places, words))
     return found
 
 
 def course(found: Sequence[Checkpoint]) -> Chart:
     """How sure the model was after how many answers."""
     given = [
-        Curve("beats a random design", "first", [(one.answers, one.preferred) for one in found]),
-        Curve("room left", "second", [(one.answers, one.room) for one in found]),
+        Curve(said("chart.beats", "beats a random design"), "first", [(one.answers, one.preferred) for one in found]),
+        Curve(said("chart.room", "room left"), "second", [(one.answers, one.room) for one in found]),
     ]
-    return curves(given, shares(), label="Certainty over the number of answers", across="answers")
+    label = said("chart.course", "Certainty over the number of answers")
+    return curves(given, shares(), label=label, across=ANSWERS)
 
 
 def slices(found: Sequence[Slice], space: Space | None = None) -> list[Chart]:
@@ -144,7 +152,9 @@ def _slice(found: Slice, up: tuple[float, float], *, log: bool) -> Chart:
     drawn = [marks.line(box.left, box.y(0.0), box.width - box.right, box.y(0.0), "grid")]
     drawn += _band(box, places, found) if found.ordered else _whiskers(box, places, found)
     here = _short(found.here)
-    label = f"Utility along {found.name}, from {_short(found.values[0])} to {_short(found.values[-1])}, best at {here}"
+    ends = {"low": _short(found.values[0]), "high": _short(found.values[-1])}
+    along = "Utility along {name}, from {low} to {high}, best at {here}"
+    label = said("chart.slice", along, name=found.name, here=here, **ends)
     caption = [Words(found.name, "name"), Words(here, "")]
     readings = [Reading(box.x(x), [box.y(found.mean[i])], _reading(found, i)) for i, x in enumerate(places)]
     return Chart(box.width, box.height, label, drawn, caption, readings)
@@ -155,10 +165,12 @@ def _reading(found: Slice, i: int) -> str:
     value = _short(found.values[i])
     mean, deviation = found.mean[i], found.high[i] - found.mean[i]
     if deviation < SAME and abs(mean) < SAME:
-        return f"{value}: the best design's own"
+        return said("chart.own", "{value}: the best design's own", value=value)
     chance = 0.5 * math.erfc(-mean / (math.sqrt(2.0) * max(deviation, SAME)))
     side = "above" if mean >= 0 else "below"
-    return f"{value}: {abs(mean):.2g} {side} the best ± {deviation:.2g}; better with a chance of {_share(chance)}"
+    words = f"{{value}}: {{far}} {side} the best ± {{deviation}}; better with a chance of {{chance}}"
+    numbers = {"far": f"{abs(mean):.2g}", "deviation": f"{deviation:.2g}", "chance": _share(chance)}
+    return said(f"chart.{side}", words, value=value, **numbers)
 
 
 def _band(box: Box, places: Sequence[float], found: Slice) -> list[Mark]:
@@ -321,7 +333,9 @@ def graph(nodes: Sequence[Node], edges: Sequence[Edge], *, label: str) -> Chart:
         drawn += [] if tie else _arrow(places[winner], places[loser], size[loser])
     for node in ordered:
         x, y = places[node.option]
-        title = f"Design {node.option}, utility {node.utility:.4g}{', the best' if node.best else ''}"
+        words = f"Design {{option}}, utility {{utility}}{', the best' if node.best else ''}"
+        key = "chart.best" if node.best else "chart.node"
+        title = said(key, words, option=node.option, utility=f"{node.utility:.4g}")
         kind = f"node group-{node.group % COLOURS}{' best' if node.best else ''}"
         drawn.append(marks.circle(x, y, size[node.option], kind, title))
         if node.best or len(nodes) <= MOST_NUMBERS:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.sentences import Sentence, said
 from kappasharp.study.parameters import DEFAULT_JND, SLACK, Categorical, Float, Int, Tuned, Value, finite, shown
 
 Side = Literal["low", "high"]
@@ -114,12 +115,18 @@ class ParameterEdge:
         """The call that widens it."""
         return f"study.widen({self.name!r}, {self.side}={self.further!r})"
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> Sentence:
+        """The same in words."""
         which = "lowest" if self.side == "low" else "highest"
-        return (
-            f"The best design has {self.name} = {self.value:g}, the {which} that is open; if values beyond it make "
-            f"sense, `{self.call}` opens them, and no answer is lost."
+        words = (
+            f"The best design has {{name}} = {{value:g}}, the {which} that is open; if values beyond it make sense, "
+            "`{call}` opens them, and no answer is lost."
         )
+        return said(f"edge.{self.side}", words, name=self.name, value=self.value, call=self.call)
+
+    def __str__(self) -> str:
+        return str(self.sentence)
 
 
 @dataclass(frozen=True, kw_only=True)

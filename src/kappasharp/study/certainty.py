@@ -18,6 +18,7 @@ from kappasharp.faces import face
 from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import Surrogate
+from kappasharp.sentences import Sentence, counted, said
 from kappasharp.streams import stream
 from kappasharp.study import allowing, changing, cube, lifting, recording
 from kappasharp.study.bounds import AmongOpen
@@ -52,6 +53,11 @@ TASTES, EVEN = 3.0, 0.5
 # simulated people about generated problems (set 1), predicted before they came; on set 2 and the paper's problems it
 # leaves 3 points in no tenth (docs/results/from-zero.md#reliability). For the default method and preset.
 SHARPNESS = 1.575
+FIGURES = "you would prefer this design to about {share:.0%} of all, and about {room_share:.0%} of the way up is left"
+UNCLEAR = (
+    "Not enough signal: after {answers} answers the best design is preferred to only {share:.0%} of all. Go on; if it "
+    "stays so, the designs hardly differ to you, or the answers contradict each other (`diagnostics`)."
+)
 # Linking two groups comes first where this share of the room left lies in a design that is already there.
 IN_A_RIVAL = 0.5
 
@@ -265,52 +271,49 @@ def advise(history: History, model: StudyModel, place: int, found: Figures, form
     answers = len(history.counted())
     if answers < LEAST_ANSWERS or found.preferred < LEAST_PREFERRED:
         return Advice("not_enough_signal", _no_signal(answers, found.preferred))
-    figures_in_words = (
-        f"you would prefer this design to about {found.preferred:.0%} of all, and about {found.room:.0%} of the way up "
-        "is left"
-    )
+    figures = {"share": found.preferred, "room_share": found.room}
     unproven = unproven_best(model)
     if unproven is not None and frozenset(unproven) not in history.met():
-        hope = f"the model expects option {unproven[0]} to be better still, but it has won no comparison yet"
-        return Advice("go_on", f"Go on: {hope}. {_asked_next(form)}".rstrip())
+        hope = "Go on: the model expects option {option} to be better still, but it has won no comparison yet. {next}"
+        return Advice("go_on", said("advice.unproven", hope, option=unproven[0], next=_asked_next(form)))
     if found.preferred >= ENOUGH_PREFERRED and found.room <= ENOUGH_ROOM:
-        return Advice("could_stop", f"You could stop: {figures_in_words}. {_to_settle(history)}")
+        stop = f"You could stop: {FIGURES}. {{settle}}"
+        return Advice("could_stop", said("advice.stop", stop, **figures, settle=_to_settle(history)))
     # Lines are linked to each other by nothing but the model, and yet they say where to go.
     has_lines = model.state.points.shape[1] > len(model.options)
     rival = None if has_lines else _unlinked_rival(model, place, found.gap)
     if rival is not None:
         a, b = model.options[place], model.options[rival]
-        return Advice(
-            "link_groups",
-            f"Option {a} leads, but nothing links it to the group of option {b}, which may be better. One comparison "
-            f"of {a} with {b} would link the two groups.",
-            (a, b),
+        link = (
+            "Option {a} leads, but nothing links it to the group of option {b}, which may be better. One comparison of "
+            "{a} with {b} would link the two groups."
         )
-    return Advice("go_on", f"Go on: {figures_in_words}.")
+        return Advice("link_groups", said("advice.link", link, a=a, b=b), (a, b))
+    return Advice("go_on", said("advice.go", f"Go on: {FIGURES}.", **figures))
 
 
 def _asked_next(form: Form) -> str:
     # A line need not pass through a design that was seen.
-    return "" if form.kind is Kind.SLIDER else f"The next {'pair' if form.is_pair else 'question'} asks about it."
+    asks = said("advice.pair", "The next pair asks about it.")
+    if not form.is_pair:
+        asks = said("advice.question", "The next question asks about it.")
+    return "" if form.kind is Kind.SLIDER else asks
 
 
-def _to_settle(history: History) -> str:
+def _to_settle(history: History) -> Sentence:
     if history.settling:
-        left = "one more duel" if history.settling == 1 else f"{history.settling} more duels"
-        return f"It is being settled: {left} between designs that you have seen."
+        settling = "It is being settled: {} between designs that you have seen.".format
+        return counted("advice.settling", settling("one more duel"), settling("{count} more duels"), history.settling)
     if any(event.origin == "settle" for _, event in history.asked.values()):
-        return "It was settled by duels with the designs that might have been better."
-    return f"{DUELS} duels with the designs that might be better would settle it."
+        return said("advice.settled", "It was settled by duels with the designs that might have been better.")
+    return said("advice.duels", "{duels} duels with the designs that might be better would settle it.", duels=DUELS)
 
 
-def _no_signal(answers: int, preferred: float) -> str:
+def _no_signal(answers: int, preferred: float) -> Sentence:
     if answers < LEAST_ANSWERS:
-        said = "one answer says" if answers == 1 else f"{answers} answers say"
-        return f"Not enough signal yet: {said} next to nothing. Go on."
-    return (
-        f"Not enough signal: after {answers} answers the best design is preferred to only {preferred:.0%} of all. Go "
-        "on; if it stays so, the designs hardly differ to you, or the answers contradict each other (`diagnostics`)."
-    )
+        little = "Not enough signal yet: {} next to nothing. Go on.".format
+        return counted("advice.little", little("one answer says"), little("{count} answers say"), answers)
+    return said("advice.unclear", UNCLEAR, answers=answers, share=preferred)
 
 
 def _unlinked_rival(model: StudyModel, place: int, gap: float) -> int | None:

@@ -14,8 +14,8 @@ from kappasharp.core.comparisons import components
 from kappasharp.methods import correcting, fitting
 from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP
-from kappasharp.study import allowing, changing, kinds, learning, lifting, validation
-from kappasharp.study.certainty import groups
+from kappasharp.sentences import Sentence, counted, said
+from kappasharp.study import allowing, certainty, changing, kinds, learning, lifting, validation
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
 from kappasharp.study.history import Comparison, History
@@ -93,7 +93,7 @@ def diagnose(definition: Definition, history: History, model: StudyModel) -> Dia
     counted = history.counted()
     found = None if model.state.detail is not None else model.surrogate.diagnostics()
     members: dict[int, list[int]] = {}
-    for place, label in enumerate(groups(model)):
+    for place, label in enumerate(certainty.groups(model)):
         members.setdefault(label, []).append(model.options[place])
     return Diagnosis(
         n_options=len(model.options),
@@ -123,7 +123,7 @@ def diagnose(definition: Definition, history: History, model: StudyModel) -> Dia
 def _about_edges(definition: Definition, history: History, model: StudyModel) -> list[str]:
     """Where the best design sits at an end of what is open, with the call that widens it."""
     design = history.options[model.options[learning.leading(model)]]
-    return [str(edge) for edge in changing.edges(definition.space, design)]
+    return [edge.sentence for edge in changing.edges(definition.space, design)]
 
 
 def notes(definition: Definition, history: History) -> list[str]:
@@ -131,20 +131,24 @@ def notes(definition: Definition, history: History) -> list[str]:
     return lifting.notes(definition, history) + allowing.notes(definition, history)
 
 
-def _reason(gate: Gate, model: StudyModel) -> str:
+def _reason(gate: Gate, model: StudyModel) -> Sentence:
     """Why the correction acts or does not."""
     step, mean = model.state.step + 1, float(model.learnt.mean_decisiveness)
+    first, threshold = int(gate.first_step), float(gate.threshold)
     if gate.rule is Rule.NEVER:
-        return "this method has no correction"
-    if step < int(gate.first_step):
-        return f"step {step} comes before the correction's first, {int(gate.first_step)}"
+        return said("gate.never", "this method has no correction")
+    if step < first:
+        return said("gate.before", "step {step} comes before the correction's first, {first}", step=step, first=first)
     if gate.rule is Rule.ALWAYS:
-        return f"this method corrects from step {int(gate.first_step)} on"
+        return said("gate.always", "this method corrects from step {first} on", first=first)
+    predicts = "with it the model predicts left-out answers {} than without".format
     if gate.rule is Rule.VALIDATED:
-        better = "better" if bool(model.learnt.active) else "no better"
-        return f"with it the model predicts left-out answers {better} than without"
-    side = "reach" if mean >= float(gate.threshold) else "do not reach"
-    return f"recent answers, with a mean decisiveness of {mean:.2f}, {side} the threshold {float(gate.threshold):.2f}"
+        found = bool(model.learnt.active)
+        return said("gate.better", predicts("better")) if found else said("gate.no_better", predicts("no better"))
+    clear = mean >= threshold
+    side = "reach" if clear else "do not reach"
+    words = f"recent answers, with a mean decisiveness of {{mean:.2f}}, {side} the threshold {{threshold:.2f}}"
+    return said("gate.clear" if clear else "gate.unclear", words, mean=round(mean, 2), threshold=threshold)
 
 
 def opposite(counted: list[Comparison]) -> list[tuple[int, int]]:
@@ -214,62 +218,67 @@ def technical_sentences(found: Diagnosis) -> list[str]:
         _about_information(found),
         *_about_search(found),
         *_about_correction(found),
-        "Every solve carries its certificate."
+        said("model.certified", "Every solve carries its certificate.")
         if found.status == "ok"
-        else f"A solve lacks its certificate: {found.status}.",
+        else said("model.uncertified", "A solve lacks its certificate: {status}.", status=found.status),
     ]
 
 
 def _about_answers(found: Diagnosis) -> list[str]:
-    voters = f"{len(found.voters)} {'voter' if len(found.voters) == 1 else 'voters'}"
-    ties = f"{found.n_ties} of them ties, {found.n_skips} more skipped"
-    linked = "Answers link all designs, directly or through others."
-    apart = f"Answers link the designs in {len(found.groups)} groups; between groups only their likeness tells."
+    voters = "{voters} voter" if len(found.voters) == 1 else "{voters} voters"
+    told = f"{{answers}} answers ({{ties}} of them ties, {{skips}} more skipped) by {voters} about {{designs}} designs."
+    given = {"answers": found.n_comparisons, "ties": found.n_ties, "skips": found.n_skips}
+    apart = "Answers link the designs in {groups} groups; between groups only their likeness tells."
     return [
-        f"{found.n_comparisons} answers ({ties}) by {voters} about {found.n_options} designs.",
-        linked if len(found.groups) == 1 else apart,
+        said("model.answers", told, voters=len(found.voters), designs=found.n_options, **given),
+        said("model.linked", "Answers link all designs, directly or through others.")
+        if len(found.groups) == 1
+        else said("model.apart", apart, groups=len(found.groups)),
     ]
 
 
-def _about_information(found: Diagnosis) -> str:
-    informed = f"Of {found.n_options} utilities they determine {found.rank} differences"
-    if found.condition_number is None:
-        informed += "; answers to questions of more than a bit share noise, so the Hessian's numbers are left out."
-    else:
-        informed += (
-            f", with about {found.effective_dof:.1f} degrees of freedom informed. The Hessian's condition number is "
-            f"{found.condition_number:.2g}."
-        )
-    return informed
+def _about_information(found: Diagnosis) -> Sentence:
+    informed = "Of {designs} utilities they determine {rank} differences"
+    given = {"designs": found.n_options, "rank": found.rank}
+    if found.condition_number is None or found.effective_dof is None:
+        shared = "answers to questions of more than a bit share noise, so the Hessian's numbers are left out"
+        return said("model.rank", f"{informed}; {shared}.", **given)
+    numbers = {"freedom": f"{found.effective_dof:.1f}", "condition": f"{found.condition_number:.2g}"}
+    words = f"{informed}, with about {{freedom}} degrees of freedom informed. The Hessian's condition number is"
+    return said("model.information", f"{words} {{condition}}.", **given, **numbers)
 
 
-def _about_search(found: Diagnosis) -> list[str]:
+def _about_search(found: Diagnosis) -> list[Sentence]:
     if found.searched_on >= found.n_comparisons:
         return []
-    began = f"its hyperparameters were searched for on {found.searched_on} answers first"
-    return [f"The study is long: {began}, then on twice as many, and so on to all {found.n_comparisons}."]
+    began = "its hyperparameters were searched for on {first} answers first"
+    words = f"The study is long: {began}, then on twice as many, and so on to all {{answers}}."
+    return [said("model.long", words, first=found.searched_on, answers=found.n_comparisons)]
 
 
-def _about_correction(found: Diagnosis) -> list[str]:
+def _about_correction(found: Diagnosis) -> list[Sentence]:
     if not found.gate_open:
-        return [f"The correction is off: {found.gate_reason}."]
-    effect = f"Its strength is {found.strength:.3g}"
-    after = f"it brings the condition number to {found.condition_number_corrected:.2g}"
-    return [f"The correction is on: {found.gate_reason}. {effect}; {after}."]
+        return [said("model.off", "The correction is off: {reason}.", reason=found.gate_reason)]
+    words = "Its strength is {strength}; it brings the condition number to {condition}."
+    given = {"strength": f"{found.strength:.3g}", "condition": f"{found.condition_number_corrected:.2g}"}
+    return [said("model.on", f"The correction is on: {{reason}}. {words}", reason=found.gate_reason, **given)]
 
 
 def _about_contradictions(found: Diagnosis, called: Mapping[int, int]) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for earlier, later in found.opposite_answers:
+        against = "Answer {one} contradicts answer {other}: the same two designs, the other way round."
         one, other = called.get(later, later), called.get(earlier, earlier)
-        lines.append(f"Answer {one} contradicts answer {other}: the same two designs, the other way round.")
+        lines.append(said("model.opposite", against, one=one, other=other))
     if len(found.cycle) > 2:  # noqa: PLR2004
-        ring = " over ".join(str(option) for option in [*found.cycle, found.cycle[0]])
-        lines.append(f"The answers go in a circle: option {ring}.")
+        ring = [str(option) for option in [*found.cycle, found.cycle[0]]]
+        words = f"The answers go in a circle: option {' over '.join(ring)}."
+        lines.append(Sentence(words, "model.circle", {"ring": " > ".join(ring)}))
     if found.surprises:
         which = ", ".join(str(called.get(event, event)) for event in found.surprises)
-        name = "answer" if len(found.surprises) == 1 else "answers"
-        lines.append(f"The model would not have expected {name} {which}: a slip, a change of mind, or news to it.")
+        surprise = "The model would not have expected {} {{which}}: a slip, a change of mind, or news to it.".format
+        count = len(found.surprises)
+        lines.append(counted("model.surprise", surprise("answer"), surprise("answers"), count, which=which))
     return lines
 
 

@@ -26,6 +26,7 @@ from kappasharp.methods.loop import Learnt
 from kappasharp.methods.method import Kind
 from kappasharp.methods.state import State
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
+from kappasharp.sentences import said
 from kappasharp.study import allowing, cube, imagining, kinds, lifting, validation
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
@@ -251,8 +252,8 @@ def why_not_told(model: StudyModel, place: int) -> str:
     """Why an option that the model holds to be better than the one told is not told itself."""
     eligible = model.state.eligible
     if eligible is not None and bool(eligible.any()) and not bool(eligible[0, place]):
-        return "it is not open any more"
-    return "it has won no comparison yet, and only a design that has won is told"
+        return said("why.closed", "it is not open any more")
+    return said("why.unproven", "it has won no comparison yet, and only a design that has won is told")
 
 
 def with_open_questions(

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kappasharp.methods.method import Kind
+from kappasharp.sentences import Sentence, counted, said
 from kappasharp.study import certainty
 from kappasharp.study.certainty import EVEN
 from kappasharp.study.definition import Definition
@@ -35,9 +36,9 @@ class Meeting(NamedTuple):
 
 def course(definition: Definition, history: History) -> list[Checkpoint]:
     """The certainty after up to CHECKPOINTS numbers of answers, from the answers as they stand now."""
-    counted, found = history.counted(), []
-    for answers in spread(len(counted), CHECKPOINTS):
-        model = learn(definition, _until(history, counted[answers - 1].event))
+    given, found = history.counted(), []
+    for answers in spread(len(given), CHECKPOINTS):
+        model = learn(definition, _until(history, given[answers - 1].event))
         sure = certainty.figures(definition, model, leading(model))
         found.append(Checkpoint(answers, sure.preferred, sure.room))
     return found
@@ -70,27 +71,37 @@ def sentences(definition: Definition, history: History, model: StudyModel, optio
     met = meetings(history, option)
     wins, losses = sum(len(one.beat) for one in met), sum(len(one.lost_to) for one in met)
     ties = sum(len(one.equalled) for one in met)
-    found = []
+    found: list[str] = []
     if wins or losses or ties:
         rivals = len({other for one in met for other in (*one.beat, *one.lost_to, *one.equalled)})
-        equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
         against = f"Compared with {_times(rivals, 'other design', 'other designs')}"
-        found.append(f"{against}: {_times(wins, 'win', 'wins')}, {_times(losses, 'loss', 'losses')}{equal}.")
+        equal = f"; with no difference {_times(ties, 'time', 'times')}" if ties else ""
+        words = f"{against}: {_times(wins, 'win', 'wins')}, {_times(losses, 'loss', 'losses')}{equal}."
+        found.append(Sentence(words, "why.record", {"rivals": rivals, "wins": wins, "losses": losses, "ties": ties}))
     if chosen := sum(one.kind == Kind.SLIDER.value for one in met):
-        found.append(f"Chosen on a line between two designs {_times(chosen, 'time', 'times')}.")
+        line = "Chosen on a line between two designs {count} time"
+        found.append(counted("why.chosen", f"{line}.", f"{line}s.", chosen))
     others = [(float(model.surrogate.utility[i]), i) for i, one in enumerate(model.options) if one != option]
     found += [_about_rival(definition, history, model, option, max(others)[1])] if others else []
-    return [*found, "Answers about designs like it count too: the model learns from all of them together."]
+    alike = "Answers about designs like it count too: the model learns from all of them together."
+    return [*found, said("why.alike", alike)]
 
 
-def _about_rival(definition: Definition, history: History, model: StudyModel, option: int, place: int) -> str:
+def _about_rival(definition: Definition, history: History, model: StudyModel, option: int, place: int) -> Sentence:
     rival = model.options[place]
     chance = certainty.predicted(definition, model, history.options[option], history.options[rival])
     if chance < EVEN:
-        hope = f"it expects that design to be preferred to this one with a chance of {1 - chance:.0%}"
-        return f"The model holds design {rival} to be as good or better ({hope}), but {why_not_told(model, place)}."
-    nearest = f"Of the {len(model.options)} designs that answers are about, design {rival} comes nearest"
-    return f"{nearest}: the model expects that this one is preferred to it with a chance of {chance:.0%}."
+        better = (
+            "The model holds design {rival} to be as good or better (it expects that design to be preferred to this "
+            "one with a chance of {chance_share:.0%}), but {reason}."
+        )
+        reason = why_not_told(model, place)
+        return said("why.better", better, rival=rival, chance_share=1 - chance, reason=reason)
+    nearest = (
+        "Of the {designs} designs that answers are about, design {rival} comes nearest: the model expects that this "
+        "one is preferred to it with a chance of {chance_share:.0%}."
+    )
+    return said("why.nearest", nearest, designs=len(model.options), rival=rival, chance_share=chance)
 
 
 def _times(count: int, one: str, several: str) -> str:

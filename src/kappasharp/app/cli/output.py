@@ -54,7 +54,7 @@ def typed(sentence: str) -> str:
     context = click.get_current_context(silent=True)
     if context is None or any(str(given).endswith(".toml") for given in context.params.values()):
         return sentence  # a study file has Python's names
-    own = {}
+    own: dict[str, str] = {}
     for one in context.command.params:
         spelled = f"`{one.opts[-1]}`" if isinstance(one, click.Option) else (one.metavar or str(one.name).upper())
         own |= {str(one.name): spelled} | {option.lstrip("-"): spelled for option in one.opts if option[:2] == "--"}

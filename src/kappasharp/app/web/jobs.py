@@ -15,6 +15,7 @@ from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.core.choices import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
+from kappasharp.sentences import said
 from kappasharp.study import (
     agreement,
     certainty,
@@ -38,6 +39,8 @@ Plain = dict[str, Any]
 MOST_REHEARSED = 60
 # A job that takes longer, in seconds, is given up.
 LIMIT = 120.0
+CONDITION = "The condition number of the Hessian over the number of answers, with and without the correction"
+REHEARSED = "Share of designs that the best one beats, in truth and by the model, over the number of answers"
 
 
 @dataclass(frozen=True)
@@ -239,11 +242,12 @@ def _row(one: tradeoffs.TradeOff, within: dict[str, outcome_views.Range]) -> Pla
 
 def _graph(nodes: list[Plain], edges: list[Plain], best: int, which: str) -> Plain:
     """The comparison graph by the utilities of that name."""
-    words = f"Comparison graph {'with' if which == 'corrected' else 'without'} the correction"
+    graph = f"Comparison graph {'with' if which == 'corrected' else 'without'} the correction"
+    words = "{designs} designs, {answers} answers; design {best} is the best"
     chart = charts.graph(
         [Node(one["option"], one[which], one["group"], one["option"] == best) for one in nodes],
         [Edge(one["winner"], one["loser"], one["tie"]) for one in edges],
-        label=f"{words}: {len(nodes)} designs, {len(edges)} answers; design {best} is the best",
+        label=said(f"chart.graph.{which}", f"{graph}: {words}", designs=len(nodes), answers=len(edges), best=best),
     )
     return charts.plain(chart)
 
@@ -253,8 +257,8 @@ def _conditions(past: list[diagnosis.PastModel], noted: list[diagnosis.Noted]) -
     given = [
         Curve(label, kind, [(one.answers, math.log10(value)) for one, value in rows if math.isfinite(value)])
         for label, kind, rows in (
-            ("without correction", "first", [(one, one.condition) for one in past]),
-            ("with correction", "second", [(one, one.corrected) for one in past]),
+            (said("chart.without", "without correction"), "first", [(one, one.condition) for one in past]),
+            (said("chart.with", "with correction"), "second", [(one, one.corrected) for one in past]),
         )
     ]
     drawn = [curve for curve in given if len(curve.points) > 1]
@@ -263,8 +267,8 @@ def _conditions(past: list[diagnosis.PastModel], noted: list[diagnosis.Noted]) -
     chart = charts.curves(
         drawn,
         charts.powers([y for curve in drawn for _, y in curve.points]),
-        label="The condition number of the Hessian over the number of answers, with and without the correction",
-        across="answers",
+        label=said("chart.condition", CONDITION),
+        across=charts.ANSWERS,
         shaded={one.answers: f"acted after {one.answers} answers" for one in noted if one.active},
     )
     return charts.plain(chart)
@@ -283,14 +287,14 @@ def _course(rows: list[rehearsal.Rehearsed]) -> Plain | None:
     if len(rows) < 2:  # noqa: PLR2004
         return None
     given = [
-        Curve("in truth", "second", [(row.answers, row.truly_preferred) for row in rows]),
-        Curve("what the model says", "first", [(row.answers, row.preferred) for row in rows]),
+        Curve(said("chart.truth", "in truth"), "second", [(row.answers, row.truly_preferred) for row in rows]),
+        Curve(said("chart.model", "what the model says"), "first", [(row.answers, row.preferred) for row in rows]),
     ]
     chart = charts.curves(
         given,
         charts.shares(min(0.4, *(y for curve in given for _, y in curve.points))),
-        label="Share of designs that the best one beats, in truth and by the model, over the number of answers",
-        across="answers",
+        label=said("chart.rehearsed", REHEARSED),
+        across=charts.ANSWERS,
     )
     return charts.plain(chart)
 

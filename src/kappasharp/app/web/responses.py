@@ -25,6 +25,7 @@ from kappasharp.app.web.outcomes import SOON, ToldOutcomes
 from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session, off_loop
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
+from kappasharp.sentences import taken_apart
 from kappasharp.study import diagnosis, recording, weighing
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
@@ -73,8 +74,8 @@ async def asset(request: Request) -> Response:
 
 
 def json_text(data: Any) -> str:
-    """Plain data as JSON; a text that UTF-8 cannot hold is written with escapes."""
-    return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    """Plain data as JSON, sentences with what they are made of; what UTF-8 cannot hold is written with escapes."""
+    return json.dumps(taken_apart(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def study_data(session: Session, missing_renderer: str | None) -> Plain:
@@ -238,7 +239,8 @@ def python(study: Study, at: Snapshot) -> str:
     measured = "\n".join(
         f"    ({one.design!r}, {list(one.runs)!r})," for one in history.known.values() if one.source == "measured"
     )
-    return f'''"""The study {_in_a_docstring(study.name)}, made again from its {len(answers)} answers."""
+    called = study.name.replace("\\", "/").replace('"', "'")
+    return f'''"""The study {called}, made again from its {len(answers)} answers."""
 
 import kappasharp as ks
 
@@ -292,16 +294,13 @@ for design, runs in measured:
 """
 
 
-def _in_a_docstring(name: str) -> str:
-    return name.replace("\\", "/").replace('"', "'")
-
-
 def _options(definition: Definition) -> str:
     choice = definition.preset_choice
+    beside = "".join(f", {name}=True" for name in ("use_seconds", "tell_apart") if getattr(definition, name))
     preset = repr(choice) if isinstance(choice, str) else f"ks.Preset(**{asdict(choice)!r})"
     return (
         f"seed={definition.seed}, method={definition.method_name!r}, preset={preset}, "
-        f"first_pairs={definition.first_pairs}, question={definition.question!r}{_outcome_options(definition)}"
+        f"first_pairs={definition.first_pairs}, question={definition.question!r}{beside}{_outcome_options(definition)}"
     )
 
 

@@ -240,5 +240,7 @@ def _table(given: Plain) -> dict[str, Any]:
 
 def _options(given: Plain) -> dict[str, Any]:
     return {
-        entry: given[entry] for entry in ("method", "question", "outcomes", "limits", "favourites") if given.get(entry)
+        entry: given[entry]
+        for entry in ("method", "question", "outcomes", "limits", "favourites", "tell_apart")
+        if given.get(entry)
     }

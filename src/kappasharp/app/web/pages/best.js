@@ -5,10 +5,10 @@ import { media, thumbnail } from "./cards.js";
 import { figure } from "./charts.js";
 import { copy } from "./clipboard.js";
 import { button, el, parameterLines, percent, problem, renew, room, shown } from "./elements.js";
-import { inWords } from "./fields.js";
 import { outcomeLines } from "./outcomes.js";
 import { at, get, post, redrawing } from "./talk.js";
-import { english, listed, text } from "./texts.js";
+import { listed, text } from "./texts.js";
+import { saidList, spoken } from "./wording.js";
 
 /**
  * @param {Page} page
@@ -136,6 +136,7 @@ export function python(design) {
  */
 function certainty(page, best) {
   const link = best.advice.link;
+  const advice = spoken(best.advice.sentence);
   return el(
     "section",
     { class: "panel certainty", "aria-label": text("best.sure") },
@@ -146,7 +147,7 @@ function certainty(page, best) {
       number(percent(best.beats_random), text("best.beats")),
       number(percent(best.room_left), text("best.room")),
     ),
-    el("p", { class: `advice ${best.advice.what}`, lang: english() }, inWords(best.advice.sentence)),
+    el("p", { class: `advice ${best.advice.what}`, lang: advice.lang }, advice.words),
     link === null || !page.may("voter") ? null : button(text("best.compareTwo"), () => challenge(page, text("best.duelOption", { number: String(link[1]) }), null, link[1])),
     !page.may("owner") ? null : el(
       "p",
@@ -182,7 +183,7 @@ function why(page) {
       /** @type {Why} */
       const found = await get(at(study.id, "why"));
       place.replaceChildren(
-        el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", { lang: english() }, one))),
+        saidList(found.sentences),
         rivals(page, text("best.wonAgainst"), found.meetings, "beat"), rivals(page, text("best.lostTo"), found.meetings, "lost_to"), rivals(page, text("best.equalled"), found.meetings, "equalled"),
         ...(found.course === null ? [] : [el("h3", {}, text("best.course")), figure(found.course), el("p", { class: "quiet" }, text("best.courseMeans"))]),
       );

@@ -2,7 +2,7 @@
 
 /** @import { Chart } from "./types.js" */
 import { el, svg } from "./elements.js";
-import { english } from "./texts.js";
+import { spoken } from "./wording.js";
 
 /**
  * A chart with its caption above it; where it has readings, below it the values at the pointer, a finger or by arrow keys.
@@ -10,11 +10,12 @@ import { english } from "./texts.js";
  */
 export function figure(chart) {
   const marks = chart.marks.map((one) =>
-    svg(one.tag, { ...one.at, class: one.kind }, one.title ? svg("title", {}, one.title) : null, one.words),
+    svg(one.tag, { ...one.at, class: one.kind }, one.title ? svg("title", {}, spoken(one.title).words) : null, spoken(one.words).words),
   );
-  const caption = chart.caption.map((one) => el("span", { class: one.kind || null }, one.words));
-  const picture = svg("svg", { viewBox: `0 0 ${chart.width} ${chart.height}`, role: "img", "aria-label": chart.label }, ...marks);
-  const made = el("figure", { class: "chart", lang: english() }, caption.length ? el("figcaption", {}, ...caption) : null, picture);
+  const caption = chart.caption.map((one) => el("span", { class: one.kind || null }, spoken(one.words).words));
+  const label = spoken(chart.label);
+  const picture = svg("svg", { viewBox: `0 0 ${chart.width} ${chart.height}`, role: "img", "aria-label": label.words }, ...marks);
+  const made = el("figure", { class: "chart", lang: label.lang }, caption.length ? el("figcaption", {}, ...caption) : null, picture);
   if (chart.readings.length > 1) made.append(reader(chart, picture));
   return made;
 }
@@ -25,7 +26,7 @@ export function figure(chart) {
  * @param {SVGSVGElement} picture
  */
 function reader(chart, picture) {
-  const { readings } = chart;
+  const readings = chart.readings.map((one) => ({ ...one, words: spoken(one.words).words }));
   const words = el("p", { class: "reading-words", "aria-hidden": "true" });
   const cursor = svg("g", { class: "cursor" });
   picture.append(cursor);
@@ -58,7 +59,7 @@ function reader(chart, picture) {
     ArrowRight: (now) => now + 1, ArrowUp: (now) => now + 1, ArrowLeft: (now) => now - 1, ArrowDown: (now) => now - 1,
     Home: () => 0, End: () => readings.length - 1,
   });
-  const whole = { role: "slider", tabindex: "0", "aria-label": chart.label, "aria-valuemin": "0", "aria-valuemax": String(readings.length - 1), "aria-valuenow": "0", "aria-valuetext": readings[0].words };
+  const whole = { role: "slider", tabindex: "0", "aria-label": spoken(chart.label).words, "aria-valuemin": "0", "aria-valuemax": String(readings.length - 1), "aria-valuenow": "0", "aria-valuetext": readings[0].words };
   for (const [name, value] of Object.entries(whole)) picture.setAttribute(name, value);
   picture.addEventListener("pointermove", follow);
   picture.addEventListener("pointerdown", follow);

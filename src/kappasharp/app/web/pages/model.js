@@ -3,10 +3,10 @@
 /** @import { ModelView, Page, View } from "./types.js" */
 import { figure } from "./charts.js";
 import { button, el, renew, shown } from "./elements.js";
-import { inWords } from "./fields.js";
 import { at, get, redrawing } from "./talk.js";
-import { english, pieces, text } from "./texts.js";
+import { pieces, text } from "./texts.js";
 import { panels } from "./tradeoffs.js";
+import { saidList, spoken } from "./wording.js";
 
 /**
  * @param {Page} page
@@ -71,7 +71,7 @@ function sections(found, seen, chosen) {
   return [
     el("section", { class: "panel", "aria-label": text("model.say") },
       el("h2", {}, text("model.say")),
-      el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", { lang: english() }, inWords(one))))),
+      saidList(found.sentences)),
     // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
     ...seen,
     el("section", { class: "panel", "aria-label": text("model.graph") },
@@ -109,7 +109,7 @@ function information(found) {
   return el("section", { "aria-label": text("model.determine") },
     el("h2", {}, text("model.determine")),
     el("p", { class: "figure" }, el("b", {}, text("model.rankOf", { rank, all: options })), " ", el("span", {}, text("model.directions"))),
-    el("ul", { class: "sentences" }, ...found.technical.map((one) => el("li", { lang: english() }, one))));
+    saidList(found.technical));
 }
 
 /** @param {ModelView} found */
@@ -124,10 +124,11 @@ function conditions(found) {
 /** @param {ModelView} found */
 function activity(found) {
   const { gate_reason: reason, gate_open: open } = found.diagnosis;
+  const why = spoken(reason);
   const steps = found.noted.filter((one) => one.active);
   const words = !found.has_correction
     ? [text("model.noCorrection")]
-    : pieces(open ? "model.isOn" : "model.isOff", { reason: el("span", { lang: english() }, reason) });
+    : pieces(open ? "model.isOn" : "model.isOff", { reason: el("span", { lang: why.lang }, why.words) });
   const rows = found.noted.map((one) =>
     el("tr", { class: one.active ? "on" : null }, el("th", { scope: "row" }, one.answers), el("td", {}, text(one.active ? "model.on" : "model.off")),
       el("td", {}, shown(one.mean_decisiveness)), el("td", {}, one.active ? shown(one.strength) : "–")));

@@ -128,6 +128,8 @@ class Form {
     this.rehearsal = el("div", { "aria-live": "polite" });
     this.count = el("select", { "aria-label": text("start.howMany"), disabled: true }, ...COUNTS.map((one) => el("option", { value: one, selected: one === 4 }, one)));
     this.asking = this.makeKinds();
+    this.apart = el("input", { type: "checkbox", id: "apart" });
+    this.each = el("label", { class: "kind-row", hidden: true }, this.apart, el("span", {}, el("b", {}, text("start.each")), " ", text("start.eachSentence")));
     this.problem = el("p", { class: "problem", role: "alert", hidden: true });
     this.asText = false;
     this.tried = false;
@@ -155,7 +157,7 @@ class Form {
     const turn = (/** @type {boolean} */ asText) => {
       this.asText = asText;
       // The text has its own.
-      for (const one of [this.table, this.asking, this.name.element, this.method.element]) one.hidden = asText;
+      for (const one of [this.table, this.asking, this.each, this.name.element, this.method.element]) one.hidden = asText;
       this.toml.element.hidden = !asText;
       this.forget();
       choose.replaceChildren(
@@ -169,7 +171,7 @@ class Form {
     };
     return el("form", { class: "panel start-form", onsubmit: submit, oninput: () => this.forget(), novalidate: true },
       el("div", { class: "form-head" }, this.name.element, this.renderer.element, this.method.element),
-      el("div", { class: "head" }, el("h2", {}, text("start.mayVary")), choose), this.table, this.toml.element, this.asking,
+      el("div", { class: "head" }, el("h2", {}, text("start.mayVary")), choose), this.table, this.toml.element, this.asking, this.each,
       this.problem,
       el("div", { class: "row" }, el("button", { class: "choice a" }, text("start.begin"))),
       el("fieldset", {}, el("legend", {}, text("start.rehearseFirst")),
@@ -284,7 +286,7 @@ class Form {
     const parameters = Object.fromEntries(this.rows.map((one) => [one.name.value, one.described()]));
     const question = this.count.disabled ? this.kind() : `${this.kind()}:${this.count.value}`;
     const favourites = this.favourites.map((one) => one.described());
-    return { name: this.name.value, parameters, renderer, method: this.method.value, question, favourites };
+    return { name: this.name.value, parameters, renderer, method: this.method.value, question, favourites, tell_apart: this.apart.checked };
   }
 
   async create() {

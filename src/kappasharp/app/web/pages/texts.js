@@ -56,6 +56,15 @@ export function english() {
 }
 
 /**
+ * The key under which these texts have a sentence of the server; null where they do not.
+ * @param {string} key
+ */
+export function keyOf(key) {
+  const own = `said.${key}`;
+  return Object.hasOwn(texts, own) ? /** @type {TextKey} */ (own) : null;
+}
+
+/**
  * A sentence in pieces, with elements in its places.
  * @template {TextKey} K
  * @param {K} key

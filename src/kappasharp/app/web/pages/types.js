@@ -162,9 +162,11 @@
  *
  * @typedef {{option: number, voter: string, text: string}} NoteRow
  *
+ * @typedef {string | {words: string, key: string, values: Record<string, any>}} Said a sentence of the server: its English words, and what it is made of
+ *
  * @typedef {object} Advice
  * @property {"go_on" | "could_stop" | "not_enough_signal" | "link_groups"} what
- * @property {string} sentence
+ * @property {Said} sentence
  * @property {[number, number] | null} link
  *
  * @typedef {object} Best
@@ -185,7 +187,7 @@
  * @property {number[]} lost_to
  * @property {number[]} equalled
  *
- * @typedef {{sentences: string[], meetings: Meeting[], course: Chart | null}} Why
+ * @typedef {{sentences: Said[], meetings: Meeting[], course: Chart | null}} Why
  *
  * @typedef {object} VoterCount
  * @property {string} name
@@ -244,16 +246,16 @@
  * @property {"line" | "path" | "rect" | "circle" | "text"} tag
  * @property {string} kind
  * @property {Record<string, string | number>} at
- * @property {string} words
- * @property {string} title
+ * @property {Said} words
+ * @property {Said} title
  *
  * @typedef {object} Chart
  * @property {number} width
  * @property {number} height
- * @property {string} label
+ * @property {Said} label
  * @property {Mark[]} marks
- * @property {{words: string, kind: string}[]} caption
- * @property {{x: number, ys: number[], words: string}[]} readings
+ * @property {{words: Said, kind: string}[]} caption
+ * @property {{x: number, ys: number[], words: Said}[]} readings
  *
  * @typedef {object} Row
  * @property {number} event
@@ -306,8 +308,8 @@
  * @property {number} best
  * @property {{plain: Chart, corrected: Chart}} graphs
  * @property {Record<string, any>} diagnosis
- * @property {string[]} sentences in plain words
- * @property {string[]} technical
+ * @property {Said[]} sentences in plain words
+ * @property {Said[]} technical
  * @property {Moment[]} moments
  * @property {Noted[]} noted
  * @property {Chart | null} conditions

@@ -1,8 +1,9 @@
-/** Kinds of question and answers to them, in words. Places are counted from 1, as the page shows them. */
+/** What is said of kinds of question, of answers to them, and by the server, in words. Places are counted from 1, as the page shows them. */
 
-/** @import { Answer, Kind, Study } from "./types.js" */
-import { percent } from "./elements.js";
-import { text } from "./texts.js";
+/** @import { Answer, Kind, Said, Study } from "./types.js" */
+import { el, percent } from "./elements.js";
+import { inWords } from "./fields.js";
+import { english, keyOf, text } from "./texts.js";
 
 /** A study that chooses anew what it asks. */
 export const AUTO = /** @type {const} */ ("auto");
@@ -55,4 +56,28 @@ export function formsOf(study) {
   const count = study.question.split(":")[1] ?? "4";
   const all = study.kinds.map((kind) => (kind === "choice" || kind === "order" ? `${kind}:${count}` : kind));
   return [...new Set([...(study.question === AUTO ? [] : [study.question]), ...all])];
+}
+
+/**
+ * What the server says, in the page's language; in English, which `lang` marks, where the page has no words for it.
+ * @param {Said} said
+ * @returns {{words: string, lang: string | null}}
+ */
+export function spoken(said) {
+  const key = typeof said === "string" ? null : keyOf(said.key);
+  if (typeof said === "string" || key === null) return { words: typeof said === "string" ? said : said.words, lang: english() };
+  const values = Object.entries(said.values).map(([name, value]) =>
+    [name, typeof value === "number" ? (name.endsWith("share") ? percent(value) : value) : typeof value === "string" ? value : spoken(value).words]);
+  return { words: /** @type {any} */ (text)(key, Object.fromEntries(values)).trim(), lang: null };
+}
+
+/**
+ * Sentences of the server as a list.
+ * @param {Said[]} all
+ */
+export function saidList(all) {
+  return el("ul", { class: "sentences" }, ...all.map((one) => {
+    const { words, lang } = spoken(one);
+    return el("li", { lang }, inWords(words));
+  }));
 }

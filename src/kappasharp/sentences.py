@@ -1,0 +1,41 @@
+"""Sentences that a page may say in another language: English words, the key of the sentence, and its named values."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Sentence(str):
+    """English words, as the shell and Python show them, that know what they are made of.
+
+    Values are numbers, texts and other sentences; one whose name ends in "share" is a share of 1.
+    """
+
+    key: str
+    values: dict[str, Any]
+
+    def __new__(cls, words: str, key: str = "", values: Mapping[str, Any] | None = None) -> "Sentence":
+        """The words, with their key and values."""
+        made = super().__new__(cls, words)
+        made.key, made.values = key, dict(values or {})
+        return made
+
+
+def said(key: str, english: str, /, **values: Any) -> Sentence:
+    """The sentence of that key with its values in their places; a page's texts have it as `said.KEY`."""
+    return Sentence(english.format(**values).strip(), key, values)
+
+
+def counted(key: str, one: str, several: str, /, count: int, **values: Any) -> Sentence:
+    """The same in one of two forms: languages differ in what a count changes."""
+    return said(key, one if count == 1 else several, count=count, **values)
+
+
+def taken_apart(data: Any) -> Any:
+    """The same data with words, key and values in the place of every sentence."""
+    if isinstance(data, Sentence):
+        return {"words": str(data), "key": data.key, "values": taken_apart(data.values)} if data.key else str(data)
+    if isinstance(data, Mapping):
+        return {name: taken_apart(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [taken_apart(value) for value in data]
+    return data
