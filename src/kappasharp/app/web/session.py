@@ -124,12 +124,14 @@ class Session:
         """
         if form is None:
             self._waiting_now[voter] = None
-            if (pair := await self._from_stock(voter)) is not None:
-                return pair
+            if self.is_crowded and await self.stock.filled(len(self._seen) + len(self._waiting_now)):
+                pair = await self._from_stock(voter)
+                if pair is not None:
+                    return pair
         async with self._asking:
             self._waiting_now.pop(voter, None)
             while (pair := await self._waiting(voter, form)) is None:
-                # While this voter waited for the others' turns, many more may have come.
+                # While this voter waited for the others' turns, a stock may have come; nobody waits for one here.
                 if form is None and (pair := await self._from_stock(voter)) is not None:
                     break
                 voters = [voter, *self._waiting_now] if form is None else [voter]
@@ -144,7 +146,7 @@ class Session:
 
     async def _from_stock(self, voter: str) -> StudyQuestion | None:
         """A question that is at hand, where many wait; None where there is none to be had that way."""
-        if not self.is_crowded or not await self.stock.filled(len(self._seen) + len(self._waiting_now)):
+        if not self.is_crowded:
             return None
         found = await off_loop(self.study.offer_any, voter, self.stock.take)
         if found is not None:

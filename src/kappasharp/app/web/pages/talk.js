@@ -160,7 +160,7 @@ export function redrawing(draw) {
       const begun = performance.now();
       // What is there stays; what keeps the rest from coming is told elsewhere.
       await draw().catch((error) => console.info(sentence(error)));
-      await new Promise((done) => setTimeout(done, REST * (performance.now() - begun)));
+      await new Promise((done) => setTimeout(done, Math.min(REST * (performance.now() - begun), LATER)));
     }
     busy = false;
   }
