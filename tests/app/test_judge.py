@@ -53,6 +53,8 @@ else:
 @pytest.fixture
 def shell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # Another file's test may have imported pictures of its own.
+    monkeypatch.delitem(sys.modules, "pictures", raising=False)
     (tmp_path / "stub.py").write_text(STUB)
     (tmp_path / "pictures.py").write_text("def draw(params):\n    return '<svg>' if params['x'] >= 0 else None\n")
     found = Shell(tmp_path)
@@ -130,7 +132,7 @@ def test_what_is_wrong_with_the_command_is_said_before_anything_is_asked(shell):
     shell.refused("judge", "s", "--command", "no-such-program x", code=2, says="there is no 'no-such-program' here")
     shell.refused("judge", "s", "--command", "'", code=2, says="cannot be read")
     shell.refused("judge", "s", code=2, says="--command")
-    shell.refused("judge", "s", "--command", command("near"), "--seconds", 0, code=2, says="`seconds` must be")
+    shell.refused("judge", "s", "--command", command("near"), "--seconds", 0, code=2, says="`--seconds` must be")
     shell("ask", "s", "--voter", "anna")
     shell("tell", "s", "a", "--voter", "anna")
     shell.refused("judge", "s", "--command", command("near"), "--voter", "anna", code=2, says="a person has answered")
