@@ -127,7 +127,8 @@ def test_whoever_is_shut_out_is_told_why(browser):
 
     assert refusal(voter) == (200, None)
     owner.post(owner.at("invites/revoke"), {"id": voter.invite.id})
-    assert refusal(voter) == refusal(voter, voter.at("pair")) == refusal(voter, "/") == (401, "revoked")
+    assert refusal(voter) == refusal(voter, voter.at("pair")) == (401, "revoked")
+    assert voter.get("/").status_code == 401 and voter.get("/").text.startswith("You are no longer let in")
     late = same.post("/api/invited", {"secret": voter.code})
     assert (late.status_code, late.json()["why"]) == (400, "revoked")
     # An owner may revoke the link that they came by, and is told which it is.

@@ -126,3 +126,15 @@ def test_thirty_parameters_leave_the_buttons_in_sight(context, server, device):
     settle(page)
     assert page.locator(".fold[open]").count() == 2
     assert page.locator(".parameters dt:visible").first.inner_text() == NAMES[0]  # what differs comes first
+
+
+def test_a_click_on_a_player_keeps_no_key(context, server):
+    queue(server, "sound", "sound")
+    page = opened(context, server, "mouse")
+    asked, box = number(page), page.locator("audio").first.bounding_box()
+    page.mouse.click(box["x"] + 20, box["y"] + box["height"] / 2)
+    assert plays(page.locator("audio").first) and number(page) == asked
+    page.keyboard.press(" ")
+    page.locator(".board[data-layout='flip']").wait_for()
+    turn(page, lambda: page.keyboard.press("ArrowRight"))
+    assert chromium.answers(server, "mouse", NAME) == [(asked, "b")]

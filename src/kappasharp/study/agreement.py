@@ -115,7 +115,8 @@ class Agreement:
     @property
     def sentences(self) -> list[str]:
         """The same in words."""
-        return [*_about_groups(self), *_about_splits(self), *_about_bests(self), *_about_voters(self)]
+        closed = self.best.notes[:1] if self.best.outside else []
+        return [*_about_groups(self), *_about_splits(self), *_about_bests(self), *closed, *_about_voters(self)]
 
 
 class VoterCount(NamedTuple):

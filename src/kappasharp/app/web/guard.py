@@ -253,7 +253,9 @@ class Guard:
         visitor: Visitor = scope["visitor"]
         if not (visitor.has_key or visitor.seats or self.known.is_public(scope["path"])):
             why = next(iter(visitor.ended.values()), None)
-            return PlainTextResponse(SIGN_IN, 401) if why is None else shut_out(why)
+            if why is None or not scope["path"].startswith("/api/"):
+                return PlainTextResponse(SIGN_IN if why is None else ENDED[why], 401)
+            return shut_out(why)
         if scope["method"] == "POST" and not _from_our_page(headers, scope["scheme"]):
             return PlainTextResponse("Only this page itself may change a study.", 403)
         return None

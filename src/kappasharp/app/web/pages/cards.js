@@ -53,6 +53,8 @@ function element(kind, address) {
       if (other instanceof HTMLMediaElement && other !== player && !other.muted && !player.muted) other.pause();
     }
   });
+  // Its controls would keep every key that comes after a click on them; who came by Tab stays there.
+  player.addEventListener("focus", () => setTimeout(() => player.matches(":focus-visible") || player.blur()));
   return player;
 }
 

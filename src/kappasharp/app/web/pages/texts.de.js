@@ -318,7 +318,7 @@ export const TEXTS = {
   "team.fairest": "Fairste",
   "team.fairestMeans": "Wer damit am schlechtesten fährt, verliert hier am wenigsten.",
   "team.same": "Im Mittel die beste und auch die fairste: Wer am schlechtesten fährt, verlöre mit jeder anderen mehr.",
-  "team.beats": "aller Varianten gefallen ihnen im Mittel weniger als diese",
+  "team.beats": "aller Varianten passen ihnen, alle zusammengenommen, weniger gut",
   "team.map": "Wer mit wem einig ist",
   "team.mapMeans": "Je näher zwei Personen stehen, desto ähnlicher ist ihr Geschmack; Farben und Linien verbinden, wer einen Geschmack hat. Ein Quadrat ist ein Programm. Wer hohl gezeichnet ist, hat weniger als zehn Antworten gegeben: zu wenige für ein Urteil.",
   "team.group": "Gruppe {number}",

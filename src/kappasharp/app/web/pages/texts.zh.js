@@ -318,7 +318,7 @@ export const TEXTS = {
   "team.fairest": "最公平",
   "team.fairestMeans": "对最不满意的人来说，损失最小。",
   "team.same": "平均来看最好，也最公平：对最不满意的人来说，其他方案损失更大。",
-  "team.beats": "的方案，他们平均觉得不如这个",
+  "team.beats": "的方案，综合所有人来看，不如这个",
   "team.map": "谁与谁意见一致",
   "team.mapMeans": "两位参与者离得越近，偏好越相似；颜色和连线表示同一偏好的人。方块是程序。空心的参与者回答不足十个，还无法判断。",
   "team.group": "第 {number} 组",
