@@ -42,7 +42,7 @@ def _from_json(kind: Any, value: Any) -> Any:
         return kind[value]
     if not is_dataclass(kind):
         return value
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, localns={"Tensor": object})
     return kind(**{name: _from_json(hints[name], part) for name, part in value.items()})  # type: ignore[operator]
 
 

@@ -164,7 +164,7 @@ def fit(model, gathered, z):
 def tight(monkeypatch):
     """Fits that go on until the gradient is 1e-6, far beyond what anybody needs."""
     tolerances = descent.Tolerances(gradient=1e-6, decrease=0.0, max_rounds=400, longest_step=2.0)
-    monkeypatch.setattr(hyperparameters, "tolerances", lambda dtype: tolerances)
+    monkeypatch.setattr(hyperparameters, "tolerances", lambda *_: tolerances)
 
 
 @pytest.mark.parametrize("name", list(PRIORS))

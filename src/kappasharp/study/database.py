@@ -3,6 +3,7 @@
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 POOL, CONNECTIONS = 5, 20
 # What PostgreSQL calls the news of all studies.
 CHANNEL = "kappasharp"
+# How often a new database's journal is asked for while others make the same one, and seconds between.
+JOURNAL_TRIES, JOURNAL_PAUSE = 100, 0.1
 # Nobody but the owner: answers have names on them.
 PRIVATE = 0o600
 
@@ -108,13 +111,19 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute("PRAGMA synchronous=FULL")
-    if connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
+    tried = 0
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
         try:
             connection.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
             # A database opened for reading only keeps the journal that it has.
-            if "readonly" not in str(error):
+            if "readonly" in str(error):
+                return
+            # Another process changes it at this moment; here SQLite itself does not wait.
+            if "locked" not in str(error) or tried == JOURNAL_TRIES:
                 raise
+            tried += 1
+            time.sleep(JOURNAL_PAUSE)
 
 
 def _begin_sqlite(connection: Connection) -> None:
