@@ -102,12 +102,10 @@ def serve(
         opening = Timer(0.3, webbrowser.open, [link])
         opening.daemon = True
         opening.start()
-    try:
-        with stoppable():
-            connections.PageServer(connections.configured(app, by)).run(sockets=[listener])
-    except KeyboardInterrupt:
-        # That is how a page ends: the server has closed by now, and hands the signal on.
-        say("Stopped.")
+    # That is how a page ends: the server has closed by then, and hands the signal on, or of two of them neither.
+    with suppress(KeyboardInterrupt), stoppable():
+        connections.PageServer(connections.configured(app, by)).run(sockets=[listener])
+    say("Stopped.")
 
 
 def _key(storage: "Storage", by: "Exposure", *, new_key: bool) -> str:
