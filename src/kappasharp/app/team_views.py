@@ -125,7 +125,8 @@ def _round(value: float) -> float:
 def plain(found: Agreement) -> dict[str, Any]:
     """All of it as plain data, with its map."""
     more = {"sentences": found.sentences, "map": charts.plain(agreement_map(found))}
-    return asdict(found) | more
+    voters = [asdict(one) | {"careless": one.is_careless} for one in found.voters]
+    return asdict(found) | more | {"voters": voters}
 
 
 def html(found: Agreement) -> str:

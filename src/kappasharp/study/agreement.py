@@ -65,6 +65,11 @@ class VoterTaste:
     predicted: bool = False
     program: bool = False
 
+    @property
+    def is_careless(self) -> bool:
+        """Whether the answers are close to chance."""
+        return self.consistency is not None and self.consistency < CARELESS
+
 
 @dataclass(frozen=True)
 class TasteGroup:
@@ -370,7 +375,7 @@ def _about_bests(found: Agreement) -> list[str]:
 def _about_voters(found: Agreement) -> list[str]:
     predicted = [one.voter for one in found.voters if one.predicted]
     programs = [one.voter for one in found.voters if one.program]
-    careless = [one.voter for one in found.voters if one.consistency is not None and one.consistency < CARELESS]
+    careless = [one.voter for one in found.voters if one.is_careless]
     weighed = [f"{one.voter} {one.weight:g}" for one in found.voters if one.weight != 1.0]
     said = []
     if predicted:

@@ -6,7 +6,7 @@ import { figure } from "./charts.js";
 import { copy } from "./clipboard.js";
 import { button, el, parameterLines, percent, problem, renew, room, shown } from "./elements.js";
 import { outcomeLines } from "./outcomes.js";
-import { at, get, post, redrawing } from "./talk.js";
+import { at, following, get, post } from "./talk.js";
 import { listed, text } from "./texts.js";
 import { saidList, spoken } from "./wording.js";
 
@@ -34,13 +34,7 @@ export async function open(page, root) {
     parts = kept;
   };
   await draw();
-  const again = redrawing(draw);
-  return {
-    news: (now) => {
-      if (now.since > since) again.ask();
-    },
-    leave: () => again.end(),
-  };
+  return following(draw, () => since);
 }
 
 /** @typedef {{since: number, best: Best | null, slices: Chart[], order: string[], outcomes?: Told & {ranges: Ranges}}} Found */

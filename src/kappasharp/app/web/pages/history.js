@@ -4,7 +4,7 @@
 import { thumbnail } from "./cards.js";
 import { button, duration, el, folded, foremost, renew, valueWords } from "./elements.js";
 import { sure } from "./fields.js";
-import { at, get, post, redrawing } from "./talk.js";
+import { at, following, get, post } from "./talk.js";
 import { numeral, text } from "./texts.js";
 import { answerWords } from "./wording.js";
 
@@ -20,13 +20,7 @@ const VALUES = 4;
 export async function open(page, root) {
   const history = new History(page, root);
   await history.draw();
-  const again = redrawing(() => history.draw());
-  return {
-    news: (now) => {
-      if (now.since > history.since) again.ask();
-    },
-    leave: () => again.end(),
-  };
+  return following(() => history.draw(), () => history.since);
 }
 
 class History {

@@ -3,7 +3,7 @@
 /** @import { ModelView, Page, View } from "./types.js" */
 import { figure } from "./charts.js";
 import { button, el, renew, shown } from "./elements.js";
-import { at, get, redrawing } from "./talk.js";
+import { at, following, get } from "./talk.js";
 import { pieces, text } from "./texts.js";
 import { panels } from "./tradeoffs.js";
 import { saidList, spoken } from "./wording.js";
@@ -31,13 +31,7 @@ export async function open(page, root) {
     parts = same ? fresh.map((one, index) => renew(parts[index], one)) : fresh;
   };
   await draw();
-  const again = redrawing(draw);
-  return {
-    news: (now) => {
-      if (now.since > since) again.ask();
-    },
-    leave: () => again.end(),
-  };
+  return following(draw, () => since);
 }
 
 /**

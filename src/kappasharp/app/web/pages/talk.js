@@ -1,6 +1,6 @@
 /** Talking to the server, and to no one else. */
 
-/** @import { News, Pair, Study } from "./types.js" */
+/** @import { News, Pair, Study, View } from "./types.js" */
 import { english, text } from "./texts.js";
 
 export class Refusal extends Error {
@@ -172,6 +172,22 @@ export function redrawing(draw) {
     end() {
       gone = true;
     },
+  };
+}
+
+/**
+ * A view that draws itself again when there is news of what it shows.
+ * @param {() => Promise<void>} draw
+ * @param {() => number} drawn up to which event it shows the study
+ * @returns {View}
+ */
+export function following(draw, drawn) {
+  const again = redrawing(draw);
+  return {
+    news: (now) => {
+      if (now.since > drawn()) again.ask();
+    },
+    leave: () => again.end(),
   };
 }
 

@@ -14,8 +14,6 @@ const VALUES = 3;
 const MOST_ROWS = 30;
 /** Parameters with less of the difference than this are not where they split. */
 const LEAST_SHARE = 0.03;
-/** Who is less steady than this, beside the others, answers close to chance. */
-const CARELESS = 0.4;
 
 /**
  * @param {Page} page
@@ -184,7 +182,7 @@ class TeamView {
     const flags = [
       one.program ? text("team.program") : "",
       one.predicted ? text("team.predicted") : "",
-      one.consistency !== null && one.consistency < CARELESS ? text("team.careless") : "",
+      one.careless ? text("team.careless") : "",
       one.weight === 1 ? "" : text("team.weight", { value: numeral(String(one.weight)) }),
     ].filter(Boolean);
     const same = one.best.option === found.best.option;

@@ -207,6 +207,7 @@
  * @property {number} likes_best
  * @property {number} likes_fairest
  * @property {number | null} consistency
+ * @property {boolean} careless
  * @property {number} weight
  * @property {number | null} group
  * @property {boolean} predicted
