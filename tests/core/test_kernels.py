@@ -1,4 +1,4 @@
-"""The CUDA kernels, compiled by an ordinary C++ compiler, against the torch code: the same algorithm, row by row."""
+"""The kernels against the torch code, row by row: compiled for the CPU, and a device's, played by threads."""
 
 import pytest
 import torch
@@ -11,8 +11,9 @@ from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.comparisons import Answers, Detail
 from kappasharp.core.evidence import Model
 from kappasharp.core.likelihood import Probit
+from kappasharp.kernels import compiled as kernels_compiled
 from kappasharp.kernels import eubo as kernels_eubo
-from kappasharp.kernels import launch
+from kappasharp.kernels import launch, nvrtc, sources
 from kappasharp.methods import fitting
 from tests.reference import twin
 from tests.reference.data import answered
@@ -24,6 +25,8 @@ TOLERANCES = descent.Tolerances(
 )
 # A trial point so near the edge of acceptance that rounding decides: rare, and then the paths part.
 MAY_PART = 1
+# A device's block as one thread, and the CPU's own.
+SERIAL = (twin.Twin(warps=1), kernels_compiled.execute)
 
 
 def data(runs, n, m, d):
@@ -45,7 +48,9 @@ def search_task(runs, m, d, model, n=None):
 def each_alone(model, gathered, theta, z):
     """Torch's search, every row in a batch of its own: in company its MAPs take as many steps as the slowest needs."""
     rows = [torch.tensor([i]) for i in range(len(z))]
-    found = [hyperparameters.maximize(model, take(gathered, i), theta[i], z[i]) for i in rows]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(launch.SWITCH, "0")
+        found = [hyperparameters.maximize(model, take(gathered, i), theta[i], z[i]) for i in rows]
     best = hyperparameters.Hyperfit(*(torch.cat(part) for part in zip(*found, strict=True)))
     return descent.of_kernel(best.theta, -best.value, -best.gradient, best.converged, best.rounds)
 
@@ -81,21 +86,22 @@ def ascend(prepared, start, variant, anchor, box=None):
 )
 def test_search(m, d, prior, nugget):
     task = search_task(4, m, d, Model("rbf", nugget, Probit(), kernel.PRIORS[prior]))
-    got = hyperparameters.fused_search(*task, execute=twin.Twin(warps=1))
-    assert_same(got, each_alone(*task), 1e-8)
+    expected = each_alone(*task)
+    for execute in SERIAL:
+        assert_same(hyperparameters.fused_search(*task, execute=execute), expected, 1e-8)
 
 
 @compiled
 def test_search_with_shared_points_margin_and_matern():
     model = Model("matern52", 1e-4, Probit(noise=0.5, threshold=0.1), kernel.PRIORS["botorch_0_6"])
     task = search_task(4, 20, 3, model, n=7)
-    got = hyperparameters.fused_search(*task, execute=twin.Twin(warps=1))
-    assert_same(got, each_alone(*task), 1e-8)
+    expected = each_alone(*task)
+    for execute in SERIAL:
+        assert_same(hyperparameters.fused_search(*task, execute=execute), expected, 1e-8)
 
 
 @compiled
-@pytest.mark.parametrize("lanes", [1, 4])
-def test_search_with_orders_and_choices(lanes):
+def test_search_with_orders_and_choices():
     """Comparisons with weights, which share noise."""
     model = Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"])
     answers = [order_of(4, [2, 0, 3, 1]), best_of(4, 1), best_of(2, 0)] * 3
@@ -105,16 +111,18 @@ def test_search_with_orders_and_choices(lanes):
     gathered = comparison_space.gather(X, torch.tensor(rows).expand(3, -1, 2), None, detail)
     theta = model.priors.start(3).repeat(3, 1) + torch.linspace(-0.4, 0.4, 3).unsqueeze(-1)
     task = model, gathered, theta, torch.zeros(3, len(rows))
-    got = hyperparameters.fused_search(*task, execute=twin.Twin(lanes))
-    assert_same(got, each_alone(*task), 1e-8)
+    expected = each_alone(*task)
+    for execute in (twin.Twin(1), twin.Twin(4), kernels_compiled.execute):
+        assert_same(hyperparameters.fused_search(*task, execute=execute), expected, 1e-8)
 
 
 @compiled
 def test_search_where_plain_steps_do_not_settle(monkeypatch):
     monkeypatch.setattr(laplace, "PLAIN_ITERATIONS", 2)
     task = search_task(4, 20, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
-    got = hyperparameters.fused_search(*task, execute=twin.Twin(warps=1))
-    assert_same(got, each_alone(*task), 1e-8)
+    expected = each_alone(*task)
+    for execute in SERIAL:
+        assert_same(hyperparameters.fused_search(*task, execute=execute), expected, 1e-8)
 
 
 @compiled
@@ -122,9 +130,11 @@ def test_search_without_a_certificate_says_so(monkeypatch):
     monkeypatch.setattr(laplace, "PLAIN_ITERATIONS", 1)
     monkeypatch.setattr(laplace, "DAMPED_ITERATIONS", 1)
     task = search_task(2, 8, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
-    got, expected = hyperparameters.fused_search(*task, execute=twin.Twin(warps=1)), each_alone(*task)
-    assert torch.equal(got.rounds, expected.rounds) and torch.allclose(got.x, expected.x)
-    assert bool(got.value.isposinf().all()) and not got.converged.any()
+    expected = each_alone(*task)
+    for execute in SERIAL:
+        got = hyperparameters.fused_search(*task, execute=execute)
+        assert torch.equal(got.rounds, expected.rounds) and torch.allclose(got.x, expected.x)
+        assert bool(got.value.isposinf().all()) and not got.converged.any()
 
 
 @compiled
@@ -145,8 +155,9 @@ def test_ascent(d, variant, anchored):
     for m in (1, 20, 60):
         prepared, start, anchor = posterior_task(3, 4, m, d, anchored=anchored)
         objective = eubo.NegativeEubo(prepared, 4, variant, anchor)
-        got = eubo.fused_ascent(objective, start, None, TOLERANCES, twin.Twin())
-        assert_same(got, ascend(prepared, start, variant, anchor), 1e-7)
+        expected = ascend(prepared, start, variant, anchor)
+        for execute in (twin.Twin(), kernels_compiled.execute):
+            assert_same(eubo.fused_ascent(objective, start, None, TOLERANCES, execute), expected, 1e-7)
 
 
 @compiled
@@ -155,8 +166,8 @@ def test_ascent_by_several_threads_in_a_box_with_matern():
     box = (start - 0.1).clamp(min=0.0), (start + 0.2).clamp(max=1.0)
     box[0][:, 0, 1] = box[1][:, 0, 1] = start[:, 0, 1]
     objective = eubo.NegativeEubo(prepared, 5, "expected_max", None)
-    for lanes in (1, 4):
-        got = eubo.fused_ascent(objective, start, box, TOLERANCES, twin.Twin(lanes))
+    for execute in (twin.Twin(1), twin.Twin(4), kernels_compiled.execute):
+        got = eubo.fused_ascent(objective, start, box, TOLERANCES, execute)
         assert_same(got, ascend(prepared, start, "expected_max", None, box), 1e-7)
         assert torch.equal(got.x.reshape(start.shape)[:, 0, 1], start[:, 0, 1])
 
@@ -170,11 +181,53 @@ def test_ascent_in_shares():
     assert_same(got, ascend(prepared, start, "expected_max", None), 1e-7)
 
 
-def test_why_torch_does_the_work(monkeypatch):
-    task = search_task(2, 3, 1, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
+@pytest.fixture
+def first_use(monkeypatch, tmp_path):
+    """As in a process that has compiled nothing, on a machine that keeps nothing; what is taken is counted anew."""
     monkeypatch.setattr(launch, "taken", launch.Counter())
-    assert hyperparameters.fused_search(*task) is None
-    assert launch.taken == {("evidence", "not on a CUDA device"): 1}
+    monkeypatch.setenv(sources.CACHE, str(tmp_path))
+    kernels_compiled._library.cache_clear()
+    yield tmp_path
+    kernels_compiled._library.cache_clear()
+
+
+def searched():
+    return hyperparameters.fused_search(
+        *search_task(2, 3, 1, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
+    )
+
+
+@compiled
+def test_compiled_once_and_kept(first_use, monkeypatch):
+    assert searched() is not None and launch.taken == {("evidence", "kernel"): 1}
+    (kept,) = first_use.iterdir()
+    kernels_compiled._library.cache_clear()
+    monkeypatch.setattr(kernels_compiled, "_compile", None)
+    assert searched() is not None and list(first_use.iterdir()) == [kept]
+
+
+def test_why_torch_does_the_work(first_use, monkeypatch):
+    monkeypatch.setenv(launch.SWITCH, "0")
+    assert searched() is None
+    monkeypatch.delenv(launch.SWITCH)
+    monkeypatch.setattr(kernels_compiled, "compiler", lambda: None)
+    assert searched() is None
+    assert launch.taken == {("evidence", f"{launch.SWITCH}=0"): 1, ("evidence", kernels_compiled.NO_COMPILER): 1}
+
+
+def test_a_compiler_that_fails_is_told_once(first_use, monkeypatch):
+    monkeypatch.setenv("CXX", "false")
+    with pytest.warns(UserWarning, match="could not be compiled by false.*torch does their work"):
+        assert searched() is None
+    assert searched() is None
+
+
+@compiled
+def test_a_folder_that_cannot_be_written_is_told(first_use, monkeypatch):
+    (first_use / "file").write_text("")
+    monkeypatch.setenv(sources.CACHE, str(first_use / "file"))
+    with pytest.warns(UserWarning, match="cannot be kept"):
+        assert searched() is not None
 
 
 @on_device
@@ -203,10 +256,10 @@ def test_a_device_with_less_shared_memory_gets_fewer_warps_or_a_refusal(monkeypa
     """The size that is asked for and the size that is allowed are held against the same limit."""
     X, weights = torch.zeros(1, 106, 20), torch.zeros(1, 106, 66)
     runs = kernels_eubo.Runs(torch.ones(1, 1, 20), torch.ones(1, 1), X, weights, None)
-    monkeypatch.setattr(launch, "shared_limit", lambda device: 166_912)
+    monkeypatch.setattr(nvrtc, "shared_limit", lambda device: 166_912)
     warps = kernels_eubo._warps(runs, False, 12)
     assert 1 < warps < 12
     assert kernels_eubo._shared_bytes(runs, False, warps) <= 166_912
-    monkeypatch.setattr(launch, "shared_limit", lambda device: 49_152)
+    monkeypatch.setattr(nvrtc, "shared_limit", lambda device: 49_152)
     assert kernels_eubo._warps(runs, False, 12) == 1  # and `refusal` says that even one is too large
     assert kernels_eubo._shared_bytes(runs, False, 1) > 49_152

@@ -1,4 +1,4 @@
-// The names of kernels/cuda.cuh for an ordinary C++ compiler: a block is one thread of this program, or several that
+// The names of kernels/cuda/target.cuh for an ordinary C++ compiler: a block is one thread of this program, or several that
 // meet at barriers, so that a missing barrier shows as a wrong number (or to a thread sanitizer).
 #include <algorithm>
 #include <barrier>
@@ -23,7 +23,15 @@ using std::abs, std::erfc, std::exp, std::fabs, std::fmax, std::log, std::log1p,
 #ifndef LANES
 #define LANES 1
 #endif
+#define NUMBER(constant) Fixed<constant>
+#define IN_H(k, i, p) ((k) * (p) + (i))
 constexpr int WARP = LANES;
+
+template <int VALUE>
+struct Fixed {
+    METHOD Fixed(int = 0) {}
+    METHOD constexpr operator int() const { return VALUE; }
+};
 
 struct Context {
     int thread = 0, threads = 1, block = 0;

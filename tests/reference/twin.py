@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from kappasharp.kernels import launch
-from kappasharp.kernels.launch import Launch
+from kappasharp.kernels import nvrtc, sources
+from kappasharp.kernels.sources import Launch
 
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 HEAD = Path(__file__).with_name("twin.hpp").read_text("utf-8")
@@ -24,7 +24,7 @@ class Twin:
         self.lanes, self.warps = lanes, warps
 
     def __call__(self, request: Launch) -> None:
-        warps = request.threads // launch.WARP if self.warps is None else self.warps
+        warps = request.threads // nvrtc.WARP if self.warps is None else self.warps
         # How many threads and blocks share a multiprocessor is the device compiler's business.
         defines = tuple(pair for pair in request.defines if pair[0] not in ("THREADS", "BLOCKS"))
         run = library(request.kernel, defines, self.lanes)
@@ -66,7 +66,7 @@ def library(kernel: str, defines: tuple[tuple[str, int], ...], lanes: int) -> ct
     entry = f'extern "C" bool run_it(int b, int t, int s, void** a) {{ return run({kernel}, b, t, s, a); }}\n'
     name = "-".join([kernel, *(str(value) for _, value in defines), str(lanes)])
     path = Path(folder().name) / f"{name}.so"
-    text = launch.source(kernel, (*defines, ("LANES", lanes)), HEAD) + entry
+    text = sources.cuda(kernel, (*defines, ("LANES", lanes)), HEAD) + entry
     compiled("-shared", "-include", str(standard()), "-x", "c++", "-", "-o", str(path), given=text)
     run = ctypes.CDLL(str(path)).run_it
     run.argtypes, run.restype = [ctypes.c_int] * 3 + [ctypes.c_void_p], ctypes.c_bool

@@ -22,8 +22,7 @@ from kappasharp.core.choices import Variant
 from kappasharp.core.kernel import Covariance, Profile, Sum
 from kappasharp.core.posterior import Posterior
 from kappasharp.kernels import eubo as kernels
-from kappasharp.kernels import launch
-from kappasharp.kernels.launch import Execute
+from kappasharp.kernels.sources import Execute
 from kappasharp.shapes import AnyFloat
 
 # The smallest variance of a contrast, in units of the output scale, that EUBO tells from zero: two points that
@@ -202,7 +201,7 @@ def fused_ascent(
 ) -> descent.Descent | None:
     """The ascent of every start (runs, starts, p) as one launch, of `execute` if given; None where no kernel can."""
     # A sum of kernels has no launch of its own.
-    if objective.prepared.share is not None or (execute is None and launch.elsewhere("eubo", x)):
+    if objective.prepared.share is not None:
         return None
     p, anchor = objective.prepared, objective.anchor
     runs = kernels.Runs(p.lengthscale, p.outputscale, p.X, p.weights, anchor)
@@ -213,7 +212,8 @@ def fused_ascent(
         limits=descent.numbers(tolerances),
         max_rounds=tolerances.max_rounds,
     )
-    if execute is None and kernels.refusal(runs, constants, x) is not None:
+    execute = execute or kernels.executor(runs, constants, x)
+    if execute is None:
         return None
     ends = (x.new_zeros(x.shape[-1]), x.new_ones(x.shape[-1])) if box is None else box
-    return descent.of_kernel(*kernels.minimize(runs, x, ends, constants, execute or launch.execute)[:5])
+    return descent.of_kernel(*kernels.minimize(runs, x, ends, constants, execute)[:5])

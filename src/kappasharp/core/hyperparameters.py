@@ -26,8 +26,7 @@ from kappasharp.core.kernel import Priors
 from kappasharp.core.posterior import Posterior
 from kappasharp.core.spaces import FitSpace, Gathered
 from kappasharp.kernels import evidence as kernels
-from kappasharp.kernels import launch
-from kappasharp.kernels.launch import Execute
+from kappasharp.kernels.sources import Execute
 from kappasharp.shapes import Indices, Parameters, PerComparison, PerRun, PerRunMask
 
 # Up to this size one search sees all answers: it takes a second, and the published numbers come from it.
@@ -127,7 +126,7 @@ def maximize(model: Model, data: Gathered, theta: Parameters, z: PerComparison, 
 
     One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
     """
-    found = fused_search(model, data, theta, z) if isinstance(data, EndPoints) else None
+    found = fused_search(model, data, theta, z, gain) if isinstance(data, EndPoints) else None
     if found is None:
         low, high = model.priors.bounds(theta)
         objective = NegativeLogPosterior(model, data, z)
@@ -137,13 +136,19 @@ def maximize(model: Model, data: Gathered, theta: Parameters, z: PerComparison, 
 
 
 def fused_search(
-    model: Model, data: EndPoints, theta: Parameters, z: PerComparison, execute: Execute | None = None
+    model: Model,
+    data: EndPoints,
+    theta: Parameters,
+    z: PerComparison,
+    gain: float = FINE,
+    *,
+    execute: Execute | None = None,
 ) -> descent.Descent | None:
     """The same search as one launch, of `execute` if given; None where the kernel does not take these runs."""
     # A sum of kernels has no launch of its own, nor have several people.
-    if not isinstance(model.priors, Priors) or (execute is None and launch.elsewhere("evidence", theta)):
+    if not isinstance(model.priors, Priors):
         return None
-    probit, limits = model.likelihood, tolerances(theta.dtype)
+    probit, limits = model.likelihood, tolerances(theta.dtype, gain)
     constants = kernels.EvidenceConstants(
         matern=model.family == "matern52",
         nugget=model.nugget,
@@ -158,10 +163,11 @@ def fused_search(
     if data.detail is not None:
         rows = rows._replace(weight=data.detail.weight, noise=data.detail.noise)
     other = "an answer is a tie" if data.ties is not None else None
-    if execute is None and kernels.refusal(rows, constants, other) is not None:
+    execute = execute or kernels.executor(rows, constants, other)
+    if execute is None:
         return None
     low, high = (end[0] for end in model.priors.bounds(theta))
-    found = kernels.minimize(rows, (low, high), constants, execute or launch.execute)
+    found = kernels.minimize(rows, (low, high), constants, execute)
     return descent.of_kernel(*found[:5])
 
 

@@ -60,10 +60,10 @@ DEVICE double times_H(const Row& row, const double* v, int i) {
     double even = 0.0, odd = 0.0;
     int k = 0;
     for (; k + 1 < row.p; k += 2) {
-        even += row.H[k * row.p + i] * v[k];
-        odd += row.H[(k + 1) * row.p + i] * v[k + 1];
+        even += row.H[IN_H(k, i, row.p)] * v[k];
+        odd += row.H[IN_H(k + 1, i, row.p)] * v[k + 1];
     }
-    return k < row.p ? even + odd + row.H[k * row.p + i] * v[k] : even + odd;
+    return k < row.p ? even + odd + row.H[IN_H(k, i, row.p)] * v[k] : even + odd;
 }
 
 // BFGS: H <- c H + u v' + v u', with c the scale that the first update sets. False where the curvature is not positive.

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.kernels import launch
+from kappasharp.kernels import compiled, launch, nvrtc
 from kappasharp.kernels.evidence import Found
-from kappasharp.kernels.launch import Execute, Launch
+from kappasharp.kernels.sources import Defines, Execute, Launch
 
 # As many warps as a block may have; the registers of a multiprocessor then hold two such blocks.
 MOST_WARPS = 12
@@ -33,13 +33,13 @@ class EuboConstants(NamedTuple):
     max_rounds: int
 
 
-def refusal(runs: Runs, constants: EuboConstants, start: Tensor) -> str | None:
-    """Why the kernel cannot do this; None where it can."""
-    return launch.refusal("eubo", _defines(runs, constants), _shared_bytes(runs, constants.matern, 1), start)
+def executor(runs: Runs, constants: EuboConstants, start: Tensor) -> Execute | None:
+    """What can do this; None where torch has to."""
+    return launch.executor("eubo", start, _defines(runs, constants), _shared_bytes(runs, constants.matern, 1))
 
 
 def minimize(
-    runs: Runs, start: Tensor, box: tuple[Tensor, Tensor], constants: EuboConstants, execute: Execute = launch.execute
+    runs: Runs, start: Tensor, box: tuple[Tensor, Tensor], constants: EuboConstants, execute: Execute
 ) -> Found:
     """The minimum of −EUBO from every start (runs, starts, p) in a box, (p,) or like the starts."""
     count, starts, p = start.shape
@@ -49,17 +49,19 @@ def minimize(
     ended = x.new_empty((len(x), 3), dtype=torch.int32)
     anchor = start if runs.anchor is None else runs.anchor
     tensors = [part.contiguous() for part in (*runs[:4], anchor, start, *box)]
-    warps = _warps(runs, constants.matern, starts)
+    warps = 1 if execute is compiled.execute else _warps(runs, constants.matern, starts)
     shares = -(-starts // warps)
-    sizes = (n, columns, starts, shares, 0 if box[0].ndim == 1 else p)
+    kinds = (int(constants.matern), int(runs.anchor is not None), int(constants.improvement))
+    sizes = (n, columns, runs.X.shape[-1], *kinds, starts, shares, 0 if box[0].ndim == 1 else p)
     reals = [float(value) for value in (constants.least_variance, *constants.limits)]
     execute(
         Launch(
             kernel="eubo",
             defines=_defines(runs, constants),
             blocks=count * shares,
-            threads=launch.WARP * warps,
+            threads=nvrtc.WARP * warps,
             shared_bytes=_shared_bytes(runs, constants.matern, warps),
+            own_bytes=_shared_bytes(runs, constants.matern, 1) + 8 * n,
             arguments=(
                 *tensors, x, value, gradient, ended,
                 *sizes, *reals, constants.max_rounds,
@@ -74,19 +76,19 @@ def _warps(runs: Runs, matern: bool, starts: int) -> int:
     """The starts in as few equal shares as fit into shared memory and a block."""
     shares = 1
     while (warps := -(-starts // shares)) > 1:
-        if warps <= MOST_WARPS and _shared_bytes(runs, matern, warps) <= launch.shared_limit(runs.X.device):
+        if warps <= MOST_WARPS and _shared_bytes(runs, matern, warps) <= nvrtc.shared_limit(runs.X.device):
             break
         shares += 1
     return warps
 
 
-def _defines(runs: Runs, constants: EuboConstants) -> tuple[tuple[str, int], ...]:
+def _defines(runs: Runs, constants: EuboConstants) -> Defines:
     return (
         ("DIMENSION", runs.X.shape[-1]),
         ("MATERN", int(constants.matern)),
         ("ANCHORED", int(runs.anchor is not None)),
         ("IMPROVEMENT", int(constants.improvement)),
-        ("THREADS", launch.WARP * MOST_WARPS),
+        ("THREADS", nvrtc.WARP * MOST_WARPS),
         ("BLOCKS", 1),
     )
 

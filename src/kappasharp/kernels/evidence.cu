@@ -1,7 +1,5 @@
 // The whole search for one row's hyperparameters, one thread block a row: core/evidence.py and core/laplace.py in one
-// launch. DIMENSION is d, MATERN the kernel's family; DETAIL says that comparisons have weights and share noise.
-constexpr int D = DIMENSION;
-constexpr int P = D + 1;
+// launch.
 
 struct Prior {
     double linear, exponential, quadratic, centre;
@@ -13,94 +11,46 @@ struct Prior {
 
 // A term in the sum of all log length scales about the centre: how much they move together.
 struct Together {
+    Dimension d;
     double quadratic, centre;
     METHOD double sum(const double* theta) const {
         double total = 0.0;
-        for (int j = lane(); j < D; j += WARP) total += theta[j] - centre;
+        for (int j = lane(); j < d; j += WARP) total += theta[j] - centre;
         return lane_sum(total);
     }
 };
 
 struct Evidence {
     Matrices M;
-    const double *E, *gram, *weight, *noise;
-    double nugget, per_variance, margin, tolerance;
+    Contrasts contrasts;
+    double margin, tolerance;
     int plain, damped;
     Prior prior, scale_prior;
     Together together;
-    // area: the scaled end points (D x 2m), or the corners and strips of the factorizations.
-    double *area, *z, *kept, *alpha, *target, *slope, *omega, *root, *work, *pull, *partial, *scales;
+    double *z, *kept, *alpha, *target, *slope, *omega, *root, *work, *pull;
     int newton_steps;
 
-    METHOD static int area_size(int m) {
-        const int points = 2 * m * D, strips = 2 * PANEL * m + CORNER, corners = (m + PANEL - 1) / PANEL * CORNER;
-        const int larger_two = points > strips ? points : strips;
-        return larger_two > corners ? larger_two : corners;
-    }
-
-    METHOD double* place(double* memory, int m) {
-        M.s = memory, M.m = m, M.ld = Matrices::stride(m);
-        area = memory + m * M.ld;
-        z = area + area_size(m), kept = z + m, alpha = kept + m, target = alpha + m, slope = target + m;
-        omega = slope + m, root = omega + m, work = root + m, pull = work + m, scales = pull + m, partial = scales + P;
-        return partial + thread_count() / WARP * P;
+    METHOD double* place(double* memory) {
+        const int m = M.m;
+        z = contrasts.place(M.place(memory));
+        kept = z + m, alpha = kept + m, target = alpha + m, slope = target + m;
+        omega = slope + m, root = omega + m, work = root + m, pull = work + m;
+        return pull + m;
     }
 
     METHOD double operator()(const double* theta, double* gradient) {
-        stage(theta);
-        assemble();
+        contrasts.stage(theta);
+        contrasts.assemble(M);
         const bool settled = find_map();
         const double value = finish() + log_prior(theta);
-        stage(theta);
-        accumulate(theta, gradient);
+        contrasts.restage(theta);
+        contrasts.accumulate(M, alpha, pull, root, gradient);
+        add_prior(theta, gradient);
         // A MAP without certificate has no evidence: the search must not move there.
         const bool usable = settled && fabs(value) < INFINITE;
         for (int i = thread_index(); usable && i < M.m; i += thread_count()) kept[i] = z[i];
         sync_block();
         return usable ? -value : INFINITE;
-    }
-
-    // The end points in units of the length scales, one row a dimension; all winners, then all losers.
-    METHOD void stage(const double* theta) {
-        for (int j = thread_index(); j < P; j += thread_count())
-            scales[j] = j < D ? 1.0 / exp(theta[j]) : exp(theta[j]) * per_variance;
-        sync_block();
-        const int count = 2 * M.m;
-        for (int e = thread_index(); e < count * D; e += thread_count()) {
-            const int j = e % D;
-            area[j * count + e / D] = E[e] * scales[j];
-        }
-        sync_block();
-    }
-
-    // k and its slope between the end points of comparisons i and j: winners, losers, winner-loser, loser-winner.
-    METHOD void cross(int i, int j, double (&k)[4], double (&s)[4]) const {
-        double h[4] = {0.0, 0.0, 0.0, 0.0};
-        // Not unrolled whole: the compiler would keep all coordinates in registers until the gradient asks again.
-        UNROLL_2 for (int c = 0; c < D; c++) {
-            const double* x = area + c * 2 * M.m;
-            const double w_i = x[i], l_i = x[M.m + i], w_j = x[j], l_j = x[M.m + j];
-            h[0] += (w_i - w_j) * (w_i - w_j);
-            h[1] += (l_i - l_j) * (l_i - l_j);
-            h[2] += (w_i - l_j) * (w_i - l_j);
-            h[3] += (l_i - w_j) * (l_i - w_j);
-        }
-        UNROLL for (int q = 0; q < 4; q++) profile(-0.5 * h[q], k[q], s[q]);
-    }
-
-    METHOD double weights(int i, int j) const { return DETAIL ? weight[i] * weight[j] : 1.0; }
-
-    METHOD double shared(int i, int j) const { return DETAIL ? noise[i * M.m + j] : 0.0; }
-
-    METHOD void assemble() {
-        for (Triangle at(thread_index()); at.i < M.m; at.advance(thread_count())) {
-            double k[4], s[4];
-            cross(at.i, at.j, k, s);
-            const double contrast = (k[0] - k[3]) - (k[2] - k[1]);
-            const double own = (contrast + nugget * gram[at.i * M.m + at.j]) * scales[D];
-            M.a(at.i, at.j) = own * weights(at.i, at.j) + shared(at.i, at.j);
-        }
-        sync_block();
     }
 
     // Slope, omega and its root at z_i; the distance of alpha_i from the slope goes to work[i].
@@ -126,8 +76,8 @@ struct Evidence {
         sync_block();
         for (int i = thread_index(); i < M.m; i += thread_count()) M.b(M.m, i) = root[i] * times_a(M, target, i);
         sync_block();
-        factor(M, area);
-        back_substitute(M, area, pull);
+        factor(M, contrasts.spare());
+        back_substitute(M, contrasts.spare(), pull);
         for (int i = thread_index(); i < M.m; i += thread_count()) target[i] -= root[i] * pull[i];
         sync_block();
     }
@@ -184,7 +134,7 @@ struct Evidence {
         sync_block();
         build(M, root);
         sync_block();
-        sweep(M, omega, area);
+        sweep(M, omega, contrasts.spare());
         double value = 0.0;
         for (int i = lane(); i < M.m; i += WARP) value += work[i] - 0.5 * log(omega[i]);
         value = lane_sum(value);
@@ -200,66 +150,47 @@ struct Evidence {
 
     METHOD double log_prior(const double* theta) const {
         double sum = 0.0;
-        for (int j = lane(); j < D; j += WARP) sum += prior.log_density(theta[j]);
+        for (int j = lane(); j < contrasts.d; j += WARP) sum += prior.log_density(theta[j]);
         const double shift = together.sum(theta);
-        return lane_sum(sum) + together.quadratic * shift * shift + scale_prior.log_density(theta[D]);
+        return lane_sum(sum) + together.quadratic * shift * shift + scale_prior.log_density(theta[contrasts.d]);
     }
 
-    // Minus the gradient of evidence plus priors: sum of G times dA over pairs of comparisons, twice off the diagonal.
-    METHOD void accumulate(const double* theta, double* gradient) {
-        double sum[P];
-        UNROLL for (int c = 0; c < P; c++) sum[c] = 0.0;
-        for (Triangle at(thread_index()); at.i < M.m; at.advance(thread_count())) {
-            const int i = at.i, j = at.j;
-            const double both = 2.0 * alpha[i] * alpha[j] + pull[i] * alpha[j] + alpha[i] * pull[j];
-            double G = 0.25 * (both + 2.0 * root[i] * root[j] * M.b(i, j));
-            if (i != j) G *= 2.0;
-            sum[D] += G * (M.a(i, j) - shared(i, j));
-            double k[4], s[4];
-            cross(i, j, k, s);
-            G *= scales[D] * weights(i, j);
-            UNROLL for (int q = 0; q < 4; q++) s[q] *= G;
-            UNROLL for (int c = 0; c < D; c++) {
-                const double* x = area + c * 2 * M.m;
-                const double w_i = x[i], l_i = x[M.m + i], w_j = x[j], l_j = x[M.m + j];
-                const double near = s[0] * (w_i - w_j) * (w_i - w_j) + s[1] * (l_i - l_j) * (l_i - l_j);
-                sum[c] += near - s[2] * (w_i - l_j) * (w_i - l_j) - s[3] * (l_i - w_j) * (l_i - w_j);
-            }
-        }
-        UNROLL for (int c = 0; c < P; c++) {
-            const double total = lane_sum(sum[c]);
-            if (lane() == 0) partial[thread_index() / WARP * P + c] = total;
-        }
+    // Minus the gradient of evidence plus priors, whose part that A brings is there already.
+    METHOD void add_prior(const double* theta, double* gradient) const {
         const double pulled = 2.0 * together.quadratic * together.sum(theta);
         sync_block();
-        for (int c = thread_index(); c < P; c += thread_count()) {
-            double total = c < D ? prior.slope(theta[c]) + pulled : scale_prior.slope(theta[D]);
-            for (int w = 0; w < thread_count() / WARP; w++) total += partial[w * P + c];
-            gradient[c] = -total;
+        for (int c = thread_index(); c <= contrasts.d; c += thread_count()) {
+            const double slope = c < contrasts.d ? prior.slope(theta[c]) + pulled : scale_prior.slope(theta[c]);
+            gradient[c] = -(slope + gradient[c]);
         }
     }
 };
 
 KERNEL evidence(const double* E, const double* gram, const double* theta, const double* start, const double* weight,
-                const double* noise, const double* low, const double* high, double* x, double* value, double* gradient, int* ended, int m, double nugget,
-                double per_variance, double margin, double tolerance, int plain, int damped, double linear,
-                double exponential, double quadratic, double centre, double joint, double scale_linear,
-                double scale_quadratic, double scale_centre, double small, double decrease, double longest,
-                double sufficient, double shortest, int rounds) {
+                const double* noise, const double* low, const double* high, double* x, double* value, double* gradient,
+                int* ended, int m, int d, int matern, int detail, double nugget, double per_variance, double margin,
+                double tolerance, int plain, int damped, double linear, double exponential, double quadratic,
+                double centre, double joint, double scale_linear, double scale_quadratic, double scale_centre,
+                double small, double decrease, double longest, double sufficient, double shortest, int rounds) {
     SHARED(memory);
     const long long at = block_index();
+    const Dimension dimension = d;
+    const int P = dimension + 1;
     Evidence objective;
-    Row row;
-    row.place(objective.place(memory, m), P);
-    row.low = low, row.high = high;
-    objective.E = E + at * 2 * m * D, objective.gram = gram + at * m * m;
-    objective.weight = weight + at * m, objective.noise = noise + at * m * m;
-    objective.nugget = nugget, objective.per_variance = per_variance, objective.margin = margin;
-    objective.tolerance = tolerance, objective.plain = plain, objective.damped = damped;
+    objective.M.m = m;
+    Contrasts& contrasts = objective.contrasts;
+    contrasts.d = dimension, contrasts.matern = matern, contrasts.detail = detail, contrasts.m = m;
+    contrasts.E = E + at * 2 * m * dimension, contrasts.gram = gram + at * m * m;
+    contrasts.weight = weight + at * m, contrasts.noise = noise + at * m * m;
+    contrasts.nugget = nugget, contrasts.per_variance = per_variance;
+    objective.margin = margin, objective.tolerance = tolerance, objective.plain = plain, objective.damped = damped;
     objective.prior = {linear, exponential, quadratic, centre};
-    objective.together = {joint, centre};
+    objective.together = {dimension, joint, centre};
     objective.scale_prior = {scale_linear, 0.0, scale_quadratic, scale_centre};
     objective.newton_steps = 0;
+    Row row;
+    row.place(objective.place(memory), P);
+    row.low = low, row.high = high;
     for (int i = thread_index(); i < m; i += thread_count()) objective.kept[i] = start[at * m + i];
     for (int j = thread_index(); j < P; j += thread_count()) row.x[j] = theta[at * P + j];
     const Limits limits = {small, decrease, longest, sufficient, shortest, rounds};

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.kernels import launch
-from kappasharp.kernels.launch import Execute, Launch
+from kappasharp.kernels import launch, nvrtc
+from kappasharp.kernels.sources import Defines, Execute, Launch
 
 PANEL, CORNER = 8, 36
 # Below this many comparisons a block of two warps does; above it, of four.
@@ -69,15 +69,13 @@ class Found(NamedTuple):
     steps: Tensor
 
 
-def refusal(rows: Rows, constants: EvidenceConstants, other: str | None) -> str | None:
-    """Why the kernel cannot do this, `other` for a reason that the caller knows; None where it can."""
+def executor(rows: Rows, constants: EvidenceConstants, other: str | None) -> Execute | None:
+    """What can do this, `other` for a reason against it that the caller knows; None where torch has to."""
     m, d = rows.z.shape[-1], rows.E.shape[-1]
-    return launch.refusal("evidence", _defines(constants.matern, rows), _shared_bytes(m, d), rows.theta, other)
+    return launch.executor("evidence", rows.theta, _defines(constants.matern, rows), _shared_bytes(m, d), other)
 
 
-def minimize(
-    rows: Rows, box: tuple[Tensor, Tensor], constants: EvidenceConstants, execute: Execute = launch.execute
-) -> Found:
+def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: EvidenceConstants, execute: Execute) -> Found:
     """The minimum of every row's negative log posterior in a box (d + 1) that all rows share."""
     count, m = rows.z.shape
     x = torch.empty_like(rows.theta, memory_format=torch.contiguous_format)
@@ -98,9 +96,11 @@ def minimize(
             blocks=count,
             threads=_threads(m),
             shared_bytes=_shared_bytes(m, d),
+            own_bytes=_own_bytes(m, d),
             arguments=(
                 *tensors, x, value, gradient, ended,
-                m, *reals, plain, damped, *rules, constants.max_rounds,
+                m, d, int(constants.matern), int(rows.weight is not None), *reals, plain, damped, *rules,
+                constants.max_rounds,
             ),
         )
     )  # fmt: skip
@@ -112,7 +112,7 @@ def _threads(m: int) -> int:
     return 64 if m <= SMALL else 128
 
 
-def _defines(matern: bool, rows: Rows) -> tuple[tuple[str, int], ...]:
+def _defines(matern: bool, rows: Rows) -> Defines:
     """As many blocks a multiprocessor as leaves a thread 128 registers."""
     threads, d, detail = _threads(rows.z.shape[-1]), rows.E.shape[-1], rows.weight is not None
     values = (("DIMENSION", d), ("MATERN", int(matern)), ("DETAIL", int(detail)))
@@ -120,9 +120,16 @@ def _defines(matern: bool, rows: Rows) -> tuple[tuple[str, int], ...]:
 
 
 def _shared_bytes(m: int, d: int) -> int:
-    """What Evidence::place and Row::place ask for."""
+    """What Evidence::place and Row::place ask for on a device."""
     p = d + 1
     square = m * ((m + 2) | 1)
     area = max(2 * m * d, 2 * PANEL * m + CORNER, -(-m // PANEL) * CORNER)
-    vectors = 9 * m + p + _threads(m) // launch.WARP * p
+    vectors = 9 * m + p + _threads(m) // nvrtc.WARP * p
     return 8 * (square + area + vectors + 10 * p + p * p)
+
+
+def _own_bytes(m: int, d: int) -> int:
+    """The same on the CPU, where every end point may be a design of its own."""
+    p, stride, most = d + 1, (m + 4) // 4 * 4, 2 * m
+    contrasts = most + most * d + 3 * most * most + m + most + p + m + m * stride
+    return 8 * (2 * m * stride + contrasts + 9 * m + 10 * p + p * p)

@@ -31,14 +31,17 @@ DEVICE void curvature(double z, double& omega, double& log_slope) {
     omega = psi * e;
 }
 
+// Whether the kernel is Matern's, known to the compiler where it compiles for one family.
+using Matern = NUMBER(MATERN);
+
 // The kernel's value and slope at h = -r^2/2: core/kernel.py, profile.
-DEVICE void profile(double h, double& value, double& slope) {
-#if MATERN
-    double scaled = sqrt(fmax(-10.0 * h, 1e-30));
-    double decay = exp(-scaled);
-    slope = (5.0 / 3.0) * (1.0 + scaled) * decay;
-    value = (1.0 + scaled + scaled * scaled / 3.0) * decay;
-#else
-    value = slope = exp(h);
-#endif
+DEVICE void profile(Matern matern, double h, double& value, double& slope) {
+    if (matern) {
+        double scaled = sqrt(fmax(-10.0 * h, 1e-30));
+        double decay = exp(-scaled);
+        slope = (5.0 / 3.0) * (1.0 + scaled) * decay;
+        value = (1.0 + scaled + scaled * scaled / 3.0) * decay;
+    } else {
+        value = slope = exp(h);
+    }
 }

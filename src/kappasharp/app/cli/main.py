@@ -21,6 +21,7 @@ COMMANDS = {
     "check-method": ("experiments", "Say whether a method of your own can be run: every rule, kept or broken."),
     "delete": ("arranging", "Remove a study with all its answers, for good."),
     "diagnose": ("studies", "What the answers determine, how the model stands, where they contradict each other."),
+    "doctor": ("doctor", "What is installed, how the model computes on this machine and why, and what is missing."),
     "export": ("studies", "Write a study: .json all of it, .csv and .parquet one table, .html a report with pictures."),
     "import": ("studies", "Make a study of a JSON file that `export` wrote, or add past comparisons from a CSV file."),
     "invite": ("arranging", "Make a link that lets others into STUDY, with a role; list such links, or revoke one."),

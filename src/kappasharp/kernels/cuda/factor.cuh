@@ -8,12 +8,15 @@ constexpr int CORNER = 36;
 constexpr int STRIP = 4;
 
 struct Matrices {
-    double* s;
     int m, ld;
+    double* s;
     METHOD double& a(int i, int j) const { return s[i * ld + j]; }
     METHOD double& b(int i, int j) const { return s[j * ld + i + 1]; }
     METHOD double& symmetric_b(int i, int j) const { return i >= j ? b(i, j) : b(j, i); }
-    METHOD static int stride(int m) { return (m + 2) | 1; }
+    METHOD double* place(double* memory) {
+        s = memory, ld = (m + 2) | 1;
+        return memory + m * ld;
+    }
 };
 
 // The entries of a lower triangle, one after another, by rows.

@@ -1,0 +1,105 @@
+// The names of cuda/target.cuh for one thread of an ordinary processor: a block is one thread, a barrier nothing. Loops
+// over neighbouring numbers are marked for the compiler's vectors.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+using std::erfc, std::exp, std::fabs, std::fmax, std::log, std::log1p, std::sqrt;
+
+#define DEVICE static inline
+#define METHOD inline
+#define KERNEL static void
+#define UNROLL
+#define SHARED(name) double* name = context.memory
+#define INFINITE std::numeric_limits<double>::infinity()
+#define NUMBER(constant) int
+#define IN_H(k, i, p) ((i) * (p) + (k))
+#define VECTORS _Pragma("omp simd")
+// Of a loop that adds to `sum`.
+#define VECTORS_SUM _Pragma("omp simd reduction(+ : sum)")
+#define VECTORS_SUMS _Pragma("omp simd reduction(+ : s_0, s_1, s_2, s_3)")
+constexpr int WARP = 1;
+
+struct Context {
+    int block;
+    double* memory;
+};
+static thread_local Context context;
+
+DEVICE int thread_index() { return 0; }
+DEVICE int thread_count() { return 1; }
+DEVICE int block_index() { return context.block; }
+DEVICE void sync_block() {}
+DEVICE void sync_warp() {}
+DEVICE double from_lane_xor(double value, int) { return value; }
+
+// exp(x^2) erfc(x), the square's rounding carried along; its asymptotic series where erfc would underflow.
+DEVICE double erfcx(double x) {
+    const double square = x * x, rest = std::fma(x, x, -square);
+    if (x < 25.0) return exp(square) * erfc(x) * (1.0 + rest);
+    double term = 1.0, sum = 1.0;
+    for (int k = 1; k < 12; k++) term *= -(2 * k - 1) / (2.0 * square), sum += term;
+    return sum * 0.56418958354775628695 / x;
+}
+
+// exp for x <= 0 to one unit in the last place, in operations that vectors have: x = n log 2 + r, |r| <= log(2)/2, and
+// exp r by its series. Below -708 it is exp(-708), 3e-308.
+DEVICE double exp_negative(double x) {
+    x = x < -708.0 ? -708.0 : x;
+    const double n = __builtin_rint(x * 1.44269504088896340736);
+    const double r = std::fma(n, -1.90821492927058770002e-10, std::fma(n, -6.93147180369123816490e-01, x));
+    double sum = 1.0 / 6227020800.0;
+    sum = std::fma(sum, r, 1.0 / 479001600.0);
+    sum = std::fma(sum, r, 1.0 / 39916800.0);
+    sum = std::fma(sum, r, 1.0 / 3628800.0);
+    sum = std::fma(sum, r, 1.0 / 362880.0);
+    sum = std::fma(sum, r, 1.0 / 40320.0);
+    sum = std::fma(sum, r, 1.0 / 5040.0);
+    sum = std::fma(sum, r, 1.0 / 720.0);
+    sum = std::fma(sum, r, 1.0 / 120.0);
+    sum = std::fma(sum, r, 1.0 / 24.0);
+    sum = std::fma(sum, r, 1.0 / 6.0);
+    sum = std::fma(sum, r, 0.5);
+    sum = std::fma(sum, r, 1.0);
+    sum = std::fma(sum, r, 1.0);
+    // 2^n: n is the lowest bits of n + 1.5 * 2^52.
+    const double shifted = n + 6755399441055744.0;
+    std::uint64_t bits;
+    std::memcpy(&bits, &shifted, 8);
+    bits = (bits + 1023) << 52;
+    double power;
+    std::memcpy(&power, &bits, 8);
+    return sum * power;
+}
+
+// sum += a b over n neighbours.
+DEVICE double dot(const double* a, const double* b, int n) {
+    double sum = 0.0;
+    VECTORS_SUM for (int i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+// y += c_0 x_0 + … over n neighbours, four vectors at a time: each y is read and written once for four products.
+DEVICE void add_four(double* __restrict__ y, const double (&c)[4], const double* x_0, const double* x_1,
+                     const double* x_2, const double* x_3, int n) {
+    VECTORS for (int j = 0; j < n; j++) y[j] += (c[0] * x_0[j] + c[1] * x_1[j]) + (c[2] * x_2[j] + c[3] * x_3[j]);
+}
+
+// The same for two rows of y.
+DEVICE void add_four_twice(double* __restrict__ y, double* __restrict__ z, const double (&c)[4], const double (&e)[4],
+                           const double* x_0, const double* x_1, const double* x_2, const double* x_3, int n) {
+    VECTORS for (int j = 0; j < n; j++) {
+        y[j] += (c[0] * x_0[j] + c[1] * x_1[j]) + (c[2] * x_2[j] + c[3] * x_3[j]);
+        z[j] += (e[0] * x_0[j] + e[1] * x_1[j]) + (e[2] * x_2[j] + e[3] * x_3[j]);
+    }
+}
+
+DEVICE void add_one(double* __restrict__ y, double c, const double* x, int n) {
+    VECTORS for (int j = 0; j < n; j++) y[j] += c * x[j];
+}
