@@ -45,6 +45,8 @@ def locked(definition: Definition, name: Any, value: Any) -> Bounded:
     try:
         one = part.check(name, value)
     except InvalidValueError as error:
+        if getattr(error.sentence, "key", "") in ("fault.multiple", "fault.whole"):
+            raise
         raise InvalidValueError(said("fault.lock", "{rule} `widen` opens more first.", rule=error.sentence)) from error
     if isinstance(part, Categorical):
         return _possible(definition, Bounded(name, choices=[one]))
@@ -130,8 +132,8 @@ def _check_lattice(name: str, part: Float | Int, low: float) -> None:
     if abs(steps - round(steps)) > SLACK * max(steps, 1.0):
         near = part.low - round(steps) * part.step
         words = (
-            "`{name}` goes in steps of {step} from {first}: its new low must be on one of them, but got {got}; {near} is "
-            "the nearest."
+            "`{name}` goes in steps of {step} from {first}: its new low must be on one of them, but got {got}; {near} "
+            "is the nearest."
         )
         numbers = {"step": part.step, "first": part.low, "got": low, "near": near}
         given = {key: figures(f"{one:g}") for key, one in numbers.items()}
@@ -164,7 +166,7 @@ def _possible(definition: Definition, event: Bounded) -> Bounded:
         raise InvalidValueError(said("fault.empty", words, name=event.name, **ends))
     after = replace(definition, space=space)
     if space.size < 2:  # noqa: PLR2004
-        words = "A study must have two designs to compare, but with {name} {bounds} one is left; leave another parameter open."
+        words = "A study must have two designs to compare, but with {name} {bounds} one is left; leave another open."
         raise InvalidValueError(said("fault.single", words, name=event.name, bounds=str(space.bounds[event.name])))
     try:
         after.asking(definition.form)

@@ -1,9 +1,9 @@
 /** What the page says, in the language of whoever reads it. English is always there; another language is one file, fetched when it is wanted. */
 
-/** @import { Said } from "./types.js" */
 import { EN } from "./texts.en.js";
 
 /** @typedef {keyof typeof EN} TextKey */
+/** A sentence of the server: its English words, and what it is made of. @typedef {string | {words: string, key: string, values: Record<string, any>}} Said */
 /** A sentence, or one for each form that its `count` takes. @typedef {string | {one?: string, two?: string, few?: string, many?: string, other: string}} Text */
 /** @typedef {Record<TextKey, Text>} Texts */
 /** @typedef {{name: string, tag: string, texts: () => Promise<Texts>}} Language */

@@ -164,7 +164,7 @@
  *
  * @typedef {{option: number, voter: string, text: string}} NoteRow
  *
- * @typedef {string | {words: string, key: string, values: Record<string, any>}} Said a sentence of the server: its English words, and what it is made of
+ * @typedef {import("./texts.js").Said} Said
  *
  * @typedef {object} Advice
  * @property {"go_on" | "could_stop" | "not_enough_signal" | "link_groups"} what
