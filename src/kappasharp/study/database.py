@@ -111,18 +111,20 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute("PRAGMA synchronous=FULL")
-    tried = 0
-    while connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
+    for tried in range(JOURNAL_TRIES):
+        if connection.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
+            return
         try:
             connection.execute("PRAGMA journal_mode=WAL")
+            # A file that is opened as unchangeable keeps the journal that it has, without a word.
+            return
         except sqlite3.OperationalError as error:
-            # A database opened for reading only keeps the journal that it has.
+            # So does a database that is opened for reading only, with one.
             if "readonly" in str(error):
                 return
             # Another process changes it at this moment; here SQLite itself does not wait.
-            if "locked" not in str(error) or tried == JOURNAL_TRIES:
+            if "locked" not in str(error) or tried == JOURNAL_TRIES - 1:
                 raise
-            tried += 1
             time.sleep(JOURNAL_PAUSE)
 
 
