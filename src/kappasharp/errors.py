@@ -17,6 +17,11 @@ Row = TypeVar("Row")
 class KappaSharpError(Exception):
     """Base of every error that kappasharp raises on purpose."""
 
+    @property
+    def sentence(self) -> str:
+        """What it says, with all that it was made of where a page has other words for it (sentences.py)."""
+        return self.args[0] if self.args and isinstance(self.args[0], str) else str(self)
+
 
 class InvalidValueError(KappaSharpError, ValueError):
     """An argument's value breaks a rule."""

@@ -1,13 +1,14 @@
 """Sentences that a page may say in another language: English words, the key of the sentence, and its named values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 class Sentence(str):
     """English words, as the shell and Python show them, that know what they are made of.
 
-    Values are numbers, texts and other sentences; one whose name ends in "share" is a share of 1.
+    Values are numbers, texts and other sentences; one whose name ends in "share" is a share of 1, and `figures` are a
+    number that is written already, with a point where a language may have another sign.
     """
 
     key: str
@@ -28,6 +29,31 @@ def said(key: str, english: str, /, **values: Any) -> Sentence:
 def counted(key: str, one: str, several: str, /, count: int, **values: Any) -> Sentence:
     """The same in one of two forms: languages differ in what a count changes."""
     return said(key, one if count == 1 else several, count=count, **values)
+
+
+def figures(written: str) -> Sentence:
+    """A number as it is written here."""
+    return said("number.figures", "{figures}", figures=written)
+
+
+def share(value: float) -> Sentence:
+    """A share of 1 in whole per cent."""
+    return Sentence(f"{value:.0%}".replace("%", " %"), "number.share", {"share": float(value)})
+
+
+def in_a_row(all_of_them: Sequence[str], between: str = ", ") -> str:
+    """Several one after the other, with commas between them, semicolons, or spaces between sentences."""
+    key = {", ": "comma", "; ": "semicolon", " ": "sentences"}[between]
+    *others, made = all_of_them
+    for one in reversed(others):
+        made = said(f"list.{key}", f"{{first}}{between}{{rest}}", first=one, rest=made)
+    return made
+
+
+def listed(all_of_them: Sequence[str]) -> str:
+    """The same, with "and" before the last."""
+    *others, last = all_of_them
+    return said("list.and", "{first} and {last}", first=in_a_row(others), last=last) if others else last
 
 
 def taken_apart(data: Any) -> Any:

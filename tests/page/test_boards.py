@@ -370,9 +370,9 @@ def test_history_tells_every_kind(context, server):
     # What differs between the designs of a question stands under each of them.
     assert [rows.nth(index).locator(".design").count() for index in range(4)] == [2, 1, 4, 4]
     assert rows.nth(3).locator(".design").first.locator("dd").first.is_visible()
-    rows.nth(0).get_by_role("button", name="Turn").click()
-    page.get_by_role("dialog").get_by_role("button", name="Turn round").click()
-    page.get_by_text("is turned round").wait_for()
+    rows.nth(0).get_by_role("button", name="Swap").click()
+    page.get_by_role("dialog").get_by_role("button", name="Swap").click()
+    page.get_by_text("is swapped").wait_for()
     assert [answer for _, answer in stored(server, "past")][-1] == 2
 
 

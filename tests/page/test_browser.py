@@ -309,9 +309,9 @@ def test_history_asks_before_it_changes_anything_and_takes_it_back(context, serv
         dialog.wait_for(state="detached")
 
     ask("Delete", "Cancel")
-    ask("Turn", "Turn round")
+    ask(re.compile(r"^Swap answer \d+: the other design was better$"), "Swap")
     note = page.locator(".view > [aria-live]")
-    note.get_by_text("is turned round").wait_for()
+    note.get_by_text("is swapped").wait_for()
     row.get_by_text("changed later").wait_for()
     assert answers(server, "past") == [(asked, "b")]
     note.get_by_role("button", name="Take it back").click()
@@ -487,24 +487,25 @@ def add_past(page, tmp_path):
     past = page.get_by_role("region", name="Past comparisons")
     past.get_by_label("A CSV file").set_input_files(tmp_path / "bad.csv")
     past.get_by_role("button", name="Add them").click()
-    past.get_by_text("line 3").wait_for()
+    past.get_by_text("Line 3: The answer must be a, b, tie or skip, but it is 'maybe'. Nothing was stored").wait_for()
     past.get_by_label("A CSV file").set_input_files(tmp_path / "good.csv")
     assert past.locator(".fault:visible").count() == 0
     past.get_by_role("button", name="Add them").click()
-    says(page, "2 comparisons from 2 answers")
+    says(page, "Added: 2 comparisons from 2 answers.")
+    assert "skip" not in page.locator("#status").inner_text()
 
 
 def speaks_no_python(page, notes):
     notes.get_by_label("Design").fill("99")
     notes.get_by_label("Note").fill("lost")
     notes.get_by_role("button", name="Note it").click()
-    refused = notes.locator(".fault", has_text="designs seen in this study, which count from 0, but got 99")
+    refused = notes.locator(".fault", has_text="designs seen in this study, which count from 0, but it is 99")
     refused.wait_for()
     assert re.search("[`“]", refused.inner_text()) is None
     # What Python says with a call, the page says without.
     spoken = [
         certainty._no_signal(9, 0.5),
-        str(ParameterEdge("w", "high", 10.0, 15.0)),
+        str(ParameterEdge("w", "high", 10.0, 15.0, 10.0)),
         *AmongOpen(better_outside=3).notes,
     ]
     in_words = "async (said) => { const { inWords } = await import('/static/fields.js'); return said.map(inWords); }"
@@ -521,6 +522,16 @@ def test_a_study_starts_from_a_favourite_and_is_arranged(context, server, tmp_pa
         turn(page, lambda: page.keyboard.press("ArrowLeft"))
     page.locator("#study-name a").click()
     panel = page.get_by_role("region", name="Parameters")
+    # What is not allowed is said in plain words beside its field, which is marked; by the page, or by the server.
+    for value, words in (
+        ("7", "This must be from 0 to 1, which was open"),
+        ("0.3", "“y” must be 0 plus a multiple of"),
+    ):
+        panel.get_by_label("Lock y at").fill(value)
+        assert panel.locator(".fault:visible").count() == 0
+        panel.get_by_role("button", name="Lock y").click()
+        panel.get_by_text(words).wait_for()
+        assert panel.get_by_label("Lock y at").get_attribute("aria-invalid") == "true"
     panel.get_by_label("Lock y at").fill("0.25")
     panel.get_by_role("button", name="Lock y").click()
     panel.get_by_text("Locked at 0.25.").wait_for()
@@ -609,6 +620,18 @@ def test_axe_finds_nothing(context, server, device, schemes):
         assert complaints(page, schemes) == [], view
 
 
+def refuses_in_german(page):
+    """What the page and what the server does not take, in forms."""
+    visit(page, "study")
+    page.get_by_label("integral von").fill("-0,5")
+    page.get_by_role("button", name="Bereich von integral").click()
+    page.get_by_text("Bei logarithmischer Skala muss jeder Wert über 0 liegen.").wait_for()
+    page.get_by_label("Name der Studie").fill("a\u0007b")
+    page.get_by_role("button", name="Umbenennen").click()
+    page.get_by_text("Das braucht 1 bis 200 sichtbare Zeichen").wait_for()
+    assert page.locator(".fault:visible [lang]").count() == 0
+
+
 def test_in_german_by_the_browsers_language_until_another_is_chosen(context, server):
     page = opened(context, server, "dora", locale="de-AT", bypass_csp=True, **PHONE)
     assert page.locator("html").get_attribute("lang") == "de"
@@ -626,6 +649,14 @@ def test_in_german_by_the_browsers_language_until_another_is_chosen(context, ser
     assert page.locator(".advice").inner_text().startswith(("Weiter: ", "Noch zu wenig: ", "Zu wenig: "))
     page.locator("figure").first.wait_for()
     assert page.locator(":is(.advice, .sentences li, figure)[lang=en]").count() == 0
+    # Numbers in charts have the decimal sign of all others: at the axes, in captions and in what is read off.
+    page.locator(".slices svg").first.focus()
+    for words in (
+        page.locator(".slices").first.inner_text(),
+        page.locator(".slices svg").first.get_attribute("aria-label"),
+    ):
+        assert re.search(r"\d,\d", words) and not re.search(r"\d\.\d", words)
+    refuses_in_german(page)
     visit(page, "model")
     assert page.locator(".sentences").first.locator("[lang=en]").all_inner_texts() == []
     assert "undefined" not in page.locator("body").inner_text()
@@ -743,10 +774,16 @@ def test_a_voter_is_invited_comes_in_and_is_shut_out(context, server):
     voter.goto(link)
     voter.get_by_role("heading", name=f"Sie sind zu „{PID}“ eingeladen").wait_for()
     assert complaints(voter) == []
-    for name in ("", "HOST"):
+    told = {
+        "": "zuerst einen Namen",
+        "HOST": "Als HOST antwortet hier schon jemand.",
+        "a\u0007b": "1 bis 100 sichtbare",
+    }
+    for name, words in told.items():
         voter.get_by_label("Ihr Name").fill(name)
         voter.get_by_role("button", name="Beginnen").click()
-        voter.get_by_text("Als HOST antwortet hier schon jemand." if name else "zuerst einen Namen").wait_for()
+        voter.get_by_text(words).wait_for()
+        assert voter.get_by_label("Ihr Name").get_attribute("aria-invalid") == "true"
     voter.get_by_label("Ihr Name").fill("Annette")
     voter.keyboard.press("Enter")
     settle(voter)
@@ -776,6 +813,12 @@ def test_viewers_look_on_and_an_owner_by_a_link_has_one_study(context, server):
     viewer.get_by_role("button", name="Have a look").click()
     viewer.locator(".best h1").wait_for()
     assert viewer.get_by_role("link", name="Compare").count() == 0 and viewer.get_by_text("Looking on").is_visible()
+    viewer.get_by_text(re.compile("You look on: you see|You are here to look on")).wait_for()
+    assert viewer.get_by_text(re.compile("Go on|Compare|would prefer")).count() == 0
+    # Another view takes the dialog away.
+    page.evaluate("location.hash = 'history'")
+    page.locator("dialog.invite").wait_for(state="detached")
+    page.get_by_role("button", name="Invite").click()
     link = invited(page, "Voter")
     viewer.goto(link)
     viewer.get_by_label("Your name").fill("Bo")

@@ -104,7 +104,7 @@ def test_what_the_server_says_is_in_the_texts_and_nothing_else():
     """Every key of a sentence that Python makes, with the places that stand in its call."""
     english, patterns = texts("en"), []
     sources = [path.read_text("utf-8") for path in sorted((ROOT / "src" / "kappasharp").rglob("*.py"))]
-    for source in (one for one in sources if "from kappasharp.sentences import" in one):
+    for source in (one for one in sources if "from kappasharp.sentences import" in one or "def said(" in one):
         for node in ast.walk(ast.parse(source)):
             name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
             if name not in ("said", "counted", "Sentence"):
@@ -126,7 +126,7 @@ def test_scripts_are_small():
     rest = {name: body for name, body in assets().items() if name not in words}
     lines = {name: body.count(b"\n") for name, body in rest.items() if name.endswith(".js")}
     assert max(lines.values()) <= LINES and sum(len(body) for body in rest.values()) < 310_000
-    assert max(words.values()) < 52_000
+    assert max(words.values()) < 64_000
 
 
 def test_the_wheel_holds_them_and_the_default_install_brings_the_server():

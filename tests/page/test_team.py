@@ -81,7 +81,15 @@ def test_weights_move_the_best_for_all_and_what_is_older_is_said_to_be(context, 
     says(page, "The weights are saved.")
     assert page.locator(".suits.best .option-number").inner_text() != before
     assert page.locator("[data-voter='eve'] .flag").all_inner_texts() == ["counts 0"]
+    # The best design of the other views is that of these weights, and says so.
+    weighed = page.locator(".suits.best .option-number").inner_text()
+    visit(page, "best")
+    page.get_by_text(
+        "It is the best by the weights that are set: anna 0, cleo 0, eve 0, judge 0; the others"
+    ).wait_for()
     study = study_of(server, NAME)
+    assert f"#{study.best.option}" == weighed
+    visit(page, "team")
     assert study.history.weights == {"anna": 0, "ben": 1, "cleo": 0, "dirk": 1, "eve": 0, "judge": 0, "fred": 1}
     study.storage.close()
     page.locator(".weights summary").click()
@@ -107,6 +115,12 @@ def test_weights_move_the_best_for_all_and_what_is_older_is_said_to_be(context, 
 def test_a_team_on_a_phone_and_no_team_of_one(context, server):
     phone = opened(context, server, "me", "#team", **PHONE)
     phone.locator(".voters li").first.wait_for()
+    # In another language nothing of it stays English.
+    phone.get_by_label("Language").select_option("de")
+    phone.get_by_text("Am meisten trennt sie roof pitch").wait_for()
+    assert phone.locator(".team [lang], .map text:text-matches('voters|alike')").count() == 0
+    phone.get_by_label("Sprache").select_option("en")
+    phone.get_by_text("of all voters it suits").wait_for()
     assert phone.evaluate("document.documentElement.scrollWidth") == 390 and complaints(phone) == []
     page = context().new_page()
     page.goto(f"{server.link}&study={WIDE_NAME.replace(' ', '+')}#best")

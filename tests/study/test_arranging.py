@@ -190,6 +190,14 @@ class TestBounds:
         assert not [one for one in study.best.edges if one.name == "width"]
 
     @pytest.mark.parametrize(
+        ("value", "words"), [(12.0, "= 12, the highest that"), (11.986, "close to 12, the highest")]
+    )
+    def test_an_edge_is_close_where_it_is_not_there(self, value, words):
+        study = ks.create_study({"x": (0.0, 12.0), "y": (0.0, 1.0)}, storage="sqlite://")
+        study.add_comparison({"x": value, "y": 0.5}, {"x": value, "y": 0.1})
+        assert words in study.best.notes[0] and study.best.edges[0].end == 12.0
+
+    @pytest.mark.parametrize(
         ("part", "value", "call"),
         [
             (ks.Float(0.01, 1.0, log=True), 0.01, "low=0.001"),

@@ -2,14 +2,15 @@
 
 import json
 import random
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
 import kappasharp as ks
+from kappasharp.app.web import jobs
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.study import agreement
+from kappasharp.study import agreement, reasons
 from kappasharp.study.exchange import sealed
 from kappasharp.study.studies import import_json
 
@@ -60,9 +61,18 @@ def test_two_tastes_are_found_and_what_they_split_on(study):
 
 def test_weights_move_the_common_best_and_stay_in_the_study(study, tmp_path):
     study = import_json(study.export(tmp_path / "one.json"), storage="sqlite://", study_name="weighed")
-    alike = study.agreement().best.params["width"]
+    alike, before = study.agreement().best.params["width"], study.best
+    study.weigh(dict.fromkeys(TWO_TASTES, 2))
+    assert study.best == before and before.weighed is None  # who all count the same count as ever
     study.weigh({"anna": 0, "cleo": 0, "eve": 0})
     found = study.agreement()
+    # The best that everybody looks at is that of the weights, and says so.
+    assert study.best == replace(found.best, weighed=study.best.weighed) and study.best_params == found.best.params
+    assert study.best.notes[0].startswith("It is the best by the weights that are set: anna 0, cleo 0, eve 0;")
+    at = jobs.snapshot(study)
+    assert jobs.standing(at)["best"] == jobs.best_view(at)["best"] == asdict(study.best)
+    assert jobs.stock(at, 1)[1] is None  # nobody's question waits for that fit
+    assert reasons.course(study.definition, study.history)[-1].preferred == study.best.beats_random
     assert alike < 0.5 < found.best.params["width"] and found.fairest.params["width"] > 0.5
     assert {one.voter: one.weight for one in found.voters} == {"anna": 0, "ben": 1, "cleo": 0, "dirk": 1, "eve": 0}
     assert "Weights are set: anna 0, cleo 0, eve 0" in str(found)
@@ -71,7 +81,7 @@ def test_weights_move_the_common_best_and_stay_in_the_study(study, tmp_path):
     again = import_json(study.export(tmp_path / "two.json"), storage="sqlite://", study_name="again")
     assert again.history.weights == study.history.weights and again.agreement() == study.agreement()
     study.weigh(None)
-    assert study.history.weights == {} and study.agreement().best.params["width"] == alike
+    assert study.history.weights == {} and study.agreement().best.params["width"] == alike and study.best == before
 
 
 @pytest.mark.parametrize(
@@ -127,8 +137,8 @@ def test_who_has_not_answered_is_predicted_and_said_to_be(study, tmp_path):
     assert found["gina"].answers == 0 and found["gina"].group is None and found["gina"].consistency is None
     assert found["judge"].program and not found["anna"].program and found["judge"].group is None
     words = str(study.agreement())
-    assert "fred and gina has not answered yet" not in words and "fred and gina have not answered yet" in words
-    assert "judge is a program" in words and "judge gave too few answers to tell" in words
+    assert "No answers yet: fred and gina. What they like is predicted" in words
+    assert "Programs among the voters: judge." in words and "Too few answers to tell yet: those of judge." in words
     best = study.best_for("gina")
     assert (
         best.predicted_for == "gina" and "predicted" in best.notes[0] and study.best_for("anna").predicted_for is None
@@ -145,7 +155,7 @@ def test_one_voter_is_one():
     found = study.agreement()
     assert found.best == found.fairest == study.best and found.shared == 1.0
     assert found.splits == found.groups == () and found.alike == ((1.0,),)
-    assert str(found) == "anna alone has answered: there is nobody to agree with."
+    assert str(found) == "One voter alone has answered, anna: there is nobody to agree with."
 
 
 def test_few_answers_are_said_to_tell_nothing():
@@ -180,6 +190,9 @@ def test_a_corrected_study_says_that_it_cannot():
     study = answered(TWO_TASTES, turns=2, method="adaptive")
     with pytest.raises(InvalidValueError, match="plain method"):
         study.agreement()
+    before = study.best
+    study.weigh({"anna": 5})
+    assert replace(study.best, weighed=None) == before and "all answers count alike" in study.best.notes[0]
 
 
 @pytest.mark.parametrize("question", ["order:3", "slider"])

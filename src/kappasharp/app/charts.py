@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from kappasharp.app import marks
 from kappasharp.app.marks import Box, Chart, Mark, Number, Reading, Words, html, plain
-from kappasharp.sentences import Sentence, said
+from kappasharp.sentences import Sentence, figures, said, share
 from kappasharp.study.certainty import Slice
 from kappasharp.study.parameters import Value
 from kappasharp.study.reasons import Checkpoint
@@ -44,22 +44,22 @@ class Curve(NamedTuple):
     points: Sequence[tuple[Number, Number]]
 
 
+def _three_digits(value: Number) -> Sentence:
+    return figures(f"{value:.3g}")
+
+
 class Scale(NamedTuple):
     """What runs up: from where to where, the levels that have a line and a name, and how any value is said."""
 
     low: Number
     high: Number
     levels: Sequence[tuple[Number, str]]
-    say: Callable[[Number], str] = "{:.3g}".format
+    say: Callable[[Number], str] = _three_digits
 
 
 def shares(low: Number = 0.0) -> Scale:
     """Shares up to 100 %."""
-    return Scale(low, 1.0, [(value, _share(value)) for value in ticks(low, 1.0, 5)], _share)
-
-
-def _share(value: Number) -> str:
-    return f"{value:.0%}".replace("%", " %")
+    return Scale(low, 1.0, [(value, share(value)) for value in ticks(low, 1.0, 5)], share)
 
 
 def powers(exponents: Sequence[Number]) -> Scale:
@@ -67,7 +67,7 @@ def powers(exponents: Sequence[Number]) -> Scale:
     pad = 0.12 * (max(exponents) - min(exponents) or 1.0)
     low, high = min(exponents) - pad, max(exponents) + pad
     levels = [(value, f"10{_superscript(value)}") for value in ticks(low, high, 5)]
-    return Scale(low, high, levels, lambda value: f"{10.0**value:.2g}")
+    return Scale(low, high, levels, lambda value: figures(f"{10.0**value:.2g}"))
 
 
 def _superscript(value: Number) -> str:
@@ -169,7 +169,7 @@ def _reading(found: Slice, i: int) -> str:
     chance = 0.5 * math.erfc(-mean / (math.sqrt(2.0) * max(deviation, SAME)))
     side = "above" if mean >= 0 else "below"
     words = f"{{value}}: {{far}} {side} the best ± {{deviation}}; better with a chance of {{chance}}"
-    numbers = {"far": f"{abs(mean):.2g}", "deviation": f"{deviation:.2g}", "chance": _share(chance)}
+    numbers = {"far": figures(f"{abs(mean):.2g}"), "deviation": figures(f"{deviation:.2g}"), "chance": share(chance)}
     return said(f"chart.{side}", words, value=value, **numbers)
 
 
@@ -217,7 +217,7 @@ def _is(value: Value, other: Value) -> bool:
 def _short(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()  # as the page and TOML write it
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return figures(f"{value:.4g}") if isinstance(value, float) else str(value)
 
 
 class Dot(NamedTuple):
@@ -245,10 +245,10 @@ def scatter(dots: Sequence[Dot], across: Axis, up: Axis, *, label: str, joined: 
     drawn = []
     for value in ticks(box.y_low, box.y_high, 4):
         drawn += [marks.line(box.left, box.y(value), right, box.y(value), "grid")]
-        drawn += [marks.label(box.left - 6, box.y(value) + 4, f"{value:.6g}", "end")]
+        drawn += [marks.label(box.left - 6, box.y(value) + 4, figures(f"{value:.6g}"), "end")]
     for value in ticks(box.x_low, box.x_high, 4):
         drawn += [marks.line(box.x(value), box.top, box.x(value), floor, "grid")]
-        drawn += [marks.label(box.x(value), floor + 15, f"{value:.6g}")]
+        drawn += [marks.label(box.x(value), floor + 15, figures(f"{value:.6g}"))]
     drawn += [
         marks.line(box.x(v), box.top, box.x(v), floor, "limit") for v in across.limits if box.x_low <= v <= box.x_high
     ]
@@ -335,7 +335,7 @@ def graph(nodes: Sequence[Node], edges: Sequence[Edge], *, label: str) -> Chart:
         x, y = places[node.option]
         words = f"Design {{option}}, utility {{utility}}{', the best' if node.best else ''}"
         key = "chart.best" if node.best else "chart.node"
-        title = said(key, words, option=node.option, utility=f"{node.utility:.4g}")
+        title = said(key, words, option=node.option, utility=figures(f"{node.utility:.4g}"))
         kind = f"node group-{node.group % COLOURS}{' best' if node.best else ''}"
         drawn.append(marks.circle(x, y, size[node.option], kind, title))
         if node.best or len(nodes) <= MOST_NUMBERS:

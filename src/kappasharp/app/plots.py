@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kappasharp.app import report
 from kappasharp.app.words import count, text
 from kappasharp.errors import InvalidValueError, needed
-from kappasharp.study import agreement, certainty
+from kappasharp.study import certainty, people
 from kappasharp.study.certainty import Slice
 from kappasharp.study.study import Study
 
@@ -45,7 +45,7 @@ class Plots:
         """Utility above or below the best design's while one parameter moves, with a band of one deviation."""
         study = self._answered()
         with study._lock:
-            found = certainty.slices(study.definition, study.model(), study.best_params)
+            found = certainty.slices(study.definition, study.model_of_all(), study.best_params)
         figure, panels = _canvas(len(found), SMALL)
         for axes, one in zip(panels, found, strict=False):
             _slice(axes, one, is_log=getattr(study.space.tuned[one.name], "log", False))
@@ -94,8 +94,8 @@ class Plots:
         """How many answers of each voter the model of all shares, and how many two voters share with each other."""
         study = self._answered()
         with study._lock:
-            voters = agreement.voters(study.history, study.model())
-            couples = agreement.couples(study.history)
+            voters = people.counts(study.history, study.model())
+            couples = people.couples(study.history)
         shown = [one for one in voters if one.decided]
         if not shown:
             raise InvalidValueError(f"There is nothing to agree on: every answer in {study.name!r} is a tie or a skip.")

@@ -86,7 +86,7 @@ def write_html(
 
 def pictured(study: Study) -> dict[int, Design]:
     """The designs whose pictures a report shows, by number: the best first."""
-    model, best = study.model(), study.best
+    model, best = study.model_of_all(), study.best
     utility = dict(zip(model.options, model.surrogate.utility.tolist(), strict=False))
     ordered = sorted(model.options, key=lambda option: (option != best.option, -utility[option]))
     return {option: study.history.options[option] for option in ordered[:PICTURES]}
@@ -234,7 +234,7 @@ def past(study: Study) -> list[Checkpoint]:
 
 
 def _why(study: Study, best: Best) -> str:
-    lines = reasons.sentences(study.definition, study.history, study.model(), best.option)
+    lines = reasons.sentences(study.definition, study.history, study.model_of_all(), best.option)
     called = study.history.answer_numbers()
     rows = "".join(
         f"<tr><td>{called[one.event]}</td><td>{escape(one.voter)}</td>"
@@ -252,7 +252,7 @@ def _certainty(found: list[Checkpoint]) -> str:
 
 
 def _slices(study: Study, best: Best) -> str:
-    found = slices(study.definition, study.model(), best.params)
+    found = slices(study.definition, study.model_of_all(), best.params)
     pictures = "".join(charts.html(one) for one in charts.slices(found, study.space))
     return (
         f"<div class='slices'>{pictures}</div><p class='small'>Utility above (up) or below the best design's while one "

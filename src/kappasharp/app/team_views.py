@@ -10,6 +10,7 @@ from typing import Any
 from kappasharp.app import charts, marks
 from kappasharp.app.charts import LETTER, LINE, Chart, Mark, Words
 from kappasharp.app.words import text
+from kappasharp.sentences import counted, said
 from kappasharp.study.agreement import Agreement, VoterTaste
 
 WIDTH, LOWEST, HIGHEST, EDGE = 360.0, 140.0, 300.0, 40.0
@@ -41,8 +42,10 @@ def agreement_map(found: Agreement) -> Chart:
     for one, place in zip(found.voters, places, strict=True):
         drawn.append(_shape(one, place, size))
     drawn += _names(found.voters, places, size, height)
-    label = f"Map of {len(found.voters)} voters: {' '.join(found.sentences[:1])}"
-    return Chart(WIDTH, height, label, drawn, [Words("near: alike; far apart: different", "")])
+    first = found.sentences[0]
+    label = said("team.map", "Map of {voters} voters: {sentence}", voters=len(found.voters), sentence=first)
+    caption = said("team.near", "near: alike; far apart: different")
+    return Chart(WIDTH, height, label, drawn, [Words(caption, "")])
 
 
 def _size(places: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -84,10 +87,13 @@ def _shape(one: VoterTaste, place: tuple[float, float], size: float) -> Mark:
 
 
 def _title(one: VoterTaste) -> str:
-    what = ", a program" if one.program else ""
-    told = "no answers yet" if one.predicted else f"{one.answers} answers"
-    group = "too few to tell" if one.group is None else f"group {one.group + 1}"
-    return f"{one.voter}{what}: {told}, {group}"
+    name = said("team.program", "{name}, a program", name=one.voter) if one.program else one.voter
+    told: str = counted("team.answers", "{count} answer", "{count} answers", one.answers)
+    told = said("team.none", "no answers yet") if one.predicted else told
+    group = said("team.ungrouped", "too few to tell")
+    if one.group is not None:
+        group = said("team.numbered", "group {number}", number=one.group + 1)
+    return said("team.title", "{name}: {told}, {group}", name=name, told=told, group=group)
 
 
 def _names(

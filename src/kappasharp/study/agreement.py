@@ -1,25 +1,23 @@
-"""How well several voters agree: what suits all and each, who is like whom, where they split; and pairs in common."""
+"""How well several voters agree: what suits all and each, who is like whom, where they split."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import mean, median
-from typing import NamedTuple
+from statistics import mean
 
 import torch
 from torch import Tensor
 
 from kappasharp.core import posterior
-from kappasharp.study import certainty, cube, diagnosis, learning, people, weighing
+from kappasharp.sentences import Sentence, figures, in_a_row, listed, said
+from kappasharp.study import certainty, cube, learning, people, weighing
 from kappasharp.study.certainty import Best
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import Comparison, History
-from kappasharp.study.kinds import SKIP
+from kappasharp.study.history import History
 from kappasharp.study.learning import StudyModel, leading, one_thread
 from kappasharp.study.parameters import Value
 from kappasharp.study.space import Design
 
-EVEN = 0.5
 # Voters whose tastes correlate less than this, on average, are not of one group; and with fewer answers than these a
 # taste is mostly what the model believes of everybody. On simulated people both find who is like whom (docs/team.md).
 ALIKE, ENOUGH = 0.7, 10
@@ -29,7 +27,12 @@ VALUES = 11
 CARELESS = 0.4
 # So many names stand in a sentence.
 NAMED = 8
-PREDICTED = "what they like is predicted from what the others share"
+# What is said of some voters, by name.
+ABOUT = {
+    "predicted": "No answers yet: {names}. What they like is predicted from what the others share.",
+    "programs": "Programs among the voters: {names}.",
+    "careless": "Close to chance, and so counting little: the answers of {names}.",
+}
 
 
 @dataclass(frozen=True)
@@ -124,80 +127,11 @@ class Agreement:
         return [*_about_groups(self), *_about_splits(self), *_about_bests(self), *closed, *_about_voters(self)]
 
 
-class VoterCount(NamedTuple):
-    """One voter: answers, skips, the median seconds of one, and how many of the decided answers the model shares.
-
-    `program` says that it is no person.
-    """
-
-    name: str
-    answers: int
-    skips: int
-    seconds: float | None
-    decided: int
-    shared: int
-    program: bool = False
-
-
-class Couple(NamedTuple):
-    """Two voters, the pairs that both answered, and on how many of them they said the same."""
-
-    first: str
-    second: str
-    met: int
-    agreed: int
-
-
-def voters(history: History, model: StudyModel | None) -> list[VoterCount]:
-    """Every voter with an answer, the first to answer first."""
-    shared: set[int] = set()
-    if model is not None:
-        # Whose winner the model of all answers also puts first.
-        shared = {event for event, chance in diagnosis.chances(history, model).items() if chance > EVEN}
-    return [_voter(name, own, shared) for name, own in _by_voter(history).items()]
-
-
-def _by_voter(history: History) -> dict[str, list[Comparison]]:
-    found: dict[str, list[Comparison]] = {}
-    for one in history.comparisons.values():
-        found.setdefault(one.voter, []).append(one)
-    return found
-
-
-def _voter(name: str, own: list[Comparison], shared: set[int]) -> VoterCount:
-    seconds = [one.seconds for one in own if one.seconds is not None]
-    decided = [one for one in own if one.answer != SKIP and not one.is_tie]
-    return VoterCount(
-        name,
-        sum(one.answer != SKIP for one in own),
-        sum(one.answer == SKIP for one in own),
-        median(seconds) if seconds else None,
-        len(decided),
-        sum(one.event in shared for one in decided),
-        any(one.program for one in own),
-    )
-
-
-def couples(history: History) -> list[Couple]:
-    """Every two voters who answered a pair in common; a voter's last word on a pair counts."""
-    said: dict[str, dict[frozenset[int], int | None]] = {}
-    for one in history.counted():
-        about = said.setdefault(one.voter, {})
-        about |= {frozenset((each.better, each.other)): None if each.tie else each.better for each in one.judgements}
-    found = []
-    for first, second in combinations(said, 2):
-        both = said[first].keys() & said[second].keys()
-        if both:
-            agreed = sum(said[first][pair] == said[second][pair] for pair in both)
-            found.append(Couple(first, second, len(both), agreed))
-    return found
-
-
 @one_thread()
 def agreement(definition: Definition, history: History, apart: StudyModel) -> Agreement:
     """What the voters have in common, given the model that tells them apart."""
     names, answered = weighing.known(history), weighing.answered(history)
-    counting = [name for name in answered if history.weights.get(name, 1.0) > 0.0] or answered
+    counting = weighing.counting(history)
     persons = [name for name in counting if name not in history.programs.about] or counting
     utility = people.utilities(history, apart, names)
     alike = _correlated(utility)
@@ -332,28 +266,53 @@ def _prefers(view: StudyModel, own: Tensor, others: Tensor) -> float:
 def _about_groups(found: Agreement) -> list[str]:
     told = [one for one in found.voters if not one.predicted]
     if len(told) == 1:
-        return [f"{told[0].voter} alone has answered: there is nobody to agree with."]
+        return [
+            said(
+                "team.alone",
+                "One voter alone has answered, {voter}: there is nobody to agree with.",
+                voter=told[0].voter,
+            )
+        ]
     few = [one.voter for one in told if one.group is None]
     if not found.groups:
-        return [f"Too few answers to tell who agrees with whom: that takes {ENOUGH} of each."]
-    late = [f"{_listed(few)} gave too few answers to tell."] if few else []
+        words = "Too few answers to tell who agrees with whom: that takes {enough} of each."
+        return [said("team.few", words, enough=ENOUGH)]
+    late = [said("team.late", "Too few answers to tell yet: those of {names}.", names=_listed(few))] if few else []
     if len(found.groups) == 1:
-        among = _listed(found.groups[0].voters)
-        return [f"They agree: {among} are of one taste ({found.groups[0].alike:.2f} alike on average).", *late]
-    words = [
-        f"group {number + 1} is {_listed(one.voters)}" + ("" if one.alike is None else f" ({one.alike:.2f} alike)")
-        for number, one in enumerate(found.groups)
+        words = "They agree: {names} are of one taste ({alike} alike on average)."
+        alike = figures(f"{found.groups[0].alike:.2f}")
+        return [said("team.agree", words, names=_listed(found.groups[0].voters), alike=alike), *late]
+    groups = in_a_row([_group(number + 1, one) for number, one in enumerate(found.groups)], "; ")
+    return [
+        said("team.groups", "There are {count} groups of taste: {groups}.", count=len(found.groups), groups=groups),
+        *late,
     ]
-    return [f"There are {len(found.groups)} groups of taste: {'; '.join(words)}.", *late]
+
+
+def _group(number: int, one: TasteGroup) -> Sentence:
+    names = _listed(one.voters)
+    if one.alike is None:
+        return said("team.single", "group {number} is {names}", number=number, names=names)
+    alike = figures(f"{one.alike:.2f}")
+    return said("team.group", "group {number} is {names} ({alike} alike)", number=number, names=names, alike=alike)
 
 
 def _about_splits(found: Agreement) -> list[str]:
     if not found.splits:
         return []
     first = found.splits[0]
-    likes = ", ".join(f"group {number + 1} likes it at {_short(value)}" for number, value in enumerate(first.likes))
-    sure = f"each side prefers its own with a chance of {min(first.sure, 0.99):.0%} or more"
-    return [f"They split most on {first.parameter} ({first.share:.0%} of their difference): {likes}; {sure}."]
+    likes = [
+        said("team.likes", "group {number} likes it at {value}", number=number + 1, value=_short(value))
+        for number, value in enumerate(first.likes)
+    ]
+    words = (
+        "They split most on {parameter} ({share:.0%} of their difference): {likes}; each side prefers its own with a "
+        "chance of {sure_share:.0%} or more."
+    )
+    sure = min(first.sure, 0.99)
+    return [
+        said("team.split", words, parameter=first.parameter, share=first.share, likes=in_a_row(likes), sure_share=sure)
+    ]
 
 
 def _about_bests(found: Agreement) -> list[str]:
@@ -361,40 +320,44 @@ def _about_bests(found: Agreement) -> list[str]:
     if len(told) < 2:  # noqa: PLR2004
         return []
     least = min(told, key=lambda one: one.likes_best)
-    said = (
-        f"Design {found.best.option} is the best for all on average; {least.voter} likes it least, better than "
-        f"{least.likes_best:.0%} of designs."
+    words = (
+        "Design {option} is the best for all on average; of all voters it suits {voter} least, better than {share:.0%} "
+        "of designs do."
     )
+    best = said("team.best", words, option=found.best.option, voter=least.voter, share=least.likes_best)
     if found.fairest.option == found.best.option:
-        return [said, "It is the fairest, too: the worst-off would mind every other one more."]
+        same = "It is the fairest, too: the worst-off would mind every other one more."
+        return [best, said("team.both", same)]
     least = min(told, key=lambda one: one.likes_fairest)
-    fair = f"there {least.voter} is worst off, and likes it better than {least.likes_fairest:.0%} of designs"
-    return [said, f"Design {found.fairest.option} is the fairest: {fair}."]
+    words = "Design {option} is the fairest: it suits {voter} least, and better than {share:.0%} of designs do."
+    return [
+        best,
+        said("team.fairest", words, option=found.fairest.option, voter=least.voter, share=least.likes_fairest),
+    ]
 
 
 def _about_voters(found: Agreement) -> list[str]:
-    predicted = [one.voter for one in found.voters if one.predicted]
-    programs = [one.voter for one in found.voters if one.program]
-    careless = [one.voter for one in found.voters if one.is_careless]
-    weighed = [f"{one.voter} {one.weight:g}" for one in found.voters if one.weight != 1.0]
-    said = []
-    if predicted:
-        said.append(f"{_listed(predicted)} {'has' if len(predicted) == 1 else 'have'} not answered yet: {PREDICTED}.")
-    if programs:
-        said.append(f"{_listed(programs)} {'is a program' if len(programs) == 1 else 'are programs'}.")
-    if careless:
-        said.append(f"Close to chance, and so counting little: the answers of {_listed(careless)}.")
-    if weighed:
-        said.append(f"Weights are set: {', '.join(weighed)}; the others count 1.")
+    named = {
+        "predicted": [one.voter for one in found.voters if one.predicted],
+        "programs": [one.voter for one in found.voters if one.program],
+        "careless": [one.voter for one in found.voters if one.is_careless],
+    }
+    told: list[str] = [said(f"team.{key}", ABOUT[key], names=_listed(names)) for key, names in named.items() if names]
+    weights = {one.voter: one.weight for one in found.voters if one.weight != 1.0}
+    if weights:
+        words = "Weights are set: {weights}; the others count 1."
+        told.append(said("team.weights", words, weights=weighing.words(weights)))
     if found.status != "ok":
-        said.append(f"A solve lacks its certificate ({found.status}): these figures may be off.")
-    return said
+        words = "A solve lacks its certificate ({status}): these figures may be off."
+        told.append(said("team.uncertified", words, status=found.status))
+    return told
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = list(names) if len(names) <= NAMED + 1 else [*names[:NAMED], f"{len(names) - NAMED} others"]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    if len(names) <= NAMED + 1:
+        return listed(names)
+    return listed([*names[:NAMED], said("list.others", "{count} others", count=len(names) - NAMED)])
 
 
 def _short(value: Value) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return figures(f"{value:.3g}") if isinstance(value, float) else str(value)

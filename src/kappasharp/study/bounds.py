@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.sentences import Sentence, said
+from kappasharp.sentences import Sentence, figures, in_a_row, said
 from kappasharp.study.parameters import DEFAULT_JND, SLACK, Categorical, Float, Int, Tuned, Value, finite, shown
 
 Side = Literal["low", "high"]
@@ -103,12 +103,13 @@ class Bounds:
 
 @dataclass(frozen=True)
 class ParameterEdge:
-    """The best design sits at an end of what is open; `further` is as far as it might be widened."""
+    """The best design sits at an `end` of what is open, or close to it; `further` is how far it might be widened."""
 
     name: str
     side: Side
     value: float
     further: float
+    end: float
 
     @property
     def call(self) -> str:
@@ -119,11 +120,17 @@ class ParameterEdge:
     def sentence(self) -> Sentence:
         """The same in words."""
         which = "lowest" if self.side == "low" else "highest"
-        words = (
-            f"The best design has {{name}} = {{value:g}}, the {which} that is open; if values beyond it make sense, "
-            "`{call}` opens them, and no answer is lost."
-        )
-        return said(f"edge.{self.side}", words, name=self.name, value=self.value, call=self.call)
+        rest = "if values beyond it make sense, `{call}` opens them, and no answer is lost."
+        value, end = f"{self.value:g}", f"{self.end:g}"
+        given = {"name": self.name, "value": figures(value), "call": self.call}
+        if value == end:
+            return said(
+                f"edge.{self.side}",
+                f"The best design has {{name}} = {{value}}, the {which} that is open; {rest}",
+                **given,
+            )
+        words = f"The best design has {{name}} = {{value}}, close to {{end}}, the {which} that is open; {rest}"
+        return said(f"near.{self.side}", words, end=figures(end), **given)
 
     def __str__(self) -> str:
         return str(self.sentence)
@@ -145,12 +152,13 @@ class AmongOpen:
     @property
     def notes(self) -> list[str]:
         """The same in sentences."""
-        lines = []
+        lines: list[str] = []
         if self.outside:
-            lines.append(
-                f"No design was compared yet that is open now: this one's {', '.join(self.outside)} is not. The next "
-                "questions ask about others."
+            words = (
+                "No design was compared yet that is open now: this one's {names} is not. The next questions ask about "
+                "others."
             )
+            lines.append(said("open.none", words, names=in_a_row(self.outside)))
         if self.better_outside is not None:
             lines.append(
                 f"Option {self.better_outside} seems better still, but it is not open any more; `study.widen` opens it."
@@ -212,7 +220,8 @@ def edges(name: str, bounds: Bounds, value: Value) -> list[ParameterEdge]:
     place, (low, high) = part.encode(value)[0], bounds.cube[0]
     near = max(bounds.tolerance, SLACK)
     sides: list[Side] = [side for side, end in (("low", low), ("high", high)) if abs(place - end) <= near]  # type: ignore[misc]
-    return [ParameterEdge(name, side, value, _further(bounds, side)) for side in sides[:1]]
+    ends = {"low": bounds.low, "high": bounds.high}
+    return [ParameterEdge(name, side, value, _further(bounds, side), ends[side]) for side in sides[:1]]
 
 
 def _further(bounds: Bounds, side: Side) -> float:
@@ -242,9 +251,12 @@ def number(name: str, part: Float | Int, value: Any) -> float:
     """A number that may be an end of that parameter, or a sentence."""
     found = finite(value, f"`{name}`")
     if isinstance(part, Int) and found != int(found):
-        raise InvalidValueError(f"`{name}` must be a whole number, but got {value!r}.")
+        raise InvalidValueError(
+            said("fault.whole", "{name} must be a whole number, but got {got}.", name=f"`{name}`", got=repr(value))
+        )
     if part.log and found <= 0:
-        raise InvalidValueError(f"`{name}` must be above 0, because zero has no logarithm, but got {value!r}.")
+        words = "`{name}` must be above 0, because zero has no logarithm, but got {got}."
+        raise InvalidValueError(said("fault.log", words, name=name, got=repr(value)))
     return int(found) if isinstance(part, Int) else float(found)
 
 

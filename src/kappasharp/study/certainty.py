@@ -93,13 +93,15 @@ class Best(AmongOpen):
     outcomes: Values | None = None
     # The voter whose best it is, where that is predicted: they have not answered.
     predicted_for: str | None = None
+    # What became of the voters' weights, where some are set.
+    weighed: str | None = None
 
     @property
     def notes(self) -> list[str]:
         """What is to be said beside it, in sentences."""
         name = self.predicted_for
-        said = [] if name is None else [f"{name} has not answered yet: this is predicted from what the others share."]
-        return said + super().notes
+        told = [] if name is None else [f"{name} has not answered yet: this is predicted from what the others share."]
+        return told + ([] if self.weighed is None else [self.weighed]) + super().notes
 
     def _repr_html_(self) -> str:
         found: str = face("best_html")(self)

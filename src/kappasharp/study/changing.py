@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
+from kappasharp.sentences import figures, said
 from kappasharp.study import bounds, constraints
 from kappasharp.study.bounds import Bounds, ParameterEdge
 from kappasharp.study.definition import Definition
@@ -44,7 +45,9 @@ def locked(definition: Definition, name: Any, value: Any) -> Bounded:
     try:
         one = part.check(name, value)
     except InvalidValueError as error:
-        raise InvalidValueError(f"{error} `widen` opens more first.") from error
+        if getattr(error.sentence, "key", "") in ("fault.multiple", "fault.whole"):
+            raise
+        raise InvalidValueError(said("fault.lock", "{rule} `widen` opens more first.", rule=error.sentence)) from error
     if isinstance(part, Categorical):
         return _possible(definition, Bounded(name, choices=[one]))
     assert isinstance(one, int | float)
@@ -128,10 +131,13 @@ def _check_lattice(name: str, part: Float | Int, low: float) -> None:
     steps = (part.low - low) / part.step
     if abs(steps - round(steps)) > SLACK * max(steps, 1.0):
         near = part.low - round(steps) * part.step
-        raise InvalidValueError(
-            f"`{name}` goes in steps of {part.step:g} from {part.low:g}: its new low must be on one of them, but got "
-            f"{low:g}; {near:g} is the nearest."
+        words = (
+            "`{name}` goes in steps of {step} from {first}: its new low must be on one of them, but got {got}; {near} "
+            "is the nearest."
         )
+        numbers = {"step": part.step, "first": part.low, "got": low, "near": near}
+        given = {key: figures(f"{one:g}") for key, one in numbers.items()}
+        raise InvalidValueError(said("fault.lattice", words, name=name, **given))
 
 
 def _kept(definition: Definition, now: Bounds, event: Bounded) -> Bounded:
@@ -155,15 +161,13 @@ def _possible(definition: Definition, event: Bounded) -> Bounded:
     space = space.opened(before.whole, others | {event.name: (event.low, event.high, event.choices)})
     if not (space.open_values[event.name] or space.open_values[event.name] is None):
         assert event.low is not None and event.high is not None
-        raise InvalidValueError(
-            f"`{event.name}` must keep a value, but none of its steps is from {event.low:g} to {event.high:g}."
-        )
+        words = "`{name}` must keep a value, but none of its steps is from {low} to {high}."
+        ends = {"low": figures(f"{event.low:g}"), "high": figures(f"{event.high:g}")}
+        raise InvalidValueError(said("fault.empty", words, name=event.name, **ends))
     after = replace(definition, space=space)
     if space.size < 2:  # noqa: PLR2004
-        raise InvalidValueError(
-            f"A study must have two designs to compare, but with {event.name} {space.bounds[event.name]} one is left; "
-            "leave another parameter open."
-        )
+        words = "A study must have two designs to compare, but with {name} {bounds} one is left; leave another open."
+        raise InvalidValueError(said("fault.single", words, name=event.name, bounds=str(space.bounds[event.name])))
     try:
         after.asking(definition.form)
     except InvalidValueError as error:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, StorageError
 from kappasharp.methods.method import Kind
+from kappasharp.sentences import Sentence, in_a_row, said
 from kappasharp.study import events, kinds
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Added
@@ -69,27 +70,33 @@ def parse(text: str, definition: Definition, voter: str) -> FileContent:
     lines = _lines(text)
     layout = _layout(lines[0][1], definition.space, text)
     added: list[tuple[str, Added]] = []
-    troubles, answers, skips = [], 0, 0
+    troubles: list[tuple[int, str]] = []
+    answers = skips = 0
     for number, cells in lines[1:]:
         try:
             found = _line(cells, layout, definition, voter)
         except KappaSharpError as error:
-            troubles.append(f"line {number}: {str(error).removesuffix('.')}")
+            troubles.append((number, error.sentence))
             continue
         added += found
         answers, skips = answers + bool(found), skips + (not found)
     if troubles:
         raise InvalidValueError(_in_words(troubles))
     if not added:
-        raise InvalidValueError("The file must hold a comparison below its head line, but it has none.")
+        nothing = "The file must hold a comparison below its head line, but it has none."
+        raise InvalidValueError(said("fault.file.none", nothing))
     return FileContent(added, Imported(len(added), answers, skips))
 
 
-def _in_words(troubles: Sequence[str]) -> str:
-    told = "; ".join(troubles[:MOST_TOLD])
+def _in_words(troubles: Sequence[tuple[int, str]]) -> Sentence:
+    first = troubles[:MOST_TOLD]
+    told = "; ".join(f"line {number}: {words.removesuffix('.')}" for number, words in first)
     more = f"; and {len(troubles) - MOST_TOLD} more" if len(troubles) > MOST_TOLD else ""
     one = "One line" if len(troubles) == 1 else f"{len(troubles)} lines"
-    return f"{one} of the file cannot be taken: {told}{more}. Nothing was stored; mend these and import it again."
+    words = f"{one} of the file cannot be taken: {told}{more}. Nothing was stored; mend these and import it again."
+    # The same for a page, whose languages end each of these as they do.
+    lines = [said("fault.file.line", "Line {number}: {fault}", number=number, fault=fault) for number, fault in first]
+    return Sentence(words, "fault.file.lines", {"count": len(troubles), "lines": in_a_row(lines, " ")})
 
 
 def _lines(text: str) -> list[tuple[int, list[str]]]:
@@ -103,11 +110,14 @@ def _lines(text: str) -> list[tuple[int, list[str]]]:
             if any(cell.strip() for cell in cells):
                 found.append((reader.line_num, cells))
             if len(found) > MOST_LINES:
-                raise InvalidValueError(f"The file must not have more than {MOST_LINES:,} lines; import it in parts.")
+                many = "The file must not have more than {most:,} lines; import it in parts."
+                raise InvalidValueError(said("fault.file.long", many, most=MOST_LINES))
     except csv.Error as error:
-        raise InvalidValueError(f"The file must be CSV, but line {reader.line_num} is not: {error}.") from error
+        words = "The file must be CSV, but line {number} is not: {error}."
+        raise InvalidValueError(said("fault.file.csv", words, number=reader.line_num, error=str(error))) from error
     if not found:
-        raise InvalidValueError("The file must have a head line, such as `a.width,b.width,answer`, but it is empty.")
+        empty = "The file must have a head line, such as `a.width,b.width,answer`, but it is empty."
+        raise InvalidValueError(said("fault.file.empty", empty))
     return found
 
 
@@ -128,10 +138,12 @@ def _layout(head: Sequence[str], space: Space, text: str) -> Layout:
     missing = [f"{side}.{name}" for side in "ab" for name in space.tuned if name not in designs.get(side, {})]
     missing += [] if "answer" in others or says_winner else ["answer"]
     if missing:
-        raise InvalidValueError(
-            f"The file must have a column for each parameter of both designs and one for the answer, but "
-            f"{', '.join(missing)} is missing; its head line has {', '.join(cell.strip() for cell in head)}."
+        words = (
+            "The file must have a column for each parameter of both designs and one for the answer, but {missing} is "
+            "missing; its head line has {head}."
         )
+        given = {"missing": ", ".join(missing), "head": ", ".join(cell.strip() for cell in head)}
+        raise InvalidValueError(said("fault.file.columns", words, **given))
     if says_winner:
         others.pop("answer", None)
     return Layout(designs, others, ";" in text.split("\n", 1)[0])
@@ -142,8 +154,7 @@ def _line(cells: Sequence[str], layout: Layout, definition: Definition, voter: s
     value = _reader(cells, layout)
     who = _plain(value("voter")) or voter
     form, designs = _asked(value, cells, layout, definition.space)
-    said = value("answer") if "answer" in layout.others else "a"
-    answer = _answer(form, said)
+    answer = _answer(form, value("answer") if "answer" in layout.others else "a")
     if answer == SKIP:
         return []
     return [(events.voter(who), one) for one in _comparisons(definition.space, form, designs, answer)]
@@ -168,7 +179,8 @@ def _asked(
     designs = [_design(cells, layout, letter, space) for letter in letters]
     keys = {design_key(design) for design in designs}
     if len(keys) < len(designs):
-        raise InvalidValueError(f"the designs of an answer must differ, but got {designs[0]} twice.")
+        words = "the designs of an answer must differ, but got {design} twice."
+        raise InvalidValueError(said("fault.file.twice", words, design=str(designs[0])))
     return Form(Kind(kind), len(designs)), designs
 
 
@@ -191,13 +203,17 @@ def _value(column: str, part: Parameter, cell: str, decimal_comma: bool) -> Valu
         choices = part.choices if isinstance(part, Categorical) else (part.value,)
         near = [one for one in choices if cell in (_written(one), _raw(one))]
         if len(near) != 1:
-            raise InvalidValueError(f"`{column}` must be one of {list(choices)}, but got {cell!r}.")
+            words = "`{name}` must be one of {choices}, but got {got}."
+            raise InvalidValueError(
+                said("fault.choice", words, name=column, choices=repr(list(choices)), got=repr(cell))
+            )
         return near[0]
     text = cell.replace(",", ".") if decimal_comma else cell
     try:
         return int(text) if re.fullmatch(r"[+-]?\d{1,16}", text) else float(text)
     except ValueError as error:
-        raise InvalidTypeError(f"`{column}` must be a number, but got {cell!r}.") from error
+        words = "{name} must be a number, but got {got}."
+        raise InvalidTypeError(said("fault.number", words, name=f"`{column}`", got=repr(cell))) from error
 
 
 def _raw(value: Value) -> str:
@@ -219,21 +235,22 @@ def _plain(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
 
 
-def _answer(form: Form, said: str) -> Answer:
-    word = said.lower()
+def _answer(form: Form, told: str) -> Answer:
+    word = told.lower()
     if word in kinds.WORDS:
         return kinds.answer(form, word)
     try:
-        return kinds.answer(form, _order(said) if form.kind is Kind.ORDER else json.loads(_plain(said)))
+        return kinds.answer(form, _order(told) if form.kind is Kind.ORDER else json.loads(_plain(told)))
     except (ValueError, RecursionError) as error:
         if isinstance(error, KappaSharpError):
             raise
-        raise InvalidValueError(f"`answer` must be a, b, tie or skip, but got {said!r}.") from error
+        words = "`answer` must be a, b, tie or skip, but got {got}."
+        raise InvalidValueError(said("fault.file.answer", words, got=repr(told))) from error
 
 
-def _order(said: str) -> list[Any]:
+def _order(told: str) -> list[Any]:
     """An order as the export writes it, "2 > 0 = 3 > 1"."""
-    groups = [[int(one) for one in group.split("=")] for group in said.split(">")]
+    groups = [[int(one) for one in group.split("=")] for group in told.split(">")]
     return [group[0] if len(group) == 1 else group for group in groups]
 
 
@@ -243,7 +260,8 @@ def _comparisons(space: Space, form: Form, designs: Sequence[Mapping[str, Value]
         assert isinstance(answer, float)
         place = space.between(dict(designs[0]), dict(designs[1]), answer)
         return [Added(place, dict(end)) for end in designs if design_key(end) != design_key(place)]
-    said = kinds.said(form, answer)
+    found = kinds.said(form, answer)
     return [
-        Added(dict(designs[i]), dict(designs[j]), bool(tie)) for (i, j), tie in zip(said.pairs, said.ties, strict=True)
+        Added(dict(designs[i]), dict(designs[j]), bool(tie))
+        for (i, j), tie in zip(found.pairs, found.ties, strict=True)
     ]

@@ -14,7 +14,7 @@ from kappasharp.core.comparisons import components
 from kappasharp.methods import correcting, fitting
 from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP
-from kappasharp.sentences import Sentence, counted, said
+from kappasharp.sentences import Sentence, counted, figures, said
 from kappasharp.study import allowing, certainty, changing, kinds, learning, lifting, validation
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
@@ -88,8 +88,10 @@ class Noted(NamedTuple):
     condition_after: float | None
 
 
-def diagnose(definition: Definition, history: History, model: StudyModel) -> Diagnosis:
-    """The diagnosis of a history and its model."""
+def diagnose(
+    definition: Definition, history: History, model: StudyModel, of_all: StudyModel | None = None
+) -> Diagnosis:
+    """The diagnosis of a history and its model; `of_all` tells what is best for all, where that is another one."""
     counted = history.counted()
     found = None if model.state.detail is not None else model.surrogate.diagnostics()
     members: dict[int, list[int]] = {}
@@ -116,7 +118,7 @@ def diagnose(definition: Definition, history: History, model: StudyModel) -> Dia
         tie_threshold=model.state.preset.threshold,
         searched_on=int(model.learnt.fit.hyper.searched_on),
         status=model.surrogate.status[0],
-        notes=notes(definition, history) + _about_edges(definition, history, model),
+        notes=notes(definition, history) + _about_edges(definition, history, of_all or model),
     )
 
 
@@ -243,7 +245,7 @@ def _about_information(found: Diagnosis) -> Sentence:
     if found.condition_number is None or found.effective_dof is None:
         shared = "answers to questions of more than a bit share noise, so the Hessian's numbers are left out"
         return said("model.rank", f"{informed}; {shared}.", **given)
-    numbers = {"freedom": f"{found.effective_dof:.1f}", "condition": f"{found.condition_number:.2g}"}
+    numbers = {"freedom": figures(f"{found.effective_dof:.1f}"), "condition": figures(f"{found.condition_number:.2g}")}
     words = f"{informed}, with about {{freedom}} degrees of freedom informed. The Hessian's condition number is"
     return said("model.information", f"{words} {{condition}}.", **given, **numbers)
 
@@ -260,7 +262,8 @@ def _about_correction(found: Diagnosis) -> list[Sentence]:
     if not found.gate_open:
         return [said("model.off", "The correction is off: {reason}.", reason=found.gate_reason)]
     words = "Its strength is {strength}; it brings the condition number to {condition}."
-    given = {"strength": f"{found.strength:.3g}", "condition": f"{found.condition_number_corrected:.2g}"}
+    condition = figures(f"{found.condition_number_corrected:.2g}")
+    given = {"strength": figures(f"{found.strength:.3g}"), "condition": condition}
     return [said("model.on", f"The correction is on: {{reason}}. {words}", reason=found.gate_reason, **given)]
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
+from kappasharp.sentences import said
 from kappasharp.study import terms
 from kappasharp.study.kinds import NAMES, Answer, Form
 from kappasharp.study.parameters import Value, finite, shown
@@ -270,7 +271,8 @@ def named_text(what: str, value: Any, longest: int = LONGEST_NAME) -> str:
     if not isinstance(value, str):
         raise InvalidTypeError(f"`{what}` must be a text, but got {value!r}.")
     if not value.strip() or not value.isprintable() or len(value) > longest:
-        raise InvalidValueError(f"`{what}` must be a printable text of 1 to {longest} characters, but got {value!r}.")
+        words = "`{what}` must be a printable text of 1 to {longest} characters, but got {got}."
+        raise InvalidValueError(said("fault.text", words, what=what, longest=longest, got=repr(value)))
     return value
 
 

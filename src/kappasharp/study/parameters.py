@@ -13,6 +13,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.sentences import figures, said
 
 Value = float | int | str | bool | None
 # Two values of a float closer than this share of its range count as the same unless `jnd` says otherwise.
@@ -156,15 +157,17 @@ class _Number(_Lattice):
         number = self._number(value, f"`{name}`")
         slack = SLACK * (self.high - self.low)
         if not self.low - slack <= number <= self._top + slack:
-            raise InvalidValueError(f"`{name}` must be from {self.low:g} to {self._top:g}, but got {value!r}.")
+            ends = {"low": figures(f"{self.low:g}"), "high": figures(f"{self._top:g}")}
+            words = "`{name}` must be from {low} to {high}, but got {got}."
+            raise InvalidValueError(said("fault.within", words, name=name, got=figures(repr(value)), **ends))
         if self.step is None:
             return min(max(number, self.low), self.high)
         found = self._step_at(round((number - self.low) / self.step))
         if abs(found - number) > slack:
-            raise InvalidValueError(
-                f"`{name}` must be {self.low:g} plus a multiple of {self.step:g}, but got {value!r}; "
-                f"{found:g} is the nearest."
-            )
+            given = {"low": f"{self.low:g}", "step": f"{self.step:g}", "got": repr(value), "near": f"{found:g}"}
+            words = "`{name}` must be {low} plus a multiple of {step}, but got {got}; {near} is the nearest."
+            numbers = {key: figures(one) for key, one in given.items()}
+            raise InvalidValueError(said("fault.multiple", words, name=name, **numbers))
         return min(found, self._top)
 
     @property
@@ -212,7 +215,8 @@ class Int(_Number):
     def _number(self, value: Any, name: str) -> float:
         number = finite(value, name)
         if number != int(number):
-            raise InvalidValueError(f"{name} must be a whole number, but got {value!r}.")
+            words = "{name} must be a whole number, but got {got}."
+            raise InvalidValueError(said("fault.whole", words, name=name, got=figures(repr(value))))
         if abs(number) > LARGEST_INT:
             raise InvalidValueError(
                 f"{name} must be from -{LARGEST_INT} to {LARGEST_INT}, because other programs round what is beyond, "
@@ -290,7 +294,10 @@ class Categorical(_Lattice):
         """The choice as it is stored, or a sentence."""
         index = self.index(value)
         if index is None:
-            raise InvalidValueError(f"`{name}` must be one of {list(self.choices)}, but got {value!r}.")
+            words = "`{name}` must be one of {choices}, but got {got}."
+            raise InvalidValueError(
+                said("fault.choice", words, name=name, choices=repr(list(self.choices)), got=repr(value))
+            )
         return self.choices[index]
 
     @property
@@ -367,7 +374,9 @@ def _check_step(kind: str, low: float, high: float, step: float) -> None:
 def finite(value: Any, name: str) -> float:
     """A finite number as Python's own, or a sentence."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidTypeError(f"{name} must be a number, but got {value!r}.")
+        raise InvalidTypeError(
+            said("fault.number", "{name} must be a number, but got {got}.", name=name, got=repr(value))
+        )
     try:
         fits = math.isfinite(value)
     except OverflowError:

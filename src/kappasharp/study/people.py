@@ -1,10 +1,14 @@
-"""Several voters of one study told apart: the model of all answers as one of them sees it, or as some of them do.
+"""Several voters of one study: what each of them did, and the model of all answers as one or some of them see it.
 
-Questions and `study.best` take all answers alike; this is what can be said beside that, from the same answers.
+Questions take all answers alike, and so does `study.best` until weights are set; this is what can be said beside that,
+from the same answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
+from statistics import median
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,14 +21,40 @@ from kappasharp.methods.fitting import Fit
 from kappasharp.methods.method import Inference
 from kappasharp.methods.state import State
 from kappasharp.methods.surrogate import surrogate_of
-from kappasharp.study import certainty, events, learning, weighing
-from kappasharp.study.certainty import Best
+from kappasharp.sentences import Sentence, said
+from kappasharp.study import certainty, diagnosis, events, learning, weighing
+from kappasharp.study.certainty import EVEN, Best
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import History
+from kappasharp.study.history import Comparison, History
+from kappasharp.study.kinds import SKIP
 from kappasharp.study.learning import StudyModel, one_thread
 
 # Up to so many comparisons the fit starts from what is believed of people, too.
 FEW = 300
+
+
+class VoterCount(NamedTuple):
+    """One voter: answers, skips, the median seconds of one, and how many of the decided answers the model shares.
+
+    `program` says that it is no person.
+    """
+
+    name: str
+    answers: int
+    skips: int
+    seconds: float | None
+    decided: int
+    shared: int
+    program: bool = False
+
+
+class Couple(NamedTuple):
+    """Two voters, the pairs that both answered, and on how many of them they said the same."""
+
+    first: str
+    second: str
+    met: int
+    agreed: int
 
 
 @one_thread()
@@ -37,10 +67,11 @@ def told_apart(history: History, model: StudyModel) -> StudyModel:
         return model
     method = model.state.method
     if method.inference is not Inference.LAPLACE or method.correction.weights is not Weights.NONE:
-        raise InvalidValueError(
+        plain = (
             "Voters are told apart by the plain method alone (`create_study(method='baseline')`), but this study has "
             "another inference or a correction."
         )
+        raise InvalidValueError(said("team.corrected", plain))
     fit, who = model.learnt.fit, learning.voters(history)
     state = replace(
         model.state,
@@ -75,6 +106,45 @@ def _with(learnt: loop.Learnt, fit: Fit) -> loop.Learnt:
     )
 
 
+def of_all(history: History, model: StudyModel, apart: Callable[[], StudyModel] | None = None) -> StudyModel:
+    """The model that tells what is best for all: that of all answers alike, or where weights are set, one by them.
+
+    `apart` is what tells voters apart, where somebody has it. A method that cannot do so takes all answers alike.
+    """
+    if not weighing.differ(history):
+        return model
+    try:
+        found = told_apart(history, model) if apart is None else apart()
+    except InvalidValueError:
+        return model
+    return mean_of(history, found, weighing.counting(history))
+
+
+def best(definition: Definition, history: History, model: StudyModel, seen: StudyModel | None = None) -> Best:
+    """The best design seen for all, by the model of all answers; `seen` is what `of_all` makes of it."""
+    seen = of_all(history, model) if seen is None else seen
+    found = certainty.best(definition, history, seen)
+    if not weighing.differ(history):
+        return found
+    if seen is model and model.learnt.fit.people is None:
+        alike = (
+            "Weights are set ({weights}), but this study's method cannot tell voters apart: all answers count alike."
+        )
+        return replace(found, weighed=said("best.alike", alike, weights=weighing.words(history.weights)))
+    by_weight = "It is the best by the weights that are set: {weights}; the others count 1."
+    return replace(_unasked(found), weighed=said("best.weighed", by_weight, weights=weighing.words(history.weights)))
+
+
+def _unasked(found: Best) -> Best:
+    """The same without a promise: questions take all answers alike, whomever this design suits."""
+    words = found.advice.sentence
+    if not isinstance(words, Sentence) or words.key != "advice.unproven":
+        return found
+    plain = str(words).removesuffix(str(words.values["next"])).strip()
+    kept = Sentence(plain, words.key, words.values | {"next": ""})
+    return replace(found, advice=replace(found.advice, sentence=kept))
+
+
 def best_for(definition: Definition, history: History, apart: StudyModel, voter: str) -> Best:
     """The best design seen for one voter, given the model that tells them apart."""
     name = events.voter(voter)
@@ -96,3 +166,48 @@ def fairest(apart: StudyModel, utility: Tensor) -> int:
     inside = inside if bool(inside.any()) else torch.ones_like(inside)
     loss = (utility.amax(1, keepdim=True) - utility).amax(0)
     return int(loss.masked_fill(~inside, torch.inf).argmin())
+
+
+def counts(history: History, model: StudyModel | None) -> list[VoterCount]:
+    """Every voter with an answer, the first to answer first."""
+    shared: set[int] = set()
+    if model is not None:
+        # Whose winner the model of all answers also puts first.
+        shared = {event for event, chance in diagnosis.chances(history, model).items() if chance > EVEN}
+    return [_voter(name, own, shared) for name, own in _by_voter(history).items()]
+
+
+def _by_voter(history: History) -> dict[str, list[Comparison]]:
+    found: dict[str, list[Comparison]] = {}
+    for one in history.comparisons.values():
+        found.setdefault(one.voter, []).append(one)
+    return found
+
+
+def _voter(name: str, own: list[Comparison], shared: set[int]) -> VoterCount:
+    seconds = [one.seconds for one in own if one.seconds is not None]
+    decided = [one for one in own if one.answer != SKIP and not one.is_tie]
+    return VoterCount(
+        name,
+        sum(one.answer != SKIP for one in own),
+        sum(one.answer == SKIP for one in own),
+        median(seconds) if seconds else None,
+        len(decided),
+        sum(one.event in shared for one in decided),
+        any(one.program for one in own),
+    )
+
+
+def couples(history: History) -> list[Couple]:
+    """Every two voters who answered a pair in common; a voter's last word on a pair counts."""
+    said: dict[str, dict[frozenset[int], int | None]] = {}
+    for one in history.counted():
+        about = said.setdefault(one.voter, {})
+        about |= {frozenset((each.better, each.other)): None if each.tie else each.better for each in one.judgements}
+    found = []
+    for first, second in combinations(said, 2):
+        both = said[first].keys() & said[second].keys()
+        if both:
+            agreed = sum(said[first][pair] == said[second][pair] for pair in both)
+            found.append(Couple(first, second, len(both), agreed))
+    return found

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kappasharp.methods.method import Kind
 from kappasharp.sentences import Sentence, counted, said
-from kappasharp.study import certainty
+from kappasharp.study import certainty, people
 from kappasharp.study.certainty import EVEN
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
@@ -38,7 +38,8 @@ def course(definition: Definition, history: History) -> list[Checkpoint]:
     """The certainty after up to CHECKPOINTS numbers of answers, from the answers as they stand now."""
     given, found = history.counted(), []
     for answers in spread(len(given), CHECKPOINTS):
-        model = learn(definition, _until(history, given[answers - 1].event))
+        until = _until(history, given[answers - 1].event)
+        model = people.of_all(until, learn(definition, until))
         sure = certainty.figures(definition, model, leading(model))
         found.append(Checkpoint(answers, sure.preferred, sure.room))
     return found

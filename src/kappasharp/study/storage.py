@@ -21,6 +21,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, Ope
 from sqlalchemy.pool import StaticPool
 
 from kappasharp.errors import CorruptedError, DeletedError, DuplicateNameError, StorageError, named
+from kappasharp.sentences import Sentence
 from kappasharp.study import database, digests, events, schema
 from kappasharp.study.events import Event, Stored
 from kappasharp.study.schema import EVENTS, STUDIES
@@ -145,10 +146,11 @@ class Storage:
             try:
                 key = connection.execute(insert(STUDIES).values(**values)).inserted_primary_key
             except IntegrityError as error:
-                raise DuplicateNameError(
+                there = (
                     f"A study called {name!r} is already in {self.url}; `load_if_exists=True` goes on with it, "
                     "`load_study` opens it, `delete_study` removes it."
-                ) from error
+                )
+                raise DuplicateNameError(Sentence(there, "fault.taken", {"name": name})) from error
             assert key is not None
             record = Record(key[0], uid, name, created, text, digest)
             transaction = Transaction(connection, record, Anchor(digest, 0, digest))
@@ -192,10 +194,11 @@ class Storage:
                     update(STUDIES).where(STUDIES.c.id == record.id).values(name=name, digest=digest, head=head)
                 )
             except IntegrityError as error:
-                raise DuplicateNameError(
+                another = (
                     f"A study must have a name of its own, but another in {self.url} is called {name!r} already. "
                     "Nothing was changed."
-                ) from error
+                )
+                raise DuplicateNameError(Sentence(another, "fault.taken", {"name": name})) from error
             database.notify(connection, record.uid)
         self._wrote(record.uid)
         return replace(record, name=name, digest=digest)

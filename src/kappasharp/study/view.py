@@ -109,10 +109,10 @@ class StudyView:
 
     @property
     def best(self) -> "Best":
-        """The best design seen, how sure the model is of it, and what to do next."""
+        """The best design seen, how sure the model is of it, and what to do next; by weights where `weigh` set some."""
         with self._lock:
             self.refresh()
-            return computing.certainty.best(self.definition, self._history, self.model())
+            return computing.people.best(self.definition, self._history, self.model(), self.model_of_all())
 
     def best_for(self, voter: str) -> "Best":
         """The best design seen for one voter, told apart from the others by their own answers.
@@ -132,6 +132,11 @@ class StudyView:
             self.refresh()
             return computing.agreement.agreement(self.definition, self._history, self._told_apart())
 
+    def model_of_all(self) -> "StudyModel":
+        """The model that tells what is best for all: that of all answers, or where weights are set, one by them."""
+        with self._lock:
+            return computing.people.of_all(self._history, self.model(), self._told_apart)
+
     def _told_apart(self) -> "StudyModel":
         """The model that tells voters apart, fitted once for the same answers."""
         model = self.model()
@@ -144,7 +149,7 @@ class StudyView:
         """The parameters of the best design."""
         with self._lock:
             self.refresh()
-            model = self.model()
+            model = self.model_of_all()
             return dict(self._history.options[model.options[computing.learning.leading(model)]])
 
     def predict(self, a: Mapping[str, Value], b: Mapping[str, Value]) -> float:
@@ -163,7 +168,7 @@ class StudyView:
         """What the answers determine and where they contradict each other; print it for the words."""
         with self._lock:
             self.refresh()
-            return computing.diagnosis.diagnose(self.definition, self._history, self.model())
+            return computing.diagnosis.diagnose(self.definition, self._history, self.model(), self.model_of_all())
 
     def outcomes(self, design: Mapping[str, Value]) -> Values | None:
         """The outcomes of a design: as they were recorded, or else computed now; None where nothing gives them.
@@ -180,7 +185,7 @@ class StudyView:
         """The designs whose outcomes are known, which of them no other beats in all outcomes, and the best of them."""
         with self._lock:
             self.refresh()
-            model = self.model() if self._history.counted() else None
+            model = self.model_of_all() if self._history.counted() else None
             return computing.tradeoffs.tradeoffs(self.definition, self._history, model)
 
     def taste(self) -> "list[Slice]":
@@ -191,7 +196,7 @@ class StudyView:
         """
         with self._lock:
             self.refresh()
-            return computing.tradeoffs.taste(self.definition, self._history, self.model())
+            return computing.tradeoffs.taste(self.definition, self._history, self.model_of_all())
 
     def directions(self) -> dict[str, Better | None]:
         """Which way each outcome is better, "less" or "more": as hinted, or as learnt; None where that is open."""

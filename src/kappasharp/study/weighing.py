@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
+from kappasharp.sentences import figures, in_a_row, said
 from kappasharp.study.events import DEFAULT_VOTER, Weighed
 from kappasharp.study.history import History
 from kappasharp.study.parameters import finite
@@ -33,15 +34,36 @@ def weighed(history: History, given: Any) -> Weighed:
     table = {name: name for name in voters}
     weights = {named("voter", name, table): _weight(name, one) for name, one in given.items()}
     if voters and not any(weights.get(name, 1.0) for name in answered(history) or voters):
-        raise InvalidValueError("`weights` must leave somebody who answered a weight above 0, but all of them have 0.")
+        nobody = "`weights` must leave somebody who answered a weight above 0, but all of them have 0."
+        raise InvalidValueError(said("fault.weightless", nobody))
     return Weighed(weights)
 
 
 def _weight(name: str, given: Any) -> float:
     weight = float(finite(given, f"`weights[{name!r}]`"))
     if not 0.0 <= weight <= LARGEST:
-        raise InvalidValueError(f"`weights[{name!r}]` must be from 0 to {LARGEST:g}, but got {given!r}.")
+        words = "`weights[{name!r}]` must be from 0 to {most:g}, but got {got}."
+        raise InvalidValueError(said("fault.weight", words, name=name, most=LARGEST, got=repr(given)))
     return weight
+
+
+def differ(history: History) -> bool:
+    """Whether some of those who answered count more than others."""
+    return len({history.weights.get(name, 1.0) for name in answered(history)}) > 1
+
+
+def counting(history: History) -> list[str]:
+    """Those of them that count at all; everybody where nobody does."""
+    names = answered(history)
+    return [name for name in names if history.weights.get(name, 1.0) > 0.0] or names
+
+
+def words(weights: Mapping[str, float]) -> str:
+    """The weights other than 1, by name."""
+    others = {name: f"{weight:g}" for name, weight in weights.items() if weight != 1.0}
+    return in_a_row(
+        [said("team.weight", "{name} {weight}", name=name, weight=figures(w)) for name, w in others.items()]
+    )
 
 
 def shares(history: History, names: Sequence[str]) -> list[float]:

@@ -59,8 +59,8 @@ def parameters(
             side, end = row["further"]
             ends = f"{end}:" if side == "low" else f":{end}"
             say(
-                f"Note: the best design has {row['name']} = {text(row['best'])}, at the end of what is open; "
-                f"`kappasharp parameters {study} --widen {row['name']}={ends}` opens more."
+                f"Note: the best design has {row['name']} = {text(row['best'])}, at or close to the end of what is "
+                f"open; `kappasharp parameters {study} --widen {row['name']}={ends}` opens more."
             )
     short = [
         {"parameter": row["name"], "open": row["words"], "ever open": row["ever"]}

@@ -17,6 +17,7 @@ from kappasharp.app.web.guard import Visitor
 from kappasharp.app.web.jobs import Plain
 from kappasharp.app.web.session import Session, off_loop
 from kappasharp.errors import NotAllowedError, UnknownNameError
+from kappasharp.sentences import said
 from kappasharp.study import invites
 from kappasharp.study.history import History
 from kappasharp.study.invites import ROLES, Seat
@@ -63,9 +64,12 @@ RIGHTS: Mapping[str, str] = {
 }  # fmt: skip
 PUBLIC = tuple(one.split()[1].partition("{")[0] for one, right in RIGHTS.items() if right == ANYBODY)
 NOT_ALLOWED = {
-    VOTER: "You were invited to look on: answering takes another link, which the owner of the study can give you.",
-    OWNER: "Only an owner of the study may do that; you were invited with another role.",
-    KEY: "Only whoever started the server may do that, not those who were invited to a study.",
+    VOTER: said(
+        "refused.voter",
+        "You were invited to look on: answering takes another link, which the owner of the study can give you.",
+    ),
+    OWNER: said("refused.owner", "Only an owner of the study may do that; you were invited with another role."),
+    KEY: said("refused.key", "Only whoever started the server may do that, not those who were invited to a study."),
 }
 # A cookie for each study that somebody was let into; and how many of them are looked at.
 COOKIE, MOST_COOKIES = "kappasharp_seat_", 40

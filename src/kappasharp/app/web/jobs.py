@@ -15,7 +15,7 @@ from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.core.choices import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
-from kappasharp.sentences import said
+from kappasharp.sentences import counted, said
 from kappasharp.study import (
     agreement,
     certainty,
@@ -27,6 +27,7 @@ from kappasharp.study import (
     rehearsal,
     stocking,
     tradeoffs,
+    weighing,
 )
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Answered, Asked, Stored
@@ -95,7 +96,8 @@ def stock(at: Snapshot, count: int) -> tuple[list[Asked], Plain | None]:
     """So many pairs for whoever asks next, and how things stand: one fit serves all; what fails does so alone."""
     definition, history = at.opened()
     model = _model(definition, history)
-    shown = None if model is None else _standing(definition, history, model)
+    # Weights take a fit of their own, which nobody's question waits for.
+    shown = None if model is None or weighing.differ(history) else _standing(definition, history, model)
     chooses = len(history.counted()) >= definition.first_pairs
     return stocking.pairs(definition, history, model if chooses else None, count), shown
 
@@ -104,7 +106,7 @@ def _standing(definition: Definition, history: History, model: StudyModel | None
     return {
         "since": history.moved_at,
         "answers": len(history.counted()),
-        "best": None if model is None else asdict(certainty.best(definition, history, model)),
+        "best": None if model is None else asdict(people.best(definition, history, model)),
         "surprises": [] if model is None else diagnosis.surprises(history, model),
     }
 
@@ -117,11 +119,11 @@ def team_view(at: Snapshot) -> Plain:
     """What several voters have in common, as far as the study's method can tell; how many answered what."""
     definition, history = at.opened()
     model = _model(definition, history)
-    counts = {one.name: one._asdict() for one in agreement.voters(history, model)}
+    counts = {one.name: one._asdict() for one in people.counts(history, model)}
     shown = {
         "answers": len(history.counted()),
         "counts": counts,
-        "couples": [one._asdict() for one in agreement.couples(history)],
+        "couples": [one._asdict() for one in people.couples(history)],
         "refused": None,
         "found": None,
     }
@@ -130,7 +132,7 @@ def team_view(at: Snapshot) -> Plain:
     try:
         found = agreement.agreement(definition, history, people.told_apart(history, model))
     except InvalidValueError as error:
-        return shown | {"refused": str(error)}
+        return shown | {"refused": error.sentence}
     return shown | {"found": team_views.plain(found)}
 
 
@@ -140,8 +142,9 @@ def best_view(at: Snapshot) -> Plain:
     model = _model(definition, history)
     if model is None:
         return {"since": history.moved_at, "best": None, "slices": [], "order": []}
-    best = certainty.best(definition, history, model)
-    slices = certainty.slices(definition, model, best.params)
+    seen = people.of_all(history, model)
+    best = people.best(definition, history, model, seen)
+    slices = certainty.slices(definition, seen, best.params)
     found = charts.slices(slices, definition.space)
     # The parameters by how much the model thinks that they matter here.
     order = [one.name for one in sorted(slices, key=lambda one: min(one.mean) - max(one.mean))]
@@ -156,10 +159,11 @@ def why_view(at: Snapshot) -> Plain:
     model = _model(definition, history)
     if model is None:
         return {"sentences": [], "meetings": [], "course": None}
-    option, called = model.options[learning.leading(model)], history.answer_numbers()
+    seen = people.of_all(history, model)
+    option, called = seen.options[learning.leading(seen)], history.answer_numbers()
     course = reasons.course(definition, history)
     return {
-        "sentences": reasons.sentences(definition, history, model, option),
+        "sentences": reasons.sentences(definition, history, seen, option),
         "meetings": [one._asdict() | {"number": called[one.event]} for one in reasons.meetings(history, option)],
         "course": charts.plain(charts.course(course)) if len(course) > 1 else None,
     }
@@ -185,7 +189,8 @@ def model_view(at: Snapshot) -> Plain:
     now = past[-1]
     heights = dict(zip(now.options, zip(now.utility, now.corrected_utility, strict=True), strict=True))
     group = charts.group_numbers(certainty.groups(model))
-    found = diagnosis.diagnose(definition, history, model)
+    seen = people.of_all(history, model)
+    found = diagnosis.diagnose(definition, history, model, seen)
     nodes = [
         {"option": option, "group": group[i], "plain": heights[option][0], "corrected": heights[option][1]}
         for i, option in enumerate(model.options)
@@ -195,7 +200,7 @@ def model_view(at: Snapshot) -> Plain:
         for one in history.counted()
         for said in one.edges
     ]
-    best = model.options[learning.favourite(model)]
+    best = seen.options[learning.favourite(seen)]
     return {
         "since": history.moved_at,
         "nodes": nodes,
@@ -218,10 +223,11 @@ def outcomes_view(at: Snapshot) -> Plain:
     if definition.outcomes is None:
         raise InvalidValueError("This study has no outcomes.")
     model = _model(definition, history)
-    rows = tradeoffs.tradeoffs(definition, history, model)
+    seen = None if model is None else people.of_all(history, model)
+    rows = tradeoffs.tradeoffs(definition, history, seen)
     better = tradeoffs.directions(definition, history, model)
     within = outcome_views.ranges(history, definition.outcomes.names)
-    taste = [] if model is None else tradeoffs.taste(definition, history, model)
+    taste = [] if seen is None else tradeoffs.taste(definition, history, seen)
     drawn = definition.outcomes.names[: outcome_views.MOST_DRAWN]
     return {
         "names": definition.outcomes.names,
@@ -269,9 +275,13 @@ def _conditions(past: list[diagnosis.PastModel], noted: list[diagnosis.Noted]) -
         charts.powers([y for curve in drawn for _, y in curve.points]),
         label=said("chart.condition", CONDITION),
         across=charts.ANSWERS,
-        shaded={one.answers: f"acted after {one.answers} answers" for one in noted if one.active},
+        shaded={one.answers: _acted(one.answers) for one in noted if one.active},
     )
     return charts.plain(chart)
+
+
+def _acted(answers: int) -> str:
+    return counted("chart.acted", "acted after {count} answer", "acted after {count} answers", answers)
 
 
 def rehearsed(definition: Definition, person: str, questions: int) -> Plain:

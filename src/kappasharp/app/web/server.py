@@ -39,6 +39,7 @@ from kappasharp.errors import (
 )
 from kappasharp.methods.registry import METHODS
 from kappasharp.problems.oracle import PERSONS
+from kappasharp.sentences import Sentence
 from kappasharp.study import events, kinds
 from kappasharp.study.definition import asks_pairs
 from kappasharp.study.space import Design
@@ -131,7 +132,11 @@ def said(data: Any, status: int = 200) -> Response:
 async def refused(request: Request, error: Exception) -> Response:
     """One of our own errors: its sentence, and for a stale pair the one that is open."""
     status = next((code for kind, code in STATUS if isinstance(error, kind)), 400)
+    assert isinstance(error, KappaSharpError)
     data: dict[str, Any] = {"error": str(error)}
+    if isinstance(error.sentence, Sentence):
+        # For the page, which has words for it in the language that it speaks.
+        data["said"] = error.sentence
     if not access.visitor(request).has_key:
         # Where the studies are is nothing to those who were invited to one.
         data["error"] = str(error).replace(request.app.state.service.storage.url, "the database")
@@ -153,7 +158,8 @@ async def not_found(_: Request, error: Exception) -> Response:
 
 async def broken(_: Request, __: Exception) -> Response:
     """Our own mistake: the terminal has the details, the page has none."""
-    return said({"error": "Something went wrong in the server; its terminal has the details. Nothing was lost."}, 500)
+    words = "Something went wrong in the server; its terminal has the details. Nothing was lost."
+    return said({"error": words, "said": Sentence(words, "fault.server")}, 500)
 
 
 async def body(request: Request) -> dict[str, Any]:
@@ -299,7 +305,8 @@ async def challenge(request: Request) -> Response:
     voter = voter_in(request, data.get("voter"))
     best = (await session.view("standing", jobs.standing))["best"]
     if best is None:
-        raise InvalidValueError("There is no best design yet: answer a few pairs first.")
+        none = "There is no best design yet: answer a few pairs first."
+        raise InvalidValueError(Sentence(none, "fault.no_best"))
     given = data.get("params") if data.get("option") is None else await session.design(number_in(data, "option"))
     await off_loop(_enqueue, session.study, best["params"], given, voter)
     return said({"done": True})
@@ -308,7 +315,8 @@ async def challenge(request: Request) -> Response:
 def _enqueue(study: Study, best: Design, given: Any, voter: str) -> None:
     rival = study.space.check(given)
     if study.space.same(study.space.check(best), rival):
-        raise InvalidValueError("These settings cannot be told from the best design; change one of them first.")
+        same = "These settings cannot be told from the best design; change one of them first."
+        raise InvalidValueError(Sentence(same, "fault.the_best"))
     study.enqueue(best, rival, voter=voter)
 
 

@@ -15,6 +15,7 @@ from kappasharp.app.web.stock import Stock
 from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.errors import InvalidValueError, StalePairError, StorageError
 from kappasharp.methods.method import Kind
+from kappasharp.sentences import said
 from kappasharp.study import stocking
 from kappasharp.study.events import Asked
 from kappasharp.study.history import Comparison, History, StudyQuestion
@@ -259,8 +260,9 @@ class Session:
         """The design of an option's number."""
         options = await self.read(lambda history: list(history.options))
         if not 0 <= option < len(options):
-            seen = f"one of the {len(options)} designs seen in this study, which count from 0"
-            raise InvalidValueError(f"The number must be that of {seen}, but got {option}.")
+            seen = "one of the {designs} designs seen in this study, which count from 0"
+            words = f"The number must be that of {seen}, but got {{got}}."
+            raise InvalidValueError(said("fault.design", words, designs=len(options), got=str(option)))
         return options[option]
 
     def apart(self) -> Study:

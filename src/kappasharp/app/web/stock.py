@@ -83,8 +83,8 @@ class Stock:
             LOG.warning("No questions were made ready: %s", error)
             return
         self._questions, self._number = deque(found), at.number
+        self.standing = standing
         if standing is not None:
-            self.standing = standing
             self.heard()
 
     async def _computed(self, at: jobs.Snapshot, count: int) -> tuple[list[Asked], Plain | None]:

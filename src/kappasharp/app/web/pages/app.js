@@ -228,6 +228,8 @@ async function show() {
   view.leave?.();
   view = {};
   page.say("");
+  // What was asked over the view that is left is asked no more.
+  for (const one of document.querySelectorAll("dialog")) one.close();
   showTabs();
   const root = el("div", { class: `view ${chosen.id}` });
   main.after(status);

@@ -7,8 +7,8 @@ import { copy } from "./clipboard.js";
 import { button, el, parameterLines, percent, problem, renew, room, shown } from "./elements.js";
 import { outcomeLines } from "./outcomes.js";
 import { at, following, get, post } from "./talk.js";
-import { listed, text } from "./texts.js";
-import { saidList, spoken } from "./wording.js";
+import { listed, spoken, text } from "./texts.js";
+import { saidList } from "./wording.js";
 
 /**
  * @param {Page} page
@@ -47,7 +47,7 @@ export async function open(page, root) {
  */
 async function sections(page, { best, slices: drawn, order, outcomes }, before) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  if (best === null) return [el("p", { class: "empty" }, text("best.empty"))];
+  if (best === null) return [el("p", { class: "empty" }, text(page.may("voter") ? "best.empty" : "best.emptyViewer"))];
   const is = (/** @type {string} */ name) => before.find((one) => one.classList.contains(name));
   const tuned = study.parameters.filter((one) => one.type !== "fixed");
   const { first, rest } = foremost(tuned, order);
@@ -138,10 +138,11 @@ function certainty(page, best) {
     el(
       "div",
       { class: "figures" },
-      number(percent(best.beats_random), text("best.beats")),
+      number(percent(best.beats_random), text(page.may("voter") ? "best.beats" : "best.beatsViewer")),
       number(percent(best.room_left), text("best.room")),
     ),
-    el("p", { class: `advice ${best.advice.what}`, lang: advice.lang }, advice.words),
+    page.may("voter") ? el("p", { class: `advice ${best.advice.what}`, lang: advice.lang }, advice.words) : el("p", { class: "advice" }, text("best.viewer")),
+    best.weighed === null ? null : el("p", {}, spoken(best.weighed).words),
     link === null || !page.may("voter") ? null : button(text("best.compareTwo"), () => challenge(page, text("best.duelOption", { number: String(link[1]) }), null, link[1])),
     !page.may("owner") ? null : el(
       "p",

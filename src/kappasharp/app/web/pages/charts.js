@@ -2,7 +2,7 @@
 
 /** @import { Chart } from "./types.js" */
 import { el, svg } from "./elements.js";
-import { spoken } from "./wording.js";
+import { spoken } from "./texts.js";
 
 /**
  * A chart with its caption above it; where it has readings, below it the values at the pointer, a finger or by arrow keys.

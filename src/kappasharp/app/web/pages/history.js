@@ -59,7 +59,7 @@ class History {
       ...(past.cycle.length > 2 ? [note(text("history.circle", { path: past.cycle.reduceRight((rest, one) => text("history.over", { first: `#${one}`, rest }), `#${past.cycle[0]}`) }))] : []),
     );
     const rest = el("div", {},
-      past.rows.length ? null : el("p", { class: "empty" }, text("history.empty")),
+      past.rows.length ? null : el("p", { class: "empty" }, text(this.page.may("voter") ? "history.empty" : "history.emptyViewer")),
       past.rows.length > this.most ? button(text("history.earlier", { count: past.rows.length - this.most }), () => this.drawAll()) : null,
       past.removed.length ? this.removed(past) : null,
     );

@@ -68,6 +68,7 @@ function card(secret, found, study) {
       await enter(secret, name?.value ?? null);
     } catch (error) {
       if (name !== null && error instanceof Refusal && error.why === "taken") name.say(text("join.taken", { name: name.value }));
+      else if (name !== null && isNameless(error)) name.refuse(error);
       else fault.replaceChildren(refusal(error));
     }
   };
@@ -76,9 +77,22 @@ function card(secret, found, study) {
     el("p", {}, el("button", { class: "choice a" }, text(role === "viewer" ? "join.look" : "join.begin"))));
 }
 
+/**
+ * Whether it is the name that is wrong.
+ * @param {unknown} error
+ */
+function isNameless(error) {
+  return error instanceof Refusal && error.status === 400 && reasonOf(error) === undefined;
+}
+
+/** @param {unknown} error */
+function reasonOf(error) {
+  return WHYS.find((one) => error instanceof Refusal && error.why === one);
+}
+
 /** @param {unknown} error */
 function refusal(error) {
-  const why = WHYS.find((one) => error instanceof Refusal && error.why === one);
+  const why = reasonOf(error);
   if (location.hash.length < 2) return el("p", { class: "problem", role: "alert" }, text("join.bare"));
   if (why === undefined || why === "taken") return problem(error);
   return el("p", { class: "problem", role: "alert" }, text(`join.${why}`));

@@ -4,9 +4,9 @@
 import { figure } from "./charts.js";
 import { button, el, renew, shown } from "./elements.js";
 import { at, following, get } from "./talk.js";
-import { pieces, text } from "./texts.js";
+import { pieces, spoken, text } from "./texts.js";
 import { panels } from "./tradeoffs.js";
-import { saidList, spoken } from "./wording.js";
+import { saidList } from "./wording.js";
 
 /**
  * @param {Page} page

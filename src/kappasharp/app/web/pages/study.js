@@ -1,9 +1,9 @@
 /** One study beside its answers: what is open of each parameter, notes on designs, past comparisons, its name. */
 
-/** @import { NoteRow, OpenParameter, Page, Value, View } from "./types.js" */
+/** @import { NoteRow, OpenParameter, Page, Study, Value, View } from "./types.js" */
 import { button, el, shown } from "./elements.js";
-import { Field, inWords, plain, sure } from "./fields.js";
-import { at, get, langOf, post, sentence } from "./talk.js";
+import { Field, plain, sure } from "./fields.js";
+import { at, get, post } from "./talk.js";
 import { listed, numeral, sentences, text as say } from "./texts.js";
 
 /** @typedef {{parameters: OpenParameter[], outside?: string[], better_outside?: number | null}} Opened */
@@ -67,8 +67,8 @@ function outside(now) {
  */
 function parameter(page, one, draw) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
-  const fault = el("p", { class: "fault", role: "alert", hidden: true });
-  const change = async (/** @type {Record<string, unknown>[]} */ ...steps) => {
+  /** @type {Change} */
+  const change = async (field, ...steps) => {
     try {
       /** @type {Opened | null} */
       let now = null;
@@ -76,16 +76,15 @@ function parameter(page, one, draw) {
       if (now !== null) draw(now, true);
       page.say(say("study.changed", { name: one.name }), "good");
     } catch (error) {
-      fault.replaceChildren(el("span", { lang: langOf(error) }, inWords(sentence(error))));
-      fault.hidden = false;
+      field.refuse(error);
     }
   };
   const state = el("p", { class: "quiet" }, sentences(openWords(one), one.best === null ? "" : say("study.bestHas", { value: shown(one.best) })));
-  const controls = one.kind === "number" ? numbers(one, change, fault) : choices(one, change, fault);
+  const { element, ends } = one.kind === "number" ? numbers(study, one, change) : choices(one, change);
   const edge = one.edge;
   const widen = edge === null ? null : el("p", { class: "edge" },
-    say("study.atEdge"), " ", button(say("study.widen", { value: shown(edge.further) }), () => void change({ change: "widen", [edge.side]: edge.further }), { name: say("study.widenName", { name: one.name, value: shown(edge.further) }) }));
-  return el("li", { class: "parameter opening", "data-name": one.name }, el("h3", {}, one.name), state, widen, controls, fault);
+    say(shown(edge.value) === shown(edge.end) ? "study.atEdge" : "study.nearEdge"), " ", button(say("study.widen", { value: shown(edge.further) }), () => void change(ends[edge.side], { change: "widen", [edge.side]: edge.further }), { name: say("study.widenName", { name: one.name, value: shown(edge.further) }) }));
+  return el("li", { class: "parameter opening", "data-name": one.name }, el("h3", {}, one.name), state, widen, element);
 }
 
 /** @param {OpenParameter} one */
@@ -97,27 +96,38 @@ function openWords(one) {
   return open.low === ever.low && open.high === ever.high ? say("study.openRange", range) : say("study.openWas", { ...range, least: shown(ever.low), most: shown(ever.high) });
 }
 
-/** @typedef {(...steps: Record<string, unknown>[]) => Promise<void>} Change */
+/** Has something changed; what is wrong with it is said beside the field. @typedef {(field: Field, ...steps: Record<string, unknown>[]) => Promise<void>} Change */
+/** What changes a parameter, and the field of each end. @typedef {{element: HTMLElement, ends: {low: Field, high: Field}}} Controls */
 
 /**
+ * @param {Study} study
  * @param {OpenParameter} one
  * @param {Change} change
- * @param {HTMLElement} fault
+ * @returns {Controls}
  */
-function numbers(one, change, fault) {
+function numbers(study, one, change) {
+  const { type, log } = study.parameters.find((other) => other.name === one.name) ?? {};
   const input = (/** @type {Value} */ value) => el("input", { type: "text", inputmode: "decimal", autocomplete: "off", value: value === null ? "" : numeral(String(value)) });
   const low = new Field(say("field.from"), input(one.open.low), { name: say("study.nameFrom", { name: one.name }) });
   const high = new Field(say("field.to"), input(one.open.high), { name: say("study.nameTo", { name: one.name }) });
   const value = new Field(say("study.lockAt"), input(one.locked ? one.open.low : typeof one.best === "number" ? Number(one.best.toPrecision(6)) : one.best), { name: say("study.lockNameAt", { name: one.name }) });
   const fields = [low, high, value];
-  const clear = () => {
-    fault.hidden = true;
-    for (const field of fields) field.say("");
+  const clear = () => fields.forEach((field) => field.say(""));
+  const faultOf = (/** @type {number | null} */ given) => {
+    if (given === null) return say("field.needsNumber");
+    if (type === "int" && !Number.isInteger(given)) return say("field.needsWhole");
+    return log && given <= 0 ? say("field.above") : "";
   };
   const number = (/** @type {Field[]} */ ...wanted) => {
     clear();
-    for (const field of wanted) if (field.number === null) field.say(say("field.needsNumber"));
-    return wanted.every((field) => field.number !== null);
+    for (const field of wanted) field.say(faultOf(field.number));
+    return wanted.every((field) => faultOf(field.number) === "");
+  };
+  const lock = () => {
+    const [least, most] = [Number(one.ever.low), Number(one.ever.high)];
+    if (!number(value)) return;
+    if (Number(value.number) < least || Number(value.number) > most) return value.say(say("study.lockWithin", { low: shown(least), high: shown(most) }));
+    void change(value, { change: "lock", value: value.number });
   };
   const range = () => {
     if (!number(low, high)) return;
@@ -129,18 +139,19 @@ function numbers(one, change, fault) {
     if (from < least || to > most) steps.push({ change: "widen", low: Math.min(from, least), high: Math.max(to, most) });
     if (from > least || to < most) steps.push({ change: "narrow", low: from, high: to });
     if (!steps.length) return high.say(say("study.isOpen"));
-    void change(...steps);
+    void change(from === least ? high : low, ...steps);
   };
-  return el("div", { class: "row", oninput: clear }, low.element, high.element, button(say("study.set"), range, { name: say("study.setRange", { name: one.name }) }),
-    value.element, button(say("study.lock"), () => number(value) && void change({ change: "lock", value: value.number }), { name: say("study.lockName", { name: one.name }) }), all(one, change));
+  const element = el("div", { class: "row", oninput: clear }, low.element, high.element, button(say("study.set"), range, { name: say("study.setRange", { name: one.name }) }),
+    value.element, button(say("study.lock"), lock, { name: say("study.lockName", { name: one.name }) }), all(one, change, high));
+  return { element, ends: { low, high } };
 }
 
 /**
  * @param {OpenParameter} one
  * @param {Change} change
- * @param {HTMLElement} fault
+ * @returns {Controls}
  */
-function choices(one, change, fault) {
+function choices(one, change) {
   const ever = one.ever.choices ?? [];
   const now = one.open.choices ?? [];
   const boxes = ever.map((value) => ({ value, box: el("input", { type: "checkbox", checked: now.includes(value) }) }));
@@ -152,22 +163,20 @@ function choices(one, change, fault) {
     const closed = now.some((value) => !kept.includes(value));
     if (!kept.length && !fresh.length) return more.say(say("study.leaveOne"));
     if (!opened.length && !closed) return more.say(say("study.isOpen"));
-    void change(...(opened.length ? [{ change: "widen", choices: opened }] : []), ...(closed ? [{ change: "narrow", choices: [...kept, ...fresh] }] : []));
+    void change(more, ...(opened.length ? [{ change: "widen", choices: opened }] : []), ...(closed ? [{ change: "narrow", choices: [...kept, ...fresh] }] : []));
   };
-  const clear = () => {
-    fault.hidden = true;
-    more.say("");
-  };
-  return el("div", { class: "row", oninput: clear }, ...boxes.map(({ value, box }) => el("label", { class: "check" }, box, shown(value))), more.element,
-    button(say("study.set"), set, { name: say("study.setChoices", { name: one.name }) }), all(one, change));
+  const element = el("div", { class: "row", oninput: () => more.say("") }, ...boxes.map(({ value, box }) => el("label", { class: "check" }, box, shown(value))), more.element,
+    button(say("study.set"), set, { name: say("study.setChoices", { name: one.name }) }), all(one, change, more));
+  return { element, ends: { low: more, high: more } };
 }
 
 /**
  * @param {OpenParameter} one
  * @param {Change} change
+ * @param {Field} field
  */
-function all(one, change) {
-  return one.open.words === one.ever.words ? null : button(say("study.openAll"), () => void change({ change: "widen" }), { name: say("study.openAllOf", { name: one.name }) });
+function all(one, change, field) {
+  return one.open.words === one.ever.words ? null : button(say("study.openAll"), () => void change(field, { change: "widen" }), { name: say("study.openAllOf", { name: one.name }) });
 }
 
 /**
@@ -214,7 +223,8 @@ function past(page) {
     if (chosen === undefined) return file.say(say("study.chooseFile"));
     try {
       const found = await post(at(study.id, "import"), { csv: await chosen.text(), voter: page.voter });
-      page.say(say("study.added", { comparisons: say("study.comparisons", { count: found.comparisons }), answers: say("history.count", { count: found.answers }), skips: found.skips }), "good");
+      const added = say("study.added", { comparisons: say("study.comparisons", { count: found.comparisons }), answers: say("history.count", { count: found.answers }) });
+      page.say(sentences(added, found.skips ? say("study.skipped", { count: found.skips }) : ""), "good");
     } catch (error) {
       file.refuse(error);
     }

@@ -1,14 +1,14 @@
 /** Talking to the server, and to no one else. */
 
-/** @import { News, Pair, Study, View } from "./types.js" */
-import { english, text } from "./texts.js";
+/** @import { News, Pair, Said, Study, View } from "./types.js" */
+import { english, spoken, text } from "./texts.js";
 
 export class Refusal extends Error {
   /**
    * @param {string} sentence
    * @param {number} status 0 where no answer came at all
    * @param {Pair | null} pair
-   * @param {boolean} served whether the sentence is the server's
+   * @param {boolean} served whether the sentence is the server's own, in English
    * @param {string} why the question took no answer, where there is another pair; or why a link lets nobody in
    */
   constructor(sentence, status, pair = null, served = false, why = "answered") {
@@ -194,7 +194,7 @@ export function following(draw, drawn) {
 /**
  * What an answer says, also where it is a sentence alone.
  * @param {string} body
- * @returns {{error?: string, pair?: Pair, why?: string, name?: string}}
+ * @returns {{error?: string, said?: Said, pair?: Pair, why?: string, name?: string}}
  */
 function toldBy(body) {
   try {
@@ -224,7 +224,9 @@ async function request(path, options) {
   }
   const told = toldBy(body);
   heard(answer.status, told.why);
-  throw new Refusal(told.error ?? text("page.status", { status: String(answer.status) }), answer.status, told.pair ?? null, told.error !== undefined, told.why);
+  const said = told.said ?? told.error;
+  const { words, lang } = said === undefined ? { words: text("page.status", { status: String(answer.status) }), lang: null } : spoken(said);
+  throw new Refusal(words, answer.status, told.pair ?? null, lang !== null, told.why);
 }
 
 /** @param {string} path */

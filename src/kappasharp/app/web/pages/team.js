@@ -5,7 +5,8 @@ import { media, thumbnail } from "./cards.js";
 import { figure } from "./charts.js";
 import { button, duration, el, foremost, parameterLines, percent, rail, renew, room, share, shown, svg, valueWords } from "./elements.js";
 import { at, get, post, redrawing } from "./talk.js";
-import { english, numeral, text } from "./texts.js";
+import { numeral, spoken, text } from "./texts.js";
+import { saidList } from "./wording.js";
 
 /** So many groups have a colour of their own; then colours come again. */
 const COLOURS = 8;
@@ -74,7 +75,7 @@ class TeamView {
   async draw(team) {
     const { found } = team;
     if (found === null) {
-      const why = team.refused === null ? el("p", { class: "empty" }, text("team.empty")) : el("p", { class: "note", lang: english() }, team.refused);
+      const why = team.refused === null ? el("p", { class: "empty" }, text("team.empty")) : el("p", { class: "note" }, spoken(team.refused).words);
       return this.place([why, counts(team), couples(team)]);
     }
     const parts = [
@@ -244,7 +245,7 @@ function brief(parameters, design) {
 function words(found) {
   return el("section", { class: "panel", "aria-label": text("team.words") },
     el("h2", {}, text("team.words")),
-    el("ul", { class: "sentences" }, ...found.sentences.map((one) => el("li", { lang: english() }, one))));
+    saidList(found.sentences));
 }
 
 /** @param {number} group */

@@ -3,6 +3,7 @@
 import { EN } from "./texts.en.js";
 
 /** @typedef {keyof typeof EN} TextKey */
+/** A sentence of the server: its English words, and what it is made of. @typedef {string | {words: string, key: string, values: Record<string, any>}} Said */
 /** A sentence, or one for each form that its `count` takes. @typedef {string | {one?: string, two?: string, few?: string, many?: string, other: string}} Text */
 /** @typedef {Record<TextKey, Text>} Texts */
 /** @typedef {{name: string, tag: string, texts: () => Promise<Texts>}} Language */
@@ -56,12 +57,27 @@ export function english() {
 }
 
 /**
- * The key under which these texts have a sentence of the server; null where they do not.
- * @param {string} key
+ * What the server says, in the page's language; in English, which `lang` marks, where the page has no words for it.
+ * @param {Said} said
+ * @returns {{words: string, lang: string | null}}
  */
-export function keyOf(key) {
-  const own = `said.${key}`;
-  return Object.hasOwn(texts, own) ? /** @type {TextKey} */ (own) : null;
+export function spoken(said) {
+  if (typeof said === "string") return { words: said, lang: english() };
+  const key = `said.${said.key}`;
+  if (!Object.hasOwn(texts, key)) return { words: said.words, lang: english() };
+  const values = Object.entries(said.values).map(([name, value]) => [name, valueOf(name, value)]);
+  return { words: /** @type {any} */ (text)(key, Object.fromEntries(values)).trim(), lang: null };
+}
+
+/**
+ * What stands in a place of a sentence of the server.
+ * @param {string} name
+ * @param {Said | number} value
+ */
+function valueOf(name, value) {
+  if (typeof value === "number") return name.endsWith("share") ? text("unit.percent", { count: Math.round(100 * value) }) : value;
+  if (typeof value === "string") return name === "figures" ? numeral(value) : value;
+  return spoken(value).words;
 }
 
 /**

@@ -158,11 +158,13 @@
  * @property {OpenValues} ever
  * @property {boolean} locked
  * @property {Value} best
- * @property {{side: "low" | "high", value: number, further: number} | null} edge
+ * @property {ParameterEdge | null} edge
+ *
+ * @typedef {{name: string, side: "low" | "high", value: number, further: number, end: number}} ParameterEdge
  *
  * @typedef {{option: number, voter: string, text: string}} NoteRow
  *
- * @typedef {string | {words: string, key: string, values: Record<string, any>}} Said a sentence of the server: its English words, and what it is made of
+ * @typedef {import("./texts.js").Said} Said
  *
  * @typedef {object} Advice
  * @property {"go_on" | "could_stop" | "not_enough_signal" | "link_groups"} what
@@ -177,7 +179,8 @@
  * @property {Advice} advice
  * @property {number} n_comparisons
  * @property {string} status
- * @property {{name: string, side: "low" | "high", value: number, further: number}[]} edges where it sits at an end
+ * @property {ParameterEdge[]} edges where it sits at an end, or close to it
+ * @property {Said | null} weighed what became of the voters' weights, where some are set
  *
  * @typedef {object} Meeting what one answer says of the best design
  * @property {number} number
@@ -222,14 +225,14 @@
  * @property {{voters: string[], alike: number | null, best: Liked}[]} groups
  * @property {{parameter: string, share: number, likes: Value[], sure: number}[]} splits
  * @property {string} status
- * @property {string[]} sentences
+ * @property {Said[]} sentences
  * @property {Chart} map
  *
  * @typedef {object} Team
  * @property {number} answers that it rests on
  * @property {Record<string, VoterCount>} counts
  * @property {Couple[]} couples
- * @property {string | null} refused why the study's method cannot tell
+ * @property {Said | null} refused why the study's method cannot tell
  * @property {Agreement | null} found null before the first answer too
  *
  * @typedef {object} Couple

@@ -3,7 +3,7 @@
 /** @import { Answer, Kind, Said, Study } from "./types.js" */
 import { el, percent } from "./elements.js";
 import { inWords } from "./fields.js";
-import { english, keyOf, text } from "./texts.js";
+import { spoken, text } from "./texts.js";
 
 /** A study that chooses anew what it asks. */
 export const AUTO = /** @type {const} */ ("auto");
@@ -56,19 +56,6 @@ export function formsOf(study) {
   const count = study.question.split(":")[1] ?? "4";
   const all = study.kinds.map((kind) => (kind === "choice" || kind === "order" ? `${kind}:${count}` : kind));
   return [...new Set([...(study.question === AUTO ? [] : [study.question]), ...all])];
-}
-
-/**
- * What the server says, in the page's language; in English, which `lang` marks, where the page has no words for it.
- * @param {Said} said
- * @returns {{words: string, lang: string | null}}
- */
-export function spoken(said) {
-  const key = typeof said === "string" ? null : keyOf(said.key);
-  if (typeof said === "string" || key === null) return { words: typeof said === "string" ? said : said.words, lang: english() };
-  const values = Object.entries(said.values).map(([name, value]) =>
-    [name, typeof value === "number" ? (name.endsWith("share") ? percent(value) : value) : typeof value === "string" ? value : spoken(value).words]);
-  return { words: /** @type {any} */ (text)(key, Object.fromEntries(values)).trim(), lang: null };
 }
 
 /**
