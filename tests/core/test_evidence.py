@@ -13,6 +13,7 @@ from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.evidence import Model
 from kappasharp.core.kernel import PRIORS, Gamma, Priors
 from kappasharp.core.likelihood import Probit
+from kappasharp.kernels import launch
 from tests.reference import dense
 from tests.reference.data import answered
 
@@ -257,6 +258,7 @@ def test_a_run_whose_evidence_is_not_a_number_is_reported_and_stops_no_other():
 
 def test_the_search_never_ends_where_the_map_has_no_certificate(monkeypatch):
     """Every MAP beyond an output scale of 1.5 is declared unproved, though the evidence goes on rising there."""
+    monkeypatch.setenv(launch.SWITCH, "0")
     model = model_of("rbf", 1.0)
     data = answered(4, 10, 30, 2, noise=0.0)
     gathered = comparison_space.gather(torch.as_tensor(data.X)[None], torch.as_tensor(data.pairs)[None])

@@ -266,8 +266,9 @@ class Priors:
         return torch.tensor(values, dtype=torch.float64).log()
 
     def starts(self, dimension: int) -> list[torch.Tensor]:
-        """Where cold fits start."""
-        return [self.start(dimension)]
+        """Where cold fits start: at the prior's mode, and at half its length scales, which finds what it may miss."""
+        start = self.start(dimension)
+        return [start, torch.cat([start[:-1] - math.log(2.0), start[-1:]])]
 
     def log_density(self, theta: Parameters) -> PerRun:
         """Log prior density at theta, constants left out."""
