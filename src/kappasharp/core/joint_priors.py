@@ -123,7 +123,7 @@ class PeoplePriors(NamedTuple):
     def starts(self, dimension: int) -> list[torch.Tensor]:
         """Where cold fits start: at what is believed, and where people have little in common."""
         found = []
-        for alone in self.alone.starts(dimension):
+        for alone in [self.alone.start(dimension)] if isinstance(self.alone, Priors) else self.alone.starts(dimension):
             for logit in (self.shared[0], APART):
                 people = alone.new_tensor([logit] + [self.consistency[0]] * self.people)
                 found.append(torch.cat([alone, people]))

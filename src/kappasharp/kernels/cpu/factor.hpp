@@ -28,30 +28,55 @@ DEVICE void build(const Matrices& M, const double* root) {
     }
 }
 
-// The Cholesky factor of b in place, its column m solved along; 1/diagonal goes to `inverse` (m). Four rows at a time: each
-// is freed of the ones above it among the four, then all below of the four at once.
+// Rows of so many, and columns of so many, are worked on at a time: what they need stays near the processor.
+constexpr int BLOCK_ROWS = 32, TILE = 128;
+
+// Y (rows x width) -= S' X, where S(k, r) = S[k ld + r] and X are `count` rows long; all have rows of ld numbers.
+DEVICE void subtract(double* Y, int rows, int width, const double* S, const double* X, int count, int ld) {
+    for (int from = 0; from < width; from += TILE) {
+        const int n = width - from < TILE ? width - from : TILE;
+        double* y = Y + from;
+        const double* x = X + from;
+        int k = 0;
+        for (; k + 3 < count; k += 4) {
+            const double *s_0 = S + k * ld, *s_1 = s_0 + ld, *s_2 = s_1 + ld, *s_3 = s_2 + ld;
+            int r = 0;
+            for (; r + 1 < rows; r += 2) {
+                const double c[4] = {-s_0[r], -s_1[r], -s_2[r], -s_3[r]};
+                const double e[4] = {-s_0[r + 1], -s_1[r + 1], -s_2[r + 1], -s_3[r + 1]};
+                add_four_twice(y + r * ld, y + (r + 1) * ld, c, e, x + k * ld, ld, n);
+            }
+            if (r < rows) {
+                const double c[4] = {-s_0[r], -s_1[r], -s_2[r], -s_3[r]};
+                add_four(y + r * ld, c, x + k * ld, ld, n);
+            }
+        }
+        for (; k < count; k++) {
+            for (int r = 0; r < rows; r++) add_one(y + r * ld, -S[k * ld + r], x + k * ld, n);
+        }
+    }
+}
+
+// The Cholesky factor of b in place, its column m solved along; 1/diagonal goes to `inverse` (m). Of a block's rows those
+// above it are taken away at once, then four by four its own. What lies below the diagonal is written to, never read.
 DEVICE void factor(const Matrices& M, double* inverse) {
     const int m = M.m, ld = M.ld;
-    for (int k = 0; k < m; k += 4) {
-        const int end = k + 4 < m ? k + 4 : m;
-        for (int r = k; r < end; r++) {
-            double* row = M.U + r * ld;
-            for (int q = k; q < r; q++) add_one(row + r, -M.U[q * ld + r], M.U + q * ld + r, m + 1 - r);
-            const double scale = inverse[r] = 1.0 / sqrt(row[r]);
-            VECTORS for (int i = r; i <= m; i++) row[i] *= scale;
-        }
-        const double *first = M.U + k * ld, *second = first + ld, *third = second + ld, *fourth = third + ld;
-        int r = end;
-        // Two rows at a time; the second's entry below its diagonal is not read again.
-        for (; r + 1 < m; r += 2) {
-            const double c[4] = {-first[r], -second[r], -third[r], -fourth[r]};
-            const double e[4] = {-first[r + 1], -second[r + 1], -third[r + 1], -fourth[r + 1]};
-            double* row = M.U + r * ld + r;
-            add_four_twice(row, row + ld, c, e, first + r, second + r, third + r, fourth + r, m + 1 - r);
-        }
-        if (r < m) {
-            const double c[4] = {-first[r], -second[r], -third[r], -fourth[r]};
-            add_four(M.U + r * ld + r, c, first + r, second + r, third + r, fourth + r, m + 1 - r);
+    for (int block = 0; block < m; block += BLOCK_ROWS) {
+        const int last = block + BLOCK_ROWS < m ? block + BLOCK_ROWS : m;
+        double* U = M.U + block;
+        subtract(U + block * ld, last - block, m + 1 - block, U, U, block, ld);
+        for (int k = block; k < last; k += 4) {
+            const int end = k + 4 < last ? k + 4 : last;
+            for (int r = k; r < end; r++) {
+                double* row = M.U + r * ld;
+                for (int q = k; q < r; q++) add_one(row + r, -M.U[q * ld + r], M.U + q * ld + r, m + 1 - r);
+                const double scale = inverse[r] = 1.0 / sqrt(row[r]);
+                VECTORS for (int i = r; i <= m; i++) row[i] *= scale;
+            }
+            for (int r = end; r < last; r += 2) {
+                const double* above = M.U + k * ld + r;
+                subtract(M.U + r * ld + r, r + 1 < last ? 2 : 1, m + 1 - r, above, above, 4, ld);
+            }
         }
     }
 }
@@ -64,23 +89,19 @@ DEVICE void back_substitute(const Matrices& M, const double* inverse, double* x)
     }
 }
 
-// rows[i][0 .. i] of the inverse of L, whose columns are the rows of U.
-DEVICE void invert(const Matrices& M, const double* inverse, double* rows, int ld) {
-    for (int i = 0; i < M.m; i++) {
-        double* row = rows + i * ld;
-        for (int j = 0; j < i; j++) row[j] = 0.0;
-        int k = 0;
-        for (; k + 3 < i; k += 4) {
-            const double* from = M.U + k * M.ld + i;
-            const double c[4] = {-from[0], -from[M.ld], -from[2 * M.ld], -from[3 * M.ld]};
-            const double* x = rows + k * ld;
-            // Rows are zero beyond their diagonal.
-            add_four(row, c, x, x + ld, x + 2 * ld, x + 3 * ld, k + 4);
+// The inverse of L, whose columns are the rows of U, to `rows`; beyond their diagonals these are zero.
+DEVICE void invert(const Matrices& M, const double* inverse, double* rows) {
+    const int m = M.m, ld = M.ld;
+    std::fill(rows, rows + m * ld, 0.0);
+    for (int block = 0; block < m; block += BLOCK_ROWS) {
+        const int last = block + BLOCK_ROWS < m ? block + BLOCK_ROWS : m;
+        subtract(rows + block * ld, last - block, block, M.U + block, rows, block, ld);
+        for (int i = block; i < last; i++) {
+            double* row = rows + i * ld;
+            subtract(row, 1, i, M.U + block * ld + i, rows + block * ld, i - block, ld);
+            VECTORS for (int j = 0; j < i; j++) row[j] *= inverse[i];
+            row[i] = inverse[i];
         }
-        for (; k < i; k++) add_one(row, -M.U[k * M.ld + i], rows + k * ld, k + 1);
-        for (int j = 0; j < i; j++) row[j] *= inverse[i];
-        row[i] = inverse[i];
-        for (int j = i + 1; j < M.m; j++) row[j] = 0.0;
     }
 }
 
@@ -91,17 +112,12 @@ DEVICE void sweep(const Matrices& M, double* pivots, double* spare) {
     for (int j = 0; j < m; j++) M.b(m, j) = 0.0;
     factor(M, inverse);
     for (int j = 0; j < m; j++) pivots[j] = M.b(j, j) * M.b(j, j);
-    invert(M, inverse, rows, ld);
-    for (int i = 0; i < m; i++) {
-        double* row = M.U + i * ld;
-        for (int j = 0; j <= i; j++) row[j] = 0.0;
-        int k = i;
-        for (; k + 3 < m; k += 4) {
-            const double* from = rows + k * ld;
-            const double c[4] = {-from[i], -from[ld + i], -from[2 * ld + i], -from[3 * ld + i]};
-            add_four(row, c, from, from + ld, from + 2 * ld, from + 3 * ld, i + 1);
-        }
-        for (; k < m; k++) add_one(row, -rows[k * ld + i], rows + k * ld, i + 1);
+    invert(M, inverse, rows);
+    std::fill(M.U, M.U + m * ld, 0.0);
+    for (int block = 0; block < m; block += BLOCK_ROWS) {
+        const int last = block + BLOCK_ROWS < m ? block + BLOCK_ROWS : m;
+        const double* below = rows + block * ld;
+        subtract(M.U + block * ld, last - block, last, below + block, below, m - block, ld);
     }
     for (int i = 0; i < m; i++) {
         for (int j = 0; j < i; j++) M.U[j * ld + i] = M.U[i * ld + j];

@@ -41,7 +41,7 @@ struct Near {
         for (; i + 3 < n; i += 4, w += 4 * ld_w) {
             const double c[4] = {near_a[i] - near_b[i], near_a[i + 1] - near_b[i + 1], near_a[i + 2] - near_b[i + 2],
                                  near_a[i + 3] - near_b[i + 3]};
-            add_four(du, c, w, w + ld_w, w + 2 * ld_w, w + 3 * ld_w, columns);
+            add_four(du, c, w, ld_w, columns);
         }
         for (; i < n; i++, w += ld_w) add_one(du, near_a[i] - near_b[i], w, columns);
         double mean = 0.0;

@@ -85,21 +85,23 @@ DEVICE double dot(const double* a, const double* b, int n) {
     return sum;
 }
 
-// y += c_0 x_0 + … over n neighbours, four vectors at a time: each y is read and written once for four products.
-DEVICE void add_four(double* __restrict__ y, const double (&c)[4], const double* x_0, const double* x_1,
-                     const double* x_2, const double* x_3, int n) {
-    VECTORS for (int j = 0; j < n; j++) y[j] += (c[0] * x_0[j] + c[1] * x_1[j]) + (c[2] * x_2[j] + c[3] * x_3[j]);
-}
-
-// The same for two rows of y.
-DEVICE void add_four_twice(double* __restrict__ y, double* __restrict__ z, const double (&c)[4], const double (&e)[4],
-                           const double* x_0, const double* x_1, const double* x_2, const double* x_3, int n) {
-    VECTORS for (int j = 0; j < n; j++) {
-        y[j] += (c[0] * x_0[j] + c[1] * x_1[j]) + (c[2] * x_2[j] + c[3] * x_3[j]);
-        z[j] += (e[0] * x_0[j] + e[1] * x_1[j]) + (e[2] * x_2[j] + e[3] * x_3[j]);
-    }
-}
-
+// y += c x over n neighbours.
 DEVICE void add_one(double* __restrict__ y, double c, const double* x, int n) {
     VECTORS for (int j = 0; j < n; j++) y[j] += c * x[j];
+}
+
+// y += c_0 x_0 + … over n neighbours, four vectors at a time: each y is read and written once for four products.
+DEVICE void add_four(double* __restrict__ y, const double (&c)[4], const double* x, int ld, int n) {
+    const double *x_1 = x + ld, *x_2 = x_1 + ld, *x_3 = x_2 + ld;
+    VECTORS for (int j = 0; j < n; j++) y[j] = y[j] + c[0] * x[j] + c[1] * x_1[j] + c[2] * x_2[j] + c[3] * x_3[j];
+}
+
+// The same for two rows, y and the next: each x is read once for two products.
+DEVICE void add_four_twice(double* __restrict__ y, double* __restrict__ z, const double (&c)[4], const double (&e)[4],
+                           const double* x, int ld, int n) {
+    const double *x_1 = x + ld, *x_2 = x_1 + ld, *x_3 = x_2 + ld;
+    VECTORS for (int j = 0; j < n; j++) {
+        y[j] = y[j] + c[0] * x[j] + c[1] * x_1[j] + c[2] * x_2[j] + c[3] * x_3[j];
+        z[j] = z[j] + e[0] * x[j] + e[1] * x_1[j] + e[2] * x_2[j] + e[3] * x_3[j];
+    }
 }
