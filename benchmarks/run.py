@@ -235,12 +235,12 @@ def drop_in():
 # --- the table ------------------------------------------------------------------------------------------------------
 
 BARS = {
-    "turn_ratio": ("≥ 15", lambda v: v >= 15),
-    "block_ratio": ("≥ 60", lambda v: v >= 60),
+    "turn_ratio": ("≥ 45", lambda v: v >= 45),
+    "block_ratio": ("≥ 180", lambda v: v >= 180),
     "evidence_not_worse": ("≥ 0.98", lambda v: v >= 0.98),
     "eubo_not_worse": ("≥ 0.98", lambda v: v >= 0.98),
     "eubo_gap_to_best": ("≤ 0.01", lambda v: v <= 0.01),
-    "kappasharp_overhead": ("≤ 1.15", lambda v: v <= 1.15),
+    "kappasharp_overhead": ("≤ 1.10", lambda v: v <= 1.10),
     "memory_mb": ("≤ 500", lambda v: v <= 500),
     "drop_in_fit_ratio": ("≥ 15", lambda v: v >= 15),
     "drop_in_fit_not_worse": ("≥ 0.98", lambda v: v >= 0.98),
@@ -249,6 +249,7 @@ BARS = {
     "drop_in_disagreement": ("≤ 1e-4", lambda v: v <= 1e-4),
     "map_unconverged": ("0 / < 0.001", lambda v: v["float64"] == 0 and v["float32"] < 1e-3),
     "study_turn_ms": ("≤ 100", lambda v: v["float"] <= 100),
+    "study_turn_ratio": ("≤ 0.4, ≤ 0.5", lambda v: v["50"] <= 0.4 and v["500"] <= 0.5),
     "study_fit_not_worse": ("≥ 0.98", lambda v: v >= 0.98),
     "study_500_s": ("≤ 2 each", lambda v: max(v.values()) <= 2),
     "page_turn_ms": ("≤ 100", lambda v: v <= 100),

@@ -131,6 +131,7 @@ def one_loss(count):
         whole, seconds = timed(
             hyperparameters.search_at_once, model, data, [start], torch.zeros(1, ANSWERS, dtype=torch.float64)
         )
+    whole = whole.hyper
     loss = float(whole.value - ours.hyper.value)
     return {"loss": loss, "loss_per_answer": loss / ANSWERS, "seconds": seconds, "rounds": int(whole.rounds)}
 

@@ -3,6 +3,7 @@
 Seconds on one core: what counts here is that nobody waits, not who is faster.
 """
 
+import os
 import statistics
 import tempfile
 import time
@@ -13,6 +14,7 @@ import torch
 
 import kappasharp as ks
 from benchmarks.certainty import cases
+from kappasharp.kernels import launch
 from kappasharp.methods import loop
 from kappasharp.streams import stream
 from kappasharp.study import cube
@@ -89,6 +91,17 @@ def long_study(folder):
     return opened, asked, time.perf_counter() - start
 
 
+def without_kernels(folder):
+    """Seconds of the same turns, at ANSWERS and at LONG comparisons, where torch does the kernels' work."""
+    before = os.environ.get(launch.SWITCH)
+    os.environ[launch.SWITCH] = "0"
+    try:
+        (folder / "torch").mkdir()
+        return turns(folder, "by torch", SPACES["float"])[0], long_study(folder / "torch")[2]
+    finally:
+        os.environ.pop(launch.SWITCH) if before is None else os.environ.update({launch.SWITCH: before})
+
+
 def fits():
     """Share of a study's fits that end at most 1e-3 nats below the same fit started from the prior's mode as well."""
     good = []
@@ -118,8 +131,13 @@ def study():
             for part, value in zip((mean, longest, best), found, strict=True):
                 part[kind] = round(1e3 * value, 1)
         long = dict(zip(("open", "ask", "turn"), long_study(folder), strict=True))
+        by_torch = without_kernels(folder)
     return {
         "study_turn_ms": mean,
+        "study_turn_ratio": {
+            str(ANSWERS): mean["float"] / 1e3 / by_torch[0],
+            str(LONG): long["turn"] / by_torch[1],
+        },
         "study_fit_not_worse": fits(),
         "study_turn_longest_ms": longest,
         "study_best_ms": best,

@@ -158,7 +158,7 @@ def batch_of(runs, n=10, m=16, d=2, seed=100):
 
 def fit(model, gathered, z):
     theta = model.priors.start(gathered.E.shape[-1]).expand(len(z), -1)
-    return hyperparameters.maximize(model, gathered, theta, z)
+    return hyperparameters.maximize(model, gathered, theta, z).hyper
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def whole(data):
     model = model_of(data)
     gathered = comparison_space.gather(*data)
     start = model.priors.start(data.X.shape[-1]).expand(len(data.X), -1)
-    return hyperparameters.search_at_once(model, gathered, [start], torch.zeros(data.pairs.shape[:-1]))
+    return hyperparameters.search_at_once(model, gathered, [start], torch.zeros(data.pairs.shape[:-1])).hyper
 
 
 def value(data, theta):

@@ -71,23 +71,23 @@ def search(model: Model, space: FitSpace, starts: list[Parameters], z: PerCompar
     """
     stages = sizes(space)
     if not stages:
-        return Searched(search_at_once(model, space.gather(), starts, z), z)
+        return search_at_once(model, space.gather(), starts, z)
     return _search_in_stages(model, space, starts, z, stages=stages, warm=warm)
 
 
 def search_at_once(
     model: Model, data: Gathered, starts: list[Parameters], z: PerComparison, gain: float = FINE
-) -> Hyperfit:
+) -> Searched:
     """The best hyperparameters over all starts; the runs of every start go through one batch."""
     runs = len(z)
     if z.shape[-1] == 0:
         # Without answers the evidence is flat: the prior's own mode stands.
         theta, flat = starts[0], z.new_zeros(runs)
-        return Hyperfit(theta, flat, torch.zeros_like(theta), flat == 0, flat.long(), flat.long())
+        return Searched(Hyperfit(theta, flat, torch.zeros_like(theta), flat == 0, flat.long(), flat.long()), z)
     copies = len(starts)
     many = torch.arange(runs, device=z.device).repeat(copies)
     found = maximize(model, take(data, many), torch.cat(starts), z[many], gain)
-    best = found.value.reshape(copies, runs).nan_to_num(nan=-torch.inf).argmax(0)
+    best = found.hyper.value.reshape(copies, runs).nan_to_num(nan=-torch.inf).argmax(0)
     rows = best * runs + torch.arange(runs, device=z.device)
     return take(found, rows)
 
@@ -121,18 +121,19 @@ def tolerances(dtype: torch.dtype, gain: float = FINE) -> descent.Tolerances:
     )
 
 
-def maximize(model: Model, data: Gathered, theta: Parameters, z: PerComparison, gain: float = FINE) -> Hyperfit:
+def maximize(model: Model, data: Gathered, theta: Parameters, z: PerComparison, gain: float = FINE) -> Searched:
     """The hyperparameters that maximise evidence plus log prior, from theta, for one flat batch of runs.
 
     One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
     """
-    found = fused_search(model, data, theta, z, gain) if isinstance(data, EndPoints) else None
-    if found is None:
+    fused = fused_search(model, data, theta, z, gain) if isinstance(data, EndPoints) else None
+    if fused is None:
         low, high = model.priors.bounds(theta)
         objective = NegativeLogPosterior(model, data, z)
-        found = descent.minimize(objective, theta, low, high, tolerances(theta.dtype, gain))
+        fused = descent.minimize(objective, theta, low, high, tolerances(theta.dtype, gain)), z
+    found, z = fused
     searched_on = torch.full_like(found.rounds, z.shape[-1])
-    return Hyperfit(found.x, -found.value, -found.gradient, found.converged, found.rounds, searched_on)
+    return Searched(Hyperfit(found.x, -found.value, -found.gradient, found.converged, found.rounds, searched_on), z)
 
 
 def fused_search(
@@ -143,8 +144,11 @@ def fused_search(
     gain: float = FINE,
     *,
     execute: Execute | None = None,
-) -> descent.Descent | None:
-    """The same search as one launch, of `execute` if given; None where the kernel does not take these runs."""
+) -> tuple[descent.Descent, PerComparison] | None:
+    """The same search as one launch, of `execute` if given, and the differences at the last MAP.
+
+    None where the kernel does not take these runs.
+    """
     # A sum of kernels has no launch of its own, nor have several people.
     if not isinstance(model.priors, Priors):
         return None
@@ -168,7 +172,8 @@ def fused_search(
         return None
     low, high = (end[0] for end in model.priors.bounds(theta))
     found = kernels.minimize(rows, (low, high), constants, execute)
-    return descent.of_kernel(*found[:5])
+    assert found.z is not None
+    return descent.of_kernel(*found[:5]), found.z
 
 
 def sizes(space: FitSpace) -> list[int]:

@@ -130,7 +130,7 @@ def fit(
         # Of very many answers an even share finds the hyperparameters; the MAP is that of all.
         rows = torch.arange(ALL_AT_ONCE, device=X.device) * m // ALL_AT_ONCE
         share, who, start = comparisons.some(answers, rows), voter[:, rows], z[:, rows]
-    hyper = hyperparameters.search_at_once(model, gather(share, who, people), starts, start, GAIN_LEFT)
+    hyper = hyperparameters.search_at_once(model, gather(share, who, people), starts, start, GAIN_LEFT).hyper
     return condition(model, answers, voter, hyper, z)
 
 

@@ -79,7 +79,7 @@ def search(
     with torch.inference_mode():
         z = flat.new_zeros(flat_pairs.shape[:-1])
         data = comparison_space.gather(flat, flat_pairs, flat_ties)
-        found = hyperparameters.search_at_once(model, data, starts, z)
+        found = hyperparameters.search_at_once(model, data, starts, z).hyper
     found = released(found)
     return found.theta.reshape(*batch, d + 1), found.converged.reshape(batch)
 

@@ -168,7 +168,7 @@ struct Evidence {
 
 KERNEL evidence(const double* E, const double* gram, const double* theta, const double* start, const double* weight,
                 const double* noise, const double* low, const double* high, double* x, double* value, double* gradient,
-                int* ended, int m, int d, int matern, int detail, double nugget, double per_variance, double margin,
+                int* ended, double* reached, int m, int d, int matern, int detail, double nugget, double per_variance, double margin,
                 double tolerance, int plain, int damped, double linear, double exponential, double quadratic,
                 double centre, double joint, double scale_linear, double scale_quadratic, double scale_centre,
                 double small, double decrease, double longest, double sufficient, double shortest, int rounds) {
@@ -196,6 +196,7 @@ KERNEL evidence(const double* E, const double* gram, const double* theta, const 
     const Limits limits = {small, decrease, longest, sufficient, shortest, rounds};
     const Ended end = descend<Block>(objective, row, limits);
     for (int j = thread_index(); j < P; j += thread_count()) x[at * P + j] = row.x[j], gradient[at * P + j] = row.g[j];
+    for (int i = thread_index(); i < m; i += thread_count()) reached[at * m + i] = objective.kept[i];
     if (thread_index() == 0) {
         value[at] = end.value;
         ended[3 * at] = end.converged, ended[3 * at + 1] = end.rounds, ended[3 * at + 2] = objective.newton_steps;

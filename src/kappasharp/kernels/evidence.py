@@ -59,7 +59,7 @@ class EvidenceConstants(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Where each row ended, and its work: rounds of descent, Newton steps."""
+    """Where each row ended, and its work: rounds of descent, Newton steps; and the last MAP that it found."""
 
     x: Tensor
     value: Tensor
@@ -67,6 +67,7 @@ class Found(NamedTuple):
     converged: Tensor
     rounds: Tensor
     steps: Tensor
+    z: Tensor | None = None
 
 
 def executor(rows: Rows, constants: EvidenceConstants, other: str | None) -> Execute | None:
@@ -80,7 +81,7 @@ def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: EvidenceConstant
     count, m = rows.z.shape
     x = torch.empty_like(rows.theta, memory_format=torch.contiguous_format)
     value, gradient = x.new_empty(count), torch.empty_like(x)
-    ended = x.new_empty((count, 3), dtype=torch.int32)
+    ended, reached = x.new_empty((count, 3), dtype=torch.int32), x.new_empty(count, m)
     # What is not there is not read either: any pointer will do.
     parts = [rows.z if part is None else part for part in rows]
     tensors = [part.contiguous() for part in (*parts, *box)]
@@ -98,14 +99,14 @@ def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: EvidenceConstant
             shared_bytes=_shared_bytes(m, d),
             own_bytes=_own_bytes(m, d),
             arguments=(
-                *tensors, x, value, gradient, ended,
+                *tensors, x, value, gradient, ended, reached,
                 m, d, int(constants.matern), int(rows.weight is not None), *reals, plain, damped, *rules,
                 constants.max_rounds,
             ),
         )
     )  # fmt: skip
     converged, rounds, steps = ended.long().unbind(-1)
-    return Found(x, value, gradient, converged == 1, rounds, steps)
+    return Found(x, value, gradient, converged == 1, rounds, steps, reached)
 
 
 def _threads(m: int) -> int:

@@ -38,8 +38,11 @@ def _kept(make: Callable[[Of], Made]) -> Callable[[Of], Made]:
 
 def points(space: Space, designs: Iterable[Mapping[str, Value]]) -> Tensor:
     """Many designs' points, one row each."""
-    rows = [space.encode(design) for design in designs]
-    return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), space.dimensions)
+    many = list(designs)
+    parts = [part.encoded([design[name] for design in many]) for name, part in space.tuned.items()]
+    if not many or not parts:
+        return torch.zeros(len(many), space.dimensions, dtype=torch.float64)
+    return torch.cat([torch.tensor(part, dtype=torch.float64) for part in parts], -1)
 
 
 @_kept

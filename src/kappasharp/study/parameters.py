@@ -25,10 +25,9 @@ MOST_LEVELS = 100_000
 ROUNDING = 1e-6
 # A whole number up to here is what it says in every program that reads it: others, and the page, compute in floats.
 LARGEST_INT = 2**53 - 1
-# Every choice takes a coordinate of the model; what one person answers does not tell so many apart.
+# Every choice takes a coordinate of the model; one person's answers do not tell so many apart.
 MOST_CHOICES = 1000
-LONGEST_WHOLE = 128
-TWO = 2
+LONGEST_WHOLE, TWO = 128, 2
 
 
 class _Lattice:
@@ -42,6 +41,10 @@ class _Lattice:
     def encode(self, value: Any) -> list[float]:
         """The coordinates of a value in the unit cube."""
         raise NotImplementedError
+
+    def encoded(self, values: Sequence[Any]) -> list[list[float]]:
+        """The coordinates of many values, a list for each value."""
+        return [self.encode(value) for value in values]
 
     @property
     def tolerance(self) -> float:
@@ -122,8 +125,12 @@ class _Number(_Lattice):
 
     def encode(self, value: Any) -> list[float]:
         """The coordinate of a value in the unit cube."""
+        return self.encoded([value])[0]
+
+    def encoded(self, values: Sequence[Any]) -> list[list[float]]:
+        """The coordinate of many values, a list for each value."""
         low, high = self._ends
-        return [min(max((self._scaled(value) - low) / (high - low), 0.0), 1.0)]
+        return [[min(max((self._scaled(value) - low) / (high - low), 0.0), 1.0)] for value in values]
 
     def decode(self, coordinates: Sequence[float]) -> Value:
         """The value at, or on the lattice nearest to, a coordinate."""
