@@ -31,8 +31,8 @@ from kappasharp.shapes import Indices, Parameters, PerComparison, PerRun, PerRun
 
 # Up to this size one search sees all answers: it takes a second, and the published numbers come from it.
 ALL_AT_ONCE = 600
-# A search of all answers at once ends when it promises less, in nats.
-FINE = 5e-5
+# A search of all answers at once ends when it promises less, in nats: where a round is cheap, and beyond so many answers.
+FINE, CHEAP, ENOUGH = 5e-5, 150, 1e-3
 # The first stage has at least this many answers; each further one twice those of the stage before.
 FEWEST = 200
 # A stage ends when it promises less, in nats: a fixed gain for a share and in point space; for all answers in
@@ -71,7 +71,7 @@ def search(model: Model, space: FitSpace, starts: list[Parameters], z: PerCompar
     """
     stages = sizes(space)
     if not stages:
-        return search_at_once(model, space.gather(), starts, z)
+        return search_at_once(model, space.gather(), starts, z, FINE if space.size <= CHEAP else ENOUGH)
     return _search_in_stages(model, space, starts, z, stages=stages, warm=warm)
 
 

@@ -266,7 +266,7 @@ class Priors:
         return torch.tensor(values, dtype=torch.float64).log()
 
     def starts(self, dimension: int) -> list[torch.Tensor]:
-        """Where cold fits start: at the prior's mode, and at half its length scales, which finds what it may miss."""
+        """Where cold fits start: at the prior's mode, and at half its length scales, which finds what that may miss."""
         start = self.start(dimension)
         return [start, torch.cat([start[:-1] - math.log(2.0), start[-1:]])]
 

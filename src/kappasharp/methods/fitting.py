@@ -27,7 +27,7 @@ from kappasharp.core.evidence import Model
 from kappasharp.core.features import Lift
 from kappasharp.core.hyperparameters import Hyperfit
 from kappasharp.core.joint_priors import JointPriors
-from kappasharp.core.kernel import PRIORS, Sum
+from kappasharp.core.kernel import PRIORS, Priors, Sum
 from kappasharp.core.laplace import MapFit
 from kappasharp.core.likelihood import Grades, Ties
 from kappasharp.core.people import PeopleFit
@@ -89,12 +89,16 @@ def fit(
 ) -> Fit:
     """Line 3 of Algorithm 1: hyperparameters, MAP f̂₀ and the posterior 𝒩(f̂₀, H⁻¹), warm from theta and z if given.
 
-    `cold` starts from the prior's mode as well; the better end wins. With a lift the model is `model_of` it.
+    `cold` starts from one of the priors' own starts as well, in turn as answers come; the better end wins. With a lift
+    the model is `model_of` it.
     """
     X, whole = answers.X, leaning.lifted(answers, lift)
     starts = [] if theta is None else [theta]
     if cold or theta is None:
-        starts += [start.to(X).expand(len(X), -1) for start in model.priors.starts(whole.X.shape[-1])]
+        own = model.priors.starts(whole.X.shape[-1])
+        if theta is not None and isinstance(model.priors, Priors):
+            own = [own[answers.pairs.shape[-2] % len(own)]]
+        starts += [start.to(X).expand(len(X), -1) for start in own]
     space = spaces.choose(model, whole)
     hyper, z = hyperparameters.search(model, space, starts, _started(z, whole), warm=theta is not None)
     found, value = _conditioned(model, X, space, whole, lift, hyper=hyper, z=z)

@@ -33,9 +33,10 @@ from kappasharp.study.events import noted_after
 from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.space import Space
 
-# The fit starts from the last one's end, and at every second answer from the prior's mode too, which takes as long
-# again and seldom ends higher: `make bench` counts how seldom (`study_fit_not_worse`).
-COLD_EVERY = 2
+# The fit starts from the last one's end, and cold too: at every answer as long as they are few, later each time that
+# there are a share more of them. A cold start takes longer than the other and seldom ends higher: `make bench` counts how
+# seldom (`study_fit_not_worse`).
+ALWAYS_COLD, COLD_SHARE = 100, 0.02
 # Many people at once wait for each other: more than FEW_VOTERS among those who gave the last LATELY answers. Then the
 # fit starts from the prior's mode once in so many answers only.
 FEW_VOTERS, LATELY, COLD_EVERY_OF_MANY = 4, 16, 64
@@ -208,7 +209,7 @@ def seen_by(history: History, model: StudyModel, voter: str | None) -> StudyMode
 def _is_cold(history: History, memo: dict[str, Any] | None, n_answers: int) -> bool:
     """Whether the fit starts from the prior's mode too."""
     if memo is None or not many(history):
-        return n_answers % COLD_EVERY == 0
+        return n_answers <= ALWAYS_COLD or n_answers % int(COLD_SHARE * n_answers) == 0
     return n_answers // COLD_EVERY_OF_MANY > (noted_after(memo) or 0) // COLD_EVERY_OF_MANY
 
 
