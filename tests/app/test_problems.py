@@ -1,11 +1,14 @@
-"""The command `kappasharp problems`: the table, a definition for every name, a suggestion for a wrong one."""
+"""`kappasharp problems`: the table, a definition for every name, a suggestion for a wrong one; and `doctor`."""
 
+import json
 import re
 
 import pytest
 from click.testing import CliRunner
 
+from kappasharp.app.cli import doctor
 from kappasharp.app.cli.main import main
+from kappasharp.kernels import compiled, launch
 from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS
 
 ALL = PROBLEMS | DEVELOPMENT | VARIANTS
@@ -81,3 +84,19 @@ def test_an_unknown_name_is_a_usage_error_with_a_suggestion():
 
 def test_a_name_is_needed():
     assert run("show").exit_code == 2
+
+
+def test_doctor_says_how_it_computes_here_and_why(monkeypatch):
+    def found():
+        return json.loads(CliRunner().invoke(main, ["doctor", "-f", "json"], catch_exceptions=False).stdout)
+
+    cpu = found()["kernels"]["cpu"]
+    assert (cpu["way"], cpu["why"]) == ("compiled", None) if compiled.compiler() else cpu["way"] == "torch"
+    assert all(extra["version"] for extra in found()["extras"].values())
+    monkeypatch.setenv(launch.SWITCH, "0")
+    assert found()["kernels"]["cpu"]["why"] == f"{launch.SWITCH}=0"
+    said = CliRunner().invoke(main, ["doctor"], catch_exceptions=False).stdout
+    assert f"by torch, several times slower, because {launch.SWITCH}=0." in said
+    monkeypatch.setitem(doctor.EXTRAS, "lab", ("no-such-library", "experiments"))
+    said = CliRunner().invoke(main, ["doctor"], catch_exceptions=False).stdout
+    assert "not installed: `python -m pip install" in said
