@@ -34,8 +34,8 @@ from kappasharp.study.history import Comparison, History, StudyQuestion
 from kappasharp.study.space import Space
 
 # The fit starts from the last one's end, and cold too: at every answer as long as they are few, later each time that
-# there are a share more of them. A cold start takes longer than the other and seldom ends higher: `make bench` counts how
-# seldom (`study_fit_not_worse`).
+# there are a share more of them. A cold start takes longer than the other and seldom ends higher: `make bench` counts
+# how seldom (`study_fit_not_worse`).
 ALWAYS_COLD, COLD_SHARE = 100, 0.02
 # Many people at once wait for each other: more than FEW_VOTERS among those who gave the last LATELY answers. Then the
 # fit starts from the prior's mode once in so many answers only.
