@@ -66,9 +66,9 @@ def kept(words: tuple[str, ...], suffix: str, make: Callable[[Path], object]) ->
     """The file that belongs to these words, made by `make` where it is not kept yet."""
     name = hashlib.sha256("\x1f".join(words).encode()).hexdigest()[:32] + suffix
     path = folder() / name
-    if path.exists():
-        return path
     try:
+        if path.exists():
+            return path
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with replacing(path) as temporary:
             make(temporary)
