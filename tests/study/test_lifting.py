@@ -100,7 +100,7 @@ class TestQuestions:
     """The loop with outcomes in it."""
 
     def test_it_learns_faster_than_on_parameters(self):
-        """Ten dimensions, of which outcomes say all: after twelve answers two thirds of the regret, over three seeds."""
+        """Ten dimensions, of which outcomes say all: after twelve answers two thirds of the regret over three seeds."""
         space = {f"x{i}": (0.0, 1.0) for i in range(10)}
 
         def outcomes(design):
