@@ -1,11 +1,14 @@
 """What a study says of itself: numbers against the model's own, hand-made contradictions, words for each."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 import kappasharp as ks
 from kappasharp.core import hyperparameters
+from kappasharp.methods import loop
+from kappasharp.study import learning
 from kappasharp.study.diagnosis import cycle, opposite
 from kappasharp.study.history import Comparison
 
@@ -108,6 +111,28 @@ def test_ties_skips_and_voters_are_counted():
     assert (found.n_comparisons, found.n_ties, found.n_skips) == (3, 1, 1)
     assert found.voters == {"me": 2, "you": 1} and found.tie_threshold > 0.0
     assert "3 answers (1 of them ties, 1 more skipped) by 2 voters" in str(found)
+
+
+def test_a_long_study_keeps_its_hyperparameters_for_a_few_answers_and_says_so(monkeypatch):
+    monkeypatch.setattr(learning, "ALWAYS_SEARCHED", 6)
+    monkeypatch.setattr(learning, "SEARCH_SHARE", 0.4)
+    monkeypatch.setattr(learning, "_is_cold", lambda *_: False)
+    study = run(12)
+    memos = {event.memo["answers"]: event.memo for _, event in study.history.asked.values() if event.memo is not None}
+    searched = {answers: memo["searched_on"] for answers, memo in memos.items()}
+    # A search at every third answer, then at every fourth.
+    assert [searched[n] for n in (6, 7, 8, 9, 10, 11)] == [6, 0, 0, 9, 0, 0]
+    assert memos[6]["theta"] == memos[8]["theta"] != memos[9]["theta"] == memos[11]["theta"]
+    # At twelve it is due again; what is told of eleven is the evidence of all eleven, no more than a search reaches.
+    assert study.diagnostics().searched_on == 12 and "a few answers ago" not in str(study.diagnostics())
+    earlier = ks.load_study(study.name, storage=study.storage, through=study.history.number - 1)
+    kept = learning.learn(earlier.definition, earlier.history)
+    state = replace(kept.state, keep=False)
+    hyper, best = kept.learnt.fit.hyper, loop.learn(state).fit.hyper
+    assert bool(hyper.converged) and int(hyper.rounds) == 0 and float(hyper.value) == memos[11]["evidence"]
+    at_theta = loop.learn(replace(state, preset=replace(state.preset, cold_fit=False))).fit.hyper
+    assert float(best.value) - 1.0 < float(hyper.value) <= float(at_theta.value)
+    assert "are those of a few answers ago" in str(earlier.diagnostics())
 
 
 def test_a_long_study_says_how_its_hyperparameters_were_searched_for(monkeypatch):

@@ -47,7 +47,10 @@ BLOCK = 1024
 
 
 class Hyperfit(NamedTuple):
-    """The best hyperparameters found, and how the search ended; `searched_on` is how many answers it began with."""
+    """The best hyperparameters found, and how the search ended; `searched_on` is how many answers it began with.
+
+    It is 0 where there was no search, because an earlier one's end was kept.
+    """
 
     theta: Parameters
     value: PerRun
@@ -90,6 +93,13 @@ def search_at_once(
     best = found.hyper.value.reshape(copies, runs).nan_to_num(nan=-torch.inf).argmax(0)
     rows = best * runs + torch.arange(runs, device=z.device)
     return take(found, rows)
+
+
+def kept(theta: Parameters) -> Hyperfit:
+    """Hyperparameters of a search over nearly all the answers, as they are; what they reach on all is not known yet."""
+    unknown = torch.full_like(theta[:, 0], torch.nan)
+    none = torch.zeros_like(unknown).long()
+    return Hyperfit(theta, unknown, torch.full_like(theta, torch.nan), none == 0, none, none)
 
 
 class NegativeLogPosterior:

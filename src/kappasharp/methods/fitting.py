@@ -85,28 +85,38 @@ def fit(
     theta: Tensor | None = None,
     z: Tensor | None = None,
     cold: bool = True,
+    keep: bool = False,
     lift: Lift | None = None,
 ) -> Fit:
     """Line 3 of Algorithm 1: hyperparameters, MAP f̂₀ and the posterior 𝒩(f̂₀, H⁻¹), warm from theta and z if given.
 
-    `cold` starts from one of the priors' own starts as well, in turn as answers come; the better end wins. With a lift
-    the model is `model_of` it.
+    `cold` starts from one of the priors' own starts as well, in turn as answers come; the better end wins. `keep` takes
+    theta as it is. With a lift the model is `model_of` it.
     """
     X, whole = answers.X, leaning.lifted(answers, lift)
-    starts = [] if theta is None else [theta]
-    if cold or theta is None:
-        own = model.priors.starts(whole.X.shape[-1])
-        if theta is not None and isinstance(model.priors, Priors):
-            own = [own[answers.pairs.shape[-2] % len(own)]]
-        starts += [start.to(X).expand(len(X), -1) for start in own]
-    space = spaces.choose(model, whole)
-    hyper, z = hyperparameters.search(model, space, starts, _started(z, whole), warm=theta is not None)
+    space, z = spaces.choose(model, whole), _started(z, whole)
+    if keep and theta is not None:
+        hyper = hyperparameters.kept(theta)
+    else:
+        starts = _starts(model, whole, theta, cold=cold)
+        hyper, z = hyperparameters.search(model, space, starts, z, warm=theta is not None)
     found, value = _conditioned(model, X, space, whole, lift, hyper=hyper, z=z)
-    # A search in stages ends in single precision: the evidence that is reported does not.
+    # A search in stages ends in single precision, and none reaches nothing: the evidence that is reported is exact.
     exact = value + model.priors.log_density(hyper.theta)
     return found._replace(
         hyper=hyper._replace(value=torch.where(hyper.searched_on < whole.pairs.shape[-2], exact, hyper.value))
     )
+
+
+def _starts(model: Model, whole: Answers, theta: Tensor | None, *, cold: bool) -> list[Tensor]:
+    """Where the search begins: at theta, if it is known, and at the priors' own starts, or one of them in turn."""
+    found = [] if theta is None else [theta]
+    if cold or theta is None:
+        own = model.priors.starts(whole.X.shape[-1])
+        if theta is not None and isinstance(model.priors, Priors):
+            own = [own[whole.pairs.shape[-2] % len(own)]]
+        found += [start.to(whole.X).expand(len(whole.X), -1) for start in own]
+    return found
 
 
 def refit(model: Model, answers: Answers, hyper: Hyperfit, z: Tensor, lift: Lift | None = None) -> Fit:

@@ -140,7 +140,7 @@ def learn(state: State) -> Learnt:
     z = _padded(state.z, state.comparisons)
     several = state.voters if method.tell_apart and telling.are_several(state.voters) else None
     if several is None:
-        fit = fitting.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit, lift=lift)
+        fit = fitting.fit(model, answers, theta=state.theta, z=z, cold=preset.cold_fit, keep=state.keep, lift=lift)
     else:
         fit = voters.fit(
             model, answers, several, theta=state.theta, tastes=state.tastes, z=z, cold=preset.cold_fit, lift=lift

@@ -29,6 +29,8 @@ class State:
     mean_decisiveness: Tensor
     anchor: Tensor
     theta: Tensor | None = None
+    # Whether theta is kept as it is, without a search: a search over nearly all these answers ended there.
+    keep: bool = False
     z: Tensor | None = None
     hints: Tensor | None = None
     asked: bool = False

@@ -253,6 +253,9 @@ def _about_information(found: Diagnosis) -> Sentence:
 def _about_search(found: Diagnosis) -> list[Sentence]:
     if found.searched_on >= found.n_comparisons:
         return []
+    if found.searched_on == 0:
+        words = "The study is long: its hyperparameters are those of a few answers ago; they are searched for anew with"
+        return [said("model.kept", f"{words} every hundredth part more of answers.")]
     began = "its hyperparameters were searched for on {first} answers first"
     words = f"The study is long: {began}, then on twice as many, and so on to all {{answers}}."
     return [said("model.long", words, first=found.searched_on, answers=found.n_comparisons)]

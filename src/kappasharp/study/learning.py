@@ -37,6 +37,9 @@ from kappasharp.study.space import Space
 # there are a share more of them. A cold start takes longer than the other and seldom ends higher: `make bench` counts
 # how seldom (`study_fit_not_worse`).
 ALWAYS_COLD, COLD_SHARE = 100, 0.02
+# Hyperparameters hardly move with one answer more among many: beyond so many answers they are searched for anew each
+# time that there are a share more, and kept in between.
+ALWAYS_SEARCHED, SEARCH_SHARE = 150, 0.01
 # Many people at once wait for each other: more than FEW_VOTERS among those who gave the last LATELY answers. Then the
 # fit starts from the prior's mode once in so many answers only.
 FEW_VOTERS, LATELY, COLD_EVERY_OF_MANY = 4, 16, 64
@@ -134,12 +137,14 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     lift, allowed = lift_of(definition, history), allowing.of(definition, history)
     theta = None if history.is_of_another_cube(memo) else theta_of(memo, X.shape[-1], lift)
     preset = with_threshold(definition.preset, found.answers, theta, lift)
-    preset = replace(preset, cold_fit=preset.cold_fit and _is_cold(history, memo, answers))
+    cold = _is_cold(history, memo, answers)
+    preset = replace(preset, cold_fit=preset.cold_fit and cold)
     ties = ties if isinstance(ties, Tensor) else None
     state = loop.init(X, pairs, method=definition.method, preset=preset, seeds=definition.seed, ties=ties)
     step = max(answers - definition.first_pairs, 0)
     state = replace(state, step=step, lattice=cube.open_lattice(definition.space), theta=theta, detail=detail)
     state = replace(state, lift=lift, allowed=allowed, box=cube.box(definition.space))
+    state = replace(state, keep=not (cold or _is_search_due(memo, answers)))
     state = replace(state, eligible=_eligible(definition.space, X, len(found.options)))
     if definition.use_seconds:
         state = replace(state, seconds=_seconds(history))
@@ -211,6 +216,12 @@ def _is_cold(history: History, memo: dict[str, Any] | None, n_answers: int) -> b
     if memo is None or not many(history):
         return n_answers <= ALWAYS_COLD or n_answers % int(COLD_SHARE * n_answers) == 0
     return n_answers // COLD_EVERY_OF_MANY > (noted_after(memo) or 0) // COLD_EVERY_OF_MANY
+
+
+def _is_search_due(memo: dict[str, Any] | None, n_answers: int) -> bool:
+    """Whether the hyperparameters are searched for anew, and not those of the last model kept."""
+    every, before = int(SEARCH_SHARE * n_answers), noted_after(memo)
+    return n_answers <= ALWAYS_SEARCHED or before is None or n_answers // every > before // every
 
 
 def many(history: History) -> bool:

@@ -711,6 +711,7 @@ export const TEXTS = {
   "said.model.rank": "Von {designs} Nutzenwerten bestimmen sie {rank} Unterschiede; Antworten auf Fragen mit mehr als einem Bit teilen Rauschen, darum fehlen die Zahlen der Hesse-Matrix.",
   "said.model.information": "Von {designs} Nutzenwerten bestimmen sie {rank} Unterschiede; etwa {freedom} Freiheitsgrade sind belegt. Die Konditionszahl der Hesse-Matrix ist {condition}.",
   "said.model.long": "Die Studie ist lang: Ihre Hyperparameter wurden erst an {first} Antworten gesucht, dann an doppelt so vielen und so weiter bis zu allen {answers}.",
+  "said.model.kept": "Die Studie ist lang: Ihre Hyperparameter sind die von vor ein paar Antworten; sie werden mit jedem Hundertstel mehr an Antworten neu gesucht.",
   "said.model.off": "Die Korrektur ist aus: {reason}.",
   "said.model.on": "Die Korrektur ist an: {reason}. Ihre Stärke ist {strength}; sie bringt die Konditionszahl auf {condition}.",
   "said.chart.node": "Variante {option}, Nutzen {utility}",

@@ -711,6 +711,7 @@ export const EN = /** @satisfies {Record<string, Text>} */ (/** @type {const} */
   "said.model.rank": "Of {designs} utilities they determine {rank} differences; answers to questions of more than a bit share noise, so the Hessian’s numbers are left out.",
   "said.model.information": "Of {designs} utilities they determine {rank} differences, with about {freedom} degrees of freedom informed. The Hessian’s condition number is {condition}.",
   "said.model.long": "The study is long: its hyperparameters were searched for on {first} answers first, then on twice as many, and so on to all {answers}.",
+  "said.model.kept": "The study is long: its hyperparameters are those of a few answers ago; they are searched for anew with every hundredth part more of answers.",
   "said.model.off": "The correction is off: {reason}.",
   "said.model.on": "The correction is on: {reason}. Its strength is {strength}; it brings the condition number to {condition}.",
   "said.chart.node": "Design {option}, utility {utility}",

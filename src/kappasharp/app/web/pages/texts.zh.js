@@ -711,6 +711,7 @@ export const TEXTS = {
   "said.model.rank": "在 {designs} 个效用值中，它们确定了 {rank} 个差值；多于一比特的问题的回答共享噪声，所以省略海森矩阵的数值。",
   "said.model.information": "在 {designs} 个效用值中，它们确定了 {rank} 个差值，约有 {freedom} 个自由度得到信息。海森矩阵的条件数是 {condition}。",
   "said.model.long": "研究较长：超参数先在 {first} 个回答上搜索，再在两倍的回答上，直到全部 {answers} 个。",
+  "said.model.kept": "研究较长：超参数取自几个回答之前；回答每增加百分之一，就重新搜索一次。",
   "said.model.off": "校正未启用：{reason}。",
   "said.model.on": "校正已启用：{reason}。强度为 {strength}；条件数变为 {condition}。",
   "said.chart.node": "方案 {option}，效用 {utility}",
