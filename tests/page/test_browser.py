@@ -351,7 +351,7 @@ def test_best_copies_and_challenges(context, server):
     by_pointer = said.inner_text()
     curve.focus()
     page.keyboard.press("Home")
-    assert re.match(r"0.5: .* the best ± .*; better with a chance of \d+ %$", said.inner_text()) and by_pointer
+    assert re.match(r"0.5: .* the best ± .*; better with a chance of \d+\s%$", said.inner_text()) and by_pointer
     assert curve.get_attribute("aria-valuetext") == said.inner_text() != by_pointer
     page.get_by_role("spinbutton", name="proportional").fill("3")
     page.get_by_role("spinbutton", name="integral").fill("1")

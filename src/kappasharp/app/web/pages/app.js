@@ -122,9 +122,9 @@ const page = {
 /** What is said stands at the foot of the page, or as far above it as no field is covered. */
 function uncover() {
   status.style.translate = "";
+  if (status.closest(".controls") || status.textContent === "") return;
   const { top, bottom, left, right } = status.getBoundingClientRect();
-  if (status.closest(".controls") || top === bottom) return;
-  const fields = [...main.querySelectorAll("input, select, textarea, button")].map((one) => one.getBoundingClientRect());
+  const fields = [...main.querySelectorAll("input, select, textarea, label, button")].map((one) => one.getBoundingClientRect());
   const isFree = (/** @type {number} */ up) => !fields.some((one) => one.bottom > top - up && one.top < bottom - up && one.right > left && one.left < right);
   let up = 0;
   while (up < top && !isFree(up)) up += 8;
