@@ -5,6 +5,8 @@ import json
 import pytest
 
 import kappasharp as ks
+from kappasharp.app.cli import studies
+from kappasharp.app.examples import pid
 from tests.app.shell import Shell
 from tests.study.simulators import simulate
 
@@ -50,6 +52,13 @@ def test_a_database_alone_runs_nothing(shell, monkeypatch):
     shell("tell", "pid", "a")
     monkeypatch.undo()
     assert shell.json("best", "pid", "--outcomes", FUNCTION)["outcomes"] is not None
+
+
+def test_the_packages_own_example_needs_no_word(shell):
+    assert pid.OUTCOMES["function"] in studies.OUR_OWN_OUTCOMES
+    ks.create_study(pid.SPACE, storage=shell.url, study_name="pid", outcomes=pid.OUTCOMES)
+    said = shell("ask", "pid")
+    assert "→ overshoot" in said.stdout and "Note" not in said.stderr
 
 
 def test_limits_and_mistakes(shell):

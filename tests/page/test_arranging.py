@@ -15,11 +15,14 @@ def test_a_parameter_is_narrowed_locked_widened_and_taken_back(browser):
     low, high = rows["x"]["ever"]["low"], rows["x"]["ever"]["high"]
     middle = (low + high) / 2
     shown = browser.pair("me")
+    assert shown["can_undo"] and shown["undoes_answer"]
     changed = browser.post(browser.at("parameters"), {"name": "x", "change": "lock", "value": middle})
     assert changed.status_code == 200 and changed.json()["parameters"][0]["locked"]
     # A question about what is not open any more is withdrawn; the next one keeps the lock.
     stale = browser.post(browser.at("answer"), {"pair": shown["number"], "answer": "a", "voter": "me"})
     assert stale.status_code == 409 and stale.json()["pair"]["a"]["params"]["x"] == middle
+    # Compare takes back answers alone, and says so where a change came last.
+    assert stale.json()["pair"]["can_undo"] and not stale.json()["pair"]["undoes_answer"]
     assert stale.json()["why"] == "changed" and "because a parameter was changed" in stale.json()["error"]
     refused = browser.post(browser.at("parameters"), {"name": "x", "change": "narrow", "low": low - 1})
     assert refused.status_code == 400 and "widen" in refused.json()["error"]

@@ -35,7 +35,7 @@ def test_a_pair_stays_until_it_is_answered_and_an_answer_is_stored_with_its_seco
 def test_nothing_about_the_models_expectation_comes_with_a_pair(browser):
     pair = answered(browser, 7)
     about = {"number", "voter", "origin", "kind", "form", "designs", "a", "b"}
-    assert set(pair) == about | {"answers", "since", "rests_on", "can_undo"}
+    assert set(pair) == about | {"answers", "since", "rests_on", "can_undo", "undoes_answer"}
     assert set(pair["a"]) == {"option", "params", "card"} and pair["origin"] == "model"
 
 

@@ -51,7 +51,9 @@ def test_many_voters_start_from_the_priors_mode_once_in_a_while():
     history = study.history
     at = {n: learning._is_cold(history, {"answers": n - 5}, n) for n in (20, 63, 64, 66, 70, 130)}
     assert at == {20: False, 63: False, 64: True, 66: True, 70: False, 130: True}
-    assert [learning._is_cold(crowd(1, 6).history, {"answers": n - 1}, n) for n in (63, 64, 66)] == [False, True, True]
+    # One alone: at every answer of the first hundred, then whenever there are two in a hundred more.
+    alone = crowd(1, 6).history
+    assert [learning._is_cold(alone, {"answers": n - 1}, n) for n in (63, 64, 150, 151)] == [True, True, True, False]
 
 
 def test_the_same_events_give_many_voters_the_same_pairs(tmp_path):

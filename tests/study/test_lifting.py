@@ -100,7 +100,7 @@ class TestQuestions:
     """The loop with outcomes in it."""
 
     def test_it_learns_faster_than_on_parameters(self):
-        """Ten dimensions, of which outcomes say all: after twelve answers no seed is worse."""
+        """Ten dimensions, of which outcomes say all: after twelve answers two thirds of the regret over three seeds."""
         space = {f"x{i}": (0.0, 1.0) for i in range(10)}
 
         def outcomes(design):
@@ -111,15 +111,15 @@ class TestQuestions:
             found = outcomes(design)
             return -abs(found["low"] - 1.0) - abs(found["high"] - 4.0)
 
-        for seed in range(2):
-            reached = []
-            for given in (None, outcomes):
-                study = ks.create_study(space, storage="sqlite://", seed=seed, outcomes=given)
-                for _ in range(12):
-                    pair = study.ask()
-                    study.tell(pair, "a" if like(pair.a) > like(pair.b) else "b")
-                reached.append(like(study.best_params))
-            assert reached[1] > reached[0] and reached[1] > -0.8
+        def reached(seed, given):
+            study = ks.create_study(space, storage="sqlite://", seed=seed, outcomes=given)
+            for _ in range(12):
+                pair = study.ask()
+                study.tell(pair, "a" if like(pair.a) > like(pair.b) else "b")
+            return like(study.best_params)
+
+        plain, lifted = ([reached(seed, given) for seed in range(3)] for given in (None, outcomes))
+        assert min(lifted) > -0.8 and sum(lifted) > sum(plain) * 2 / 3
 
     @pytest.mark.parametrize("question", ["choice:3", "order:3", "slider", "rating", "auto"])
     def test_every_kind(self, url, question):

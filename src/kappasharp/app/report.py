@@ -117,7 +117,7 @@ def html(study: Study, sections: Sequence[Section] = (), pictures: Mapping[int, 
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(study.name)}</title><style>\n{style}</style></head>\n<body>"
-        f"<header><h1>{escape(study.name)}</h1><p>{escape(_origin(study))}</p></header>\n{body}\n</body></html>\n"
+        f"<header><h1>{escape(study.name)}</h1><p>{escape(_origin(study))}</p></header>\n<main>{body}</main>\n</body></html>\n"
     )
 
 

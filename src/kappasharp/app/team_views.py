@@ -148,7 +148,7 @@ def html(found: Agreement) -> str:
         f"<tr><td>{escape(name)}</td>{''.join(f'<td>{escape(text(design[name]))}</td>' for _, design in two)}</tr>"
         for name in found.best.params
     )
-    heads = "".join(f"<th>{words}</th>" for words in ("", *(words for words, _ in two)))
+    heads = "<td></td>" + "".join(f"<th>{words}</th>" for words, _ in two)
     return (
         f"<ul>{lines}</ul>{charts.html(agreement_map(found))}<p class='small'>{MAP_MEANS}</p>"
         f"<div class='scroll'><table class='answers'><tr>{head}</tr>{rows}</table></div>"

@@ -264,6 +264,10 @@ class History:
         own += [number for number, one in self.changes.made.items() if one.voter == voter]
         return max(own, default=None)
 
+    def is_answer(self, number: int | None) -> bool:
+        """Whether this is an answer to a question, and neither a comparison from elsewhere nor a change."""
+        return number in self.comparisons and self.comparisons[number].pair is not None
+
     def said_of(self, design: Mapping[str, Value]) -> dict[str, str]:
         """What each voter has to say of a design."""
         return dict(self.remarks.get(design_key(design), {}))

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import warnings
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,10 @@ def _kernels() -> dict[str, Any]:
     from kappasharp.kernels import compiled, launch, sources
 
     off = launch.switched_off()
-    reason = off or compiled.refusal()
+    with warnings.catch_warnings():
+        # What it says is told below.
+        warnings.simplefilter("ignore")
+        reason = off or compiled.refusal()
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
         "cpu": {"way": "torch" if reason else "compiled", "why": reason, "compiler": compiled.compiler()},
@@ -83,7 +87,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append(f"  on the CPU: compiled by {Path(cpu['compiler']).name}, kept in {found['kernels']['kept_in']}.")
     else:
         lines.append(f"  on the CPU: by torch, several times slower, because {cpu['why']}.")
-        if cpu["compiler"] is None:
+        if "KAPPASHARP_KERNELS" not in cpu["why"]:
             lines.append("  Install a C++ compiler (g++ or clang++), or name one in CXX; nothing else has to be done.")
     if cuda is None:
         lines.append("  no CUDA device.")

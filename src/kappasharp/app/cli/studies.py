@@ -28,6 +28,8 @@ question_option = click.option(
     "--question", metavar="KIND",
     help="pair, choice, order, slider or rating; order:5 shows five designs.  [default: the study's own]",
 )  # fmt: skip
+# What our own examples compute, by name: nobody else's code.
+OUR_OWN_OUTCOMES = ("kappasharp.app.examples.pid:outcomes",)
 outcomes_option = click.option(
     "--outcomes", metavar="MODULE:FUNCTION",
     help="What computes the outcomes of the study: a function that is in no study file is run only when named here.",
@@ -52,8 +54,8 @@ study_argument = click.argument("study", shell_complete=_names)
 def opened(name: str, storage: str | None, through: int | None = None, outcomes: str | None = None) -> "Study":
     """The study of that name, or of a study file: made if it is not there yet.
 
-    A function of outcomes is run if the file or `outcomes` names it, never because a database does; where it is
-    missing a sentence says so.
+    A function of outcomes is run if the file or `outcomes` names it, never because a database does, unless it is an
+    example of our own; where it is missing a sentence says so.
     """
     from kappasharp.study import recording
     from kappasharp.study.studies import existing, load_study
@@ -61,6 +63,9 @@ def opened(name: str, storage: str | None, through: int | None = None, outcomes:
     if name.endswith(".toml") and through is None:
         return from_file(Path(name), storage, load_if_exists=True, function=outcomes)
     found = load_study(name, storage=existing(storage), through=through, outcomes=outcomes)
+    named = None if found.definition.outcomes is None else found.definition.outcomes.function
+    if outcomes is None and named in OUR_OWN_OUTCOMES:
+        found = load_study(name, storage=existing(storage), through=through, outcomes=named)
     if (missing := recording.missing_function(found.definition)) is not None:
         say(f"Note: {missing}")
     return found

@@ -62,13 +62,14 @@ class Frame:
 
     def _repr_html_(self) -> str:
         # The key is kept as a cookie of this site alone: the frame must be addressed as the notebook itself is.
+        # Lazy, it loads when it is laid out, and by then the script has run: one load, not two that cross.
         frames, local = f"iframe[data-kappasharp='{self.port}']", json.dumps(self.url.replace(HOST, "localhost"))
         script = (
             f"if (location.hostname === 'localhost') for (const one of document.querySelectorAll({json.dumps(frames)}))"
             f" if (one.src !== {local}) one.src = {local};"
         )
         return (
-            f"<iframe data-kappasharp='{self.port}' title='kappasharp' src='{escape(self.url)}' "
+            f"<iframe data-kappasharp='{self.port}' title='kappasharp' loading='lazy' src='{escape(self.url)}' "
             f"style='width:100%;height:{self.height}px;border:0'></iframe>"
             f"<div><a href='{escape(self.url)}' target='_blank' rel='noopener'>Open it in a tab</a></div>"
             f"<script>{script}</script>"

@@ -187,8 +187,9 @@ def _line(session: Session, slider: StudyQuestion) -> Plain:
 
 
 def _progress(history: History, pair: StudyQuestion) -> Plain:
-    memo, can_undo = history.asked[pair.number][1].memo, history.last_of(pair.voter) is not None
-    told = {"answers": len(history.counted()), "since": history.moved_at, "can_undo": can_undo}
+    memo, last = history.asked[pair.number][1].memo, history.last_of(pair.voter)
+    undoing = {"can_undo": last is not None, "undoes_answer": history.is_answer(last)}
+    told = {"answers": len(history.counted()), "since": history.moved_at} | undoing
     # Among many voters a question rests on an earlier fit than the last answer's.
     return told | {"rests_on": None if memo is None else noted_after(memo)}
 

@@ -245,6 +245,7 @@ export class Compare {
 
   async undo() {
     if (this.busy || !this.pair?.can_undo) return;
+    if (!this.pair.undoes_answer) return this.page.say(text("compare.undoElsewhere"));
     this.busy = true;
     await this.attempt(async () => {
       const found = await post(at(this.study.id, "undo"), { voter: this.page.voter });

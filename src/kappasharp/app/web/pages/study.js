@@ -110,7 +110,9 @@ function numbers(study, one, change) {
   const input = (/** @type {Value} */ value) => el("input", { type: "text", inputmode: "decimal", autocomplete: "off", value: value === null ? "" : numeral(String(value)) });
   const low = new Field(say("field.from"), input(one.open.low), { name: say("study.nameFrom", { name: one.name }) });
   const high = new Field(say("field.to"), input(one.open.high), { name: say("study.nameTo", { name: one.name }) });
-  const value = new Field(say("study.lockAt"), input(one.locked ? one.open.low : typeof one.best === "number" ? Number(one.best.toPrecision(6)) : one.best), { name: say("study.lockNameAt", { name: one.name }) });
+  // Shown short; where it is left as it is, the exact value is meant.
+  const offered = typeof one.best === "number" ? Number(one.best.toPrecision(6)) : one.best;
+  const value = new Field(say("study.lockAt"), input(one.locked ? one.open.low : offered), { name: say("study.lockNameAt", { name: one.name }) });
   const fields = [low, high, value];
   const clear = () => fields.forEach((field) => field.say(""));
   const faultOf = (/** @type {number | null} */ given) => {
@@ -127,7 +129,7 @@ function numbers(study, one, change) {
     const [least, most] = [Number(one.ever.low), Number(one.ever.high)];
     if (!number(value)) return;
     if (Number(value.number) < least || Number(value.number) > most) return value.say(say("study.lockWithin", { low: shown(least), high: shown(most) }));
-    void change(value, { change: "lock", value: value.number });
+    void change(value, { change: "lock", value: value.number === offered ? one.best : value.number });
   };
   const range = () => {
     if (!number(low, high)) return;

@@ -75,6 +75,7 @@ export const EN = /** @satisfies {Record<string, Text>} */ (/** @type {const} */
   "compare.saved": "Saved: {answer}.",
   "compare.savedUndo": "Saved: {answer}. {key} undoes it.",
   "compare.tooSoon": "A key came before the next question was in sight, and did not count.",
+  "compare.undoElsewhere": "What you did last was a change of the study, not an answer. The study’s own view takes it back, or History.",
   "compare.undone": "Taken back. The same question is open again.",
   "compare.answered": "Not saved: this question was already answered. Here is the one that is open now.",
   "compare.withdrawn": "Not saved: this question was withdrawn. Here is the one that is open now.",

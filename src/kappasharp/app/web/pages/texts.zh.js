@@ -76,6 +76,7 @@ export const TEXTS = {
   "compare.saved": "已保存：{answer}。",
   "compare.savedUndo": "已保存：{answer}。按 {key} 可撤销。",
   "compare.tooSoon": "有一次按键早于下一个问题出现，因此没有计入。",
+  "compare.undoElsewhere": "您最近的操作是修改研究，而不是回答。请在研究页面或历史记录中撤回。",
   "compare.undone": "已撤销。同一个问题重新打开。",
   "compare.answered": "未保存：这个问题已经有人回答。这是现在打开的问题。",
   "compare.withdrawn": "未保存：这个问题已撤回。这是现在打开的问题。",

@@ -59,6 +59,7 @@
  * @property {number | null} rests_on how many answers the model had when it chose this; null where it did not
  * @property {number} since the event of the study that all this is true after
  * @property {boolean} can_undo
+ * @property {boolean} undoes_answer
  *
  * @typedef {object} Stop
  * @property {number} place
