@@ -139,6 +139,6 @@ def test_a_team_on_a_phone_and_no_team_of_one(context, server):
     visit(page, "compare")
     page.locator("nav a", has_text="Team").wait_for()
     # On a card as many as it has room for, and the fold below them.
-    for card in page.locator(".card").all():
-        card, fold = card.bounding_box(), card.locator(".fold summary").bounding_box()
+    for one in page.locator(".card").all():
+        card, fold = one.bounding_box(), one.locator(".fold summary").bounding_box()
         assert fold["y"] + fold["height"] < card["y"] + card["height"]
