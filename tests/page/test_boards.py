@@ -236,7 +236,7 @@ def test_a_slider_stores_the_place_that_its_card_shows(context, server):
     page.mouse.move(box["x"] + 0.62 * box["width"], box["y"] + box["height"] / 2, steps=5)
     page.mouse.up()
     assert place(page) == pytest.approx(0.62, abs=0.02)
-    assert re.fullmatch(r"6\d %: proportional .+, integral .+, derivative .+", line.get_attribute("aria-valuetext"))
+    assert re.fullmatch(r"6\d\s%: proportional .+, integral .+, derivative .+", line.get_attribute("aria-valuetext"))
     send(page.get_by_role("button", name="This is the best place").click)
     starts.append(place(page))
     page.keyboard.press("End")
@@ -326,6 +326,8 @@ def test_another_voters_question_stays_as_it_is(context, server):
 def test_on_a_phone_everything_is_in_sight(context, server, device):
     options = PHONE if device == "phone" else ON_ITS_SIDE
     page = opened(context, server, device, **options, bypass_csp=True, reduced_motion="reduce")
+    page.get_by_role("button", name="Keys").tap()
+    page.get_by_role("button", name="Close").tap()
     wide, high = options["viewport"].values()
     for form in (*FORMS, "choice:4"):
         switch(page, form)
@@ -367,7 +369,7 @@ def test_history_tells_every_kind(context, server):
     rows.nth(3).wait_for()
     said = [row.locator(".said b").inner_text() for row in rows.all()]
     assert said[0] == "B better" and said[2:] == ["top 2 of 4", "the best of 4"]
-    assert re.fullmatch(r"\d+ % along the line", said[1])
+    assert re.fullmatch(r"\d+\s% along the line", said[1])
     assert rows.nth(2).locator(".joint").all_inner_texts() == ["=", ">", "·"]
     assert [rows.nth(index).locator(".won").count() for index in range(4)] == [1, 1, 2, 1]
     # What differs between the designs of a question stands under each of them.

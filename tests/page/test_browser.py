@@ -352,7 +352,7 @@ def test_best_copies_and_challenges(context, server):
     curve.focus()
     # The end that is further from the best design, of which the curve says only that.
     page.keyboard.press("Home" if copied["proportional"] > 2 else "End")
-    assert re.match(r"(0\.5|12): .* the best ± .*; better with a chance of \d+ %$", said.inner_text()) and by_pointer
+    assert re.match(r"(0\.5|12): .* the best ± .*; better with a chance of \d+\s%$", said.inner_text()) and by_pointer
     assert curve.get_attribute("aria-valuetext") == said.inner_text() != by_pointer
     page.get_by_role("spinbutton", name="proportional").fill("3")
     page.get_by_role("spinbutton", name="integral").fill("1")

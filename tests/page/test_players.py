@@ -115,6 +115,9 @@ def test_thirty_parameters_leave_the_buttons_in_sight(context, server, device):
     for one in (*page.locator(".choices button").all(), *fold.all()):
         box = one.bounding_box()
         assert box["y"] + box["height"] <= options["viewport"]["height"]
+    # And on its card: no value is cut, none has to be scrolled to.
+    whole = "all => all.every((one) => one.scrollHeight <= one.clientHeight + 1)"
+    assert page.locator(".inside > .values").evaluate_all(whole)
     cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).length"
     assert page.locator(".parameters dt:visible").evaluate_all(cut) == 0
     asked = number(page)

@@ -122,6 +122,7 @@ def test_a_team_on_a_phone_and_no_team_of_one(context, server):
     phone.get_by_label("Sprache").select_option("en")
     phone.get_by_text("of all voters it suits").wait_for()
     assert phone.evaluate("document.documentElement.scrollWidth") == 390 and complaints(phone) == []
+    assert phone.locator("nav").evaluate("one => one.scrollWidth <= one.clientWidth")  # every tab is in sight
     page = context().new_page()
     page.goto(f"{server.link}&study={WIDE_NAME.replace(' ', '+')}#best")
     page.locator(".slices .chart").first.wait_for()
@@ -137,3 +138,7 @@ def test_a_team_on_a_phone_and_no_team_of_one(context, server):
     study.storage.close()
     visit(page, "compare")
     page.locator("nav a", has_text="Team").wait_for()
+    # On a card as many as it has room for, and the fold below them.
+    for one in page.locator(".card").all():
+        card, fold = one.bounding_box(), one.locator(".fold summary").bounding_box()
+        assert fold["y"] + fold["height"] < card["y"] + card["height"]

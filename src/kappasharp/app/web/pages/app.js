@@ -79,11 +79,13 @@ const page = {
     clearTimeout(said);
     status.textContent = words;
     status.className = `status ${kind ?? ""}`;
+    uncover();
     if (kind !== "bad") said = setTimeout(() => (status.textContent = ""), LONG_ENOUGH);
   },
   fail(error, words) {
     page.say("", "bad");
     status.append(...(words ? [words, " "] : []), el("span", { lang: langOf(error) }, sentence(error)));
+    uncover();
   },
   go(wanted) {
     if (location.hash === `#${wanted}`) void show();
@@ -116,6 +118,18 @@ const page = {
     return page.study !== null && ROLES.indexOf(page.study.role) >= ROLES.indexOf(role);
   },
 };
+
+/** What is said stands at the foot of the page, or as far above it as no field is covered. */
+function uncover() {
+  status.style.translate = "";
+  if (status.closest(".controls") || status.textContent === "") return;
+  const { top, bottom, left, right } = status.getBoundingClientRect();
+  const fields = [...main.querySelectorAll("input, select, textarea, label, button")].map((one) => one.getBoundingClientRect());
+  const isFree = (/** @type {number} */ up) => !fields.some((one) => one.bottom > top - up && one.top < bottom - up && one.right > left && one.left < right);
+  let up = 0;
+  while (up < top && !isFree(up)) up += 8;
+  if (up < top) status.style.translate = `0 ${-up}px`;
+}
 
 /**
  * The study and the voter stay in the address, so that a reload or a shared link finds them; the key does not.

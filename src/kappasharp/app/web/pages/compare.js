@@ -132,12 +132,12 @@ export class Compare {
     made.element.dataset.pair = String(pair.number);
     made.element.dataset.kind = pair.kind;
     this.showControls(made, pair);
-    reachable(made.element);
     if (inside) this.rest();
     this.busy = false;
     this.seen = 0;
     this.since = this.shown = performance.now();
     this.progress.show(pair);
+    reachable(made.element);
     void prefetch(this.page);
   }
 

@@ -219,8 +219,15 @@ export function room(parameters, pictured) {
 export function folded(shown, rest, differing, open, lines) {
   if (!rest.length) return shown;
   const more = rest.filter((one) => differing.includes(one)).length;
-  const words = more === rest.length ? text("value.allDiffer", { count: more }) : more ? text("value.someDiffer", { all: rest.length, count: more }) : text("value.noneDiffer", { count: rest.length });
-  return el("div", {}, shown, el("details", { class: "fold", open }, el("summary", {}, words), lines(rest)));
+  return el("div", {}, shown, el("details", { class: "fold", open }, el("summary", {}, foldWords(rest.length, more)), lines(rest)));
+}
+
+/**
+ * @param {number} all how many values a fold hides
+ * @param {number} more how many of them differ
+ */
+export function foldWords(all, more) {
+  return more === all ? text("value.allDiffer", { count: more }) : more ? text("value.someDiffer", { all, count: more }) : text("value.noneDiffer", { count: all });
 }
 
 /**

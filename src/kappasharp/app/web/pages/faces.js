@@ -3,7 +3,7 @@
 /** @import { Compare } from "./compare.js" */
 /** @import { Design, Key, Option, Parameter } from "./types.js" */
 import { media, play } from "./cards.js";
-import { apart, button, el, folded, foremost, room, valueSentence, valueWords } from "./elements.js";
+import { apart, button, el, foldWords, folded, foremost, room, valueSentence, valueWords } from "./elements.js";
 import { byKey } from "./keys.js";
 import { text } from "./texts.js";
 
@@ -31,13 +31,53 @@ async function picture(view, one, name, values, later) {
   return /** @type {HTMLElement | null} */ (first);
 }
 
+/** Whether some of what stands there is out of sight. @param {Element} values */
+function isOver(values) {
+  return values.scrollHeight > values.clientHeight + 1;
+}
+
 /**
- * What must be scrolled to be read can be reached by keyboard too.
+ * The last of the values that are shown goes behind the fold.
+ * @param {HTMLDetailsElement} fold
+ * @param {Element} shown
+ */
+function foldLast(fold, shown) {
+  const hidden = /** @type {Element} */ (fold.lastElementChild);
+  do hidden.prepend(/** @type {Element} */ (shown.lastElementChild));
+  while (hidden.firstElementChild?.tagName === "DD");
+  const rows = hidden.querySelectorAll("dd");
+  const differing = hidden.matches(".words") ? rows : hidden.querySelectorAll(".differs");
+  /** @type {Element} */ (fold.firstElementChild).textContent = foldWords(rows.length, differing.length);
+}
+
+/**
+ * As many values are shown as all cards have room for, the others are behind the fold.
+ * @param {HTMLElement} element
+ */
+function fit(element) {
+  const places = [...element.querySelectorAll(".inside > .values")];
+  for (const one of places.some(isOver) ? places : []) {
+    const [list, ...more] = one.querySelectorAll("dl");
+    if (list?.children.length && !more.length) list.after(el("details", { class: "fold" }, el("summary"), el("dl", { class: list.className })));
+  }
+  const folds = places.flatMap((one) => [...one.querySelectorAll("details")]);
+  const open = folds.some((one) => one.open);
+  for (const one of folds) one.open = false;
+  while (folds.length && places.some(isOver) && folds.every((one) => (one.previousElementSibling?.querySelectorAll("dd").length ?? 0) > 1)) {
+    for (const one of folds) foldLast(one, /** @type {Element} */ (one.previousElementSibling));
+  }
+  for (const one of folds) one.open = open;
+}
+
+/**
+ * What finds no room on a card is behind a fold; what must be scrolled to be read even so can be reached by keyboard too.
  * @param {HTMLElement} element
  */
 export function reachable(element) {
+  // A slider's values are drawn anew with every step.
+  if (!element.matches(".slider")) fit(element);
   for (const values of element.querySelectorAll(".inside > .values")) {
-    if (!(values instanceof HTMLElement) || values.scrollHeight <= values.clientHeight + 1) continue;
+    if (!(values instanceof HTMLElement) || !isOver(values)) continue;
     values.tabIndex = 0;
     values.role = "group";
     values.ariaLabel = text("card.values");

@@ -38,7 +38,7 @@ export const TEXTS = {
   "view.start": "Start",
 
   // Numbers, lists and values
-  "unit.percent": "{count} %",
+  "unit.percent": "{count}\u00a0%",
   "unit.seconds": "{count} s",
   "unit.minutes": "{count} min",
   "list.comma": "{first}, {rest}",

@@ -37,7 +37,7 @@ export const EN = /** @satisfies {Record<string, Text>} */ (/** @type {const} */
   "view.start": "Start",
 
   // Numbers, lists and values
-  "unit.percent": "{count} %",
+  "unit.percent": "{count}\u00a0%",
   "unit.seconds": "{count} s",
   "unit.minutes": "{count} min",
   "list.comma": "{first}, {rest}",
