@@ -69,7 +69,7 @@ def turns(folder, name, space):
 def long_study(folder):
     """Open a study of LONG comparisons, a thousand designs, and ask it; seconds of either, and of a turn on average.
 
-    In ten turns there are two searches for hyperparameters, one of them cold too: what is rare counts as often as it is.
+    In ten turns there are two searches for hyperparameters, one of them cold too: the rare ones count too.
     """
     url = f"sqlite:///{folder / 'long.db'}"
     study = ks.create_study(SPACES["float"], storage=url, study_name="long", first_pairs=2)
