@@ -4,6 +4,7 @@ The runs are the first dimension of every tensor. What is no tensor (a name, a c
 tuple that holds more than tensors in step has a `take` of its own, which is used.
 """
 
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar, cast
 
@@ -41,6 +42,16 @@ def where(mask: Tensor, yes: T, no: T) -> T:
     if isinstance(yes, tuple):
         return _made(yes, [where(mask, *both) for both in zip(yes, cast(tuple[T], no), strict=True)])
     return yes
+
+
+def joined(parts: Sequence[T]) -> T:
+    """The runs of all parts, one after another."""
+    first = parts[0]
+    if isinstance(first, Tensor):
+        return cast(T, torch.cat(list(cast(Sequence[Tensor], parts))))
+    if isinstance(first, tuple):
+        return _made(first, [joined(each) for each in zip(*cast(Sequence[tuple[T]], parts), strict=True)])
+    return first
 
 
 def _made(like: T, parts: list[T]) -> T:

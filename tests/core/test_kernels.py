@@ -10,7 +10,7 @@ from kappasharp.core.choices import best_of, order_of
 from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.comparisons import Answers, Detail
 from kappasharp.core.evidence import Model
-from kappasharp.core.likelihood import Probit
+from kappasharp.core.likelihood import Grades, Probit
 from kappasharp.kernels import compiled as kernels_compiled
 from kappasharp.kernels import eubo as kernels_eubo
 from kappasharp.kernels import launch, nvrtc, sources
@@ -122,6 +122,27 @@ def test_search_with_orders_and_choices():
     theta = model.priors.start(3).repeat(3, 1) + torch.linspace(-0.4, 0.4, 3).unsqueeze(-1)
     task = model, gathered, theta, torch.zeros(3, len(rows))
     expected = each_alone(*task)
+    for execute in (twin.Twin(1), twin.Twin(4), kernels_compiled.execute):
+        assert_same(fused(task, execute), expected, 1e-8)
+
+
+@compiled
+@pytest.mark.parametrize("own", [False, True])
+def test_search_with_ties_ratings_and_times(own):
+    """Answers of one margin, some of them ties; and answers with bounds of their own, some of them by their times."""
+    model = Model("rbf", 1e-6, Probit(threshold=0.3), kernel.PRIORS["botorch_0_18"])
+    _, gathered, theta, z = search_task(3, 18, 3, model)
+    between = torch.zeros_like(z, dtype=torch.bool)
+    between[:, ::3] = True
+    ties = between
+    if own:
+        centre = torch.linspace(0.0, 6.0, 18).expand_as(z) * between
+        time = torch.zeros_like(z)
+        time[:, 1::6] = 1.7
+        ties = Grades(between, centre, torch.linspace(0.02, 2.0, 18).expand_as(z), time)
+    task = model, gathered._replace(ties=ties), theta, z
+    expected = each_alone(*task)
+    assert bool(expected.converged.all())
     for execute in (twin.Twin(1), twin.Twin(4), kernels_compiled.execute):
         assert_same(fused(task, execute), expected, 1e-8)
 

@@ -23,11 +23,12 @@ from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.core.kernel import Priors
+from kappasharp.core.likelihood import Grades
 from kappasharp.core.posterior import Posterior
 from kappasharp.core.spaces import FitSpace, Gathered
 from kappasharp.kernels import evidence as kernels
 from kappasharp.kernels.sources import Execute
-from kappasharp.shapes import Indices, Parameters, PerComparison, PerRun, PerRunMask
+from kappasharp.shapes import Indices, Parameters, PerComparison, PerComparisonMask, PerRun, PerRunMask
 
 # Up to this size one search sees all answers: it takes a second, and the published numbers come from it.
 ALL_AT_ONCE = 600
@@ -176,14 +177,21 @@ def fused_search(
     rows = kernels.Rows(data.E, data.gram, theta, z)
     if data.detail is not None:
         rows = rows._replace(weight=data.detail.weight, noise=data.detail.noise)
-    other = "an answer is a tie" if data.ties is not None else None
-    execute = execute or kernels.executor(rows, constants, other)
+    if data.ties is not None:
+        rows = rows._replace(bounds=_bounds(data.ties, probit.margin, z))
+    execute = execute or kernels.executor(rows, constants)
     if execute is None:
         return None
     low, high = (end[0] for end in model.priors.bounds(theta))
     found = kernels.minimize(rows, (low, high), constants, execute)
     assert found.z is not None
     return descent.of_kernel(*found[:5]), found.z
+
+
+def _bounds(ties: PerComparisonMask | Grades, margin: float, z: PerComparison) -> kernels.AnswerBounds:
+    """Every answer's own bounds, as the kernel takes them."""
+    between, centre, half, time = (part.to(z) for part in likelihood.graded(ties, margin, z))
+    return kernels.AnswerBounds(between, centre, half, time, torch.stack(likelihood.legendre(z.dtype, z.device)))
 
 
 def sizes(space: FitSpace) -> list[int]:

@@ -64,6 +64,14 @@ class Grades(NamedTuple):
 Ties = PerComparisonMask | Grades | None
 
 
+def graded(ties: Ties, margin: float, like: PerComparison) -> Grades:
+    """The same answers, each with bounds of its own."""
+    if isinstance(ties, Grades):
+        return ties
+    nothing = torch.zeros_like(like)
+    return Grades(nothing.bool() if ties is None else ties, nothing, nothing + margin, nothing)
+
+
 class Sites(NamedTuple):
     """First derivative of each answer's log-likelihood, and minus the second."""
 
@@ -81,19 +89,19 @@ class Curvature(NamedTuple):
 def log_probability(z: PerComparison, margin: Margin = 0.0, ties: Ties = None) -> PerComparison:
     """log p of every answer."""
     if isinstance(ties, Grades):
-        inside = _tie_moments(z - ties.centre, ties.half).log_mass
-        value = torch.where(ties.between, inside, normal.log_cdf(z - ties.half))
+        inside = _moments_at(ties.between, z - ties.centre, ties.half).log_mass
+        value = normal.log_cdf(z - ties.half).masked_scatter(ties.between, inside)
         return torch.where(ties.time > 0.0, _timed(z, ties.time), value)
     value = normal.log_cdf(_shifted(z, margin))
-    return value if ties is None else torch.where(ties, _tie_moments(z, margin).log_mass, value)
+    return value if ties is None else value.masked_scatter(ties, _moments_at(ties, z, margin).log_mass)
 
 
 def sites(z: PerComparison, margin: Margin = 0.0, ties: Ties = None) -> Sites:
     """Slope and ω: what a Newton step needs, in as few operations as possible."""
     if isinstance(ties, Grades):
-        win, tie = sites(z, ties.half), _tie_moments(z - ties.centre, ties.half)
-        slope = torch.where(ties.between, tie.shift, win.slope)
-        omega = torch.where(ties.between, tie.omega, win.omega)
+        win, tie = sites(z, ties.half), _moments_at(ties.between, z - ties.centre, ties.half)
+        slope = win.slope.masked_scatter(ties.between, tie.shift)
+        omega = win.omega.masked_scatter(ties.between, tie.omega)
         quick = ties.time > 0.0
         precision = DRIFT**2 * ties.time
         return Sites(torch.where(quick, DRIFT - precision * z, slope), torch.where(quick, precision, omega))
@@ -106,23 +114,24 @@ def sites(z: PerComparison, margin: Margin = 0.0, ties: Ties = None) -> Sites:
     omega = psi * e
     if ties is None:
         return Sites(psi, omega)
-    tie = _tie_moments(z, margin)
-    return Sites(torch.where(ties, tie.shift, psi), torch.where(ties, tie.omega, omega))
+    tie = _moments_at(ties, z, margin)
+    return Sites(psi.masked_scatter(ties, tie.shift), omega.masked_scatter(ties, tie.omega))
 
 
 def curvature(z: PerComparison, margin: Margin = 0.0, ties: Ties = None) -> Curvature:
     """ω and its logarithmic derivative, exact in both tails: what the evidence's gradient needs."""
     if isinstance(ties, Grades):
-        above, tie = curvature(z, ties.half), _tie_moments(z - ties.centre, ties.half)
-        omega = torch.where(ties.between, tie.omega, above.omega)
-        log_slope = torch.where(ties.between, -tie.third / tie.omega, above.log_slope)
+        above, tie = curvature(z, ties.half), _moments_at(ties.between, z - ties.centre, ties.half)
+        omega = above.omega.masked_scatter(ties.between, tie.omega)
+        log_slope = above.log_slope.masked_scatter(ties.between, -tie.third / tie.omega)
         quick = ties.time > 0.0
         return Curvature(torch.where(quick, DRIFT**2 * ties.time, omega), log_slope.masked_fill(quick, 0.0))
     win = normal.derivatives(_shifted(z, margin))
     if ties is None:
         return Curvature(win.curvature, win.slope)
-    tie = _tie_moments(z, margin)
-    return Curvature(torch.where(ties, tie.omega, win.curvature), torch.where(ties, -tie.third / tie.omega, win.slope))
+    tie = _moments_at(ties, z, margin)
+    omega = win.curvature.masked_scatter(ties, tie.omega)
+    return Curvature(omega, win.slope.masked_scatter(ties, -tie.third / tie.omega))
 
 
 def _timed(z: AnyFloat, time: AnyFloat) -> AnyFloat:
@@ -146,6 +155,11 @@ class _TieMoments(NamedTuple):
     third: AnyFloat
 
 
+def _moments_at(ties: PerComparisonMask, z: PerComparison, margin: Margin) -> _TieMoments:
+    """The moments of the marked answers alone, one after another."""
+    return _tie_moments(z[ties], margin.expand_as(z)[ties] if isinstance(margin, torch.Tensor) else margin)
+
+
 def _tie_moments(z: AnyFloat, margin: Margin) -> _TieMoments:
     """log P(|y| ≤ margin) for y ~ N(z, 1), and E[y − z], 1 − variance and third central moment of y given a tie.
 
@@ -153,7 +167,7 @@ def _tie_moments(z: AnyFloat, margin: Margin) -> _TieMoments:
     The quadrature's terms are all positive, so nothing cancels, however small the margin. It covers the part of the
     interval that holds the mass: REACH deviations around z, or REACH² decay lengths from the end that z lies beyond.
     """
-    nodes, weights = _legendre(z.dtype, z.device)
+    nodes, weights = legendre(z.dtype, z.device)
     end = torch.as_tensor(margin, dtype=z.dtype, device=z.device)
     centre = z.clamp(-end, end)
     width = REACH**2 / (z.abs() - margin).clamp(min=REACH)
@@ -171,7 +185,7 @@ def _tie_moments(z: AnyFloat, margin: Margin) -> _TieMoments:
 
 
 @cache
-def _legendre(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def legendre(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Gauss–Legendre nodes and weights on [−1, 1], from the eigenvalues of the Jacobi matrix (Golub–Welsch)."""
     # Kept between calls, so they must not be tied to the mode they happen to be made in.
     with torch.inference_mode(mode=False):

@@ -23,7 +23,8 @@ struct Together {
 struct Evidence {
     Matrices M;
     Contrasts contrasts;
-    double margin, tolerance;
+    Likelihood likelihood;
+    double tolerance;
     int plain, damped;
     Prior prior, scale_prior;
     Together together;
@@ -55,11 +56,9 @@ struct Evidence {
 
     // Slope, omega and its root at z_i; the distance of alpha_i from the slope goes to work[i].
     METHOD void site(int i) {
-        const double shifted = z[i] - margin, psi = hazard(shifted);
-        slope[i] = psi;
-        omega[i] = psi * (psi + shifted);
+        likelihood.site(i, z[i], slope[i], omega[i]);
         root[i] = sqrt(omega[i]);
-        work[i] = fabs(alpha[i] - psi);
+        work[i] = fabs(alpha[i] - slope[i]);
     }
 
     METHOD double off() const {
@@ -85,7 +84,7 @@ struct Evidence {
     METHOD double objective(const double* weights, const double* differences) const {
         double sum = 0.0;
         for (int i = lane(); i < M.m; i += WARP)
-            sum += 0.5 * weights[i] * differences[i] - log_cdf(differences[i] - margin);
+            sum += 0.5 * weights[i] * differences[i] - likelihood.log_probability(i, differences[i]);
         return lane_sum(sum);
     }
 
@@ -126,10 +125,10 @@ struct Evidence {
     METHOD double finish() {
         for (int i = thread_index(); i < M.m; i += thread_count()) {
             double exact, log_slope;
-            curvature(z[i] - margin, exact, log_slope);
+            likelihood.curve(i, z[i], exact, log_slope);
             root[i] = sqrt(exact);
             slope[i] = log_slope;
-            work[i] = log_cdf(z[i] - margin) - 0.5 * alpha[i] * z[i];
+            work[i] = likelihood.log_probability(i, z[i]) - 0.5 * alpha[i] * z[i];
         }
         sync_block();
         build(M, root);
@@ -167,11 +166,13 @@ struct Evidence {
 };
 
 KERNEL evidence(const double* E, const double* gram, const double* theta, const double* start, const double* weight,
-                const double* noise, const double* low, const double* high, double* x, double* value, double* gradient,
-                int* ended, double* reached, int m, int d, int matern, int detail, double nugget, double per_variance, double margin,
-                double tolerance, int plain, int damped, double linear, double exponential, double quadratic,
-                double centre, double joint, double scale_linear, double scale_quadratic, double scale_centre,
-                double small, double decrease, double longest, double sufficient, double shortest, int rounds) {
+                const double* noise, const double* between, const double* middle, const double* half,
+                const double* time, const double* nodes, const double* low, const double* high, double* x, double* value,
+                double* gradient, int* ended, double* reached, int m, int d, int matern, int detail, int graded,
+                double nugget, double per_variance, double margin, double tolerance, int plain, int damped,
+                double linear, double exponential, double quadratic, double centre, double joint,
+                double scale_linear, double scale_quadratic, double scale_centre, double small, double decrease,
+                double longest, double sufficient, double shortest, int rounds) {
     SHARED(memory);
     const long long at = block_index();
     const Dimension dimension = d;
@@ -183,7 +184,8 @@ KERNEL evidence(const double* E, const double* gram, const double* theta, const 
     contrasts.E = E + at * 2 * m * dimension, contrasts.gram = gram + at * m * m;
     contrasts.weight = weight + at * m, contrasts.noise = noise + at * m * m;
     contrasts.nugget = nugget, contrasts.per_variance = per_variance;
-    objective.margin = margin, objective.tolerance = tolerance, objective.plain = plain, objective.damped = damped;
+    objective.likelihood = {graded, margin, between + at * m, middle + at * m, half + at * m, time + at * m, nodes};
+    objective.tolerance = tolerance, objective.plain = plain, objective.damped = damped;
     objective.prior = {linear, exponential, quadratic, centre};
     objective.together = {dimension, joint, centre};
     objective.scale_prior = {scale_linear, 0.0, scale_quadratic, scale_centre};

@@ -16,7 +16,8 @@ SMALL = 32
 class Rows(NamedTuple):
     """What each row's evidence is made of: end points (rows, 2m, d), C Cᵀ (rows, m, m), starts of θ and of z.
 
-    Where comparisons have weights (rows, m) and share noise (rows, m, m), those too.
+    Where comparisons have weights (rows, m) and share noise (rows, m, m), those too; and where some are no plain wins,
+    the bounds of each.
     """
 
     E: Tensor
@@ -25,6 +26,20 @@ class Rows(NamedTuple):
     z: Tensor
     weight: Tensor | None = None
     noise: Tensor | None = None
+    bounds: "AnswerBounds | None" = None
+
+
+class AnswerBounds(NamedTuple):
+    """Of every answer (rows, m) whether y lay within `half` of `centre` (1) or above `half` (0), or its time (above 0).
+
+    Also the nodes and weights (2, 64) of the quadrature over such an interval.
+    """
+
+    between: Tensor
+    centre: Tensor
+    half: Tensor
+    time: Tensor
+    nodes: Tensor
 
 
 class PriorTerms(NamedTuple):
@@ -70,10 +85,10 @@ class Found(NamedTuple):
     z: Tensor | None = None
 
 
-def executor(rows: Rows, constants: EvidenceConstants, other: str | None) -> Execute | None:
-    """What can do this, `other` for a reason against it that the caller knows; None where torch has to."""
+def executor(rows: Rows, constants: EvidenceConstants) -> Execute | None:
+    """What can do this; None where torch has to."""
     m, d = rows.z.shape[-1], rows.E.shape[-1]
-    return launch.executor("evidence", rows.theta, _defines(constants.matern, rows), _shared_bytes(m, d), other)
+    return launch.executor("evidence", rows.theta, _defines(constants.matern, rows), _shared_bytes(m, d))
 
 
 def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: EvidenceConstants, execute: Execute) -> Found:
@@ -83,7 +98,8 @@ def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: EvidenceConstant
     value, gradient = x.new_empty(count), torch.empty_like(x)
     ended, reached = x.new_empty((count, 3), dtype=torch.int32), x.new_empty(count, m)
     # What is not there is not read either: any pointer will do.
-    parts = [rows.z if part is None else part for part in rows]
+    own = rows[:-1] + ((None,) * len(AnswerBounds._fields) if rows.bounds is None else rows.bounds)
+    parts = [rows.z if part is None else part for part in own]
     tensors = [part.contiguous() for part in (*parts, *box)]
     tolerance, plain, damped = constants.newton
     # An int among the doubles would be passed as one.
@@ -100,8 +116,8 @@ def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: EvidenceConstant
             own_bytes=_own_bytes(m, d),
             arguments=(
                 *tensors, x, value, gradient, ended, reached,
-                m, d, int(constants.matern), int(rows.weight is not None), *reals, plain, damped, *rules,
-                constants.max_rounds,
+                m, d, int(constants.matern), int(rows.weight is not None), int(rows.bounds is not None), *reals, plain,
+                damped, *rules, constants.max_rounds,
             ),
         )
     )  # fmt: skip
@@ -116,7 +132,8 @@ def _threads(m: int) -> int:
 def _defines(matern: bool, rows: Rows) -> Defines:
     """As many blocks a multiprocessor as leaves a thread 128 registers."""
     threads, d, detail = _threads(rows.z.shape[-1]), rows.E.shape[-1], rows.weight is not None
-    values = (("DIMENSION", d), ("MATERN", int(matern)), ("DETAIL", int(detail)))
+    graded = int(rows.bounds is not None)
+    values = (("DIMENSION", d), ("MATERN", int(matern)), ("DETAIL", int(detail)), ("GRADED", graded))
     return *values, ("THREADS", threads), ("BLOCKS", 512 // threads)
 
 

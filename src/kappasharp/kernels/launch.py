@@ -17,14 +17,9 @@ SWITCH = "KAPPASHARP_KERNELS"
 taken: Counter[tuple[str, str]] = Counter()
 
 
-def executor(
-    kernel: str, like: Tensor, defines: Defines, shared_bytes: int, other: str | None = None
-) -> Execute | None:
-    """What runs a kernel on tensors like this one; None where torch does, `other` for a reason that the caller knows.
-
-    Either way it is counted in `taken`.
-    """
-    reason = _refusal(kernel, like, defines, shared_bytes) if other is None else other
+def executor(kernel: str, like: Tensor, defines: Defines, shared_bytes: int) -> Execute | None:
+    """What runs a kernel on tensors like this one, None where torch does; either way it is counted in `taken`."""
+    reason = _refusal(kernel, like, defines, shared_bytes)
     taken[kernel, reason or "kernel"] += 1
     if reason is not None:
         return None

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.batches import joined
 from kappasharp.core import (
     comparison_space,
     comparisons,
@@ -221,7 +222,7 @@ def with_threshold(preset: Preset, answers: Answers, theta: Tensor | None, lift:
         return preset
     presets = [replace(preset, threshold=value) for value in (*THRESHOLDS, *(WIDER if rated else ()))]
     d, lifted = answers.X.shape[-1], answers._replace(X=features.lifted(lift, answers.X))
-    found = torch.stack([_evidence(model_of(one, d, lift), lifted, theta) for one in presets])
+    found = _evidence([(model_of(one, d, lift), lifted) for one in presets], theta)
     return presets[int(found.sum(-1).argmax())]
 
 
@@ -235,13 +236,23 @@ def with_widths(
         return model, answers
     tried = [detail._replace(width=torch.full_like(detail.width, value)) for value in (*THRESHOLDS, *WIDER)]
     lifted = answers._replace(X=features.lifted(lift, answers.X))
-    found = torch.stack([_evidence(model, lifted._replace(detail=one), theta) for one in tried])
+    found = _evidence([(model, lifted._replace(detail=one)) for one in tried], theta)
     width = found.new_tensor((*THRESHOLDS, *WIDER))[found.argmax(0)]
     return model, answers._replace(detail=detail._replace(width=width.unsqueeze(-1).expand_as(detail.width)))
 
 
-def _evidence(model: Model, answers: Answers, theta: Tensor | None) -> Tensor:
-    """log Z of every run at hyperparameters theta, by default the prior's mode; the answers' X are features."""
-    X = answers.X
+def _evidence(tried: Sequence[tuple[Model, Answers]], theta: Tensor | None) -> Tensor:
+    """log Z (tried, runs) at hyperparameters theta, by default the prior's mode; the answers' X are features.
+
+    What is tried differs in the bounds of the answers alone: in comparison space all goes through one batch.
+    """
+    model, (X, pairs, _, _) = tried[0]
     theta = model.priors.start(X.shape[-1]).to(X).expand(len(X), -1) if theta is None else theta
-    return spaces.choose(model, answers).gather().evaluate(model, theta, X.new_zeros(answers.pairs.shape[:-1])).value
+    z, own = X.new_zeros(pairs.shape[:-1]), list[comparison_space.EndPoints]()
+    for one, answers in tried:
+        data = spaces.choose(one, answers).gather()
+        if not isinstance(data, comparison_space.EndPoints):
+            return torch.stack([spaces.choose(*each).gather().evaluate(each[0], theta, z).value for each in tried])
+        own.append(data._replace(ties=likelihood.graded(data.ties, one.likelihood.margin, z)))
+    many = len(own)
+    return joined(own).evaluate(model, theta.repeat(many, 1), z.repeat(many, 1)).value.unflatten(0, (many, -1))
