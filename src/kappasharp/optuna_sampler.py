@@ -20,6 +20,7 @@ from torch import Tensor
 from kappasharp.acquisition import incumbent
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
+from kappasharp.errors import InvalidValueError
 from kappasharp.methods import asking
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
@@ -40,9 +41,9 @@ class KappaSharpSampler(BaseSampler):
 
     Args:
         method: as in `kappasharp.fit`; which designs are compared is Optuna's business.
-        preset: as in `kappasharp.fit`, by default the one that the comparison in the documentation was made with; its
-            `exploration` and `reach` shape the search as in our own loop.
+        preset: as in `kappasharp.fit`; its `exploration` and `reach` shape the search as in our own loop.
         independent_sampler: by default Optuna's RandomSampler.
+        n_startup_trials: how many designs come from it before the model chooses; ten, as in Optuna's own samplers.
         seed: None for a seed of its own.
     """
 
@@ -50,10 +51,14 @@ class KappaSharpSampler(BaseSampler):
         self,
         *,
         method: str | Method = "baseline",
-        preset: str | Preset = "modern_0_2",
+        preset: str | Preset = "modern",
         independent_sampler: BaseSampler | None = None,
+        n_startup_trials: int = 10,
         seed: int | None = None,
     ) -> None:
+        if isinstance(n_startup_trials, bool) or not isinstance(n_startup_trials, int) or n_startup_trials < 0:
+            raise InvalidValueError(f"`n_startup_trials` must be a whole number from 0, but got {n_startup_trials!r}.")
+        self._n_startup = n_startup_trials
         self._method, self._preset = find_method(method), find_preset(preset)
         self._seed = torch.Generator().seed() if seed is None else seed
         self._independent = independent_sampler or RandomSampler(seed=self._seed % 2**32)
@@ -70,7 +75,9 @@ class KappaSharpSampler(BaseSampler):
         return {name: part for name, part in self._space.calculate(study).items() if not part.single()}
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: dict[str, Any]) -> dict[str, Any]:
-        """The design that promises most; nothing, which leaves it to the other sampler, before the first preference."""
+        """The design that promises most; nothing, which leaves it to the other sampler, at the start."""
+        if trial.number < self._n_startup:
+            return {}
         found = PreferentialStudy(study).get_preferences(deepcopy=False)
         # The storage keeps no order among answers; without one of our own the same seed would round differently.
         preferences = sorted(found, key=lambda pair: (max(pair[0].number, pair[1].number), pair[0].number))

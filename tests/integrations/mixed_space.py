@@ -1,8 +1,9 @@
 """Optuna's preferential studies on a space of floats, an integer and categories: samplers side by side.
 
-    python -m tests.integrations.mixed_space 6 25
+    python -m tests.integrations.mixed_space 20 25 [study]
 
-prints the best utility shown (at most 2) after 25 questions, over 6 seeds, for two people and each sampler. The graded
+prints the best utility shown (at most 2) after 25 questions, over 20 seeds, for two people and each sampler; with the
+word `study` that of the design told by our own study of the same space instead. The graded
 person has an opinion of every category; the needle likes one of each and cannot tell the others apart, so that nothing
 leads to it and random search is at its best.
 """
@@ -19,6 +20,7 @@ from optuna.storages import InMemoryStorage
 from optuna_dashboard.preferential import create_study
 from optuna_dashboard.preferential.samplers.gp import PreferentialGPSampler
 
+import kappasharp as ks
 from kappasharp.optuna_sampler import KappaSharpSampler
 
 CHOICES = [None, True, 1, 2.5, "red", "blue"]
@@ -72,13 +74,28 @@ def best(sampler, questions, taste="graded"):
     return shown[0][0]
 
 
-def main(seeds, questions):
+def told(seed, questions, taste):
+    """The utility of the design that our own study tells after so many questions."""
+    names = [str(position) for position in range(len(CHOICES))]
+    floats = {"x": (0.0, 1.0), "rate": ks.Float(1e-4, 1.0, log=True)}
+    space = floats | {"layers": ks.Int(1, 8), "colour": names, "shape": SHAPES}
+
+    def worth(design):
+        return utility(design | {"colour": CHOICES[int(design["colour"])]}, taste)
+
+    return worth(ks.optimize(space, lambda a, b: worth(a) > worth(b), questions, seed=seed).best.params)
+
+
+def main(seeds, questions, which):
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    for taste, (name, sampler) in itertools.product(TASTES, SAMPLERS.items()):
-        found = [best(sampler(seed=seed), questions, taste) for seed in range(seeds)]
+    by = {name: lambda seed, taste, one=one: best(one(seed=seed), questions, taste) for name, one in SAMPLERS.items()}
+    if which == "study":
+        by = {"our study": lambda seed, taste: told(seed, questions, taste)}
+    for taste, (name, play) in itertools.product(TASTES, by.items()):
+        found = [play(seed, taste) for seed in range(seeds)]
         spread = statistics.stdev(found) / math.sqrt(seeds)
         print(f"{taste}, {name}: {statistics.mean(found):.2f} ± {spread:.2f} (lowest {min(found):.2f})", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:] or [""])

@@ -2,17 +2,19 @@
 
 import itertools
 import math
+import statistics
 from dataclasses import replace
 
 import optuna
 import pytest
 import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.storages import InMemoryStorage
 from optuna_dashboard.preferential import create_study
 
 import kappasharp as ks
 from kappasharp.acquisition import incumbent
-from kappasharp.errors import UnknownNameError
+from kappasharp.errors import InvalidValueError, UnknownNameError
 from kappasharp.optuna_sampler import KappaSharpSampler, _design, _parameter, _value
 from kappasharp.study.space import Space
 from tests.integrations import mixed_space
@@ -33,9 +35,9 @@ def storage(tmp_path):
 
 def study_on(storage, **options):
 
-    return create_study(
-        n_generate=2, storage=storage, study_name="taste", sampler=sampler(**options), load_if_exists=True
-    )
+    # The model from its first preference on: what is tested is what it proposes.
+    chosen = sampler(**{"n_startup_trials": 0} | options)
+    return create_study(n_generate=2, storage=storage, study_name="taste", sampler=chosen, load_if_exists=True)
 
 
 def suggest(trial):
@@ -76,7 +78,7 @@ def test_a_study_on_sqlite_gets_better_and_goes_on_after_loading(storage):
     trials = play(study_on(storage, seed=1), 20)
     first = max(utility(parameters) for number, parameters in trials.items() if number < 4)
     best = max(utility(parameters) for parameters in trials.values())
-    assert best > first + 1.0 and best > -0.8
+    assert best > first + 0.5 and best > -0.8
     again = study_on(storage, seed=1)
     (leader,) = again.best_trials
     assert utility(leader.params) == pytest.approx(best, abs=0.15)
@@ -126,9 +128,20 @@ def test_constants_are_left_to_the_other_sampler(storage):
 
 
 def test_categories_are_learnt():
-    """`mixed_space` compares samplers over more seeds and questions."""
+    """What is proposed after thirty designs has better categories than they had; `mixed_space` compares samplers."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    assert mixed_space.best(sampler(seed=0), 16) > 1.7  # random designs: 1.4 after 25
+    study = create_study(n_generate=2, storage=InMemoryStorage(), sampler=sampler(seed=0, n_startup_trials=30))
+
+    def liked(trial):
+        design = mixed_space.suggest(trial)
+        return mixed_space.utility(design | {"x": 0.3, "rate": 1e-2, "layers": 6}, "graded")
+
+    worth = {trial.number: liked(trial) for trial in (study.ask() for _ in range(30))}
+    for one, other in itertools.pairwise(worth):
+        better, worse = (one, other) if worth[one] > worth[other] else (other, one)
+        study.report_preference(study.trials[better], study.trials[worse])
+    proposed = [liked(study.ask()) for _ in range(6)]
+    assert statistics.mean(proposed) > statistics.mean(worth.values()) + 0.3
 
 
 def test_every_distribution_is_modelled_and_comes_back_in_its_range():
@@ -175,6 +188,17 @@ def test_reach_and_exploration_of_a_preset_shape_the_search(waits):
     assert bool(((low <= near) & (near <= high)).all()) and not bool(((low <= far) & (far <= high)).all())
     timid, _ = proposed(exploration=0.1)
     assert not torch.allclose(timid, far, atol=1e-3)
+
+
+def test_the_first_designs_are_the_other_samplers(storage):
+    seen = []
+    for startup in (5, 10):
+        play.lost = set()
+        seen.append(play(study_on(f"{storage}{startup}", seed=4, n_startup_trials=startup), 6))
+    assert all(seen[0][number] == seen[1][number] for number in range(5)) and seen[0][5] != seen[1][5]
+    for wrong in (-1, True, 2.0):
+        with pytest.raises(InvalidValueError, match="`n_startup_trials` must be a whole number from 0"):
+            sampler(n_startup_trials=wrong)
 
 
 def test_a_wrong_method_is_refused():
