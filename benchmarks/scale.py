@@ -9,7 +9,8 @@ through `ks.fit` and `ks.ask`, in a process of its own whose peak memory counts,
 seconds stands what they were bought with: the evidence that one search over all answers from the start finds more.
 
     python -m benchmarks.scale                      # all of it, about five minutes
-    python -m benchmarks.scale study 400            # one case, as JSON: study | fit | loss, 400 | 4000
+    python -m benchmarks.scale study 400            # one case, as JSON: study | fit | loss, 400 | 4000 designs
+    python -m benchmarks.scale growth               # a study's turn by answers and designs, the table of docs/scale.md
 """
 
 import json
@@ -35,6 +36,8 @@ DIMENSIONS, ANSWERS, POINTS = 20, 2000, (400, 4000)
 NOISE = 0.3
 # The cost of a turn: a block of runs in TURN_DIMENSIONS, every answer about two new designs.
 RUNS, TURN_DIMENSIONS, LENGTHS = 8, 6, (26, 50, 100, 200, 350, 500)
+# A study by its answers; so many of all-new designs as long as they fit.
+STUDIES = (50, 100, 200, 500, 1000, 2000, 5000)
 REPEATS = {26: 9, 50: 7, 100: 5, 200: 3, 350: 1, 500: 1}
 
 
@@ -73,11 +76,11 @@ def peak_mb():
 # --- the long study ---------------------------------------------------------------------------------------------------
 
 
-def write_study(url, count):
+def write_study(url, count, answers, dimensions):
     """Store the long study, as if a person had answered pair after pair."""
-    space = {f"x{i}": (0.0, 1.0) for i in range(DIMENSIONS)}
+    space = {f"x{i}": (0.0, 1.0) for i in range(dimensions)}
     study = ks.create_study(space, storage=url, study_name="long", first_pairs=2)
-    X, pairs = answered(count, ANSWERS, DIMENSIONS)
+    X, pairs = answered(count, answers, dimensions)
     designs = [study.space.decode(row) for row in X.tolist()]
     with study.storage.transaction(study.stored) as transaction:
         for i, (winner, loser) in enumerate(pairs.tolist()):
@@ -86,11 +89,11 @@ def write_study(url, count):
     study.storage.close()
 
 
-def one_study(count):
+def one_study(count, answers=ANSWERS, dimensions=DIMENSIONS):
     """Open the study and ask; then answer and ask again, a turn; then the best design."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'long.db'}"
-        write_study(url, count)
+        write_study(url, count, answers, dimensions)
         study, opened = timed(lambda: ks.load_study("long", storage=url))
         pair, asked = timed(study.ask)
 
@@ -145,9 +148,9 @@ def said(part):
     return f"{part:.3g}" if isinstance(part, float) else part
 
 
-def apart(case, count):
+def apart(case, count, *more):
     """A case in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.scale", case, str(count)]
+    command = [sys.executable, "-m", "benchmarks.scale", case, str(count), *map(str, more)]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]).stdout
     found = json.loads(text.splitlines()[-1])
     print(
@@ -205,6 +208,22 @@ def growth():
     }
 
 
+def study_growth():
+    """Rows of a table: a study opened, asked for the first time, and a turn; with the slopes of their logarithms."""
+    for words, designs, lengths in (("each new", None, STUDIES[:-1]), ("200", 200, STUDIES)):
+        before = None
+        for answers in lengths:
+            found = apart("study", designs or 2 * answers, answers, TURN_DIMENSIONS)
+            now = [found[part]["core"] for part in ("open", "ask", "turn")] + [found["mb"]]
+            cells = [f"{1e3 * one:,.0f}" for one in now[:3]] + [f"{now[3]:,.0f}"]
+            if before is not None:
+                wider = math.log(answers / before[0])
+                slopes = [math.log(b / a) / wider for a, b in zip(before[1], now, strict=True)]
+                cells = [f"{cell} ({slope:.1f})" for cell, slope in zip(cells, slopes, strict=True)]
+            print(f"| {answers:,} | {words} | {' | '.join(cells)} |", flush=True)
+            before = answers, now
+
+
 def scale():
     """All of it, as `make bench` wants it."""
     return long() | growth()
@@ -212,7 +231,9 @@ def scale():
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    if len(sys.argv) > 1:
-        print(json.dumps(CASES[sys.argv[1]](int(sys.argv[2]))))
+    if sys.argv[1:] == ["growth"]:
+        study_growth()
+    elif len(sys.argv) > 1:
+        print(json.dumps(CASES[sys.argv[1]](*map(int, sys.argv[2:]))))
     else:
         print(json.dumps(scale(), indent=2))
