@@ -214,7 +214,12 @@ def test_ascent_in_shares():
 
 @pytest.fixture
 def first_use(monkeypatch, tmp_path):
-    """As in a process that has compiled nothing, on a machine that keeps nothing; what is taken is counted anew."""
+    """As in a process that has compiled nothing, on a machine that keeps nothing; what is taken is counted anew.
+
+    Compiled in a hurry: what is tested is not how fast it runs.
+    """
+    flags = tuple("-O0" if one.startswith("-O") else one for one in kernels_compiled.FLAGS)
+    monkeypatch.setattr(kernels_compiled, "FLAGS", flags)
     monkeypatch.setattr(launch, "taken", launch.Counter())
     monkeypatch.setenv(sources.CACHE, str(tmp_path))
     kernels_compiled._library.cache_clear()

@@ -9,7 +9,7 @@ import kappasharp as ks
 from kappasharp.study.storage import EVENTS, Storage
 from tests.study.voters import NAME, books, run
 
-KILLS, VOTERS, ANSWERS = 40, 16, 6  # `make faults` kills 150
+KILLS, VOTERS, ANSWERS = 25, 16, 6  # `make faults` kills 150
 
 
 @pytest.fixture
