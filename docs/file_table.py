@@ -11,8 +11,8 @@ PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- files: written by docs/file_table.py -->\n", "<!-- end of files -->\n"
 # From the ground up, as tests/house/test_floors.py has the floors. A file of no room stands on the floor of its name.
 ROOMS = (
-    "errors", "faces", "sentences", "shapes", "streams", "batches", "files", "processes", "kernels", "core", "problems",
-    "acquisition", "methods", "study", "lab", "drop_in", "botorch_model", "ax_surrogate", "optuna_sampler",
+    "errors", "faces", "sentences", "shapes", "streams", "batches", "files", "processes", "kernels", "parquet", "core",
+    "problems", "acquisition", "methods", "study", "lab", "drop_in", "botorch_model", "ax_surrogate", "optuna_sampler",
     "app", "app/examples", "app/web", "app/cli", "__init__",
 )  # fmt: skip
 

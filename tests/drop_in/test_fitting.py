@@ -56,7 +56,7 @@ def test_either_marginal_likelihood_gives_the_same_fit(likelihood):
     model = KappaSharpGP(X, P)
     mll = likelihood(model.likelihood, model)
     assert fit_gpytorch_mll(mll) is mll and not mll.training and not model.training
-    assert log_posterior(model) >= log_posterior(KappaSharpGP(X, P).fit(thorough=True)) - 1e-6
+    assert log_posterior(model) >= log_posterior(KappaSharpGP(X, P).fit()) - 1e-6
     told = KappaSharpGP(X, P)
     fit_gpytorch_mll(likelihood(told.likelihood, told), **BOTORCHS)
     assert log_posterior(told) == pytest.approx(log_posterior(model), abs=1e-3)
@@ -75,14 +75,13 @@ def test_what_fit_gpytorch_mll_is_told_is_done():
 
 
 def test_the_better_mode_of_clustered_states_is_found():
-    """A search from one place misses it by 0.9 and 1.1 nats."""
-    for seed, d in ((52, 3), (66, 2)):
+    """A search from one place misses it by 0.9 and 1.1 nats, one from two places the last by 0.4."""
+    for seed, d in ((52, 3), (66, 2), (50, 4)):
         X, P = clustered(seed, d)
         found, told = KappaSharpGP(X, P).fit(), KappaSharpGP(X, P)
         fit_gpytorch_mll(KappaSharpMarginalLogLikelihood(told.likelihood, told), **BOTORCHS)
-        thorough = log_posterior(KappaSharpGP(X, P).fit(thorough=True))
-        assert log_posterior(found) >= log_posterior(told) - 1e-3
-        assert thorough >= log_posterior(found) - 1e-6
+        quick = log_posterior(KappaSharpGP(X, P).fit(thorough=False))
+        assert log_posterior(found) >= max(log_posterior(told) - 1e-3, quick - 1e-6)
 
 
 @pytest.mark.parametrize("likelihood", [KappaSharpMarginalLogLikelihood, PairwiseLaplaceMarginalLogLikelihood])

@@ -9,7 +9,7 @@ SRC = Path(__file__).parents[2] / "src"
 FRONT_DOOR = "kappasharp"
 FLOORS = {
     "errors": 1, "faces": 1, "sentences": 1, "shapes": 1, "streams": 1, "batches": 1, "files": 1, "processes": 1,
-    "kernels": 2,
+    "kernels": 2, "parquet": 2,
     "core": 3, "problems": 3,
     "acquisition": 4,
     "methods": 5,
@@ -20,7 +20,7 @@ FLOORS = {
 # What a room may import from outside, beside the standard library.
 LIBRARIES = {
     FRONT_DOOR: (), "errors": (), "faces": (), "sentences": (), "shapes": ("torch", "jaxtyping"), "streams": ("torch",),
-    "batches": ("torch",), "files": (), "processes": ("torch",), "kernels": ("torch",),
+    "batches": ("torch",), "files": (), "parquet": ("pyarrow",), "processes": ("torch",), "kernels": ("torch",),
     "problems": ("torch", "numpy"), "core": ("torch",), "acquisition": ("torch",), "methods": ("torch",),
     "lab": ("torch", "numpy", "scipy", "pyarrow", "matplotlib"), "study": ("torch", "sqlalchemy"),
     "drop_in": ("torch", "botorch", "gpytorch", "linear_operator"),

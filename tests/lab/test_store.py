@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kappasharp import parquet
 from kappasharp.errors import InvalidValueError, KappaSharpError
-from kappasharp.lab import parquet
 from kappasharp.lab import store as stores
 from kappasharp.lab.grid import missing
 from kappasharp.lab.run import error_rows

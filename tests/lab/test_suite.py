@@ -9,10 +9,11 @@ from click.testing import CliRunner
 
 from kappasharp.app.cli.main import main
 from kappasharp.errors import InvalidValueError
-from kappasharp.lab import experiment, grid, parquet, standings, suite
+from kappasharp.lab import experiment, grid, standings, suite
 from kappasharp.lab.statistics import FAMILY
 from kappasharp.lab.store import Store
 from kappasharp.lab.suite import Suite
+from kappasharp.parquet import write_parquet
 from kappasharp.problems.registry import find_problem
 from tests.lab import synthetic
 
@@ -152,7 +153,7 @@ def test_other_runs_are_left_out_and_two_versions_are_two_methods(ranked, tmp_pa
     assert runs.left_out == {f"of {small(limit=60).label}": 12}
     # The packed runs of a board are as good as the folders.
     pack = tmp_path / "runs.parquet"
-    parquet.write(runs.table(), pack)
+    write_parquet(runs.table(), pack)
     again = standings.read([pack], made)
     assert standings.boards(again)[0].standings == standings.boards(runs)[0].standings
     rows = [row | {"method_values": '{"changed": 1}'} for row in runs.rows["static"].values()]

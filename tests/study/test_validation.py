@@ -7,9 +7,12 @@ from datetime import UTC, datetime
 
 import pyarrow.parquet
 import pytest
+from click.testing import CliRunner
 
 import kappasharp as ks
+from kappasharp.app.cli.main import main
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, KappaSharpError, StorageError
+from kappasharp.parquet import DamagedFileError, check_parquet
 from kappasharp.study import exchange, toml_file, validation
 from kappasharp.study.storage import Storage
 
@@ -170,13 +173,22 @@ class TestExport:
         assert values >= {"'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\t=1", "a", "-1.5", "'=cmd|'/C calc'!A0"}
         assert all(float(row["a_params_y"]) <= 1.0 for row in rows)
 
-    def test_pages_of_parquet_have_checksums(self, tmp_path):
+    def test_a_bit_anywhere_in_a_parquet_file_is_told(self, tmp_path):
         path = made().export(tmp_path / "a.parquet")
+        assert pyarrow.parquet.read_table(path).num_rows > 0
+        check_parquet(path)
         data = path.read_bytes()
-        place = data.index(b"anna")
-        path.write_bytes(data[:place] + b"eve!" + data[place + 4 :])
-        with pytest.raises(OSError, match="CRC"):
-            pyarrow.parquet.read_table(path, page_checksum_verification=True)
+        # Every seventh byte: pages, their headers, the footer and the checksum itself.
+        for place in range(0, len(data), 7):
+            path.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
+            with pytest.raises(DamagedFileError, match=r"a\.parquet"):
+                check_parquet(path)
+        path.write_bytes(data[:-3])
+        done = CliRunner().invoke(main, ["check", str(path)])
+        assert done.exit_code != 0 and "is damaged" in done.output
+        path.write_bytes(data)
+        done = CliRunner().invoke(main, ["check", str(path)])
+        assert done.exit_code == 0 and "is whole" in done.output
 
 
 def study():
@@ -189,6 +201,15 @@ CALLS = {
     "Int whose logarithms are one": lambda: ks.Int(2**53 - 8, 2**53 - 1, log=True),
     "Float whose logarithms are one": lambda: ks.Float(1e300, 1.0000000000000002e300, log=True),
     "a step below rounding": lambda: ks.Float(1e16, 1e16 + 100, step=0.5),
+    "coordinates": lambda: ks.fit([[0.0, LONG], [1.0, 1.0]], [[0, 1]]),
+    "a path to write": lambda: study().export(LONG),
+    "a path to read": lambda: ks.import_json(LONG, storage="sqlite://"),
+    "too many favourites": lambda: ks.create_study(
+        {"x": (0.0, 9999.0)}, storage="sqlite://", favourites=[{"x": float(i)} for i in range(4_500)]
+    ),
+    "too many limits": lambda: ks.create_study(
+        {"x": (0.0, 9999.0)}, storage="sqlite://", limits=[f"x <= {i}" for i in range(1, 3_000)]
+    ),
     "too many parameters": lambda: ks.create_study({f"x{i}": (0.0, 1.0) for i in range(30_000)}, storage="sqlite://"),
     "too many choices": lambda: ks.Categorical(list(range(20_000))),
     "many choices together": lambda: ks.create_study({name: list(range(600)) for name in "ab"}, storage="sqlite://"),
@@ -242,9 +263,14 @@ def test_a_port_that_is_none_keeps_the_password_to_itself():
     with pytest.raises(StorageError, match="must be a URL such as") as caught:
         ks.load_study("s", storage="postgresql://somebody:secret@host:abc/name")
     assert "secret" not in str(caught.value)
+    with pytest.raises(StorageError, match="must be a URL such as"):
+        ks.load_study("s", storage="sqlite:///\ud800")
 
 
 def test_deep_toml_is_a_sentence(tmp_path):
     (tmp_path / "s.toml").write_text("x = " + "[" * DEEP)
     with pytest.raises(InvalidValueError, match="is not TOML"):
+        toml_file.read(tmp_path / "s.toml")
+    (tmp_path / "s.toml").write_text("a" + " . a" * 30_000 + " = 1")
+    with pytest.raises(InvalidValueError, match="a key must have at most 1000 dots"):
         toml_file.read(tmp_path / "s.toml")

@@ -252,10 +252,10 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         X = self.transform_inputs(self.datapoints).double()
         return state.differentiable_evidence(held, X, self._choices)
 
-    def fit(self, thorough: bool = False) -> "KappaSharpGP":
+    def fit(self, thorough: bool = True) -> "KappaSharpGP":
         """Hyperparameters that maximise the evidence under the kernel's priors, by our own search where it can.
 
-        Evidences may have several modes: it starts from two places, `thorough` from eight, in three times the time.
+        Evidences may have several modes: it starts from eight places; not `thorough`, from two, in a third of the time.
         """
         if self.datapoints is None:
             raise InvalidValueError("`fit()` must have data, but got none: `set_train_data(datapoints, comparisons)`.")
@@ -275,12 +275,12 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         return self.eval()
 
     def custom_fit(self, mll: Any, **options: Unpack[SearchOptions]) -> Any:
-        """What BoTorch's `fit_gpytorch_mll` calls: our thorough search, unless it is told how, or what, to maximise."""
+        """What BoTorch's `fit_gpytorch_mll` calls: our own search, unless it is told how, or what, to maximise."""
         told = [name for name in fitting.TELLING if options.get(name) is not None]
         if told or not fitting.is_evidence(mll):
             fitting.by_botorch(mll, **options)
         else:
-            self.fit(thorough=True)
+            self.fit()
         return mll.eval()
 
     # --- predictions --------------------------------------------------------------------------------------------------

@@ -15,13 +15,14 @@ from matplotlib.lines import Line2D
 
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.files import write_text
-from kappasharp.lab import parquet, report, style, tables
+from kappasharp.lab import report, style, tables
 from kappasharp.lab.report import Picture
 from kappasharp.lab.run import ERROR
 from kappasharp.lab.standings import RANKED, REFERENCE, Board, Standing, SuiteRuns, boards, read, regret
 from kappasharp.lab.statistics import Family, Verdict
 from kappasharp.lab.suite import Suite
 from kappasharp.lab.tables import Entry, Table, number
+from kappasharp.parquet import write_parquet
 
 MADE_BY = ("kappasharp", "commit", "torch", "python", "machine", "device")
 # Added to the regrets whose ratio a profile shows: below it two methods are as good as each other.
@@ -186,7 +187,7 @@ def write(
     text = "\n".join([*map(tables.markdown, [*shown, made_by(runs)]), *remarks(runs, found)])
     write_text(paths[1], f"Suite {suite.label}.\n\n{text}\n")
     write_text(paths[2], json.dumps(as_data(runs, found), indent=1) + "\n")
-    parquet.write(runs.table(), paths[3])
+    write_parquet(runs.table(), paths[3])
     return paths, found
 
 

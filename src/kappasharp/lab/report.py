@@ -15,11 +15,12 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 
 from kappasharp.files import write_text
-from kappasharp.lab import correction_figures, experiment, figures, grid, parquet, results, tables
+from kappasharp.lab import correction_figures, experiment, figures, grid, results, tables
 from kappasharp.lab.peers import Peer
 from kappasharp.lab.results import Results
 from kappasharp.lab.store import NUMBERS, TEXTS, WHOLES, Store, StoreError
 from kappasharp.lab.tables import Table
+from kappasharp.parquet import write_parquet
 
 MOST_LISTED = 12
 KINDS = ("png", "svg")
@@ -87,7 +88,7 @@ def write(results_in: Path | Store, out: Path | None = None) -> list[Path]:
     write_text(written[1], "\n".join(tables.markdown(table) for table in every))
     write_text(written[2], "\n".join(tables.latex(table) for table in every))
     written.append(target / "runs.parquet")
-    parquet.write(outcomes(store, chapters), written[-1])
+    write_parquet(outcomes(store, chapters), written[-1])
     for picture in (hero, *(picture for part in chapters for picture in part.pictures)):
         for kind, content in picture.files.items():
             written.append(target / f"{picture.name}.{kind}")

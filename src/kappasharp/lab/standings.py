@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from kappasharp.errors import InvalidValueError
-from kappasharp.lab import grid, parquet
+from kappasharp.lab import grid
 from kappasharp.lab.run import ERROR
 from kappasharp.lab.statistics import Family, Sample, compare, family
 from kappasharp.lab.store import MARKER, SCHEMA, Store
 from kappasharp.lab.suite import Scope, Suite, Task
+from kappasharp.parquet import read_parquet
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.registry import find_problem
 from kappasharp.streams import stream
@@ -88,7 +89,7 @@ def _stored(source: Path) -> list[Row]:
         return found
     if not source.is_file():
         raise InvalidValueError(f"`{source}` is neither a folder of results nor a Parquet file of runs.")
-    _, table = parquet.read(source)
+    _, table = read_parquet(source)
     return [dict.fromkeys(SCHEMA.names) | row for row in table.to_pylist()]
 
 

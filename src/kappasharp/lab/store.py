@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from kappasharp.errors import InvalidValueError, KappaSharpError
 from kappasharp.files import replacing, write_text
-from kappasharp.lab import parquet, run
+from kappasharp.lab import run
 from kappasharp.lab.run import ERROR, Row
+from kappasharp.parquet import read_parquet, write_parquet
 
 SCHEMA_VERSION = 1
 # After this time without a word from its owner a claim is anyone's.
@@ -117,7 +118,7 @@ class Store:
         path = self.blocks / f"{name}.parquet"
         try:
             with replacing(path) as temporary:
-                parquet.write(pa.Table.from_pylist(rows, schema=SCHEMA), temporary)
+                write_parquet(pa.Table.from_pylist(rows, schema=SCHEMA), temporary)
         except OSError as error:
             raise StoreError(f"`{path}` could not be written ({error}); the runs before it are stored.") from error
         return path
@@ -138,7 +139,7 @@ class Store:
 
     def _load(self, path: Path, columns: list[str] | None) -> pa.Table | None:
         try:
-            schema, table = parquet.read(path, columns)
+            schema, table = read_parquet(path, columns)
             names = set(schema.names)
         except FileNotFoundError:
             return None  # another runner has just set it aside

@@ -268,5 +268,5 @@ def ratings(value: Any, runs: int) -> Tensor:
 def _as_tensor(value: Any, name: str, dtype: torch.dtype | None) -> Tensor:
     try:
         return torch.as_tensor(value, dtype=dtype)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise InvalidTypeError(f"`{name}` must be a tensor or a nested list of numbers: {error}") from error

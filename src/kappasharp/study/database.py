@@ -32,6 +32,8 @@ PRIVATE = 0o600
 def address(url: Any) -> URL:
     """The parts of a URL, or a sentence."""
     try:
+        # Half a character is no name of a file.
+        str(url).encode("utf-8")
         return make_url(url)
     except (ArgumentError, ValueError, TypeError, AttributeError) as error:
         raise no_url(url, error) from error

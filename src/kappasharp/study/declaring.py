@@ -14,6 +14,9 @@ from kappasharp.study.simulation import Simulator
 from kappasharp.study.space import GivenSpace, Space
 from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
+# Every design is held against every limit.
+MOST_LIMITS = 100
+
 
 class Declared(NamedTuple):
     """Outcomes, limits between parameters as texts, and what computes the outcomes here."""
@@ -128,6 +131,8 @@ def _knowledge(hints: Any, limits: Any) -> tuple[list[Any], tuple[str, ...], lis
 
 def _check_limits(space: Space, texts: Sequence[str], *, has_outcomes: bool) -> None:
     """Each limit can be read, and some design meets all of them; or a sentence."""
+    if len(texts) > MOST_LIMITS:
+        raise InvalidValueError(f"`limits` must be at most {MOST_LIMITS}, but got {len(texts)}.")
     try:
         parsed = [constraints.parse(text, space) for text in texts]
     except UnknownNameError as error:

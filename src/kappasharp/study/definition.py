@@ -18,6 +18,8 @@ from kappasharp.study.space import Design, GivenSpace, Space, space
 from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
 MOST_FIRST_PAIRS = 10_000
+# Each is asked about before the model chooses: more is nobody's favourite.
+MOST_FAVOURITES = 200
 LARGEST_SEED = 2**4096
 # Whose kind of question is chosen anew every time, and what it begins with. (docs/results/answers.md)
 AUTO, FIRST_OF_AUTO = "auto", Form(Kind.CHOICE, kinds.USUAL)
@@ -180,13 +182,21 @@ def _with_favourites(found: Definition, given: Any, gave_first: bool) -> Definit
     """The definition with the designs that people came with, each checked; and as many first questions as they need."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise InvalidTypeError(f"`favourites` must be a list of designs, but got {given!r}.")
-    designs = []
+    if len(given) > MOST_FAVOURITES:
+        raise InvalidValueError(
+            f"`favourites` must be at most {MOST_FAVOURITES} designs, but got {len(given)}; past comparisons can be "
+            "imported."
+        )
+    designs: list[Design] = []
+    places: list[list[float]] = []
     for place, one in enumerate(given):
         try:
             designs.append(found.space.check(one))
         except (InvalidValueError, InvalidTypeError, UnknownNameError) as error:
             raise type(error)(f"`favourites[{place}]`: {error}") from error
-        twin = next((i for i, other in enumerate(designs[:-1]) if found.space.same(other, designs[-1])), None)
+        at = found.space.encode(designs[-1])
+        twin = next((i for i, other in enumerate(places) if found.space.near(other, at)), None)
+        places.append(at)
         if twin is not None:
             raise InvalidValueError(
                 f"`favourites[{place}]` must be told from the others, but it cannot be told from `favourites[{twin}]`; "

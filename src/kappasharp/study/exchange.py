@@ -2,12 +2,13 @@
 
 import csv
 import json
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, needed
+from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, needed
 from kappasharp.files import replacing
 from kappasharp.study import computing, digests, events, kinds
 from kappasharp.study.comparison_file import LETTERS, defused
@@ -117,6 +118,13 @@ def dataframe(rows: Rows) -> Any:
     return needed("pandas", "A dataframe", "dataframe").DataFrame(rows)
 
 
+def path_of(given: Any) -> Path:
+    """A path as somebody gives it, or a sentence."""
+    if not isinstance(given, str | os.PathLike):
+        raise InvalidTypeError(f"`path` must be a path, but got {given!r}.")
+    return Path(given)
+
+
 def check_path(path: Path) -> None:
     """The endings that can be written."""
     if path.suffix not in (".json", ".csv", ".parquet", ".html"):
@@ -176,12 +184,12 @@ def _write_csv(path: Path, rows: Rows) -> None:
 
 
 def _write_parquet(path: Path, rows: Rows) -> None:
-    pyarrow, parquet = (needed(name, "A Parquet file", "lab") for name in ("pyarrow", "pyarrow.parquet"))
+    pyarrow, parquet = (needed(name, "A Parquet file", "lab") for name in ("pyarrow", "kappasharp.parquet"))
     # Choices may mix kinds, which a Parquet column may not: such a column is written as text.
     names = list(rows[0]) if rows else []
     mixed = {name for name in names if len({type(row[name]) for row in rows if row[name] is not None}) > 1}
     plain_rows = [{k: str(v) if k in mixed and v is not None else v for k, v in row.items()} for row in rows]
-    parquet.write_table(pyarrow.Table.from_pylist(plain_rows), path, write_page_checksum=True)
+    parquet.write_parquet(pyarrow.Table.from_pylist(plain_rows), path)
 
 
 def read_json(path: Path, storage: Storage, name: str | None) -> str:

@@ -126,8 +126,11 @@ class Space:
 
     def same(self, one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
         """Whether two designs cannot be told apart: every parameter is within its just-noticeable difference."""
-        near = zip(self.encode(one), self.encode(other), self.tolerance, strict=True)
-        return all(abs(x - y) <= within for x, y, within in near)
+        return self.near(self.encode(one), self.encode(other))
+
+    def near(self, one: Sequence[float], other: Sequence[float]) -> bool:
+        """The same of points in the cube."""
+        return all(abs(x - y) <= within for x, y, within in zip(one, other, self.tolerance, strict=True))
 
     @cached_property
     def tolerance(self) -> list[float]:

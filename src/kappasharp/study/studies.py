@@ -329,7 +329,7 @@ def import_json(path: str | Path, *, storage: str | Storage | None = None, study
         study_name: by default the name in the file.
     """
     place = storage_of(storage)
-    name = exchange.read_json(Path(path), place, None if study_name is None else _name(study_name))
+    name = exchange.read_json(exchange.path_of(path), place, None if study_name is None else _name(study_name))
     return load_study(name, storage=place)
 
 

@@ -1,6 +1,7 @@
 """A study as a TOML file, or as words of a command: its parameters, and what it should not leave to the defaults."""
 
 import math
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from kappasharp.study.outcomes import Outcomes, split_name
 from kappasharp.study.space import Space, space
 
 PARTS_OF_A_RANGE = (2, 3)
+# More dots than this between two signs of TOML are no key of a study, nor a text in one.
+MOST_DOTS = 1000
 ENTRIES = ("name", "parameters", *Options.__annotations__)
 
 
@@ -38,15 +41,27 @@ class StudyFile:
 def read(path: Path) -> StudyFile:
     """The study of a TOML file, checked."""
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        table = read_table(path.read_text("utf-8"), str(path))
     except OSError as error:
         raise StorageError(f"{path} could not be read: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
         raise InvalidValueError(f"{path} is not TOML: {error}.") from error
     try:
         return parse(table, path.stem)
     except (InvalidValueError, InvalidTypeError) as error:
         raise type(error)(f"{path}: {error}") from error
+
+
+def read_table(text: str, where: str) -> dict[str, Any]:
+    """The table of a TOML text; `where` it is from, for sentences."""
+    # Python's reader takes time with the square of a key's dots.
+    longest = max((part.count(".") for part in re.split(r"[\n=,\[\]{}]", text)), default=0)
+    if longest > MOST_DOTS:
+        raise InvalidValueError(f"{where} is not TOML of a study: a key must have at most {MOST_DOTS} dots.")
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidValueError(f"{where} is not TOML: {error}.") from error
 
 
 def parse(table: dict[str, Any], name: str) -> StudyFile:

@@ -246,7 +246,7 @@ class StudyView:
                 pictures.
             table: "comparisons", one row for each answer, or "options", one row for each design.
         """
-        target = Path(path)
+        target = exchange.path_of(path)
         exchange.check_path(target)
         if target.suffix == ".html":
             written: Path = face("report")(self, target)

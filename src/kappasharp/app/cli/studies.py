@@ -12,7 +12,7 @@ import click
 
 from kappasharp.app.cli.output import REFUSED, best_table, columns, in_format, in_words, say, show
 from kappasharp.app.words import count
-from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError
+from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, needed
 from kappasharp.study.terms import DEFAULT_STORAGE, DEFAULT_VOTER, ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -311,10 +311,17 @@ def diagnose(storage: str | None, study: str, style: str, *, outcomes: str | Non
 @in_format
 @storage_option
 def check(storage: str | None, study: str | None, style: str) -> None:
-    """Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed."""
+    """Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed.
+
+    STUDY may also be a Parquet file that `export` wrote.
+    """
     from kappasharp.study import checking
     from kappasharp.study.studies import existing
 
+    if study is not None and study.endswith(".parquet") and Path(study).is_file():
+        with in_words():
+            needed("kappasharp.parquet", "A Parquet file", "lab").check_parquet(Path(study))
+        return show(style, {"file": study, "whole": True}, [f"{study} is whole."])
     with in_words():
         database = existing(storage)
         troubles = database.troubles()

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import tomllib
 from dataclasses import asdict
 from threading import Lock
 from typing import Any, NamedTuple
@@ -230,10 +229,7 @@ def _table(given: Plain) -> dict[str, Any]:
         return {"name": given.get("name", "study"), "parameters": given.get("parameters")} | _options(given)
     if not isinstance(text, str):
         raise InvalidTypeError("`toml` must be a text.")
-    try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InvalidValueError(f"This is not TOML: {error}.") from error
+    table = toml_file.read_table(text, "This")
     name = given.get("name")
     return table | ({"name": name} if name else {})
 

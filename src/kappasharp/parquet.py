@@ -25,7 +25,7 @@ class DamagedFileError(KappaSharpError, OSError):
     """A file is not what was written."""
 
 
-def write(table: pa.Table, path: Path) -> None:
+def write_parquet(table: pa.Table, path: Path) -> None:
     """A table as a file with a checksum."""
     noted = table.replace_schema_metadata({**(table.schema.metadata or {}), NOTE: ALGORITHM})
     pq.write_table(noted, path, compression="zstd", write_page_checksum=True)
@@ -34,7 +34,7 @@ def write(table: pa.Table, path: Path) -> None:
     path.write_bytes(content[:-footer] + MARK + _digest(content) + content[-footer:])
 
 
-def read(path: Path, columns: list[str] | None = None) -> tuple[pa.Schema, pa.Table]:
+def read_parquet(path: Path, columns: list[str] | None = None) -> tuple[pa.Schema, pa.Table]:
     """A file's schema, and these columns of it (by default, all); an error where a byte is not what was written."""
     content = path.read_bytes()
     before, mark, rest = content.rpartition(MARK)
@@ -48,6 +48,16 @@ def read(path: Path, columns: list[str] | None = None) -> tuple[pa.Schema, pa.Ta
         raise DamagedFileError("the checksum is not there")
     table.validate(full=True)
     return schema.with_metadata(metadata or None), table
+
+
+def check_parquet(path: Path) -> None:
+    """Read all of a file; a DamagedFileError says what is wrong with it."""
+    try:
+        read_parquet(path)
+    except DamagedFileError as error:
+        raise DamagedFileError(f"{path} is damaged: {error}.") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DamagedFileError(f"{path} cannot be read as Parquet: {error}") from error
 
 
 def _digest(content: bytes) -> bytes:
