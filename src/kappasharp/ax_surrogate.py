@@ -12,8 +12,10 @@ from typing import Any, get_type_hints
 from ax.generators.torch.botorch_modular.surrogate import Surrogate, SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
 from ax.storage.botorch_modular_registry import register_mll, register_model
+from ax.storage.json_store.encoders import surrogate_to_dict
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.utils.common.constants import Keys
+from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.transforms.outcome import Standardize
 
 from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood
@@ -22,6 +24,10 @@ from kappasharp.methods.method import Method, Preset
 
 register_model(KappaSharpGP)
 register_mll(KappaSharpMarginalLogLikelihood)
+
+# With a configuration for a metric Ax makes a list even of a single model. That list's posterior is one Gaussian, as
+# Ax's sensitivities need it, where every model is a GPyTorchModel: one with a likelihood and a Gaussian posterior.
+GPyTorchModel.register(KappaSharpGP)
 
 # Ax stores classes under their bare names, of which "Method" or "Acquisition" could be anybody's.
 STORED = {Method: "KappaSharpMethod", Preset: "KappaSharpPreset"}
@@ -94,10 +100,9 @@ def bope_surrogate_spec(**options: Any) -> SurrogateSpec:
 
 
 class KappaSharpSurrogate(Surrogate):
-    """Ax's surrogate with the model itself where it would be a list of one.
+    """Ax's surrogate with the model itself where it would be a list of one, for what reads the model's own names.
 
-    With a configuration for a metric Ax makes a `ModelList` even of a single model; what needs a Gaussian posterior,
-    such as `SensitivityAnalysisPlot` and the analytic EUBO, then fails.
+    The analytic EUBO does: it looks for `datapoints`.
     """
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
@@ -106,6 +111,10 @@ class KappaSharpSurrogate(Surrogate):
         listed: Any = getattr(self._model, "models", ())
         if len(listed) == 1:
             self._model = listed[0]
+
+
+CORE_ENCODER_REGISTRY[KappaSharpSurrogate] = surrogate_to_dict
+CORE_DECODER_REGISTRY[KappaSharpSurrogate.__name__] = KappaSharpSurrogate
 
 
 def surrogate(**options: Any) -> KappaSharpSurrogate:

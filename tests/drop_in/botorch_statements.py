@@ -2,10 +2,10 @@
 
     python -m tests.drop_in.botorch_statements path/to/botorch/test/models/test_pairwise_gp.py
 
-The file is BoTorch's and is not part of this project: take it from the release that is installed. One name changes,
-the class; its marginal likelihood stays. Every statement of a test runs by itself, so that one failure hides no other.
-Those that PairwiseGP fails itself, in a file of another release, are left out. What is left is on purpose, and
-explained in docs/moving-from-pairwisegp.md.
+The file is BoTorch's and is not part of this project: take it from the tag of the release that is installed, v0.18.1 of
+meta-pytorch/botorch. One name changes, the class; its marginal likelihood stays. Every statement of a test runs by
+itself, so that one failure hides no other. Those that PairwiseGP fails itself, in a file of another release, are left
+out. What is left is on purpose, and explained in docs/moving-from-pairwisegp.md.
 """
 
 import ast

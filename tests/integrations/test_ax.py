@@ -29,9 +29,11 @@ from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from botorch.acquisition.preference import qExpectedUtilityOfBestOption
+from botorch.models import ModelListGP
+from botorch.posteriors.gpytorch import GPyTorchPosterior
 
 import kappasharp as ks
-from kappasharp.ax_surrogate import bope_surrogate_spec, surrogate, surrogate_spec
+from kappasharp.ax_surrogate import KappaSharpSurrogate, bope_surrogate_spec, surrogate, surrogate_spec
 from kappasharp.botorch_model import KappaSharpGP
 
 NAME = "pairwise_pref_query"
@@ -120,13 +122,37 @@ def test_the_specification_is_stored_and_loaded(options):
     assert object_from_json(json.loads(text)) == spec
 
 
-def test_sensitivities_are_computed(started):
-    generator = BoTorchGenerator(surrogate=surrogate())
-    adapter = TorchAdapter(experiment=started, generator=generator, transforms=Cont_X_trans, fit_tracking_metrics=False)
-    assert type(generator.surrogate.model) is KappaSharpGP and len(adapter.gen(2).arms) == 2
+def test_a_strategy_with_a_surrogate_is_stored_loaded_and_goes_on(started):
+    options = {"surrogate": surrogate(**VALUES[1]), "transforms": Cont_X_trans, "fit_tracking_metrics": False}
+    asked = GenerationNode("asked", [GeneratorSpec(Generators.BOTORCH_MODULAR, generator_kwargs=options)])
+    strategy = GenerationStrategy(name="taste", nodes=[asked])
+    ((run,),) = strategy.gen(experiment=started, n=2)
+    answer(started.new_batch_trial(generator_run=run))
+    study, again = (object_from_json(json.loads(json.dumps(object_to_json(part)))) for part in (started, strategy))
+    ((run,),) = again.gen(experiment=study, n=2)
+    found = again.current_node.generator_spec_to_gen_from.fitted_adapter.generator.surrogate
+    assert type(found) is KappaSharpSurrogate and found.surrogate_spec == surrogate_spec(**VALUES[1])
+    assert type(found.model) is KappaSharpGP and found.model.n == 10 and len(run.arms) == 2
+
+
+def fitted(study, **kind):
+    generator = BoTorchGenerator(**kind)
+    adapter = TorchAdapter(experiment=study, generator=generator, transforms=Cont_X_trans, fit_tracking_metrics=False)
+    return adapter, generator.surrogate.model
+
+
+def test_sensitivities_are_computed_and_a_list_of_one_predicts_as_the_model_itself(started):
+    adapter, listed = fitted(started, surrogate_spec=surrogate_spec())
     card = SensitivityAnalysisPlot(metric_name=NAME, order="total").compute(experiment=started, adapter=adapter)
     shares = dict(zip(card.df["parameter_name"], card.df["sensitivity"].abs(), strict=True))
     assert set(shares) == {"x", "y"} and all(0.0 <= share <= 1.5 for share in shares.values())
+    _, alone = fitted(started, surrogate=surrogate())
+    assert type(listed) is ModelListGP and type(alone) is KappaSharpGP
+    X = torch.rand(3, 2, 2, dtype=torch.float64)
+    one, other = (model.posterior(X) for model in (listed, alone))
+    assert type(one) is type(other) is GPyTorchPosterior  # which the plot insists on, whatever its order
+    torch.testing.assert_close(one.distribution.covariance_matrix, other.distribution.covariance_matrix)
+    torch.testing.assert_close(one.mean, other.mean)
 
 
 def outcomes(parameters):
