@@ -34,9 +34,9 @@ from kappasharp.study.learning import StudyModel, leading, learn, many, one_thre
 from kappasharp.study.seen import Seen
 from kappasharp.study.space import Design, Space
 
-# Where the first choice will not do: how many promising designs are paired with one another, and how many are drawn
-# beside those that there are.
-SHORTLIST, POOL = 40, 128
+# Where the first choice will not do: how many promising designs are paired with one another, of how many with the
+# highest mean, and how many are drawn beside those that there are.
+SHORTLIST, LONG_LIST, POOL = 40, 1000, 128
 # How many duels settle which of the designs seen is best, unless somebody says otherwise.
 DUELS = terms.DUELS
 
@@ -309,9 +309,12 @@ def _other_pair(seen: Seen, model: StudyModel, pool: Sequence[Design]) -> tuple[
 
 
 def _promising(fitted: Posterior, X: Tensor) -> list[int]:
-    mean, variance = posterior.marginal(fitted, X.unsqueeze(0))
-    score = (mean + variance.sqrt()).squeeze(0)
-    found: list[int] = score.topk(min(SHORTLIST, len(X))).indices.sort().values.tolist()
+    # Of thousands of designs the variances would take seconds: those of low mean are left out before.
+    mean = posterior.mean(fitted, X.unsqueeze(0)).squeeze(0)
+    likely = mean.topk(min(LONG_LIST, len(X))).indices
+    _, variance = posterior.marginal(fitted, X[likely].unsqueeze(0))
+    score = mean[likely] + variance.squeeze(0).sqrt()
+    found: list[int] = likely[score.topk(min(SHORTLIST, len(likely))).indices].sort().values.tolist()
     return found
 
 
