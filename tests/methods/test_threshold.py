@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kappasharp.core import comparison_space
+from kappasharp.methods import fitting
 from kappasharp.methods.fitting import THRESHOLDS, Answers, fit, with_threshold
 from kappasharp.methods.registry import PRESETS
 
@@ -53,3 +54,13 @@ def test_no_other_candidate_is_more_probable():
 
     chosen = with_threshold(MODERN, answers, theta).threshold
     assert value(chosen) == max(value(one) for one in THRESHOLDS)
+
+
+def test_widths_tried_together_are_those_tried_one_by_one(monkeypatch):
+    """Few answers go through one batch, many one after another: the same width either way."""
+    X = torch.rand(2, 12, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    pairs, ties = torch.arange(12).reshape(1, 6, 2).expand(2, -1, -1), torch.tensor([[False, True] * 3] * 2)
+    tried = [(replace(MODERN, threshold=one).model, Answers(X, pairs, ties)) for one in (0.1, 0.4, 1.5)]
+    together = fitting._evidence(tried, None)
+    monkeypatch.setattr(fitting, "TOGETHER", 0)
+    torch.testing.assert_close(together, fitting._evidence(tried, None), rtol=0.0, atol=1e-10)

@@ -13,7 +13,7 @@ import kappasharp as ks
 from kappasharp.app.cli.main import main
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, KappaSharpError, StorageError
 from kappasharp.parquet import DamagedFileError, check_parquet
-from kappasharp.study import exchange, toml_file, validation
+from kappasharp.study import declaring, exchange, toml_file, validation
 from kappasharp.study.storage import Storage
 
 SPACE = {"x": (0.0, 1.0), "n": ks.Int(1, 9), "mode": ["soft", "hard"]}
@@ -265,6 +265,13 @@ def test_a_port_that_is_none_keeps_the_password_to_itself():
     assert "secret" not in str(caught.value)
     with pytest.raises(StorageError, match="must be a URL such as"):
         ks.load_study("s", storage="sqlite:///\ud800")
+
+
+def test_a_stored_study_is_read_with_as_many_favourites_as_it_has(monkeypatch):
+    found = Storage("sqlite://")
+    ks.create_study({"x": (0.0, 1.0)}, storage=found, study_name="s", favourites=[{"x": i / 8} for i in range(8)])
+    monkeypatch.setattr(declaring, "MOST_FAVOURITES", 4)
+    assert len(ks.load_study("s", storage=found).definition.favourites) == 8
 
 
 def test_deep_toml_is_a_sentence(tmp_path):

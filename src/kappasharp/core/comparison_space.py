@@ -186,7 +186,7 @@ def condition(
     """The posterior given K, whatever kernel it came from; `start` is a guess at the differences."""
     gram = comparisons.gram(C, K, model.likelihood.scale)
     A = gram / model.likelihood.scale**2
-    if start is None or not bool(start.any()):
+    if start is None or (start.shape[-1] > laplace.MANY and not bool(start.any())):
         start = laplace.from_half(A, model.likelihood.margin, ties)
     dual = laplace.solve(A, model.likelihood.margin, start, ties)
     return _at_map(model, K, C, dual, ties, gram=gram, A=A)

@@ -42,6 +42,8 @@ from kappasharp.streams import stream
 THRESHOLDS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5)
 # Where designs were rated, a step may be wider than the noise.
 WIDER = (2.0, 3.0, 4.5)
+# Up to so many answers all widths are tried at once; of more, the matrices would fill the memory.
+TOGETHER = 200
 # How much more of a taste is believed to be about outcomes than about parameters beside them: mean and deviation of the
 # logarithm of their output scales' ratio. (docs/results/outcomes.md)
 OUTCOMES_TO_PARAMETERS = (2.3, 2.0)
@@ -244,15 +246,15 @@ def with_widths(
 def _evidence(tried: Sequence[tuple[Model, Answers]], theta: Tensor | None) -> Tensor:
     """log Z (tried, runs) at hyperparameters theta, by default the prior's mode; the answers' X are features.
 
-    What is tried differs in the bounds of the answers alone: in comparison space all goes through one batch.
+    What is tried differs in the bounds of the answers alone: while they are few, all goes through one batch.
     """
     model, (X, pairs, _, _) = tried[0]
     theta = model.priors.start(X.shape[-1]).to(X).expand(len(X), -1) if theta is None else theta
     z, own = X.new_zeros(pairs.shape[:-1]), list[comparison_space.EndPoints]()
-    for one, answers in tried:
+    for one, answers in tried if pairs.shape[-2] <= TOGETHER else ():
         data = spaces.choose(one, answers).gather()
-        if not isinstance(data, comparison_space.EndPoints):
-            return torch.stack([spaces.choose(*each).gather().evaluate(each[0], theta, z).value for each in tried])
-        own.append(data._replace(ties=likelihood.graded(data.ties, one.likelihood.margin, z)))
-    many = len(own)
+        if isinstance(data, comparison_space.EndPoints):
+            own.append(data._replace(ties=likelihood.graded(data.ties, one.likelihood.margin, z)))
+    if (many := len(own)) < len(tried):
+        return torch.stack([spaces.choose(*each).gather().evaluate(each[0], theta, z).value for each in tried])
     return joined(own).evaluate(model, theta.repeat(many, 1), z.repeat(many, 1)).value.unflatten(0, (many, -1))

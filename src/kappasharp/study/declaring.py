@@ -14,8 +14,9 @@ from kappasharp.study.simulation import Simulator
 from kappasharp.study.space import GivenSpace, Space
 from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
-# Every design is held against every limit.
-MOST_LIMITS = 100
+# What a new study may begin with: every favourite is asked about and told from the others, and every design is held
+# against every limit. Studies that are stored already are read with as many as they have.
+MOST_FAVOURITES, MOST_LIMITS = 200, 100
 
 
 class Declared(NamedTuple):
@@ -47,6 +48,9 @@ def define(
         given, seed=seed, method=method, preset=preset, first_pairs=first_pairs, question=question,
         use_seconds=use_seconds, tell_apart=tell_apart, render=render,
     )  # fmt: skip
+    for name, many, most in (("favourites", favourites, MOST_FAVOURITES), ("limits", limits, MOST_LIMITS)):
+        if isinstance(many, Sequence) and not isinstance(many, str) and len(many) > most:
+            raise InvalidValueError(f"`{name}` must be at most {most}, but got {len(many)}; leave some out.")
     said = declared(found.space, found.seed, outcomes, hints, limits)
     found = completed(found, said.outcomes, said.limits, favourites, gave_first=first_pairs is not None)
     _check_favourites(found)
@@ -131,8 +135,6 @@ def _knowledge(hints: Any, limits: Any) -> tuple[list[Any], tuple[str, ...], lis
 
 def _check_limits(space: Space, texts: Sequence[str], *, has_outcomes: bool) -> None:
     """Each limit can be read, and some design meets all of them; or a sentence."""
-    if len(texts) > MOST_LIMITS:
-        raise InvalidValueError(f"`limits` must be at most {MOST_LIMITS}, but got {len(texts)}.")
     try:
         parsed = [constraints.parse(text, space) for text in texts]
     except UnknownNameError as error:

@@ -18,8 +18,6 @@ from kappasharp.study.space import Design, GivenSpace, Space, space
 from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
 MOST_FIRST_PAIRS = 10_000
-# Each is asked about before the model chooses: more is nobody's favourite.
-MOST_FAVOURITES = 200
 LARGEST_SEED = 2**4096
 # Whose kind of question is chosen anew every time, and what it begins with. (docs/results/answers.md)
 AUTO, FIRST_OF_AUTO = "auto", Form(Kind.CHOICE, kinds.USUAL)
@@ -182,11 +180,6 @@ def _with_favourites(found: Definition, given: Any, gave_first: bool) -> Definit
     """The definition with the designs that people came with, each checked; and as many first questions as they need."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise InvalidTypeError(f"`favourites` must be a list of designs, but got {given!r}.")
-    if len(given) > MOST_FAVOURITES:
-        raise InvalidValueError(
-            f"`favourites` must be at most {MOST_FAVOURITES} designs, but got {len(given)}; past comparisons can be "
-            "imported."
-        )
     designs: list[Design] = []
     places: list[list[float]] = []
     for place, one in enumerate(given):
