@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from benchmarks.gpu import start_mps, stop_mps
 from kappasharp.lab import engines, execution
 from kappasharp.lab.execution import Limit
+from kappasharp.lab.run import run_together
 from kappasharp.problems import oracle
 
 SCHEMA = pa.schema(
@@ -32,15 +33,18 @@ def packed(row):
     return {name: row[name] for name in kept} | names | {"seen": row["best_utility"], "told": row["told_utility"]}
 
 
-def collect(blocks, options, pack, schema):
-    """The runs of these blocks, each packed as soon as it is there, in `options.out`; what is left out is said."""
-    work = execution.jobs(blocks, Limit(options.batch))
+def collect(blocks, options, pack, schema, work=run_together):
+    """The runs of these blocks, each packed as soon as it is there, in `options.out`; what is left out is said.
+
+    `work` makes a batch's rows of its blocks and a device.
+    """
+    jobs = execution.jobs(blocks, Limit(options.batch))
     total, rows, errors, shown = sum(len(block.seeds) for block in blocks), [], [], 0.0
     begin = time.perf_counter()
     with contextlib.ExitStack() as ending:
         if options.device == "cuda" and start_mps():
             ending.callback(stop_mps)
-        outcomes = engines.engine("processes", options.device, options.workers)(work)
+        outcomes = engines.processes(jobs, options.device, options.workers, work)
         for outcome in outcomes:
             rows += [pack(row) for part in outcome.rows or [] for row in part]
             errors += [outcome.error] if outcome.error else []

@@ -3,6 +3,7 @@
 import importlib
 import json
 import shlex
+import warnings
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
@@ -113,7 +114,11 @@ def install_command(extra: str) -> str:
 def needed(module: str, whom: str, extra: str, remedy: str = "") -> ModuleType:
     """An optional library, or the sentence that says who needs it and what brings it: an extra, or another remedy."""
     try:
-        return importlib.import_module(module)
+        # What a library's own import warns of is its makers' business. One made by SWIG ends the whole process where
+        # such a warning is an error.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return importlib.import_module(module)
     except ImportError as error:
         raise MissingLibraryError(
             f"{whom} needs the library {module!r}, which cannot be imported ({error}); "

@@ -1,6 +1,7 @@
 """Simulators beside the analytic problems: shared out among real processes, or missing."""
 
 import json
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -103,6 +104,15 @@ def test_a_problem_without_its_library_says_which(monkeypatch, name, library):
     robot_push.check_engine.cache_clear()
     with pytest.raises(MissingLibraryError, match=f"The problem {name} needs the library '{library}'"):
         find_problem(name).unit_utility(points(name, 1))
+
+
+@pytest.mark.parametrize("problem", ["plasma-16d", "robotpush-14d"])
+def test_a_library_is_imported_where_every_warning_is_an_error(problem):
+    """The engine's wheel warns as it is imported, and would end the process."""
+    code = f"from kappasharp.problems.registry import find_problem as p; import torch; d = p({problem!r}).dimensions; "
+    code += f"print(p({problem!r}).unit_utility(torch.full((1, d), 0.5, dtype=torch.float64)))"
+    ended = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_where_the_engine_has_no_wheel_the_commands_that_build_it_are_named(monkeypatch):

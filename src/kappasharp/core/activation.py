@@ -25,11 +25,18 @@ def side_by_side(gates: Sequence[Gate], like: Tensor) -> Gate:
     """One gate for a batch whose runs have a gate each: every rule is a decisive one with suitable numbers."""
     first = [NEVER_STEP if gate.rule is Rule.NEVER else gate.first_step for gate in gates]
     threshold = [gate.threshold if gate.rule is Rule.DECISIVE else -math.inf for gate in gates]
-    rate = [gate.ema_rate for gate in gates]
-    return Gate(Rule.DECISIVE, *(torch.tensor(part, dtype=like.dtype).to(like) for part in (first, threshold, rate)))
+    numbers = (first, threshold, [gate.ema_rate for gate in gates], [gate.noise for gate in gates])
+    return Gate(Rule.DECISIVE, *(torch.tensor(part, dtype=like.dtype).to(like) for part in numbers))
 
 
-def agreement(mean_difference: PerRun, variance: PerRun, noise: float) -> PerRun:
+def noise_of(gate: Gate, model_noise: float) -> float | Tensor:
+    """The σ of p_t: the model's own, unless the gate has another. (Departure 3)"""
+    if isinstance(gate.noise, Tensor):
+        return torch.where(gate.noise > 0.0, gate.noise, model_noise)
+    return gate.noise or model_noise
+
+
+def agreement(mean_difference: PerRun, variance: PerRun, noise: float | Tensor) -> PerRun:
     """p_t = Φ(|μ_diff| / √(σ²_diff + 2σ²)), in [1/2, 1)."""
     return normal.cdf(mean_difference.abs() / (variance + 2.0 * noise**2).sqrt())
 

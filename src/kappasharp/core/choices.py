@@ -63,15 +63,17 @@ class Rule(Enum):
 
 @dataclass(frozen=True)
 class Gate:
-    """A gate as data; `threshold` and `ema_rate` matter to the decisive rule only.
+    """A gate as data; `threshold`, `ema_rate` and `noise` matter to the decisive rule only.
 
-    The numbers may be tensors with one value per run: see `activation.side_by_side`.
+    `noise` is the σ of p_t; 0 stands for the model's own. The numbers may be tensors with one value per run: see
+    `activation.side_by_side`.
     """
 
     rule: Rule = Rule.NEVER
     first_step: "int | Tensor" = 8
     threshold: "float | Tensor" = 0.30
     ema_rate: "float | Tensor" = 0.2
+    noise: "float | Tensor" = 0.0
 
 
 class Said(NamedTuple):

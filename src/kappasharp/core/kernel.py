@@ -305,6 +305,9 @@ def _log_normal(lengthscale: LengthscalePrior, median: float, spread: float = 1.
 PRIORS = {
     "botorch_0_6": Priors(Gamma(1.2, 0.5), (1.0, 4.0)),
     "botorch_0_18": Priors(Gamma(2.4, 2.7), (1e-2, 1e2)),
+    # Those of 0.6 for inputs that are not scaled: a length scale of the cube is one of the box by the box's width.
+    "botorch_0_6_width_2": Priors(Gamma(1.2, 0.5 * 2.0), (1.0, 4.0)),
+    "botorch_0_6_width_20": Priors(Gamma(1.2, 0.5 * 20.0), (1.0, 4.0)),
     "dimension_scaled": Priors(DimensionScaledLogNormal(), (1e-2, 1e2)),
     # Candidates of docs/results/what-wins.md: a smaller or softer box for the output scale, other length scales.
     "outputscale_to_4": Priors(Gamma(2.4, 2.7), (1e-2, 4.0)),

@@ -134,6 +134,7 @@ def method(value: Method) -> Method:
     _number("Gate.threshold", gate.threshold, 0.0, 1.0, closed=True)
     _number("Gate.ema_rate", gate.ema_rate, 0.0, 1.0, closed=True)
     _number("Gate.first_step", gate.first_step, 1.0, math.inf, closed=True)
+    _number("Gate.noise", gate.noise, 0.0, math.inf, closed=True)
     return value
 
 

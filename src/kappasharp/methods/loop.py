@@ -13,7 +13,7 @@ from torch import Tensor
 from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.batches import apply, released
 from kappasharp.core import activation, comparisons, kernel, posterior, rankings
-from kappasharp.core.choices import Rule
+from kappasharp.core.choices import Gate, Rule
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.errors import InvalidValueError
@@ -151,7 +151,7 @@ def learn(state: State) -> Learnt:
     inferred = infer(method.inference, model, fit, state.seeds, t)
     fit = fit._replace(posterior=inferred.posterior)
     # line 4
-    s_exp = decisiveness(model, fit)
+    s_exp = decisiveness(model, fit, method.gate)
     # line 5
     s_bar = activation.moving_average(state.mean_decisiveness, s_exp, method.gate.ema_rate)
     # line 6
@@ -310,14 +310,15 @@ def _expected(preset: Preset, learnt: Learnt, pair: Tensor) -> Tensor:
     return torch.special.ndtr(found.mean / (found.variance + 2.0 * preset.noise**2).sqrt()).squeeze(-1)
 
 
-def decisiveness(model: Model, fit: Fit) -> Tensor:
+def decisiveness(model: Model, fit: Fit, gate: Gate) -> Tensor:
     """s_exp of the most recent comparison; 0 where there is none. [eq:sexp]"""
     if fit.C.pairs.shape[1] == 0:
         return fit.X.new_zeros(len(fit.X))
     last = fit.C.pairs[:, -1].unsqueeze(-1).expand(-1, -1, fit.X.shape[-1])
     pair = fit.X.gather(1, last)
     contrast = posterior.contrast(fit.posterior, pair[:, :1], pair[:, 1:])
-    p = activation.agreement(contrast.mean.squeeze(-1), contrast.variance.squeeze(-1), model.likelihood.noise)
+    noise = activation.noise_of(gate, model.likelihood.noise)
+    p = activation.agreement(contrast.mean.squeeze(-1), contrast.variance.squeeze(-1), noise)
     return activation.decisiveness(p)
 
 

@@ -223,6 +223,6 @@ def _complete(method: Method, model: Model, plain: Fit, seeds: Sequence[int]) ->
     gate = method.gate
     inferred = infer(method.inference, model, plain, seeds, 1)
     plain = plain._replace(posterior=inferred.posterior)
-    active = activation.is_open(gate, gate.first_step, loop.decisiveness(model, plain))
+    active = activation.is_open(gate, gate.first_step, loop.decisiveness(model, plain, gate))
     validated = gate.rule is Rule.VALIDATED
     return _Parts(plain, inferred, correcting.correct(model, plain, method.correction, active, validated=validated))
