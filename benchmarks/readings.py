@@ -34,7 +34,7 @@ from kappasharp.problems import initial
 from kappasharp.problems.registry import find_problem
 from kappasharp.streams import stream, uniform
 
-BASELINE = "baseline"
+BASELINE, PIECEWISE = "baseline", "piecewise"
 # One in so many fits fails in silence.
 FAILING = 3
 
@@ -148,11 +148,13 @@ def run(options):
 
 
 def read(sources, measure):
-    """(preset, problem) → method → seed → last value."""
+    """(reading, problem) → method → seed → last value; and how often each method ended with which status."""
     found, status = defaultdict(lambda: defaultdict(dict)), Counter()
     for source in sources:
         for row in pq.read_table(source).to_pylist():
-            found[row["preset"], row["problem"]][row["method"]][row["seed"]] = row[measure][-1]
+            # Another utility is another reading.
+            reading = PIECEWISE if row["problem"].endswith(PIECEWISE) else row["preset"]
+            found[reading, row["problem"]][row["method"]][row["seed"]] = row[measure][-1]
             status[row["preset"], row["method"], row["status"]] += 1
     return found, status
 
@@ -170,14 +172,17 @@ def table(options):
         methods = [name for name in sorted({name for cell in cells.values() for name in cell}) if name != BASELINE]
         rows = {name: _compared(cells, name) for name in methods}
         print(f"\n### `{reading}`\n\n| problem | baseline | {' | '.join(methods)} |\n|{' --- |' * (len(methods) + 2)}")
-        for problem, cell in cells.items():
+        for problem, cell in sorted(cells.items()):
             level = sample(cell[BASELINE])
             shown = [_shown(rows[name].members[problem]) for name in methods]
             print(f"| {problem} | {level.mean:.3f} ± {level.sd:.3f} | {' | '.join(shown)} |")
         tallies = [f"{name} {rows[name].plain}, after Holm {rows[name].corrected}" for name in methods]
         print("\nBetter / worse / neutral: " + "; ".join(tallies) + ".")
-    bad = {key: count for key, count in status.items() if key[2] != "ok"}
-    print("\nRuns that are not `ok`: " + (", ".join(f"{' '.join(k)} {n}" for k, n in sorted(bad.items())) or "none"))
+    bad = Counter()
+    for (preset, _, word), count in status.items():
+        bad[preset, word] += count
+    words = [f"{preset} {word} {count}" for (preset, word), count in sorted(bad.items()) if word != "ok"]
+    print("\nRuns that are not `ok`: " + ("; ".join(words) or "none"))
 
 
 def _compared(cells, name):

@@ -274,7 +274,7 @@ def test_on_a_device(monkeypatch):
     monkeypatch.setattr(launch, "taken", launch.Counter())
     got = hyperparameters.fused_search(*task)
     assert got is not None and launch.taken == {("evidence", "kernel"): 1}
-    assert_same(descent.Descent(*(part.cpu() for part in got)), each_alone(model, gathered, theta, z), 1e-7)
+    assert_same(descent.Descent(*(part.cpu() for part in got[0])), each_alone(model, gathered, theta, z), 1e-7)
     monkeypatch.setenv(launch.SWITCH, "0")
     assert hyperparameters.fused_search(*task) is None
 
