@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from kappasharp.core import comparison_space, hyperparameters, kernel, rankings, voices
+from kappasharp.acquisition import maximize
+from kappasharp.core import comparison_space, comparisons, hyperparameters, kernel, point_space, rankings, voices
 from kappasharp.core.choices import order_of
 from kappasharp.core.comparisons import Answers, Detail
 from kappasharp.core.evidence import Model
@@ -11,8 +12,11 @@ from kappasharp.core.joint_priors import JointPriors, PeoplePriors
 from kappasharp.core.likelihood import Grades, Probit
 from kappasharp.kernels import compiled as kernels_compiled
 from kappasharp.kernels import launch
+from kappasharp.methods import fitting
+from kappasharp.methods.registry import find_preset
 from tests.reference import twin
 from tests.reference.both_ways import SERIAL, assert_same, compiled, data, each_alone, fused
+from tests.reference.lifts import Curved
 
 
 def sum_model(sizes, prior="outputscale_near_30", family="rbf"):
@@ -141,3 +145,17 @@ def test_both_are_counted(monkeypatch):
     single = voices.gather(Answers(X.float(), pairs), gathered.voter, 2)
     hyperparameters.maximize(model, single, theta.float(), z.float())
     assert launch.taken["evidence", "not in double precision"] == 1
+
+
+def test_what_has_no_kernel_is_counted_too(monkeypatch):
+    """A fit on points, and an ascent through outcomes."""
+    monkeypatch.setattr(launch, "taken", launch.Counter())
+    model, _, theta, z = sum_task(1, 8, sum_model((3, 2)), n=6)
+    X, pairs = data(1, 6, 8, 5)
+    hyperparameters.maximize(model, point_space.PointSpace(X, comparisons.incidence(pairs, 6), None).gather(), theta, z)
+    lift = Curved()
+    model = fitting.model_of(find_preset("modern"), 3, lift)
+    fitted = fitting.fit(model, Answers(X[..., :3], pairs), lift=lift).posterior
+    maximize.propose(fitted, maximize.MAXIMIZERS["quick"], maximize.Request([torch.Generator().manual_seed(0)]))
+    assert launch.taken["evidence", hyperparameters.ON_POINTS] == 1
+    assert launch.taken["eubo", maximize.THROUGH] == 1

@@ -29,6 +29,7 @@ from kappasharp.core.posterior import Posterior
 from kappasharp.core.spaces import FitSpace, Gathered
 from kappasharp.core.voices import Voices
 from kappasharp.kernels import evidence as kernels
+from kappasharp.kernels import launch
 from kappasharp.kernels.sources import Execute
 from kappasharp.shapes import Indices, Parameters, PerComparison, PerComparisonMask, PerRun, PerRunMask
 
@@ -45,6 +46,8 @@ GAIN_LEFT, GAIN_LEFT_PER_PARAMETER = 0.02, 0.05
 LONGEST_STEP = 1.0
 # The last fit's hyperparameters are the last stage's start unless another start led to more than this above, in nats.
 CLEARLY_BETTER = 1.0
+# Why no kernel does it where the fit is on points.
+ON_POINTS = "on points, of which there are fewer than answers"
 # Points whose utilities are predicted at a time.
 BLOCK = 1024
 
@@ -139,7 +142,11 @@ def maximize(model: Model, data: Gathered, theta: Parameters, z: PerComparison, 
 
     One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
     """
-    fused = fused_search(model, data, theta, z, gain) if isinstance(data, EndPoints | Voices) else None
+    fused = None
+    if isinstance(data, EndPoints | Voices):
+        fused = fused_search(model, data, theta, z, gain)
+    else:
+        launch.passed_by("evidence", ON_POINTS)
     if fused is None:
         low, high = model.priors.bounds(theta)
         objective = NegativeLogPosterior(model, data, z)
