@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from kappasharp.acquisition import eubo, maximize
-from kappasharp.batches import take
 from kappasharp.core import comparison_space, descent, hyperparameters, kernel, laplace, rankings
 from kappasharp.core.choices import best_of, order_of
 from kappasharp.core.comparison_space import EndPoints
@@ -16,26 +15,12 @@ from kappasharp.kernels import eubo as kernels_eubo
 from kappasharp.kernels import launch, nvrtc, sources
 from kappasharp.methods import fitting
 from tests.reference import twin
-from tests.reference.data import answered
+from tests.reference.both_ways import SERIAL, assert_same, compiled, data, each_alone, fused
 
-compiled = pytest.mark.skipif(twin.COMPILER is None, reason="no C++ compiler")
 on_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 TOLERANCES = descent.Tolerances(
     gradient=1e-2 * maximize.GAIN_LEFT, decrease=maximize.GAIN_LEFT, max_rounds=200, longest_step=0.25
 )
-# A trial point so near the edge of acceptance that rounding decides: rare, and then the paths part.
-MAY_PART = 1
-# A device's block as one thread, and the CPU's own.
-SERIAL = (twin.Twin(warps=1), kernels_compiled.execute)
-
-
-def data(runs, n, m, d):
-    parts = [answered(seed, n, m, d) for seed in range(runs)]
-    X, pairs = (
-        torch.stack([torch.as_tensor(p.X) for p in parts]),
-        torch.stack([torch.as_tensor(p.pairs) for p in parts]),
-    )
-    return X, pairs
 
 
 def search_task(runs, m, d, model, n=None):
@@ -43,34 +28,6 @@ def search_task(runs, m, d, model, n=None):
     theta = model.priors.start(d).repeat(runs, 1)
     theta[1::2] += torch.linspace(-0.7, 0.7, d + 1)
     return model, comparison_space.gather(X, pairs), theta, torch.zeros(runs, m)
-
-
-def each_alone(model, gathered, theta, z):
-    """Torch's search, every row in a batch of its own: in company its MAPs take as many steps as the slowest needs."""
-    rows = [torch.tensor([i]) for i in range(len(z))]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(launch.SWITCH, "0")
-        found = [hyperparameters.maximize(model, take(gathered, i), theta[i], z[i]) for i in rows]
-    best = hyperparameters.Hyperfit(*(torch.cat(part) for part in zip(*(one.hyper for one in found), strict=True)))
-    return descent.of_kernel(best.theta, -best.value, -best.gradient, best.converged, best.rounds)
-
-
-def fused(task, execute):
-    """The kernel's search; what it says of its last MAP holds at the end."""
-    model, gathered, _, _ = task
-    found, z = hyperparameters.fused_search(*task, execute=execute)
-    if bool(found.converged.all()):
-        at_end = gathered.evaluate(model, found.x, z).z
-        assert float((at_end - z).abs().max()) < 0.1
-    return found
-
-
-def assert_same(got, expected, tolerance):
-    together = got.rounds == expected.rounds
-    assert int((~together).sum()) <= MAY_PART
-    assert torch.equal(got.converged[together], expected.converged[together])
-    for ours, theirs in zip(got[:3], expected[:3], strict=True):
-        assert float((ours - theirs)[together].abs().max()) < tolerance
 
 
 def posterior_task(runs, starts, m, d, family="rbf", anchored=False):

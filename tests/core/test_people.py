@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kappasharp.core import comparison_space, comparisons, kernel, people, posterior, rankings
+from kappasharp.core import comparison_space, comparisons, kernel, people, posterior, rankings, voices
 from kappasharp.core.choices import Said
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.joint_priors import JointPriors, PeoplePriors
@@ -50,7 +50,7 @@ def some_theta(model, d, seed=1):
 def test_the_gradient_is_that_of_the_evidence(detail):
     answers, who = jury(3, 4, detail=detail)
     model = model_of(3)
-    theta, data = some_theta(model, 2), people.gather(answers, who, 3)
+    theta, data = some_theta(model, 2), voices.gather(answers, who, 3)
     found = data.evaluate(model, theta, theta.new_zeros(1, 12))
     assert found.converged.all()
     steps = 1e-5 * torch.eye(theta.shape[-1], dtype=torch.float64)
@@ -68,7 +68,7 @@ def test_of_features_with_two_kernels_too():
     priors = JointPriors(PRIORS["botorch_0_18"], (2, 1), (0.0, 1.0))
     base = BASE._replace(family=Sum("rbf", (2, 1)), priors=priors)
     model = model_of(2, base)
-    theta, data = some_theta(model, 3), people.gather(answers, who, 2)
+    theta, data = some_theta(model, 3), voices.gather(answers, who, 2)
     found = data.evaluate(model, theta, theta.new_zeros(1, 10))
     steps = 1e-5 * torch.eye(theta.shape[-1], dtype=torch.float64)
     ends = [[data.evaluate(model, theta + sign * step, found.z).value for sign in (1, -1)] for step in steps]

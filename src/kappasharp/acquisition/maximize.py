@@ -20,6 +20,7 @@ from kappasharp.core import descent, features, posterior
 from kappasharp.core.choices import Variant
 from kappasharp.core.features import Lift
 from kappasharp.core.posterior import Posterior
+from kappasharp.kernels import launch
 from kappasharp.streams import uniform
 
 
@@ -56,6 +57,8 @@ GAIN_LEFT = 2e-5
 TRIES, TRIED_AT = 64, (0.1, 0.04, 0.015, 0.005)
 # Below every promise, in prior deviations.
 WORST = -1e6
+# Why no kernel ascends there.
+THROUGH = "through outcomes or limits that a program computes"
 # Of a budget of simulations so much goes to the points that a search starts from; and the fewest rounds worth a start.
 TO_START, ROUNDS = 0.4, 8
 
@@ -218,7 +221,11 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
     )
     objective = search.objective(starts)
     confined = _cube(x, request) if box is None and request.box is not None else box
-    found = eubo.fused_ascent(objective, x, confined, tolerances) if isinstance(objective, NegativeEubo) else None
+    found = None
+    if isinstance(objective, NegativeEubo):
+        found = eubo.fused_ascent(objective, x, confined, tolerances)
+    else:
+        launch.passed_by("eubo", THROUGH)
     if found is not None:
         return found
     low, high = _cube(x, request) if box is None else box

@@ -22,11 +22,14 @@ from kappasharp.core import comparison_space, comparisons, descent, laplace, lik
 from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
-from kappasharp.core.kernel import Priors
+from kappasharp.core.joint_priors import PeoplePriors
+from kappasharp.core.kernel import Sum
 from kappasharp.core.likelihood import Grades
 from kappasharp.core.posterior import Posterior
 from kappasharp.core.spaces import FitSpace, Gathered
+from kappasharp.core.voices import Voices
 from kappasharp.kernels import evidence as kernels
+from kappasharp.kernels import launch
 from kappasharp.kernels.sources import Execute
 from kappasharp.shapes import Indices, Parameters, PerComparison, PerComparisonMask, PerRun, PerRunMask
 
@@ -43,6 +46,8 @@ GAIN_LEFT, GAIN_LEFT_PER_PARAMETER = 0.02, 0.05
 LONGEST_STEP = 1.0
 # The last fit's hyperparameters are the last stage's start unless another start led to more than this above, in nats.
 CLEARLY_BETTER = 1.0
+# Why no kernel does it where the fit is on points.
+ON_POINTS = "on points, of which there are fewer than answers"
 # Points whose utilities are predicted at a time.
 BLOCK = 1024
 
@@ -137,7 +142,11 @@ def maximize(model: Model, data: Gathered, theta: Parameters, z: PerComparison, 
 
     One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
     """
-    fused = fused_search(model, data, theta, z, gain) if isinstance(data, EndPoints) else None
+    fused = None
+    if isinstance(data, EndPoints | Voices):
+        fused = fused_search(model, data, theta, z, gain)
+    else:
+        launch.passed_by("evidence", ON_POINTS)
     if fused is None:
         low, high = model.priors.bounds(theta)
         objective = NegativeLogPosterior(model, data, z)
@@ -149,7 +158,7 @@ def maximize(model: Model, data: Gathered, theta: Parameters, z: PerComparison, 
 
 def fused_search(
     model: Model,
-    data: EndPoints,
+    data: EndPoints | Voices,
     theta: Parameters,
     z: PerComparison,
     gain: float = FINE,
@@ -160,25 +169,15 @@ def fused_search(
 
     None where the kernel does not take these runs.
     """
-    # A sum of kernels has no launch of its own, nor have several people.
-    if not isinstance(model.priors, Priors):
-        return None
-    probit, limits = model.likelihood, tolerances(theta.dtype, gain)
-    constants = kernels.EvidenceConstants(
-        matern=model.family == "matern52",
-        nugget=model.nugget,
-        scale=probit.scale,
-        margin=probit.margin,
-        prior=model.priors.terms(theta.shape[-1] - 1),
-        newton=(laplace.tolerance(theta.dtype), laplace.PLAIN_ITERATIONS, laplace.DAMPED_ITERATIONS),
-        limits=descent.numbers(limits),
-        max_rounds=limits.max_rounds,
-    )
-    rows = kernels.Rows(data.E, data.gram, theta, z)
-    if data.detail is not None:
-        rows = rows._replace(weight=data.detail.weight, noise=data.detail.noise)
-    if data.ties is not None:
-        rows = rows._replace(bounds=_bounds(data.ties, probit.margin, z))
+    ends = data.data if isinstance(data, Voices) else data
+    rows = kernels.Rows(ends.E, ends.gram, theta, z)
+    if isinstance(data, Voices):
+        rows = rows._replace(voter=data.voter.int())
+    if ends.detail is not None:
+        rows = rows._replace(weight=ends.detail.weight, noise=ends.detail.noise)
+    if ends.ties is not None:
+        rows = rows._replace(bounds=_bounds(ends.ties, model.likelihood.margin, z))
+    constants = _constants(model, theta.dtype, ends.E.shape[-1], gain)
     execute = execute or kernels.executor(rows, constants)
     if execute is None:
         return None
@@ -186,6 +185,24 @@ def fused_search(
     found = kernels.minimize(rows, (low, high), constants, execute)
     assert found.z is not None
     return descent.of_kernel(*found[:5]), found.z
+
+
+def _constants(model: Model, dtype: torch.dtype, dimension: int, gain: float) -> kernels.EvidenceConstants:
+    """The numbers that all rows share, as the kernel takes them; a sum has two kernels."""
+    probit, limits, priors = model.likelihood, tolerances(dtype, gain), model.priors
+    family, split = (model.family.family, model.family.sizes[0]) if isinstance(model.family, Sum) else (model.family, 0)
+    return kernels.EvidenceConstants(
+        matern=family == "matern52",
+        nugget=model.nugget,
+        scale=probit.scale,
+        margin=probit.margin,
+        prior=priors.terms(dimension),
+        newton=(laplace.tolerance(dtype), laplace.PLAIN_ITERATIONS, laplace.DAMPED_ITERATIONS),
+        limits=descent.numbers(limits),
+        max_rounds=limits.max_rounds,
+        split=split,
+        voters=priors.people if isinstance(priors, PeoplePriors) else 0,
+    )
 
 
 def _bounds(ties: PerComparisonMask | Grades, margin: float, z: PerComparison) -> kernels.AnswerBounds:

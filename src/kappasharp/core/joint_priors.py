@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 
 from kappasharp.core.kernel import Priors
+from kappasharp.kernels.evidence import PriorTerms
 from kappasharp.shapes import AnyFloat, Parameters, PerRun
 
 # What is believed of people, mean and deviation: of logit ρ, and of every log c. How far from 0 both may go; and where
@@ -84,6 +85,19 @@ class JointPriors(NamedTuple):
             scales = scales + theta[..., -2:].softmax(-1) * push.unsqueeze(-1)
         return torch.cat([*lengths, scales], -1)
 
+    def terms(self, dimension: int) -> PriorTerms:
+        """The same for a compiled search."""
+        assert dimension == sum(self.sizes)
+        first, second = (self.whole.terms(size) for size in self.sizes)
+        # Of one kind of prior only the centre and the common part depend on how many length scales there are.
+        assert first[:3] == second[:3]
+        return first._replace(
+            second_centre=second.centre,
+            second_joint=second.joint,
+            ratio_quadratic=-0.5 / self.ratio[1] ** 2,
+            ratio_centre=self.ratio[0],
+        )
+
     def _scales(self, theta: Parameters) -> tuple[PerRun, PerRun]:
         """The logarithms of both output scales together, and of their ratio."""
         return theta[..., -2:].logsumexp(-1), theta[..., -1] - theta[..., -2]
@@ -139,6 +153,15 @@ class PeoplePriors(NamedTuple):
         own, rest = self.split(theta)
         _, spread = self._believed(rest)
         return torch.cat([self.alone.slope(own), -self._standard(rest) / spread], -1)
+
+    def terms(self, dimension: int) -> PriorTerms:
+        """The same for a compiled search."""
+        return self.alone.terms(dimension)._replace(
+            shared_quadratic=-0.5 / self.shared[1] ** 2,
+            shared_centre=self.shared[0],
+            consistency_quadratic=-0.5 / self.consistency[1] ** 2,
+            consistency_centre=self.consistency[0],
+        )
 
     def _standard(self, rest: AnyFloat) -> AnyFloat:
         mean, spread = self._believed(rest)

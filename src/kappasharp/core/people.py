@@ -18,10 +18,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.core import comparison_space, comparisons, evidence, hyperparameters, kernel, laplace, likelihood
-from kappasharp.core.comparison_space import EndPoints
+from kappasharp.core import (
+    comparison_space,
+    comparisons,
+    evidence,
+    hyperparameters,
+    kernel,
+    laplace,
+    likelihood,
+    voices,
+)
 from kappasharp.core.comparisons import Answers, Incidence
-from kappasharp.core.evidence import Evidence, Model
+from kappasharp.core.evidence import Model
 from kappasharp.core.hyperparameters import ALL_AT_ONCE, Hyperfit
 from kappasharp.core.joint_priors import PeoplePriors
 from kappasharp.core.laplace import DualFit
@@ -29,54 +37,9 @@ from kappasharp.core.likelihood import Ties
 from kappasharp.core.posterior import Posterior
 from kappasharp.shapes import ComparisonMatrix, Parameters, PerComparison, PerRun, PointMatrix, Points
 
-# Voter of what is believed of all alike.
-NOBODY = -1
 # The search ends when it promises less, in nats: every voter brings a hyperparameter, and the last thousandth of a nat
 # takes half of the rounds.
 GAIN_LEFT = 5e-4
-
-
-class Voices(NamedTuple):
-    """What the evidence needs of every run's answers and of who gave them (the contract: spaces.Gathered)."""
-
-    data: EndPoints
-    own: ComparisonMatrix
-    member: Tensor
-
-    def evaluate(self, model: Model, theta: Parameters, start: PerComparison) -> Evidence:
-        """log Z and its gradient at theta, the MAP's search started from the standardised differences `start`."""
-        assert isinstance(model.priors, PeoplePriors)
-        alone, people = model.priors.split(theta)
-        terms, probit, detail = self.data.terms(model, alone), model.likelihood, self.data.detail
-        A = comparison_space.summed(terms)
-        A = A if detail is None else comparison_space.weighted(A, detail)
-        both = _consistent(self.member, people[..., 1:])
-        rho = people[..., :1].sigmoid().unsqueeze(-1)
-        M = both * (rho + (1.0 - rho) * self.own)
-        felt = A * M
-        whole = felt if detail is None else felt + detail.noise
-        dual = laplace.solve(whole, probit.margin, start, self.data.ties)
-        value, G = evidence.value_and_slope(probit, whole, dual, self.data.ties)
-        by_logit = (G * A * both * (1.0 - self.own)).sum((-2, -1)) * (rho * (1.0 - rho))[..., 0, 0]
-        # log c of a voter stands in the rows and in the columns of their answers.
-        by_consistency = 2.0 * ((G * felt).sum(-1).unsqueeze(-2) @ self.member).squeeze(-2)
-        G = G * M
-        G = G if detail is None else comparison_space.weighted(G, detail)
-        gradient = torch.cat([self.data.gradient(terms, G), by_logit.unsqueeze(-1), by_consistency], -1)
-        return Evidence(value, gradient, dual.z, dual.converged)
-
-
-def gather(answers: Answers, voter: Tensor, people: int) -> Voices:
-    """What the evidence needs, gathered once; `voter` (*batch, m) says who gave each answer."""
-    numbers = torch.arange(people, device=voter.device)
-    member = (voter.unsqueeze(-1) == numbers).to(answers.X)
-    return Voices(comparison_space.gather(*answers), member @ member.mT, member)
-
-
-def _consistent(member: Tensor, log_c: Tensor) -> ComparisonMatrix:
-    """c_i c_j for every two answers; 1 for what nobody said."""
-    c = (member @ log_c.unsqueeze(-1)).squeeze(-1).exp()
-    return c.unsqueeze(-1) * c.unsqueeze(-2)
 
 
 class PeopleFit(NamedTuple):
@@ -130,7 +93,7 @@ def fit(
         # Of very many answers an even share finds the hyperparameters; the MAP is that of all.
         rows = torch.arange(ALL_AT_ONCE, device=X.device) * m // ALL_AT_ONCE
         share, who, start = comparisons.some(answers, rows), voter[:, rows], z[:, rows]
-    hyper = hyperparameters.search_at_once(model, gather(share, who, people), starts, start, GAIN_LEFT).hyper
+    hyper = hyperparameters.search_at_once(model, voices.gather(share, who, people), starts, start, GAIN_LEFT).hyper
     return condition(model, answers, voter, hyper, z)
 
 
@@ -142,7 +105,7 @@ def condition(model: Model, answers: Answers, voter: Tensor, hyper: Hyperfit, z:
     probit, X = model.likelihood, answers.X
     member = (voter.unsqueeze(-1) == torch.arange(model.priors.people, device=X.device)).to(X)
     share = rho[..., None, None]
-    M = _consistent(member, people[..., 1:]) * (share + (1.0 - share) * (member @ member.mT))
+    M = voices.consistent(member, people[..., 1:]) * (share + (1.0 - share) * (member @ member.mT))
     K = kernel.covariance(model.family, X, alone, model.nugget)
     C = comparisons.incidence(answers.pairs, X.shape[-2], answers.detail)
     gram = comparisons.congruence(C, K) * M

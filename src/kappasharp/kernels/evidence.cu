@@ -1,33 +1,13 @@
 // The whole search for one row's hyperparameters, one thread block a row: core/evidence.py and core/laplace.py in one
 // launch.
 
-struct Prior {
-    double linear, exponential, quadratic, centre;
-    METHOD double log_density(double t) const {
-        return linear * t + exponential * exp(t) + quadratic * (t - centre) * (t - centre);
-    }
-    METHOD double slope(double t) const { return linear + exponential * exp(t) + 2.0 * quadratic * (t - centre); }
-};
-
-// A term in the sum of all log length scales about the centre: how much they move together.
-struct Together {
-    Dimension d;
-    double quadratic, centre;
-    METHOD double sum(const double* theta) const {
-        double total = 0.0;
-        for (int j = lane(); j < d; j += WARP) total += theta[j] - centre;
-        return lane_sum(total);
-    }
-};
-
 struct Evidence {
     Matrices M;
     Contrasts contrasts;
     Likelihood likelihood;
     double tolerance;
     int plain, damped;
-    Prior prior, scale_prior;
-    Together together;
+    Priors priors;
     double *z, *kept, *alpha, *target, *slope, *omega, *root, *work, *pull;
     int newton_steps;
 
@@ -43,10 +23,10 @@ struct Evidence {
         contrasts.stage(theta);
         contrasts.assemble(M);
         const bool settled = find_map();
-        const double value = finish() + log_prior(theta);
+        const double value = finish() + priors.log_density(theta);
         contrasts.restage(theta);
         contrasts.accumulate(M, alpha, pull, root, gradient);
-        add_prior(theta, gradient);
+        priors.add(theta, gradient);
         // A MAP without certificate has no evidence: the search must not move there.
         const bool usable = settled && fabs(value) < INFINITE;
         for (int i = thread_index(); usable && i < M.m; i += thread_count()) kept[i] = z[i];
@@ -146,49 +126,41 @@ struct Evidence {
         sync_block();
         return value;
     }
-
-    METHOD double log_prior(const double* theta) const {
-        double sum = 0.0;
-        for (int j = lane(); j < contrasts.d; j += WARP) sum += prior.log_density(theta[j]);
-        const double shift = together.sum(theta);
-        return lane_sum(sum) + together.quadratic * shift * shift + scale_prior.log_density(theta[contrasts.d]);
-    }
-
-    // Minus the gradient of evidence plus priors, whose part that A brings is there already.
-    METHOD void add_prior(const double* theta, double* gradient) const {
-        const double pulled = 2.0 * together.quadratic * together.sum(theta);
-        sync_block();
-        for (int c = thread_index(); c <= contrasts.d; c += thread_count()) {
-            const double slope = c < contrasts.d ? prior.slope(theta[c]) + pulled : scale_prior.slope(theta[c]);
-            gradient[c] = -(slope + gradient[c]);
-        }
-    }
 };
 
 KERNEL evidence(const double* E, const double* gram, const double* theta, const double* start, const double* weight,
-                const double* noise, const double* between, const double* middle, const double* half,
+                const double* noise, const int* voter, const double* between, const double* middle, const double* half,
                 const double* time, const double* nodes, const double* low, const double* high, double* x, double* value,
-                double* gradient, int* ended, double* reached, int m, int d, int matern, int detail, int graded,
-                double nugget, double per_variance, double margin, double tolerance, int plain, int damped,
-                double linear, double exponential, double quadratic, double centre, double joint,
-                double scale_linear, double scale_quadratic, double scale_centre, double small, double decrease,
-                double longest, double sufficient, double shortest, int rounds) {
+                double* gradient, int* ended, double* reached, int m, int d, int matern, int detail, int graded, int split,
+                int voters, double nugget, double per_variance, double margin, double tolerance, int plain, int damped,
+                double linear, double exponential, double quadratic, double centre, double joint, double second_centre,
+                double second_joint, double scale_linear, double scale_quadratic, double scale_centre,
+                double ratio_quadratic, double ratio_centre, double shared_quadratic, double shared_centre,
+                double consistency_quadratic, double consistency_centre, double small, double decrease, double longest,
+                double sufficient, double shortest, int rounds) {
     SHARED(memory);
     const long long at = block_index();
     const Dimension dimension = d;
-    const int P = dimension + 1;
     Evidence objective;
     objective.M.m = m;
+    Priors& priors = objective.priors;
+    priors.d = dimension, priors.split = split, priors.people = voters > 0, priors.voters = voters;
+    priors.length = {linear, exponential, quadratic, centre}, priors.together = {joint, centre};
+    priors.second = {linear, exponential, quadratic, second_centre}, priors.second_together = {second_joint, second_centre};
+    priors.scale = {scale_linear, 0.0, scale_quadratic, scale_centre};
+    priors.ratio = {0.0, 0.0, ratio_quadratic, ratio_centre};
+    priors.shared = {0.0, 0.0, shared_quadratic, shared_centre};
+    priors.consistency = {0.0, 0.0, consistency_quadratic, consistency_centre};
+    const int P = priors.size();
     Contrasts& contrasts = objective.contrasts;
     contrasts.d = dimension, contrasts.matern = matern, contrasts.detail = detail, contrasts.m = m;
+    contrasts.split = split, contrasts.people = voters > 0, contrasts.voters = voters;
     contrasts.E = E + at * 2 * m * dimension, contrasts.gram = gram + at * m * m;
     contrasts.weight = weight + at * m, contrasts.noise = noise + at * m * m;
+    contrasts.voter = voter + at * m;
     contrasts.nugget = nugget, contrasts.per_variance = per_variance;
     objective.likelihood = {graded, margin, between + at * m, middle + at * m, half + at * m, time + at * m, nodes};
     objective.tolerance = tolerance, objective.plain = plain, objective.damped = damped;
-    objective.prior = {linear, exponential, quadratic, centre};
-    objective.together = {dimension, joint, centre};
-    objective.scale_prior = {scale_linear, 0.0, scale_quadratic, scale_centre};
     objective.newton_steps = 0;
     Row row;
     row.place(objective.place(memory), P);

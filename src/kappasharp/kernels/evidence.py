@@ -16,8 +16,8 @@ SMALL = 32
 class Rows(NamedTuple):
     """What each row's evidence is made of: end points (rows, 2m, d), C Cᵀ (rows, m, m), starts of θ and of z.
 
-    Where comparisons have weights (rows, m) and share noise (rows, m, m), those too; and where some are no plain wins,
-    the bounds of each.
+    Where comparisons have weights (rows, m) and share noise (rows, m, m), those too; where several people answered, who
+    gave each answer (rows, m), int32, −1 for nobody; and where some are no plain wins, the bounds of each.
     """
 
     E: Tensor
@@ -26,6 +26,7 @@ class Rows(NamedTuple):
     z: Tensor
     weight: Tensor | None = None
     noise: Tensor | None = None
+    voter: Tensor | None = None
     bounds: "AnswerBounds | None" = None
 
 
@@ -44,23 +45,36 @@ class AnswerBounds(NamedTuple):
 
 class PriorTerms(NamedTuple):
     """The log prior a t + b exp t + c (t − t₀)², summed over t = log ℓ_j, plus e (Σ (t_j − t₀))²; and, for the output
-    scale alone, a t + c (t − t₀)² at t = log s."""
+    scale alone, a t + c (t − t₀)² at t = log s.
+
+    Of a sum of two kernels the second one's t₀ and e are its own, the scale is both together, and the logarithm of
+    their ratio has a term c (t − t₀)². So have logit ρ and every log c of several people.
+    """
 
     linear: float = 0.0
     exponential: float = 0.0
     quadratic: float = 0.0
     centre: float = 0.0
     joint: float = 0.0
+    second_centre: float = 0.0
+    second_joint: float = 0.0
     scale_linear: float = 0.0
     scale_quadratic: float = 0.0
     scale_centre: float = 0.0
+    ratio_quadratic: float = 0.0
+    ratio_centre: float = 0.0
+    shared_quadratic: float = 0.0
+    shared_centre: float = 0.0
+    consistency_quadratic: float = 0.0
+    consistency_centre: float = 0.0
 
 
 class EvidenceConstants(NamedTuple):
     """The numbers that all rows share.
 
-    `limits` are descent's: gradient, decrease, longest step, sufficient decrease, shortest step; `newton` are the
-    MAP's: tolerance, plain and damped iterations.
+    `split` is how many coordinates the first of two kernels has, 0 where there is one only; `voters` how many people
+    answered, 0 where they are not told apart. `limits` are descent's: gradient, decrease, longest step, sufficient
+    decrease, shortest step; `newton` are the MAP's: tolerance, plain and damped iterations.
     """
 
     matern: bool
@@ -71,6 +85,13 @@ class EvidenceConstants(NamedTuple):
     newton: tuple[float, int, int]
     limits: tuple[float, float, float, float, float]
     max_rounds: int
+    split: int = 0
+    voters: int = 0
+
+    @property
+    def after_lengths(self) -> int:
+        """How many hyperparameters follow the length scales."""
+        return (2 if self.split else 1) + (1 + self.voters if self.voters else 0)
 
 
 class Found(NamedTuple):
@@ -88,11 +109,11 @@ class Found(NamedTuple):
 def executor(rows: Rows, constants: EvidenceConstants) -> Execute | None:
     """What can do this; None where torch has to."""
     m, d = rows.z.shape[-1], rows.E.shape[-1]
-    return launch.executor("evidence", rows.theta, _defines(constants.matern, rows), _shared_bytes(m, d))
+    return launch.executor("evidence", rows.theta, _defines(constants, rows), _shared_bytes(m, d, constants))
 
 
 def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: EvidenceConstants, execute: Execute) -> Found:
-    """The minimum of every row's negative log posterior in a box (d + 1) that all rows share."""
+    """The minimum of every row's negative log posterior in a box, low and high of θ, that all rows share."""
     count, m = rows.z.shape
     x = torch.empty_like(rows.theta, memory_format=torch.contiguous_format)
     value, gradient = x.new_empty(count), torch.empty_like(x)
@@ -109,15 +130,15 @@ def minimize(rows: Rows, box: tuple[Tensor, Tensor], constants: EvidenceConstant
     execute(
         Launch(
             kernel="evidence",
-            defines=_defines(constants.matern, rows),
+            defines=_defines(constants, rows),
             blocks=count,
             threads=_threads(m),
-            shared_bytes=_shared_bytes(m, d),
-            own_bytes=_own_bytes(m, d),
+            shared_bytes=_shared_bytes(m, d, constants),
+            own_bytes=_own_bytes(m, d, constants),
             arguments=(
                 *tensors, x, value, gradient, ended, reached,
-                m, d, int(constants.matern), int(rows.weight is not None), int(rows.bounds is not None), *reals, plain,
-                damped, *rules, constants.max_rounds,
+                m, d, int(constants.matern), int(rows.weight is not None), int(rows.bounds is not None),
+                constants.split, constants.voters, *reals, plain, damped, *rules, constants.max_rounds,
             ),
         )
     )  # fmt: skip
@@ -129,25 +150,26 @@ def _threads(m: int) -> int:
     return 64 if m <= SMALL else 128
 
 
-def _defines(matern: bool, rows: Rows) -> Defines:
+def _defines(constants: EvidenceConstants, rows: Rows) -> Defines:
     """As many blocks a multiprocessor as leaves a thread 128 registers."""
-    threads, d, detail = _threads(rows.z.shape[-1]), rows.E.shape[-1], rows.weight is not None
-    graded = int(rows.bounds is not None)
-    values = (("DIMENSION", d), ("MATERN", int(matern)), ("DETAIL", int(detail)), ("GRADED", graded))
-    return *values, ("THREADS", threads), ("BLOCKS", 512 // threads)
+    threads = _threads(rows.z.shape[-1])
+    kinds = {"DETAIL": rows.weight is not None, "GRADED": rows.bounds is not None, "PEOPLE": constants.voters > 0}
+    values = (("DIMENSION", rows.E.shape[-1]), ("MATERN", int(constants.matern)), ("SPLIT", constants.split))
+    return *values, *((name, int(on)) for name, on in kinds.items()), ("THREADS", threads), ("BLOCKS", 512 // threads)
 
 
-def _shared_bytes(m: int, d: int) -> int:
+def _shared_bytes(m: int, d: int, constants: EvidenceConstants) -> int:
     """What Evidence::place and Row::place ask for on a device."""
-    p = d + 1
-    square = m * ((m + 2) | 1)
+    p, people = d + constants.after_lengths, int(constants.voters > 0)
+    square, sums = m * ((m + 2) | 1), p - constants.voters
     area = max(2 * m * d, 2 * PANEL * m + CORNER, -(-m // PANEL) * CORNER)
-    vectors = 9 * m + p + _threads(m) // nvrtc.WARP * p
+    vectors = (9 + 2 * people) * m + sums + _threads(m) // nvrtc.WARP * sums
     return 8 * (square + area + vectors + 10 * p + p * p)
 
 
-def _own_bytes(m: int, d: int) -> int:
+def _own_bytes(m: int, d: int, constants: EvidenceConstants) -> int:
     """The same on the CPU, where every end point may be a design of its own."""
-    p, stride, most = d + 1, (m + 4) // 4 * 4, 2 * m
-    contrasts = most + most * d + 3 * most * most + m + most + p + m + m * stride
+    p, stride, most = d + constants.after_lengths, (m + 4) // 4 * 4, 2 * m
+    squares = 5 if constants.split else 3
+    contrasts = most + most * d + squares * most * most + m + most + d + 1 + m + m + m * stride
     return 8 * (2 * m * stride + contrasts + 9 * m + 10 * p + p * p)

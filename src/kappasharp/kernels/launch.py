@@ -26,6 +26,11 @@ def executor(kernel: str, like: Tensor, defines: Defines, shared_bytes: int) -> 
     return nvrtc.execute if like.device.type == "cuda" else compiled.execute
 
 
+def passed_by(kernel: str, reason: str) -> None:
+    """Count work that torch does because no kernel is made for it."""
+    taken[kernel, reason] += 1
+
+
 def switched_off() -> str | None:
     """The setting that turns the kernels off, if it does."""
     return f"{SWITCH}=0" if os.environ.get(SWITCH, "1") == "0" else None

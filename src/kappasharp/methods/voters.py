@@ -15,8 +15,9 @@ from kappasharp.core.features import Lift
 from kappasharp.core.joint_priors import JointPriors, PeoplePriors
 from kappasharp.core.kernel import Priors
 from kappasharp.core.laplace import MapFit
-from kappasharp.core.people import NOBODY, PeopleFit
+from kappasharp.core.people import PeopleFit
 from kappasharp.core.posterior import Posterior
+from kappasharp.core.voices import NOBODY
 from kappasharp.methods import leaning
 from kappasharp.methods.fitting import Fit
 

@@ -3,6 +3,8 @@
 // it was compared, and its slopes are kept from the first to the second.
 using Dimension = int;
 using Detail = int;
+using Split = int;
+using People = int;
 
 // The kernel's value and slope at h, both in place of it unless it is Matern's: then the slope goes to `slope`.
 DEVICE void profile_row(Matern matern, double* h, double* slope, int n) {
@@ -42,8 +44,12 @@ struct Contrasts {
     Matern matern;
     // Whether comparisons have weights and share noise.
     Detail detail;
-    int m;
+    // How many coordinates the first of two kernels has, 0 where there is one kernel only; whether several people answered.
+    Split split;
+    People people;
+    int m, voters;
     const double *E, *gram, *weight, *noise;
+    const int* voter;
     double nugget, per_variance;
     // How many designs there are, at most 2m; which one each end point is, winners, then losers; at which end point each
     // was met first.
@@ -51,15 +57,23 @@ struct Contrasts {
     // The designs in units of the length scales (d x n), k and its slopes (n x n), by how much each is asked for (n x n),
     // a row of G and one over the designs, 1/length scales and output scale, and what the factorizations use.
     double *points, *k, *slopes, *asked, *G, *along, *scales, *own;
+    // Of a sum: the second kernel and its slopes, and how much of the output scale each kernel has; k is both, so shared.
+    double *second, *second_slopes, share[2];
+    // What every difference is multiplied with: its weight and its voter's consistency; and rho.
+    double *loudness, rho;
 
     METHOD static int stride(int m) { return (m + 4) / 4 * 4; }
 
     METHOD double* place(double* memory) {
-        const int most = 2 * m;
+        const int most = 2 * m, square = most * most;
         design = reinterpret_cast<int*>(memory), first = reinterpret_cast<int*>(memory + m);
-        points = memory + most, k = points + most * d, asked = k + most * most;
-        slopes = matern ? asked + most * most : k, G = asked + (matern ? 2 : 1) * most * most;
-        along = G + m, scales = along + most, own = scales + d + 1;
+        points = memory + most, k = points + most * d, asked = k + square;
+        double* free = asked + square;
+        slopes = second = second_slopes = k;
+        if (matern || split) slopes = free, free += square;
+        if (split) second = second_slopes = free, free += square;
+        if (split && matern) second_slopes = free, free += square;
+        G = free, along = G + m, scales = along + most, loudness = scales + d + 1, own = loudness + (people ? m : 0);
         n = 0;
         for (int e = 0; e < most; e++) {
             design[e] = find(E + e * d);
@@ -79,20 +93,40 @@ struct Contrasts {
     METHOD void stage(const double* theta) {
         for (int c = 0; c < d; c++) scales[c] = 1.0 / exp(theta[c]);
         scales[d] = exp(theta[d]) * per_variance;
+        share[0] = 1.0;
+        if (split) {
+            const double other = exp(theta[d + 1]) * per_variance, both = scales[d] + other;
+            share[0] = scales[d] / both, share[1] = other / both, scales[d] = both;
+        }
+        if (people) hear(theta + d + (split ? 2 : 1));
         for (int at = 0; at < n; at++) {
             for (int c = 0; c < d; c++) points[c * n + at] = E[first[at] * d + c] * scales[c];
         }
+    }
+
+    // logit rho, then every log c.
+    METHOD void hear(const double* theta) {
+        rho = 1.0 / (1.0 + exp(-theta[0]));
+        for (int i = 0; i < m; i++)
+            loudness[i] = (voter[i] < 0 ? 1.0 : exp(theta[1 + voter[i]])) * (detail ? weight[i] : 1.0);
     }
 
     METHOD void restage(const double*) {}
 
     METHOD double* spare() const { return own; }
 
+    // What the covariance of two differences is multiplied with.
+    METHOD double times(int i, int j) const {
+        if (!people) return weight[i] * weight[j];
+        return loudness[i] * loudness[j] * (alike(i, j) ? 1.0 : rho);
+    }
+
+    METHOD bool alike(int i, int j) const { return voter[i] >= 0 && voter[i] == voter[j]; }
+
     // A, after `stage`.
     METHOD void assemble(const Matrices& M) const {
         for (int r = 0; r < n; r++) {
-            half_distances(points, n, points + r, n, d, k + r * n, r + 1);
-            profile_row(matern, k + r * n, slopes + r * n, r + 1);
+            look(r);
             for (int c = 0; c < r; c++) k[c * n + r] = k[r * n + c];
         }
         const double scale = scales[d];
@@ -102,34 +136,76 @@ struct Contrasts {
             double* to = M.A + i * M.ld;
             for (int j = 0; j <= i; j++) {
                 to[j] = (along[design[j]] - along[design[m + j]] + nugget * gram_i[j]) * scale;
-                if (detail) to[j] = to[j] * weight[i] * weight[j] + noise[i * m + j];
+                if (detail || people) to[j] *= times(i, j);
+                if (detail) to[j] += noise[i * m + j];
             }
             for (int j = 0; j < i; j++) M.A[j * M.ld + i] = to[j];
         }
+    }
+
+    // k and its slopes from design r to those before it.
+    METHOD void look(int r) const {
+        double *to = k + r * n, *other = second + r * n;
+        half_distances(points, n, points + r, n, split ? split : d, to, r + 1);
+        profile_row(matern, to, slopes + r * n, r + 1);
+        if (!split) return;
+        const double* there = points + split * n;
+        half_distances(there, n, there + r, n, d - split, other, r + 1);
+        profile_row(matern, other, second_slopes + r * n, r + 1);
+        if (!matern) std::copy(to, to + r + 1, slopes + r * n);
+        VECTORS for (int c = 0; c <= r; c++) to[c] = share[0] * to[c] + share[1] * other[c];
+        for (int c = 0; c < r; c++) second[c * n + r] = other[c];
     }
 
     // The sum of G times dA over pairs of comparisons to `total`; G is made of the dual weights alpha, of u in `pull`, of
     // root and of minus the inverse of B in b.
     METHOD void accumulate(const Matrices& M, const double* alpha, const double* pull, const double* root,
                            double* total) const {
-        for (int c = 0; c <= d; c++) total[c] = 0.0;
+        double* of_people = total + d + (split ? 2 : 1);
+        for (double* c = total; c < of_people + (people ? 1 + voters : 0); c++) *c = 0.0;
         for (int e = 0; e < n * n; e++) asked[e] = 0.0;
         for (int i = 0; i < m; i++) {
             weigh(M, alpha, pull, root, i);
-            total[d] += dot(G, M.A + i * M.ld, m);
-            if (detail) {
-                total[d] -= dot(G, noise + i * m, m);
-                for (int j = 0; j < m; j++) G[j] *= weight[i] * weight[j];
+            double felt = dot(G, M.A + i * M.ld, m);
+            if (detail) felt -= dot(G, noise + i * m, m);
+            total[d] += felt;
+            if (people) attribute(M, i, felt, of_people);
+            if (detail || people) {
+                for (int j = 0; j < m; j++) G[j] *= times(i, j);
             }
             for (int at = 0; at < n; at++) along[at] = 0.0;
             for (int j = 0; j < m; j++) along[design[j]] += G[j], along[design[m + j]] -= G[j];
             add_one(asked + design[i] * n, scales[d], along, design[i]);
             add_one(asked + design[m + i] * n, -scales[d], along, design[m + i]);
+            if (split) total[d + 1] += of_second(i);
         }
+        if (split) total[d] -= total[d + 1];
+        by_lengths(slopes, share[0], 0, split ? split : d, total);
+        if (split) by_lengths(second_slopes, share[1], split, d, total);
+    }
+
+    // What a row of G, and the same over the designs in `along`, say of the second kernel's output scale.
+    METHOD double of_second(int i) const {
+        const double *won = second + design[i] * n, *lost = second + design[m + i] * n;
+        return scales[d] * share[1] * (dot(along, won, n) - dot(along, lost, n) + nugget * dot(G, gram + i * m, m));
+    }
+
+    // What a row of G says of logit rho and of its voter's log c, which stands in that row and in its column.
+    METHOD void attribute(const Matrices& M, int i, double felt, double* total) const {
+        double apart = 0.0;
+        for (int j = 0; j < m; j++) {
+            if (!alike(i, j)) apart += G[j] * (M.A[i * M.ld + j] - (detail ? noise[i * m + j] : 0.0));
+        }
+        total[0] += (1.0 - rho) * apart;
+        if (voter[i] >= 0) total[1 + voter[i]] += 2.0 * felt;
+    }
+
+    // The sums for one kernel's length scales, over the designs.
+    METHOD void by_lengths(const double* slopes, double share, int from, int to, double* total) const {
         for (int r = 1; r < n; r++) {
-            const double *slope = slopes + r * n, *times = asked + r * n;
-            VECTORS for (int at = 0; at < r; at++) along[at] = 2.0 * times[at] * slope[at];
-            for (int c = 0; c < d; c++) {
+            const double *slope = slopes + r * n, *times = asked + r * n, twice = 2.0 * share;
+            VECTORS for (int at = 0; at < r; at++) along[at] = twice * times[at] * slope[at];
+            for (int c = from; c < to; c++) {
                 const double *x = points + c * n, z = x[r];
                 double sum = 0.0;
                 VECTORS_SUM for (int at = 0; at < r; at++) sum += along[at] * (x[at] - z) * (x[at] - z);
