@@ -15,7 +15,7 @@ from kappasharp.kernels import launch
 from kappasharp.methods import fitting
 from kappasharp.methods.registry import find_preset
 from tests.reference import twin
-from tests.reference.both_ways import SERIAL, assert_same, compiled, data, each_alone, fused
+from tests.reference.both_ways import SERIAL, assert_same, compiled, data, each_alone, fused, moved, on_device
 from tests.reference.lifts import Curved
 
 
@@ -159,3 +159,19 @@ def test_what_has_no_kernel_is_counted_too(monkeypatch):
     maximize.propose(fitted, maximize.MAXIMIZERS["quick"], maximize.Request([torch.Generator().manual_seed(0)]))
     assert launch.taken["evidence", hyperparameters.ON_POINTS] == 1
     assert launch.taken["eubo", maximize.THROUGH] == 1
+
+
+@on_device
+@pytest.mark.parametrize("name", ["sum", "people", "people of a sum"])
+def test_on_a_device(name, monkeypatch):
+    """The contract there: one launch finds what torch finds here."""
+    task = {
+        "sum": lambda: sum_task(8, 40, sum_model((3, 2))),
+        "people": lambda: people_task(8, 40, PLAIN, 5),
+        "people of a sum": lambda: people_task(8, 40, sum_model((2, 3)), 5),
+    }[name]()
+    model, *parts = task
+    monkeypatch.setattr(launch, "taken", launch.Counter())
+    found, _ = hyperparameters.fused_search(model, *(moved(part, "cuda") for part in parts))
+    assert launch.taken == {("evidence", "kernel"): 1}
+    assert_same(moved(found, "cpu"), each_alone(*task), 1e-7)

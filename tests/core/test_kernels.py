@@ -15,9 +15,8 @@ from kappasharp.kernels import eubo as kernels_eubo
 from kappasharp.kernels import launch, nvrtc, sources
 from kappasharp.methods import fitting
 from tests.reference import twin
-from tests.reference.both_ways import SERIAL, assert_same, compiled, data, each_alone, fused
+from tests.reference.both_ways import SERIAL, assert_same, compiled, data, each_alone, fused, moved, on_device
 
-on_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 TOLERANCES = descent.Tolerances(
     gradient=1e-2 * maximize.GAIN_LEFT, decrease=maximize.GAIN_LEFT, max_rounds=200, longest_step=0.25
 )
@@ -224,16 +223,20 @@ def test_a_folder_that_cannot_be_written_is_told(first_use, monkeypatch):
 
 
 @on_device
-def test_on_a_device(monkeypatch):
-    """The contract there: one launch finds what torch finds on the device, and the switch turns it off."""
-    model, gathered, theta, z = search_task(8, 40, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
-    task = (model, EndPoints(*(part.cuda() for part in gathered[:3]), None), theta.cuda(), z.cuda())
+@pytest.mark.parametrize("with_ties", [False, True])
+def test_on_a_device(monkeypatch, with_ties):
+    """The contract there: one launch finds what torch finds here, and the switch turns it off."""
+    model = Model("rbf", 1e-6, Probit(threshold=0.3 * with_ties), kernel.PRIORS["botorch_0_18"])
+    _, gathered, theta, z = search_task(8, 40, 3, model)
+    if with_ties:
+        gathered = gathered._replace(ties=(torch.arange(40) % 3 == 0).expand(8, -1))
+    there = [moved(part, "cuda") for part in (gathered, theta, z)]
     monkeypatch.setattr(launch, "taken", launch.Counter())
-    got = hyperparameters.fused_search(*task)
-    assert got is not None and launch.taken == {("evidence", "kernel"): 1}
-    assert_same(descent.Descent(*(part.cpu() for part in got[0])), each_alone(model, gathered, theta, z), 1e-7)
+    found, _ = hyperparameters.fused_search(model, *there)
+    assert launch.taken == {("evidence", "kernel"): 1}
+    assert_same(moved(found, "cpu"), each_alone(model, gathered, theta, z), 1e-7)
     monkeypatch.setenv(launch.SWITCH, "0")
-    assert hyperparameters.fused_search(*task) is None
+    assert hyperparameters.fused_search(model, *there) is None
 
 
 @on_device

@@ -11,6 +11,7 @@ from tests.reference import twin
 from tests.reference.data import answered
 
 compiled = pytest.mark.skipif(twin.COMPILER is None, reason="no C++ compiler")
+on_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 # A trial point so near the edge of acceptance that rounding decides: rare, and then the paths part.
 MAY_PART = 1
 # A device's block as one thread, and the CPU's own.
@@ -52,3 +53,13 @@ def assert_same(got, expected, tolerance):
     assert torch.equal(got.converged[together], expected.converged[together])
     for ours, theirs in zip(got[:3], expected[:3], strict=True):
         assert float((ours - theirs)[together].abs().max()) < tolerance
+
+
+def moved(value, device):
+    """Tensors on another device, in tuples of them too."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if not isinstance(value, tuple):
+        return value
+    parts = [moved(part, device) for part in value]
+    return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
