@@ -6,7 +6,6 @@ import torch
 from kappasharp.acquisition import eubo, maximize
 from kappasharp.core import comparison_space, descent, hyperparameters, kernel, laplace, rankings
 from kappasharp.core.choices import best_of, order_of
-from kappasharp.core.comparison_space import EndPoints
 from kappasharp.core.comparisons import Answers, Detail
 from kappasharp.core.evidence import Model
 from kappasharp.core.likelihood import Grades, Probit
