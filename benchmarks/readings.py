@@ -153,7 +153,7 @@ def read(sources, measure):
     for source in sources:
         for row in pq.read_table(source).to_pylist():
             # Another utility is another reading.
-            reading = PIECEWISE if row["problem"].endswith(PIECEWISE) else row["preset"]
+            reading = f"{PIECEWISE}, {row['preset']}" if row["problem"].endswith(PIECEWISE) else row["preset"]
             found[reading, row["problem"]][row["method"]][row["seed"]] = row[measure][-1]
             status[row["preset"], row["method"], row["status"]] += 1
     return found, status
