@@ -17,8 +17,8 @@ HERE = Path(__file__).parents[1] / "docs" / "results" / "what-wins"
 START, SEEDS = "pool_n6_k15", 30
 # File, method, preset, words, colour, dashes.
 LINES = (
-    ("paper.parquet", "baseline", "paper", "the paper's baseline", style.PALE, "-"),
-    ("paper.parquet", "adaptive", "paper", "the paper's Adaptive KS", style.BLUE, (0, (5, 1.5))),
+    ("paper.parquet", "baseline", "paper", "the paper's baseline (our code)", style.PALE, "-"),
+    ("paper.parquet", "adaptive", "paper", "the paper's Adaptive KS (our code)", style.BLUE, (0, (5, 1.5))),
     ("botorch.parquet", "botorch_0_18", "modern", "BoTorch 0.18.1", style.VERMILLION, (0, (1.5, 1.2))),
     ("confirmation.parquet", "baseline", "modern", "ours: modern, the default", style.INK, "-"),
     ("confirmation.parquet", "baseline", "local", "ours: local", style.GREEN, (0, (6, 1.5, 1.5, 1.5))),
