@@ -22,10 +22,12 @@ from kappasharp.methods import loop
 from kappasharp.streams import stream
 
 PROBLEMS, FIRST_SEED, QUESTIONS, AT = ("vehicle-5d", "carcab-7d", "dtlz2-8d", "dtlz2-20d"), 500, 40, (8, 14, 20, 28, 36)
+USUAL = MAXIMIZERS["default"]
 TRIED = {
     "thorough": MAXIMIZERS["thorough"],
-    "default": MAXIMIZERS["default"],
-    "through": maximize.through_outcomes(MAXIMIZERS["default"]),
+    "default": USUAL,
+    "48 starts, 12 rounds": replace(USUAL, raw=256, starts=48, finalists=48, max_rounds=12),
+    "48 starts, 2 go on": replace(USUAL, raw=256, starts=48, finalists=2, sorting_rounds=6),
 }
 
 
@@ -40,12 +42,13 @@ def states(problem, seeds):
                 yield step.before
 
 
+@torch.inference_mode()
 def reached(state, maximizer):
     """What the pair found promises beyond the best design seen, and the seconds that it took."""
     fitted = loop.learn(state).corrected.posterior
     request = Request([stream(state.seeds[0], "through", str(state.step))], hints=state.hints)
     begin = time.process_time()
-    found = maximize.search_for(fitted, maximizer, request)
+    found = maximize.propose(fitted, maximizer, request)
     seconds = time.process_time() - begin
     best = posterior.own_mean(fitted).amax()
     return float(eubo.value(fitted, *found.pair.split(1, 1)).squeeze() - best), seconds, int(found.rounds.max())

@@ -43,9 +43,6 @@ MAXIMIZERS = {
     # Half the time: of what a pair promises beyond the best design 99.7 % and more on average, 98 % at worst (36 pairs
     # in 2 and 6 dimensions).
     "quick": Maximizer(raw=128, starts=4, finalists=4, from_pool=True),
-    # What `default` is where designs have outcomes that cost nothing: there EUBO has more tops, and a round of many
-    # starts takes hardly longer than one of few. (docs/results/outcomes.md)
-    "through": Maximizer(raw=256, starts=48, finalists=2, from_pool=True, sorting_rounds=6),
     "thorough": Maximizer(raw=512, starts=32, finalists=16, from_pool=True, sorting_rounds=24),
 }
 # Points around the best designs seen: around how many of them, and at which distances.
@@ -55,8 +52,6 @@ DISTANCES = (0.02, 0.2)
 SHORTLIST, UNKNOWN = 48, 8
 # A start has converged when its model promises less than this, in units of the prior deviation.
 GAIN_LEFT = 2e-5
-# The same where gradients are differences through outcomes, each round of which is dear.
-GAIN_LEFT_THROUGH = 2e-4
 # How often, and how far away, a better pair is tried for where there are limits.
 TRIES, TRIED_AT = 64, (0.1, 0.04, 0.015, 0.005)
 # Below every promise, in prior deviations.
@@ -124,11 +119,9 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
 
 
 def within(maximizer: Maximizer, lift: Lift | None, free: int) -> Maximizer:
-    """The search that a lift's budget pays for; where there is none, the usual one, or its way through outcomes."""
-    if lift is None:
+    """The search that a lift's budget pays for; the usual one where there is none."""
+    if lift is None or not lift.budget:
         return maximizer
-    if not lift.budget:
-        return MAXIMIZERS["through"] if maximizer == MAXIMIZERS["default"] else maximizer
     for_pool = max(int(TO_START * lift.budget), INCUMBENTS + 2)
     raw = min(maximizer.raw, max(for_pool // 2, 4))
     copies = min(maximizer.copies, max((for_pool - raw) // INCUMBENTS, 1))
@@ -220,11 +213,10 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
     One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
     """
     request, (_, starts, p) = search.request, x.shape
-    objective = search.objective(starts)
-    left = GAIN_LEFT_THROUGH if isinstance(objective, Through) and search.fitted.lift is not None else GAIN_LEFT
     tolerances = descent.Tolerances(
-        gradient=1e-2 * left, decrease=left, max_rounds=max_rounds, longest_step=0.25, group=starts
+        gradient=1e-2 * GAIN_LEFT, decrease=GAIN_LEFT, max_rounds=max_rounds, longest_step=0.25, group=starts
     )
+    objective = search.objective(starts)
     confined = _cube(x, request) if box is None and request.box is not None else box
     found = eubo.fused_ascent(objective, x, confined, tolerances) if isinstance(objective, NegativeEubo) else None
     if found is not None:

@@ -45,11 +45,12 @@ class Through:
         self, inner: NegativeEubo, lift: Lift | None, allowed: Allowed | None, dimensions: int, free: Sequence[int]
     ) -> None:
         self.inner, self.lift, self.allowed, self.dimensions = inner, lift, allowed, dimensions
-        self.is_uncertain = isinstance(lift, Uncertain)
+        self.uncertain = lift if isinstance(lift, Uncertain) else None
         X = inner.prepared.X
         self.free = torch.tensor(free, dtype=torch.long, device=X.device)
         # Where a design goes for its differences: nowhere first, then along each free coordinate (1 + free, d).
-        self.ways = torch.nn.functional.pad(torch.eye(dimensions, dtype=X.dtype, device=X.device)[self.free], (0, 0, 1, 0))
+        along = torch.eye(dimensions, dtype=X.dtype, device=X.device)[self.free]
+        self.ways = torch.nn.functional.pad(along, (0, 0, 1, 0))
 
     def take(self, rows: Tensor) -> "Through":
         """The same for these rows, which are whole runs."""
@@ -87,7 +88,7 @@ class Through:
         """Outcomes (draws, …, k) of designs (…, d): one draw where they are known, and none of them without a lift."""
         if self.lift is None:
             return X.new_zeros(1, *X.shape[:-1], 0)
-        return (self.lift.sampled(X) if self.is_uncertain else self.lift(X).unsqueeze(0)).to(X)
+        return (self.lift(X).unsqueeze(0) if self.uncertain is None else self.uncertain.sampled(X)).to(X)
 
     def _averaged(self, points: Tensor, outcomes: Tensor) -> tuple[Tensor, Tensor]:
         """−EUBO (rows,) of designs (rows, q, d), averaged over outcomes (draws, rows, q, k); its gradient in each."""

@@ -6,8 +6,8 @@ Notation
     K    (n, n)  one of a few kernels, and a constant beside it
     R    (n, n)  (K + noise I)⁻¹
 
-What the others foresee of design i misses it by (R y)_i / R_ii (Rasmussen and Williams, 5.12). The share foreseen is one
-minus the mean square of that by the variance, under the kernel and noise that are best for the outcome. Nothing is
+What the others foresee of design i misses it by (R y)_i / R_ii (Rasmussen and Williams, 5.12). The share foreseen is
+one minus the mean square of that by the variance, under the kernel and noise that are best for the outcome. Nothing is
 searched for: isotropic kernels see what bends, and the mean of kernels over one coordinate each sees, in many
 dimensions, what the parameters add up to.
 """

@@ -282,8 +282,8 @@ def _about_way(found: Given, missing: int) -> list[str]:
     same = [name for name, varies in zip(found.outcomes.names, found.varying, strict=True) if not varies]
     lines = [f"The outcome {name!r} never varies: the model learns nothing from it." for name in same]
     lines += [
-        f"The outcome {name!r} looks like chance: designs nearby do not foresee it. The model learns nothing from it; a "
-        "hint would have it do so."
+        f"The outcome {name!r} looks like chance: other designs do not foresee it. The model learns nothing from it "
+        "unless a hint says which way is better."
         for name, chance in zip(found.outcomes.names, found.chancy, strict=True)
         if chance
     ]
