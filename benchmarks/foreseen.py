@@ -1,14 +1,18 @@
 """How much of an outcome other designs foresee: of real outcomes, and of random waves. (docs/results/outcomes.md)
 
-python -m benchmarks.foreseen
+python -m benchmarks.foreseen                 copies of development problems, and waves
+python -m benchmarks.foreseen pid-3d osy-6d   every outcome of these problems, as the lab's sample shows them
 
 Copies of development problems, bent and with waves of their own: none of those that a method is confirmed on.
 """
+
+import sys
 
 import torch
 from torch.quasirandom import SobolEngine
 
 from kappasharp.core import foresight
+from kappasharp.lab import outcomes
 from kappasharp.problems import warped
 from kappasharp.problems.registry import find_problem
 
@@ -25,6 +29,13 @@ def shares(problem, copy):
     return foresight.foreseen(X, real), foresight.foreseen(X, warped.Waves(name, problem.dimensions)(X))
 
 
+def named(names):
+    """The shares of these problems' own outcomes."""
+    for name in names:
+        found = foresight.foreseen(*outcomes.sample(name)).tolist()
+        print(f"{name}: {', '.join(f'{share:.3f}' for share in found)}", flush=True)
+
+
 def main():
     """A row for every problem: least, mean and largest share, and how many pass."""
     print("| six copies of | outcomes: least | mean | most | passing | waves: least | mean | most | passing |")
@@ -39,4 +50,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    named(sys.argv[1:]) if sys.argv[1:] else main()
