@@ -5,6 +5,7 @@ python -m benchmarks.outcomes pack FOLDER … --out docs/results/outcomes/runs.p
 python -m benchmarks.outcomes table FILE …          every problem: levels, gains, what is sure
 python -m benchmarks.outcomes turn                  seconds of a turn with and without outcomes; into the summary
 python -m benchmarks.outcomes summary FILE …        benchmarks/outcomes.json
+python -m benchmarks.outcomes noise FILE …          what noise costs there, of these runs in the place of the summary's
 
 `run` goes on where it stopped: every finished block is in the folder.
 """
@@ -189,6 +190,16 @@ def summary(options):
     print(FILE.read_text())
 
 
+def noise(options):
+    """What noise costs in these runs, into the summary: where the others were not run again."""
+    found = paired.read(options.sources)
+    costs = noise_costs(found[OURS], found[PLAIN])
+    seeds = {name: len(found[OURS][name]) for name in costs}
+    rounded = {name: round(float(cost), 4) for name, cost in costs.items()}
+    note({"noise_cost": round(float(np.mean(list(costs.values()))), 4), "noise_costs": rounded, "noise_seeds": seeds})
+    print(rounded)
+
+
 def note(values):
     """Write these values beside those that are there."""
     before = json.loads(FILE.read_text()) if FILE.exists() else {}
@@ -197,7 +208,7 @@ def note(values):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=["run", "pack", "table", "turn", "summary"])
+    parser.add_argument("verb", choices=["run", "pack", "table", "turn", "summary", "noise"])
     parser.add_argument("sources", nargs="*")
     parser.add_argument("--only", default="eight,plain,noise")
     parser.add_argument("--out")
@@ -211,7 +222,7 @@ def main():
         parser.error(f"{options.verb} needs {'a folder' if options.verb in ('run', 'pack') else 'packed files'}.")
     if options.verb == "pack" and not options.out:
         parser.error("pack needs --out, the file to write.")
-    {"run": run, "pack": pack, "table": table, "turn": turn, "summary": summary}[options.verb](options)
+    {"run": run, "pack": pack, "table": table, "turn": turn, "summary": summary, "noise": noise}[options.verb](options)
 
 
 if __name__ == "__main__":

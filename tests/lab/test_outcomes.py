@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from benchmarks import outcomes as figures
 from kappasharp.core.features import Lift, lifted
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab import grid, outcomes, run
-from kappasharp.problems.registry import find_problem
+from kappasharp.problems.problem import Visible
+from kappasharp.problems.registry import VARIANTS, find_problem
+from kappasharp.problems.warped import Waves
 from tests.lab import tiny
 
 PLAN = {"problems": ["vehicle-5d-warped"], "initializations": ["from_zero"], "seeds": [3, 4], "queries": 8}
@@ -37,6 +40,18 @@ def test_the_lift_is_the_problems_outcomes_scaled_after_a_sample():
     scaled = lift(outcomes.sample("vehicle-5d").designs)
     ends = scaled.quantile(torch.tensor([0.05, 0.95]), 0)
     assert torch.allclose(ends, torch.tensor([[0.05], [0.95]]).expand(2, 3), atol=1e-9)
+
+
+def test_outcomes_as_good_as_chance_are_not_learnt_on(monkeypatch):
+    problem = find_problem("dtlz2-20d-noise")
+    waves, worth = Waves("a test", problem.dimensions), problem.visible.worth
+    mixed = Visible(("sum", "chance"), lambda X: torch.stack([X.sum(-1), waves(X)[..., 0]], -1), worth)
+    for name, visible in (("some", mixed), ("none", Visible(problem.visible.names, waves, worth))):
+        monkeypatch.setitem(VARIANTS, name, replace(problem, name=name, visible=visible))
+    lift = outcomes.lift("some")
+    X = torch.rand(9, problem.dimensions, dtype=torch.float64)
+    assert (lift(X)[:, 1] == 0.5).all() and lift(X)[:, 0].std() > 0.01
+    assert outcomes.lift("none") is None
 
 
 def test_runs_on_outcomes_see_them_from_the_first_question(rows):

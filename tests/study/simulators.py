@@ -19,6 +19,11 @@ def liked(outcomes):
     return -4.0 * outcomes["overshoot"] - outcomes["settling"]
 
 
+def half_chance(design):
+    """One outcome as it is, the other as good as chance: the last digits of a product."""
+    return simulate(design) | {"settling": 1e7 * (design["kp"] + 0.1) * (design["ki"] + 0.1) % 1.0}
+
+
 def talking(design):
     print("simulating")
     return simulate(design)

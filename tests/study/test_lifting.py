@@ -47,6 +47,16 @@ class TestLift:
         assert torch.allclose(lift(X), given.scaling(raw)) and lift.size == 2 and lift.budget >= 64
         assert torch.equal(lift(X.reshape(2, 1, 1, 2)), lift(X).reshape(2, 1, 1, 2))
 
+    def test_an_outcome_as_good_as_chance_is_left_out_unless_somebody_hints_at_it(self, url):
+        study = computed(url, simulators.half_chance)
+        given = lifting.given(study.definition, study.history)
+        assert given.chancy == [False, True] and given.learnt_on == [True, False] and given.way == "computed"
+        assert (given.lift(given.points)[:, 1] == 0.5).all()
+        (said,) = [line for line in study.notes() if "chance" in line]
+        assert "'settling' looks like chance" in said
+        hinted = computed("sqlite://", simulators.half_chance, hints=[ks.Less("settling")])
+        assert lifting.given(hinted.definition, hinted.history).chancy == [False, False]
+
     def test_the_sample_lies_between_0_and_1(self, url):
         given = lifting.given(computed(url).definition, computed("sqlite://").history)
         scaled = given.lift(given.points)

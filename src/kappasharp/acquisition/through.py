@@ -9,6 +9,7 @@ EUBO's gradient in the features is exact; J carries it back to the designs. Wher
 averaged over draws of them. Limits are a penalty while a search moves; what it ends with is pulled inside.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -43,11 +44,19 @@ class Through:
     def __init__(
         self, inner: NegativeEubo, lift: Lift | None, allowed: Allowed | None, dimensions: int, free: Sequence[int]
     ) -> None:
-        self.inner, self.lift, self.allowed, self.dimensions, self.free = inner, lift, allowed, dimensions, free
+        self.inner, self.lift, self.allowed, self.dimensions = inner, lift, allowed, dimensions
+        self.uncertain = lift if isinstance(lift, Uncertain) else None
+        X = inner.prepared.X
+        self.free = torch.tensor(free, dtype=torch.long, device=X.device)
+        # Where a design goes for its differences: nowhere first, then along each free coordinate (1 + free, d).
+        along = torch.eye(dimensions, dtype=X.dtype, device=X.device)[self.free]
+        self.ways = torch.nn.functional.pad(along, (0, 0, 1, 0))
 
     def take(self, rows: Tensor) -> "Through":
         """The same for these rows, which are whole runs."""
-        return Through(self.inner.take(rows), self.lift, self.allowed, self.dimensions, self.free)
+        found = copy.copy(self)
+        found.inner = self.inner.take(rows)
+        return found
 
     def value(self, x: Tensor) -> Tensor:
         """−EUBO (rows,), and the penalty."""
@@ -64,21 +73,22 @@ class Through:
         if self.lift is None:
             gradient = gradient.squeeze(0)
         else:
-            d, bent = self.dimensions, gradient[..., None, self.dimensions :]
-            J = (outcomes[..., 1:, :] - outcomes[..., :1, :]) / steps.unsqueeze(-1)
-            gradient = gradient[..., :d].index_add(-1, self._free(x), (J * bent).sum(-1)).mean(0)
+            own, bent = gradient.split([self.dimensions, gradient.shape[-1] - self.dimensions], -1)
+            # J's products with the gradient in the outcomes: differences, then their quotients.
+            along = ((outcomes[..., 1:, :] - outcomes[..., :1, :]) @ bent.unsqueeze(-1)).squeeze(-1) / steps
+            gradient = own.index_add(-1, self.free, along).mean(0)
         if self.allowed is not None:
             broken = self.allowed(around).to(x)
             value = value + PENALTY * broken[..., 0].sum(-1)
             slope = (broken[..., 1:] - broken[..., :1]) / steps
-            gradient = gradient.index_add(-1, self._free(x), PENALTY * slope)
+            gradient = gradient.index_add(-1, self.free, PENALTY * slope)
         return value, gradient.flatten(-2)
 
     def _outcomes(self, X: Tensor) -> Tensor:
         """Outcomes (draws, …, k) of designs (…, d): one draw where they are known, and none of them without a lift."""
         if self.lift is None:
             return X.new_zeros(1, *X.shape[:-1], 0)
-        return (self.lift.sampled(X) if isinstance(self.lift, Uncertain) else self.lift(X).unsqueeze(0)).to(X)
+        return (self.lift(X).unsqueeze(0) if self.uncertain is None else self.uncertain.sampled(X)).to(X)
 
     def _averaged(self, points: Tensor, outcomes: Tensor) -> tuple[Tensor, Tensor]:
         """−EUBO (rows,) of designs (rows, q, d), averaged over outcomes (draws, rows, q, k); its gradient in each."""
@@ -91,16 +101,10 @@ class Through:
 
     def _around(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Every design, then the same moved along each free coordinate (rows, q, 1 + free, d); and by how much."""
-        at = self._free(points)
-        here = points[..., at]
         # Towards the cube's middle: a step stays inside.
-        steps = STEP * torch.where(here > 0.5, -torch.ones_like(here), 1.0)  # noqa: PLR2004
-        moves = torch.zeros(*here.shape, self.dimensions, dtype=points.dtype, device=points.device)
-        moves[..., torch.arange(len(at), device=at.device), at] = steps
-        return torch.cat([points.unsqueeze(-2), points.unsqueeze(-2) + moves], -2), steps
-
-    def _free(self, like: Tensor) -> Tensor:
-        return torch.tensor(self.free, dtype=torch.long, device=like.device)
+        steps = STEP - 2.0 * STEP * (points[..., self.free] > 0.5)  # noqa: PLR2004
+        moves = torch.nn.functional.pad(steps, (1, 0)).unsqueeze(-1) * self.ways
+        return points.unsqueeze(-2) + moves, steps
 
 
 def affordable(lift: Lift | None, usual: int, cost: int) -> int:

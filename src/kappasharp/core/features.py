@@ -64,6 +64,10 @@ class Scaling(NamedTuple):
         beyond = share - inside
         return torch.where(varies, inside + beyond.sign() * beyond.abs().log1p(), 0.5)
 
+    def without(self, left_out: Tensor) -> "Scaling":
+        """The same, but these outcomes (k,) are ½ everywhere."""
+        return Scaling(self.low, torch.where(left_out.to(self.low.device), self.low, self.high))
+
     def raw(self, scaled: Tensor) -> Tensor:
         """The outcomes that are scaled to these; the inverse where an outcome varies."""
         low, high = self.low.to(scaled), self.high.to(scaled)

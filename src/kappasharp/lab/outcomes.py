@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from kappasharp.core import foresight
 from kappasharp.core.features import Scaling, scaling
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import find_problem
@@ -58,6 +59,13 @@ class ProblemLift:
 
 
 @cache
-def lift(name: str) -> ProblemLift:
-    """How a method that learns on outcomes sees the designs of a problem."""
-    return ProblemLift(find_problem(name), scaling(sample(name).outcomes), BUDGETS.get(name, 0))
+def lift(name: str) -> ProblemLift | None:
+    """How a method that learns on outcomes sees the designs of a problem; None where all of them are as good as chance.
+
+    Outcomes that the sample shows to be so are left out, as in a study.
+    """
+    known = sample(name)
+    chance = foresight.foreseen(*known) < foresight.ENOUGH
+    if bool(chance.all()):
+        return None
+    return ProblemLift(find_problem(name), scaling(known.outcomes).without(chance), BUDGETS.get(name, 0))

@@ -72,22 +72,29 @@ def warped(problem: Problem) -> Problem:
     )
 
 
+class Waves:
+    """Outcomes of no meaning: sums of waves over the unit cube, as smooth as a Gaussian process with such lengths."""
+
+    def __init__(self, name: str, dimensions: int) -> None:
+        low, high = map(math.log, LENGTHS)
+        lengths = (low + (high - low) * _drawn(name, "lengths", dimensions, 1)).exp()
+        drawn = _drawn(name, "waves", dimensions, MEANINGLESS * WAVES)
+        self.frequencies = torch.special.ndtri(drawn.clamp(min=2.0**-54)) / lengths
+        self.phases = 2.0 * math.pi * _drawn(name, "phases", MEANINGLESS * WAVES)
+
+    def __call__(self, U: Tensor) -> Tensor:
+        """Outcomes (…, MEANINGLESS) of points (…, d) of the unit cube."""
+        waves = (U @ self.frequencies.to(U) + self.phases.to(U)).cos()
+        return waves.unflatten(-1, (MEANINGLESS, WAVES)).sum(-1) * math.sqrt(2.0 / WAVES)
+
+
 def meaningless(problem: Problem) -> Problem:
     """The problem's warped copy with smooth outcomes that have nothing to do with its utility."""
     copy, name = warped(problem), f"{problem.name}-noise"
-    low, high = map(math.log, LENGTHS)
-    lengths = (low + (high - low) * _drawn(name, "lengths", problem.dimensions, 1)).exp()
-    normal = torch.special.ndtri(_drawn(name, "waves", problem.dimensions, MEANINGLESS * WAVES).clamp(min=2.0**-54))
-    phases = 2.0 * math.pi * _drawn(name, "phases", MEANINGLESS * WAVES)
-    frequencies = normal / lengths
-
-    def measure(X: Tensor) -> Tensor:
-        waves = (problem.to_unit(X) @ frequencies.to(X) + phases.to(X)).cos()
-        return waves.unflatten(-1, (MEANINGLESS, WAVES)).sum(-1) * math.sqrt(2.0 / WAVES)
-
+    waves = Waves(name, problem.dimensions)
     names = tuple(f"noise {number}" for number in range(1, MEANINGLESS + 1))
     # Nobody can tell the utility from such outcomes: `worth` says so by having no number.
-    seen = Visible(names, measure, lambda Y: torch.full_like(Y[..., 0], torch.nan))
+    seen = Visible(names, lambda X: waves(problem.to_unit(X)), lambda Y: torch.full_like(Y[..., 0], torch.nan))
     return replace(
         copy,
         name=name,

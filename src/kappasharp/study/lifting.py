@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from kappasharp.core import features, regression
+from kappasharp.core import features, foresight, regression
 from kappasharp.core.composite import UncertainLift
 from kappasharp.core.features import Lift, Scaling
 from kappasharp.core.regression import Regression
@@ -92,8 +92,8 @@ class Given:
 
     @cached_property
     def scaling(self) -> Scaling:
-        """How outcomes come to lie about between 0 and 1."""
-        return features.scaling(self.values)
+        """How outcomes come to lie about between 0 and 1; those that are as good as chance are ½ everywhere."""
+        return features.scaling(self.values).without(torch.tensor(self.chancy))
 
     @cached_property
     def varying(self) -> list[bool]:
@@ -106,9 +106,28 @@ class Given:
         return found
 
     @cached_property
+    def chancy(self) -> list[bool]:
+        """Which outcomes of a cheap function are as good as chance: other designs foresee too little of them.
+
+        One with a hint is none: somebody says that it matters.
+        """
+        if not self.is_cheap:
+            return [False] * self.size
+        share = foresight.foreseen(self.points, self.values).tolist()
+        return [
+            each < foresight.ENOUGH and not hinted
+            for each, hinted in zip(share, self.outcomes.leaning, strict=True)
+        ]  # fmt: skip
+
+    @cached_property
+    def learnt_on(self) -> list[bool]:
+        """Which outcomes taste is learnt on."""
+        return [varies and not chance for varies, chance in zip(self.varying, self.chancy, strict=True)]
+
+    @cached_property
     def way(self) -> Way:
-        """How the model comes by outcomes; not at all as long as too few are known, or none varies."""
-        if _complete(self.values) < LEAST_DESIGNS or not any(self.varying):
+        """How the model comes by outcomes; not at all as long as too few are known, or none can be learnt on."""
+        if _complete(self.values) < LEAST_DESIGNS or not any(self.learnt_on):
             return "none"
         return "computed" if self.is_cheap else "predicted"
 
@@ -256,10 +275,18 @@ def _about_way(found: Given, missing: int) -> list[str]:
             else f"{'one design has' if many == 1 else f'{many} designs have'} outcomes, and {LEAST_DESIGNS} are needed"
             if many < LEAST_DESIGNS
             else "none of the outcomes varies"
+            if not any(found.varying)
+            else "none of the outcomes that vary can be foreseen from other designs"
         )
         return [f"The model learns on the parameters alone: {why}."]
     same = [name for name, varies in zip(found.outcomes.names, found.varying, strict=True) if not varies]
     lines = [f"The outcome {name!r} never varies: the model learns nothing from it." for name in same]
+    lines += [
+        f"The outcome {name!r} looks like chance: other designs do not foresee it. The model learns nothing from it "
+        "unless a hint says which way is better."
+        for name, chance in zip(found.outcomes.names, found.chancy, strict=True)
+        if chance
+    ]
     if found.way == "predicted":
         lines.append(f"Outcomes are predicted from the {len(found.points)} designs that have them.")
     if missing and found.way == "predicted":

@@ -90,7 +90,7 @@ def _courses(definition: Definition, history: History, model: StudyModel) -> lis
         return []
     here = model.state.points[0, learning.leading(model)]
     own = known.raw(here.unsqueeze(0))[0]
-    return [_course(model, known, here, own, place) for place, varies in enumerate(known.varying) if varies]
+    return [_course(model, known, here, own, place) for place, learnt in enumerate(known.learnt_on) if learnt]
 
 
 @torch.inference_mode()
