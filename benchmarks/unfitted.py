@@ -5,7 +5,7 @@ What BoTorch 0.6.0 comes to where its fit raises (docs/results/botorch-0-6.md), 
 fit to the first answers, kept. `_searched`: with our default search for EUBO, whose pairs are like those of BoTorch's
 `optimize_acqf` (both beside the leader), where the preset's own often leaves one far away. `confirmed` is
 `unfitted_searched` on more problems, with fresh seeds; `fitted_searched` has every fit, for comparison. Final best
-utilities go to docs/results/botorch-0-6/KIND.json, problem by problem; what is there is not run again.
+utilities go to docs/results/botorch-0-6/lab.json, problem by problem; what is there is not run again.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import json
 import math
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from kappasharp.core import kernel
@@ -23,7 +24,7 @@ from kappasharp.lab.experiment import parse
 from kappasharp.lab.statistics import Sample, compare, family, gain_percent
 from kappasharp.methods.loop import init
 
-FOLDER = Path(__file__).parent.parent / "docs/results/botorch-0-6"
+OUT = Path(__file__).parent.parent / "docs/results/botorch-0-6/lab.json"
 PROBLEMS, METHODS, SEEDS = ("dtlz2-16d", "levy-10d", "hartmann-6d"), ("baseline", "static", "adaptive"), 60
 FRESH = (*PROBLEMS, "dtlz2-8d", "ackley-8d", "dtlz2-20d", "levy-20d")
 LENGTHSCALE, OUTPUTSCALE = 0.4, math.log(2.0)
@@ -46,7 +47,7 @@ def run(kind, problem):
     lab_run.init = frozen if kind.startswith("frozen") else init
     rows = lab_run.run_together(blocks)
     print(kind, problem, f"{time.perf_counter() - begin:.0f} s", flush=True)
-    return {block.method: [short(row) for row in part] for block, part in zip(blocks, rows, strict=True)}
+    return {block.method: columns(part) for block, part in zip(blocks, rows, strict=True)}
 
 
 def frozen(*arguments, **choices):
@@ -54,14 +55,12 @@ def frozen(*arguments, **choices):
     return replace(init(*arguments, **choices), keep=True)
 
 
-def short(row):
-    """What is kept of a run; two output scales, which tell whether it was fitted."""
+def columns(rows):
+    """What is kept of a method's runs, seed by seed: the outcome, steps that failed, the share of corrected ones."""
     return {
-        "outputscale": [round(row["outputscale"][at], 4) for at in (0, -1)],
-        "final_best": row["final_best"],
-        "status": row["status"],
-        "failed_steps": row["failed_steps"],
-        "corrected": sum(row["active"]) / len(row["active"]),
+        "final_best": [float(f"{row['final_best']:.7g}") for row in rows],
+        "failed_steps": [row["failed_steps"] for row in rows],
+        "corrected": [sum(row["active"]) / len(row["active"]) for row in rows],
     }
 
 
@@ -78,14 +77,23 @@ def table(stored):
             print("| " + " | ".join(map(str, [*words, f"{gain_percent(before[0], after[0]):+.1f}"])) + " |")
     for problem, rows in stored.items():
         for method, runs in rows.items():
-            troubled = sum(run["status"] != "ok" for run in runs)
-            corrected = sum(run["corrected"] for run in runs) / len(runs)
+            troubled = sum(count > 0 for count in runs["failed_steps"])
+            corrected = sum(runs["corrected"]) / SEEDS
             print(problem, method, f"corrected in {100 * corrected:.0f} % of steps, {troubled} runs with a failed step")
+
+
+def against_fitted(everything):
+    """What is left of a fit's worth: runs without one against the fitted baseline, of the same seeds."""
+    for problem, method in product(PROBLEMS, METHODS[:2]):
+        fitted = sample(everything["fitted_searched"][problem]["baseline"])
+        test = compare(fitted, sample(everything["unfitted_searched"][problem][method]))
+        gain = f"{test.gain_percent:+.1f} ({test.gain_low:+.1f} to {test.gain_high:+.1f})"
+        print(f"{problem} unfitted {method} against the fitted baseline: {gain}, p = {test.p:.2g}")
 
 
 def sample(runs):
     """Final best utilities by seed."""
-    return Sample({seed: run["final_best"] for seed, run in enumerate(runs)}, tuple(range(SEEDS)))
+    return Sample(dict(enumerate(runs["final_best"])), tuple(range(SEEDS)))
 
 
 def main():
@@ -93,15 +101,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
+    everything = json.loads(OUT.read_text("utf-8")) if OUT.exists() else {}
     for kind in KINDS:
-        out = FOLDER / f"{kind}.json"
-        stored = json.loads(out.read_text("utf-8")) if out.exists() else {}
+        stored = everything.setdefault(kind, {})
         wanted = FRESH if kind == "confirmed" else PROBLEMS
         for problem in () if options.table else [name for name in wanted if name not in stored]:
             stored[problem] = run(kind, problem)
-            out.write_text(json.dumps(stored), "utf-8")
+            OUT.write_text(json.dumps(everything), "utf-8")
         print(f"\n{kind}")
         table(stored)
+    against_fitted(everything)
 
 
 if __name__ == "__main__":
