@@ -22,7 +22,9 @@ def pool():
 def test_who_forks_them_has_torch_and_neither_threads_nor_a_gpu(pool):
     server = Path(f"/proc/{pool.submit(os.getppid).result()}")
     assert server.name != str(os.getpid())
-    assert "libtorch" in (server / "maps").read_text() and len(list((server / "task").iterdir())) == 1
+    # The allocator of PyArrow, where something imported that, has a thread of its own on x86, and knows of forks.
+    threads = {path.read_text().strip() for path in server.glob("task/*/comm")} - {"jemalloc_bg_thd"}
+    assert "libtorch" in (server / "maps").read_text() and len(threads) == 1
     assert not pool.submit(torch.cuda.is_initialized).result()
 
 

@@ -93,8 +93,9 @@ def watched(monkeypatch):
 def test_a_map_that_did_not_converge_is_not_silent(watched, recwarn):
     X, P = recorded(*HARD)
     pairwise_gp(X, P, **AT)
-    flag, residual = watched[-1]
-    assert flag != 1 and residual > 1e-2 and not recwarn.list  # failed, and not a word
+    # Failed, and not a word; `fsolve`'s flag says so on ARM and calls it solved on x86.
+    _, residual = watched[-1]
+    assert residual > 1e-2 and not recwarn.list
     found = ours(X, P, **AT)
     assert bool(found.converged) and float(found.surrogate.gradient_norm) < 1e-7
 

@@ -112,7 +112,7 @@ def test_a_row_carries_its_provenance_and_fits_the_schema(alone):
     assert (row["method"], row["preset"], row["queries"]) == ("adaptive_early", "modern", QUERIES)
     assert (row["torch"], row["device"]) == (torch.__version__, "cpu")
     assert json.loads(row["method_values"])["gate"] == {
-        "rule": "decisive", "first_step": 2, "threshold": 0.05, "ema_rate": 0.2,
+        "rule": "decisive", "first_step": 2, "threshold": 0.05, "ema_rate": 0.2, "noise": 0.0,
     }  # fmt: skip
     assert json.loads(row["preset_values"])["nugget"] == 1e-6 and json.loads(row["person"])["noise"] == 0.1
     assert row["commit"] and row["kappasharp"] and row["python"].startswith("3.")
