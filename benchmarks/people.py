@@ -1,15 +1,19 @@
 """Juries of simulated people: told apart against all answers alike. (docs/results/people.md)
 
 python -m benchmarks.people run FILE [--problems a,b] [--cells 3-shared,…] [--seeds 60] [--workers 2] [--seconds 3600]
+                                             [--device cuda] [--batch 20]
 python -m benchmarks.people table FILE … [--measures mean,worst,own]
 python -m benchmarks.people pack FILE … --out docs/results/people/runs.parquet
 python -m benchmarks.people summary FILE …   benchmarks/people.json
 python -m benchmarks.people turn             seconds of a fit of 20 voters × 30 answers, told apart and pooled
 
-`run` adds to FILE, line by line, what is not in it yet; the others read such files and packed ones.
+`run` adds to FILE, line by line, what is not in it yet; the others read such files and packed ones. A cell may end with
+how many answers each of its people gives, as 10-clustered-20; without that the first protocol's numbers hold.
 """
 
 import argparse
+import contextlib
+import itertools
 import json
 import multiprocessing
 import time
@@ -23,6 +27,7 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks import paired
+from benchmarks.gpu import start_mps, stop_mps
 from kappasharp.core.comparisons import Answers
 from kappasharp.lab.provenance import commit
 from kappasharp.methods import fitting, loop, voters
@@ -35,6 +40,9 @@ QUESTIONS = {3: 40, 10: 60, 30: 120}
 CELLS = ("3-shared", "3-clustered", "3-independent", "3-careless", "10-shared", "10-clustered", "10-independent",
          "10-careless", "30-shared", "30-clustered", "30-careless")  # fmt: skip
 FIRST, NOISE, FIRST_SEED, BATCH = 5, 0.1, 12000, 20
+# Juries in which everybody answers as often as one person alone would.
+LONGER = ("3-shared-30", "3-clustered-30", "3-independent-30", "3-careless-30", "10-shared-20", "10-clustered-20",
+          "10-independent-20", "10-careless-20")  # fmt: skip
 # How far a taste of one's own is moved at most.
 MOST = 0.4
 # `common` asks what tells most about all, `people` about whoever is asked; `late` asks as `pooled` does and tells them
@@ -43,16 +51,22 @@ FILE = Path(__file__).parent / "people.json"
 METHODS = ("pooled", "people", "common", "late")
 
 
+def jury(cell):
+    """How many people a cell has, of what kind, and how many questions they are asked in all."""
+    people, kind, *each = cell.split("-")
+    return int(people), kind, int(people) * int(each[0]) if each else QUESTIONS[int(people)]
+
+
 def moved(cell, problem, seed):
     """How far each voter's taste (V, d) lies from the problem's own, as shares of the cube."""
-    people, kind = cell.split("-")
+    people, kind, _ = jury(cell)
     chance = torch.Generator().manual_seed(seed)
-    moves = MOST * (2.0 * torch.rand(int(people), find_problem(problem).dimensions, generator=chance).double() - 1.0)
+    moves = MOST * (2.0 * torch.rand(people, find_problem(problem).dimensions, generator=chance).double() - 1.0)
     if kind == "independent":
         return moves
     if kind == "clustered":
         # A third of them, one at least, have another taste.
-        return moves[:1] * (torch.arange(int(people)) % 3 == 1).unsqueeze(-1)
+        return moves[:1] * (torch.arange(people) % 3 == 1).unsqueeze(-1)
     return torch.zeros_like(moves)
 
 
@@ -63,19 +77,19 @@ def utilities(problem, moves, X):
     return find_problem(problem).unit_utility(1.0 - (1.0 - seen).abs())
 
 
-def play(problem, cell, method, seeds):
+def play(problem, cell, method, seeds, device="cpu"):
     """One row a seed: what is told in the end, by what it is to the careful members of the jury."""
     torch.set_num_threads(1)
     begin = time.monotonic()
-    people, kind = cell.split("-")
-    people = int(people)
-    moves = torch.stack([moved(cell, problem, seed) for seed in seeds])
+    people, kind, questions = jury(cell)
+    device = "cpu" if find_problem(problem).is_simulated else device
+    moves = torch.stack([moved(cell, problem, seed) for seed in seeds]).to(device)
     chances = [torch.Generator().manual_seed(seed) for seed in seeds]
     chosen = replace(find_method("baseline"), tell_apart=method in ("people", "common"))
-    state = loop.begin(len(seeds), find_problem(problem).dimensions, method=chosen, preset="modern", seeds=seeds)
-    first = initial.designs(find_problem(problem), seeds, FIRST, 2)
-    converged = torch.ones(len(seeds), dtype=torch.bool)
-    for turn in range(QUESTIONS[people]):
+    state = loop.begin(len(seeds), moves.shape[-1], method=chosen, preset="modern", seeds=seeds, device=device)
+    first = initial.designs(find_problem(problem), seeds, FIRST, 2).to(device)
+    converged = torch.ones(len(seeds), dtype=torch.bool, device=device)
+    for turn in range(questions):
         voter = turn % people
         if turn < FIRST:
             question, state = loop.show(state, first[:, turn])
@@ -87,10 +101,12 @@ def play(problem, cell, method, seeds):
         felt = utilities(problem, moves[:, voter : voter + 1], question.points)[..., 0]
         numbers = torch.stack([torch.randn(2, generator=one, dtype=torch.float64) for one in chances])
         lots = torch.stack([torch.randint(2, (), generator=one) for one in chances])
-        answer = (felt + NOISE * numbers).argmax(-1)
-        state = loop.tell(state, question, lots if kind == "careless" and voter == 1 else answer, voter=voter)
+        answer = (felt + NOISE * numbers.to(device)).argmax(-1)
+        state = loop.tell(
+            state, question, lots.to(device) if kind == "careless" and voter == 1 else answer, voter=voter
+        )
     if method == "late":
-        who = torch.arange(QUESTIONS[people]) % people
+        who = torch.arange(questions, device=device) % people
         apart = replace(state.method, tell_apart=True)
         state = replace(state, method=apart, voters=who, preset=replace(state.preset, cold_fit=True))
     learnt = loop.learn(state)
@@ -100,7 +116,7 @@ def play(problem, cell, method, seeds):
         has_won = loop.won(state)
         fair = voters.losses(learnt.fit).amax(-1).masked_fill(~has_won, torch.inf).argmin(-1)
         rho = learnt.fit.people.rho.tolist()
-    rows = torch.arange(len(seeds))
+    rows = torch.arange(len(seeds), device=device)
     careful = [v for v in range(people) if kind != "careless" or v != 1]
     common, fairest = (
         utilities(problem, moves, state.points[rows, at].unsqueeze(1))[:, 0, careful] for at in (told, fair)
@@ -111,7 +127,7 @@ def play(problem, cell, method, seeds):
         {
             "problem": problem, "cell": cell, "method": method, "seed": seed, "mean": float(common[i].mean()),
             "worst": float(fairest[i].min()), "worst_of_best": float(common[i].min()), "own": float(own[i].mean()),
-            "rho": rho[i], "ok": bool(converged[i]), "seconds": round(spent, 2), "commit": commit(),
+            "rho": rho[i], "ok": bool(converged[i]), "seconds": round(spent, 2), "commit": commit(), "device": device,
         }
         for i, seed in enumerate(seeds)
     ]  # fmt: skip
@@ -119,7 +135,7 @@ def play(problem, cell, method, seeds):
 
 def told_to(problem, moves, state, learnt, voter):
     """What the design that is told to be best for one voter is worth to that voter, in every run."""
-    rows, told = torch.arange(len(moves)), loop.leader(state, loop.seen_by(learnt, voter))
+    rows, told = torch.arange(len(moves), device=moves.device), loop.leader(state, loop.seen_by(learnt, voter))
     return utilities(problem, moves[:, voter : voter + 1], state.points[rows, told].unsqueeze(1))[:, 0, 0]
 
 
@@ -170,18 +186,14 @@ def note(values):
 def run(options):
     path, begin = Path(options.files[0]), time.monotonic()
     path.touch()
-    done = {(row["problem"], row["cell"], row["method"], row["seed"]) for row in read([path])}
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    jobs = []
-    for at in range(0, len(seeds), BATCH):
-        for cell in options.cells.split(","):
-            for problem in options.problems.split(","):
-                for method in options.methods.split(","):
-                    left = [s for s in seeds[at : at + BATCH] if (problem, cell, method, s) not in done]
-                    jobs += [(problem, cell, method, left)] if left else []
+    jobs = list(batches(options, {(row["problem"], row["cell"], row["method"], row["seed"]) for row in read([path])}))
     print(f"{len(jobs)} batches to do", flush=True)
-    with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool, path.open("a") as out:
-        waiting = {pool.submit(play, *job): job for job in jobs}
+    with contextlib.ExitStack() as ending:
+        if options.device == "cuda" and start_mps():
+            ending.callback(stop_mps)
+        pool = ending.enter_context(ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")))
+        out = ending.enter_context(path.open("a"))
+        waiting = {pool.submit(play, *job, options.device): job for job in jobs}
         for count, future in enumerate(as_completed(waiting), 1):
             for row in future.result():
                 out.write(json.dumps(row) + "\n")
@@ -191,6 +203,16 @@ def run(options):
             if options.seconds and spent > options.seconds:
                 pool.shutdown(wait=True, cancel_futures=True)
                 break
+
+
+def batches(options, done):
+    """What is asked for and not done yet: problem, cell, method and seeds that run together."""
+    seeds, cells, names = range(options.first_seed, options.first_seed + options.seeds), options.cells, options.methods
+    for at in range(0, len(seeds), options.batch):
+        for of in itertools.product(options.problems.split(","), cells.split(","), names.split(",")):
+            left = [seed for seed in seeds[at : at + options.batch] if (*of, seed) not in done]
+            if left:
+                yield *of, left
 
 
 def by_method(rows, cell):
@@ -207,7 +229,7 @@ def table(options):
     rows, names = read(options.files), options.measures.split(",")
     print("| jury | problems | seeds |" + "".join(f" {name}: won, lost | gain |" for name in names) + " ρ |")
     print("| --- |" + " ---: |" * (3 + 2 * len(names)))
-    for cell in CELLS:
+    for cell in (*CELLS, *LONGER):
         found = by_method(rows, cell)
         parts = {name: paired.gains(found["people"], found["pooled"], lambda row, n=name: row[n]) for name in names}
         if not parts[names[0]]:
@@ -264,6 +286,8 @@ def main():
     parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int, default=BATCH, help="most runs in lockstep")
     parser.add_argument("--seconds", type=float, default=0.0)
     options = parser.parse_args()
     if options.verb != "turn" and not options.files:

@@ -25,17 +25,14 @@ class Pool(ProcessPoolExecutor):
     Args:
         size: how many there are.
         niceness: how far they stand behind other processes.
-        alone: starts each from nothing, as those that use a GPU must.
         with_main: whether workers import the program that was started, as jobs that name its functions need. A script
             that is no module, with all its work at its top, would start it again.
         bare: starts each from nothing, without the program and without torch: soonest, for jobs that need neither.
     """
 
-    def __init__(
-        self, size: int, *, niceness: int = 0, alone: bool = False, with_main: bool = True, bare: bool = False
-    ) -> None:
+    def __init__(self, size: int, *, niceness: int = 0, with_main: bool = True, bare: bool = False) -> None:
         self._with_main = with_main and not bare
-        context = multiprocessing.get_context("spawn") if alone or bare else _context()
+        context = multiprocessing.get_context("spawn") if bare else _context()
         super().__init__(size, context, initializer=begin, initargs=(niceness, bare))
 
     def submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
@@ -83,7 +80,8 @@ def _context() -> BaseContext:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     # A process between the two imports torch and what the parent has of the package, once, and forks the workers: each
-    # is there in milliseconds, and they share the memory. The libraries of other systems do not survive a fork.
+    # is there in milliseconds, and they share the memory. It touches no GPU, so that they may. The libraries of other
+    # systems do not survive a fork.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", *sorted(name for name in sys.modules if name.startswith("kappasharp."))])
     return context

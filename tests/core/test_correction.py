@@ -8,11 +8,17 @@ import torch
 
 from kappasharp.core import correction, extremes
 from kappasharp.core.choices import Weights
+from kappasharp.kernels import launch
 from tests.reference import calibration, dense
 from tests.reference.data import answered
 
 # κ(H + R(η*)) meets its target to 3e-8; where κ falls slowly in η that is worth more in η itself.
 KAPPA_ACCURACY = 1e-7
+
+
+@pytest.fixture(autouse=True, params=["1", "0"], ids=["compiled", "torch"])
+def either_way(request, monkeypatch):
+    monkeypatch.setenv(launch.SWITCH, request.param)
 
 
 @cache
@@ -177,6 +183,7 @@ def test_a_hessian_with_nan_is_never_called_calibrated_and_stops_no_other():
 
 def test_failed_certificates_fall_back_to_dense_eigenvalues_and_are_counted(monkeypatch):
     H, a, _ = problem(0)
+    monkeypatch.setenv(launch.SWITCH, "0")
     usual = ours(H, a)
     assert int(usual.fallbacks) == 0
     monkeypatch.setattr(extremes, "certify_low", lambda M, low, high: torch.zeros_like(low, dtype=torch.bool))
@@ -187,6 +194,7 @@ def test_failed_certificates_fall_back_to_dense_eigenvalues_and_are_counted(monk
 
 def test_an_unproved_first_crossing_is_done_by_definition(monkeypatch):
     H, a, _ = problem(0)
+    monkeypatch.setenv(launch.SWITCH, "0")
     monkeypatch.setattr(correction._Search, "_is_first", lambda self, eta: torch.zeros_like(eta, dtype=torch.bool))
     found = ours(H, a)
     assert int(found.fallbacks) == 1

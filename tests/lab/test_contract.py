@@ -110,6 +110,8 @@ def test_what_is_no_method_is_refused_before_a_run(here):
     assert "'no-such-program' cannot be started" in rule.broken
     code, result = kappasharp("check-method")
     assert code and "either MODULE:FACTORY or --method-command" in result.output
+    code, result = kappasharp("check-method", "--method-command", "mine=no-such-program")  # as `run` takes it
+    assert code and "'no-such-program' cannot be started" in result.output
 
 
 def test_a_changed_source_is_another_method(here):

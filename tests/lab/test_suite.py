@@ -53,20 +53,28 @@ def test_a_change_is_noticed(table, words):
         made.check(["hartmann-6d"])
 
 
+def test_a_new_suite_is_told_to_be_stamped():
+    new = Suite("mine-1", {key: value for key, value in PBO.table.items() if key != "checksum"})
+    with pytest.raises(InvalidValueError, match=r"has none; `python -m kappasharp.lab.suite mine-1.toml`"):
+        new.check()
+
+
 def test_what_a_method_has_to_run():
-    """Every problem, start and person that was promised; the quick part is a part of it, run by run."""
-    whole, quick = PBO.scope(), PBO.scope(quick=True)
+    """Every problem, start and person that was promised; the core and the quick part are parts of it, run by run."""
+    whole, core, quick = map(PBO.scope, suite.EXTENTS)
     assert len(whole.tasks) == 78 and len(whole.seeds) == 30 and len({*whole.tasks}) == 78
     assert {task.regime for task in whole.tasks} == {"from_zero", "given_starts"}
     assert {task.person for task in whole.tasks} == {"paper", "exact", "careless", "hesitant", "biased", "human"}
     assert len({task.initialization for task in whole.tasks}) == 6
     assert {*quick.tasks} < {*whole.tasks} and {*quick.seeds} < {*whole.seeds}
+    assert core == (whole.seeds, quick.tasks)
     keys = [
-        {cell.key for plan, _ in PBO.experiments(["baseline"], {}, quick=part) for cell in grid.cells(plan)}
-        for part in (False, True)
+        {cell.key for plan, _ in PBO.experiments(["baseline"], {}, extent=part) for cell in grid.cells(plan)}
+        for part in suite.EXTENTS
     ]
     assert len(keys[0]) == 78 * 30
-    assert len(keys[1] & keys[0]) == len(quick.tasks) * len(quick.seeds)
+    assert keys[1] < keys[0] and len(keys[1]) == len(core.tasks) * len(core.seeds)
+    assert len(keys[2] & keys[1]) == len(quick.tasks) * len(quick.seeds)
     # What a folder remembers of it is the experiment itself.
     for plan, text in PBO.experiments(["cma_by_rank"], {"mine": "true"}):
         assert experiment.parse(plan.name, tomllib.loads(text)) == plan
@@ -128,7 +136,9 @@ def test_ranks_tests_and_failures(ranked):
     made, folders = ranked
     runs = standings.read(folders, made)
     found = {board.subject: board for board in standings.boards(runs)}
-    assert [tuple(key) for key in found] == [("whole", "from_zero"), ("whole", "given_starts"), ("quick", "from_zero")]
+    assert [tuple(key) for key in found] == [
+        ("whole", "from_zero"), ("whole", "given_starts"), ("core", "from_zero"), ("quick", "from_zero"),
+    ]  # fmt: skip
     board = found["whole", "from_zero"]
     # One lacks a run and is not ranked; on the quick part, which has fewer seeds, it is.
     assert board.methods == ["static", "baseline", "adaptive", "fixed20"] and board.lacking == {"connected": 2}
@@ -180,7 +190,7 @@ def test_the_page_and_the_files(ranked, tmp_path, monkeypatch):
     page, text, data = (
         (tmp_path / "page" / name).read_text("utf-8") for name in ("index.html", "leaderboard.md", "leaderboard.json")
     )
-    assert page.count("data:image/png;base64,") == 3 and "http" not in page.replace("http-equiv", "")
+    assert page.count("data:image/png;base64,") == 4 and "http" not in page.replace("http-equiv", "")
     for shown in (page, text):
         assert "connected lacks 2 runs" in shown and "fixed20 failed 3 times: it died" in shown
         assert FAMILY.replace("'", "&#x27;") in shown or FAMILY in shown
@@ -215,10 +225,17 @@ def test_a_suite_runs_from_the_command_line(tmp_path, monkeypatch):
     rows = Store(tmp_path / "out").existing().read().to_pylist()
     assert len(rows) == 4 and {row["suite"] for row in rows} == {made.label}
     assert {row["problem"] for row in rows} == {"hartmann-6d"} and all(len(row["best_utility"]) == 7 for row in rows)
-    assert "Ranks from zero, quick: 1 tasks, 2 seeds" in result.output and "1. " in result.output
+    assert "Ranks from zero, quick: 1 task, 2 seeds" in result.output and "1. " in result.output
     for bad, why in (
         (["run", "pbo-1", "--out", "x"], "needs `--method` or `--method-command`"),
         (["run", "some.toml", "--quick", "--out", "x"], "are for a suite"),
+        (["run", "pbo-2", "--quick", "--out", "x"], "No suite and no file is called 'pbo-2'. Suites: pbo-1"),
+        (["run", "pbo-1", "--core", "--quick", "--method", "static", "--out", "x"], "choose one"),
+        (
+            ["run", "pbo-1", "--method-command", "node hill.js", "--out", "x"],
+            'write NAME=COMMAND, for example "mine=node',
+        ),
+        (["run", "pbo-1", "--method", "hill.py", "--out", "x"], "One of your own is `module:factory`"),
     ):
         refused = CliRunner().invoke(main, bad)
         assert refused.exit_code and why in " ".join(refused.output.split())

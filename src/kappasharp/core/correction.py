@@ -16,10 +16,13 @@ from torch import Tensor
 from kappasharp.batches import apply, put, take
 from kappasharp.core import extremes
 from kappasharp.core.choices import Weights
+from kappasharp.kernels import calibration
 from kappasharp.shapes import Indices, PerRun, PerRunMask, PointMatrix, Utilities
 
 # The paper's search grid: 60 log-spaced points from 1e-6 to 1e8, then 30 bisections of the first interval that crosses.
 GRID_LOW, GRID_HIGH, GRID_SIZE = -6.0, 8.0, 60
+# The search may look this far below the grid: a root there is the first.
+BELOW = 1e-3
 BISECTIONS = 30
 # Newton steps on the model of κ, none changing η by more than a factor e^STRIDE.
 MODEL_STEPS, STRIDE = 3, 3.0
@@ -78,6 +81,40 @@ def calibrate(H: PointMatrix, a: Utilities, target_exponent: float) -> Calibrati
     """
     shape, n = H.shape[:-2], H.shape[-1]
     H64, a64 = H.reshape(-1, n, n).double(), a.reshape(-1, n).double()
+    found = _by_kernel(H64, a64, target_exponent)
+    if found is None:
+        found = _by_torch(H64, a64, target_exponent)
+    eta, before, after, fallbacks = found
+    return Calibration(
+        eta.reshape(shape).to(H),
+        before.reshape(shape).to(H),
+        after.reshape(shape).to(H),
+        eta.isfinite().reshape(shape),
+        fallbacks.reshape(shape),
+    )
+
+
+def _by_kernel(H: Tensor, a: Tensor, target_exponent: float) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+    """η*, κ before and after, and fallbacks, by a kernel if there is one; where that proves nothing torch searches."""
+    execute = calibration.executor(H)
+    if execute is None:
+        return None
+    least = 10.0**GRID_LOW * BELOW
+    rules = {"rounds": MAX_ROUNDS, "accuracy": ACCURACY, "least": least}
+    found = calibration.search(H, a, _grid(a), target_exponent, execute, **rules)
+    parts = (*found[:3], torch.zeros(len(H), dtype=torch.long, device=H.device))
+    left = (~found.sure).nonzero().squeeze(-1)
+    if not len(left):
+        return parts
+    # A few runs, matrix by matrix: a device would wait for every launch.
+    rest = _by_torch(H[left].cpu(), a[left].cpu(), target_exponent)
+    eta, before, after, fallbacks = (part.to(H.device) for part in rest)
+    return put(parts, (eta, before, after, fallbacks), left)
+
+
+def _by_torch(H64: Tensor, a64: Tensor, target_exponent: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same by torch."""
+    n = H64.shape[-1]
     L, info = torch.linalg.cholesky_ex(H64)
     # A Hessian that is not finite and positive definite has no condition number; the identity keeps its place.
     broken = (info != 0) | ~(H64.sum((-2, -1)) + a64.sum(-1)).isfinite()
@@ -87,14 +124,11 @@ def calibrate(H: PointMatrix, a: Utilities, target_exponent: float) -> Calibrati
         a64 = torch.where(broken[:, None], 1.0, a64)
     search = _Search(H64, a64, L, target_exponent)
     eta, after = (part.masked_fill_(broken, torch.nan) for part in search.run())
-    search.kappa_before.masked_fill_(broken, torch.nan)
-    return Calibration(
-        eta.reshape(shape).to(H),
-        search.kappa_before.reshape(shape).to(H),
-        after.reshape(shape).to(H),
-        eta.isfinite().reshape(shape),
-        search.fallbacks.reshape(shape),
-    )
+    return eta, search.kappa_before.masked_fill_(broken, torch.nan), after, search.fallbacks
+
+
+def _grid(like: Tensor) -> Tensor:
+    return torch.logspace(GRID_LOW, GRID_HIGH, GRID_SIZE, dtype=like.dtype, device=like.device)
 
 
 class _Point(NamedTuple):
@@ -208,14 +242,14 @@ class _Search:
             slope = (point.v * growth).sum(-1) / high - (point.u * growth).sum(-1) / low
             gap = (high / (low * self.target)).log()
             eta = eta * (-gap / slope.clamp(max=-1e-12)).clamp(-STRIDE, STRIDE).exp()
-        return eta.clamp(10.0**GRID_LOW * 1e-3, 10.0**GRID_HIGH)
+        return eta.clamp(10.0**GRID_LOW * BELOW, 10.0**GRID_HIGH)
 
     def _is_first(self, eta: Tensor) -> Tensor:
         """Whether every point of the paper's grid before η is proved to miss the target.
 
         Every vector found bounds κ from below at every η, so one sweep over the grid nearly always proves it.
         """
-        grid = torch.logspace(GRID_LOW, GRID_HIGH, GRID_SIZE, dtype=self.a.dtype, device=self.a.device)
+        grid = _grid(self.a)
         r = prior_weighted(grid.expand(len(self.a), -1), self.a.unsqueeze(-2).expand(-1, GRID_SIZE, -1))
         u, v, of_u, of_v = (torch.stack(parts, -1) for parts in list(zip(*self.points, strict=True))[1:])
         bound = (r @ v + of_v.unsqueeze(-2)).amax(-1) / (r @ u + of_u.unsqueeze(-2)).amin(-1)
@@ -239,7 +273,7 @@ def _by_definition(H: Tensor, a: Tensor, target: Tensor) -> tuple[Tensor, Tensor
         return values[-1] / values[0]
 
     low = torch.zeros_like(target)
-    for high in torch.logspace(GRID_LOW, GRID_HIGH, GRID_SIZE, dtype=a.dtype, device=a.device):
+    for high in _grid(a):
         if bool(kappa(high) <= target):
             break
         low = high

@@ -16,14 +16,15 @@ from kappasharp.files import replacing
 
 CACHE = "KAPPASHARP_CACHE"
 # The linear algebra and what lies beside it have the same names for both targets.
-CUDA = ("normal.cuh", "descent.cuh", "cuda/factor.cuh")
+CUDA = ("descent.cuh", "cuda/factor.cuh")
 PARTS = {
-    "evidence": ("likelihood.cuh", "cuda/contrasts.cuh", "priors.cuh", "evidence.cu"),
-    "eubo": ("cuda/near.cuh", "eubo.cu"),
+    "evidence": ("normal.cuh", "likelihood.cuh", "cuda/contrasts.cuh", "priors.cuh", "evidence.cu"),
+    "eubo": ("normal.cuh", "cuda/near.cuh", "eubo.cu"),
+    "calibration": ("calibration.cu",),
 }
 CPU = (
     "cpu/target.hpp", "normal.cuh", "likelihood.cuh", "descent.cuh", "cpu/factor.hpp", "cpu/contrasts.hpp",
-    "cpu/near.hpp", "priors.cuh", "evidence.cu", "eubo.cu", "cpu/entries.hpp",
+    "cpu/near.hpp", "priors.cuh", "evidence.cu", "eubo.cu", "calibration.cu", "cpu/entries.hpp",
 )  # fmt: skip
 
 Defines = tuple[tuple[str, int], ...]

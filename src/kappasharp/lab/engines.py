@@ -84,22 +84,20 @@ def processes(
     for deaths in range(MOST_DEATHS):
         died: list[Job] = []
         # The last try is alone: neighbours may have taken the memory.
-        yield from _in_slots(jobs, 1 if deaths == MOST_DEATHS - 1 else count, task, died, alone=device != "cpu")
+        yield from _in_slots(jobs, 1 if deaths == MOST_DEATHS - 1 else count, task, died)
         jobs = died
     words = f"WorkerDiedError: {MOST_DEATHS} workers died while they ran this"
     yield from (Outcome(job, None, words) for job in jobs)
 
 
-def _in_slots(
-    jobs: Iterable[Job], count: int, task: Callable[[Job], Outcome], died: list[Job], *, alone: bool
-) -> Iterator[Outcome]:
+def _in_slots(jobs: Iterable[Job], count: int, task: Callable[[Job], Outcome], died: list[Job]) -> Iterator[Outcome]:
     """Outcomes of jobs side by side, each job in a pool of one worker: when that dies, its job is added to `died`."""
-    source, free = iter(jobs), [Pool(1, alone=alone) for _ in range(count)]
+    source, free = iter(jobs), [Pool(1) for _ in range(count)]
     busy: dict[Future[Outcome], tuple[Pool, Job]] = {}
     try:
         while True:
             for job in islice(source, len(free)):
-                pool, future = _submit(free.pop(), task, job, alone=alone)
+                pool, future = _submit(free.pop(), task, job)
                 busy[future] = pool, job
             if not busy:
                 return
@@ -115,13 +113,13 @@ def _in_slots(
             pool.end()  # also in the middle of a block
 
 
-def _submit(pool: Pool, task: Callable[[Job], Outcome], job: Job, *, alone: bool) -> tuple[Pool, Future[Outcome]]:
+def _submit(pool: Pool, task: Callable[[Job], Outcome], job: Job) -> tuple[Pool, Future[Outcome]]:
     """A job's pool and future; a pool whose worker has died, in a job or between two, is replaced by a new one."""
     try:
         return pool, pool.submit(task, job)
     except BrokenProcessPool:
         pool.end()
-        pool = Pool(1, alone=alone)
+        pool = Pool(1)
         return pool, pool.submit(task, job)
 
 

@@ -130,6 +130,8 @@ def made_by(runs: SuiteRuns) -> Table:
 def remarks(runs: SuiteRuns, found: Sequence[Board]) -> list[str]:
     """What was left out, and who is not ranked, in sentences."""
     said = [f"{count} runs {why} were left out." for why, count in sorted(runs.left_out.items())]
+    if said:
+        said[-1] += " `--suite NAME` ranks those of another suite."
     for board in found:
         lacking = [f"{name} lacks {count} runs" for name, count in board.lacking.items()]
         said += [f"Not ranked {board.subject.words}: {'; '.join(lacking)}."] if lacking else []
@@ -177,8 +179,8 @@ def write(
     if not found:
         lacking = ", ".join(f"{name}: {len(rows)} runs" for name, rows in runs.rows.items()) or "there are no runs"
         raise InvalidValueError(
-            f"A leaderboard needs a method that has run a whole regime of {suite.label}, or its quick part; {lacking}. "
-            + " ".join(remarks(runs, found))
+            f"A leaderboard needs a method that has run all of {suite.label} from zero, or from given starts, or "
+            f"its core or quick part; {lacking}. " + " ".join(remarks(runs, found))
         )
     out.mkdir(parents=True, exist_ok=True)
     shown = [table for board in found for table in (rank_table(board), task_table(board))]

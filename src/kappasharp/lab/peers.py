@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.core import comparisons
-from kappasharp.errors import InvalidValueError, named
+from kappasharp.errors import InvalidValueError, UnknownNameError, named
 from kappasharp.lab import contract
 from kappasharp.lab.contract import Player
 from kappasharp.problems import initial, oracle
@@ -84,7 +84,14 @@ def find(name: str, known: Mapping[str, Any]) -> Any:
     if ":" in name:
         return own(name)
     offered = {} if name in known else {one.name: one for one in entry_points(group=GROUP)}
-    return own(offered[name].value) if name in offered else named("method", name, dict.fromkeys(offered) | dict(known))
+    if name in offered:
+        return own(offered[name].value)
+    try:
+        return named("method", name, dict.fromkeys(offered) | dict(known))
+    except UnknownNameError as error:
+        raise UnknownNameError(
+            f"{error} One of your own is `module:factory`, and a program stands in `[commands]` or `--method-command`."
+        ) from None
 
 
 def own(factory: str) -> Peer:

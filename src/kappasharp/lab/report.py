@@ -56,7 +56,7 @@ class Picture:
     def files(self) -> dict[str, bytes]:
         """The figure, drawn once, as the bytes of a file of every kind."""
         figure = self.draw()
-        return {kind: _saved(figure, kind) for kind in KINDS}
+        return {kind: saved(figure, kind) for kind in KINDS}
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _pictures_of(found: Results, preset: str, methods: tuple[str, ...]) -> Itera
     yield Picture(f"{name}_convergence", "Best utility against questions", partial(figures.convergence, found, preset))
 
 
-def _saved(figure: Figure, kind: str) -> bytes:
+def saved(figure: Figure, kind: str) -> bytes:
     """A figure as the bytes of a file."""
     file = io.BytesIO()
     # Without a date: the same results give the same bytes.

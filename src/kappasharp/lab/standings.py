@@ -23,7 +23,7 @@ from kappasharp.lab import grid
 from kappasharp.lab.run import ERROR
 from kappasharp.lab.statistics import Family, Sample, compare, family
 from kappasharp.lab.store import MARKER, SCHEMA, Store
-from kappasharp.lab.suite import Scope, Suite, Task
+from kappasharp.lab.suite import EXTENTS, Scope, Suite, Task
 from kappasharp.parquet import read_parquet
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.registry import find_problem
@@ -34,11 +34,17 @@ Cell = tuple[Task, int]
 # What is ranked, the higher the better: the best seen, which decides the order, the design told, the area.
 RANKED = ("seen", "told", "area")
 REFERENCE = "baseline"
+# What a ranking takes of a run, and what made it: a tenth of what is stored.
+KEPT = (
+    "key", "problem", "initialization", "method", "preset", "method_values", "person", "status", "error", "device",
+    "machine", "python", "torch", "kappasharp", "commit", "suite", "seed", "problem_version", "queries", "failed_steps",
+    "seconds", "best_utility", "told_utility", "n_points",
+)  # fmt: skip
 RESAMPLES, INTERVAL = 2000, (2.5, 97.5)
 
 
 class Regime(NamedTuple):
-    """A table's subject: the whole suite or its quick part, from zero or from given starts."""
+    """A table's subject: the whole suite, its core or its quick part, from zero or from given starts."""
 
     scope: str
     regime: str
@@ -60,7 +66,8 @@ class SuiteRuns:
 
     def table(self) -> pa.Table:
         """All of them, for others to rank again."""
-        return pa.Table.from_pylist([row for runs in self.rows.values() for row in runs.values()], schema=SCHEMA)
+        rows = [row for runs in self.rows.values() for row in runs.values()]
+        return pa.Table.from_pylist(rows, schema=pa.schema([SCHEMA.field(name) for name in KEPT]))
 
 
 def read(sources: Iterable[Path], suite: Suite) -> SuiteRuns:
@@ -161,10 +168,10 @@ class Board:
 
 
 def boards(runs: SuiteRuns, reference: str = REFERENCE) -> list[Board]:
-    """A board for every regime of the whole suite, and of its quick part, that a method has run."""
+    """A board for every regime of the whole suite, of its core and of its quick part, that a method has run."""
     found = []
-    for name in ("whole", "quick"):
-        scope = runs.suite.scope(quick=name == "quick")
+    for name in EXTENTS:
+        scope = runs.suite.scope(name)
         for regime in dict.fromkeys(task.regime for task in scope.tasks):
             board = _board(runs, scope, Regime(name, regime), reference)
             found += [board] if board.standings else []

@@ -104,7 +104,7 @@ class Store:
         if path.exists() and path.read_text("utf-8") != text:
             raise InvalidValueError(
                 f"`{self.folder}` holds results of another experiment called {name!r} (other presets, seeds, methods: "
-                f"see {path}); choose another folder, or give the file another name."
+                f"see {path}); choose another folder, or give the file, or a program (NAME=COMMAND), another name."
             )
         path.parent.mkdir(exist_ok=True)
         write_text(path, text)

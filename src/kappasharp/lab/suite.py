@@ -34,6 +34,9 @@ DIGITS = 12
 THRESHOLD = 0.7
 # Runs of a method from outside that are stored together: they run one after another.
 OUTSIDE = 5
+# How much of a suite: all of it; a few of its tasks with every seed, for methods that think for a minute a run; and the
+# same tasks with a few seeds.
+EXTENTS = ("whole", "core", "quick")
 
 
 class Task(NamedTuple):
@@ -51,7 +54,7 @@ class Task(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """A whole suite, or the quick part of it."""
+    """A suite, or as much of it as an extent has."""
 
     seeds: tuple[int, ...]
     tasks: tuple[Task, ...]
@@ -75,46 +78,58 @@ class Suite:
         return f"{self.name} {self.checksum}"
 
     def experiments(
-        self, methods: Sequence[str], commands: Mapping[str, str], *, quick: bool = False
+        self, methods: Sequence[str], commands: Mapping[str, str], *, extent: str = "whole"
     ) -> Iterator[tuple[Experiment, str]]:
         """What the methods have to run, each with its text: an experiment for every method, part and person."""
-        for label in dict.fromkeys((*methods, *commands, *(self.table["quick"]["beside"] if quick else ()))):
+        for label in dict.fromkeys(
+            (*methods, *commands, *(self.table["quick"]["beside"] if extent == "quick" else ()))
+        ):
             chosen: dict[str, Any] = (
                 {"methods": [label]} if label not in commands else {"commands": {label: commands[label]}}
             )
             if label in commands or isinstance(peers.find(label, METHODS | peers.PEERS), peers.Peer):
                 chosen["block_size"] = OUTSIDE
-            for part, person, table in self._tables(quick=quick):
+            for part, person, table in self._tables(extent):
                 word = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in label)
-                name = "-".join([self.name, *["quick"] * quick, part, *[person] * (person != "paper"), word])
+                name = "-".join(
+                    [self.name, *[extent] * (extent != "whole"), part, *[person] * (person != "paper"), word]
+                )
                 whole = table | chosen
                 yield experiment.parse(name, whole), as_toml(whole)
 
-    def scope(self, *, quick: bool = False) -> Scope:
-        """The tasks and seeds of the suite, or of its quick part."""
+    def scope(self, extent: str = "whole") -> Scope:
+        """The tasks and seeds of the suite, or of a part of it."""
         tasks: list[Task] = []
         seeds: tuple[int, ...] = ()
-        for part, person, table in self._tables(quick=quick):
+        for part, person, table in self._tables(extent):
             plan = experiment.parse(part, table | {"methods": ["baseline"]})
             seeds = plan.seeds
             tasks += [Task(part, problem, start, person) for problem in plan.problems for start in plan.initializations]
         return Scope(seeds, tuple(tasks))
 
-    def _tables(self, *, quick: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    def _tables(self, extent: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Part, person, and the experiment's table without its methods."""
-        fewer, seeds = self.table["quick"], self.table["seeds"]
+        named("extent", extent, dict.fromkeys(EXTENTS))
+        fewer, seeds, cut = self.table["quick"], self.table["seeds"], extent != "whole"
+        if extent == "quick":
+            seeds = seeds | {"count": fewer["seeds"]}
         for part, given in self.table["parts"].items():
-            if quick and part not in fewer:
+            if cut and part not in fewer:
                 continue
-            chosen = given | fewer[part] if quick else given
+            chosen = given | fewer[part] if cut else given
             for person in chosen["people"]:
                 table = {key: chosen[key] for key in ("problems", "initializations", "queries")}
                 table |= {"title": f"{self.name}: {part}, {person}", "person": person, "limit": self.table["limit"]}
-                table |= {"seeds": seeds | {"count": fewer["seeds"]} if quick else seeds, "suite": self.label}
+                table |= {"seeds": seeds, "suite": self.label}
                 yield part, person, table | _preset(self.table["preset"], person)
 
     def check(self, names: Iterable[str] | None = None) -> None:
         """Refuse to go on where the checksum, or the fingerprint of these problems, is not what the file says."""
+        if not self.table.get("checksum"):
+            raise InvalidValueError(
+                f"The file of the suite {self.name} must have a fingerprint and a checksum, but has none; "
+                f"`python -m kappasharp.lab.suite {self.name}.toml`, in its folder, writes them."
+            )
         if self.table.get("checksum") != self.checksum:
             raise InvalidValueError(
                 f"The file of the suite {self.name} must have the checksum that it states, "
@@ -132,8 +147,8 @@ class Suite:
             if not _alike(stored[name], now, SIMULATED if find_problem(name).is_simulated else RELATIVE):
                 raise InvalidValueError(
                     f"The problem {name} is not the one of the suite {self.name}: its first designs were "
-                    f"{stored[name]} and are {now}; runs would not be comparable. A changed problem needs "
-                    "another name."
+                    f"{stored[name]} and are {now}; runs would not be comparable. Undo the change, or count "
+                    "the problem's version up and put it into another suite."
                 )
 
 

@@ -29,7 +29,10 @@ GPU_BATCH = 4096
 @click.option("--memory", "size", help="Most memory of one worker, as 4GB: cuts batches that would need more.")
 @click.option("--method", "methods", multiple=True, help="Of a suite: what to run, by name or as module:factory.")
 @click.option("--method-command", "commands", multiple=True, help="Of a suite: NAME=COMMAND, a program to run.")
-@click.option("--quick", is_flag=True, help="Of a suite: its quick part, and the ranking that comes out.")
+@click.option(
+    "--core", is_flag=True, help="Of a suite: a few of its tasks with every seed, for a slow method to be ranked."
+)
+@click.option("--quick", is_flag=True, help="Of a suite: the same tasks with a few seeds, and the ranking of it.")
 @in_format
 def run(
     experiment: Path,
@@ -42,6 +45,7 @@ def run(
     size: str | None,
     methods: tuple[str, ...],
     commands: tuple[str, ...],
+    core: bool,
     quick: bool,
     style: str,
 ) -> None:
@@ -51,7 +55,7 @@ def run(
     with in_words():
         chosen = engines.engine(engine, device, workers)
         limit = _limit(device, batch, size)
-        todo = _plan(experiment, out, methods, dict(map(_named_command, commands)), quick=quick)
+        todo = _plan(experiment, out, methods, dict(map(_named_command, commands)), _extent(core=core, quick=quick))
     total = todo.n_runs
     for path in todo.store.broken:
         click.echo(f"{path} could not be read; it was set aside, and its runs are run again.", err=True)
@@ -85,30 +89,52 @@ def _rank(out: Path, name: str) -> None:
 
 
 def _plan(
-    experiment: Path, out: Path, methods: tuple[str, ...], commands: dict[str, str], *, quick: bool
+    experiment: Path, out: Path, methods: tuple[str, ...], commands: dict[str, str], extent: str | None
 ) -> "Workload":
     """What is missing of a file's experiment, or of a suite with these methods."""
     from kappasharp.errors import InvalidValueError
     from kappasharp.lab import execution, suite
 
     if experiment.exists() or str(experiment) not in suite.SUITES:
-        if methods or commands or quick:
+        if not experiment.exists() and not experiment.suffix:
             raise InvalidValueError(
-                f"`--method`, `--method-command` and `--quick` are for a suite ({', '.join(suite.SUITES)}), but got "
-                f"the experiment {experiment}, whose file names its methods."
+                f"No suite and no file is called '{experiment}'. Suites: {', '.join(suite.SUITES)}; a new one is added "
+                "to `SUITES` in lab/suite.py."
+            )
+        if methods or commands or extent:
+            raise InvalidValueError(
+                f"`--method`, `--method-command`, `--core` and `--quick` are for a suite ({', '.join(suite.SUITES)}), "
+                f"but got the experiment {experiment}, whose file names its methods."
             )
         return execution.plan(experiment, out)
     if not methods and not commands:
         raise InvalidValueError(f"The suite {experiment} needs `--method` or `--method-command`: what to run on it.")
     found = suite.find(str(experiment))
-    found.check(task.problem for task in found.scope(quick=quick).tasks)
-    return execution.plan_all(found.name, found.experiments(methods, commands, quick=quick), out)
+    extent = extent or "whole"
+    found.check(task.problem for task in found.scope(extent).tasks)
+    return execution.plan_all(found.name, found.experiments(methods, commands, extent=extent), out)
+
+
+def _extent(*, core: bool, quick: bool) -> str | None:
+    """How much of a suite; None where nothing is said."""
+    from kappasharp.errors import InvalidValueError
+
+    if core and quick:
+        raise InvalidValueError("`--core` and `--quick` are two parts of a suite; choose one.")
+    return "core" if core else "quick" if quick else None
+
+
+NAMED = re.compile(r"([A-Za-z_][\w-]*)=(.+)")
 
 
 def _named_command(text: str) -> tuple[str, str]:
-    """A command's name and words; without a name it is called `command`."""
-    found = re.fullmatch(r"([A-Za-z_][\w-]*)=(.+)", text)
-    return (found[1], found[2]) if found else ("command", text)
+    """A command's name and words."""
+    from kappasharp.errors import InvalidValueError
+
+    found = NAMED.fullmatch(text)
+    if found is None:
+        raise InvalidValueError(f'`--method-command` needs a name: write NAME=COMMAND, for example "mine={text}".')
+    return found[1], found[2]
 
 
 def _limit(device: str, runs: int | None, size: str | None) -> "Limit":
@@ -148,6 +174,8 @@ def check_method(factory: str | None, command: str | None, seconds: float, style
             raise InvalidValueError(
                 "`check-method` needs a method: either MODULE:FACTORY or --method-command, not both."
             )
+        # As `run` takes it, with its name, or without.
+        command = command if command is None or NAMED.fullmatch(command) is None else _named_command(command)[1]
         peer = peers.spoken(command) if command else peers.find(str(factory), peers.PEERS)
         found = list(contract.check(peer.words, seconds))
     lines = [f"{'kept  ' if rule.broken is None else 'BROKEN'}  {rule.name}" for rule in found]

@@ -56,7 +56,8 @@ def standings(boards: "list[Board]") -> list[str]:
 
 
 def _lines(board: "Board") -> list[str]:
-    heads = [f"Ranks {board.subject.words}: {len(board.tasks)} tasks, {len(board.seeds)} seeds"]
+    tasks = "1 task" if len(board.tasks) == 1 else f"{len(board.tasks)} tasks"
+    heads = [f"Ranks {board.subject.words}: {tasks}, {len(board.seeds)} seeds"]
     for place, one in enumerate(board.standings, 1):
         mean, low, high = one.ranks["seen"]
         tests = "" if not one.tests else f"   W / L / N {one.tests['seen'].corrected} against {board.reference}"

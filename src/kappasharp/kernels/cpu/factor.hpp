@@ -123,3 +123,34 @@ DEVICE void sweep(const Matrices& M, double* pivots, double* spare) {
         for (int j = 0; j < i; j++) M.U[j * ld + i] = M.U[i * ld + j];
     }
 }
+
+// A takes the values of a whole symmetric matrix.
+DEVICE void hold(const Matrices& M, const double* whole) {
+    for (int i = 0; i < M.m; i++) std::copy(whole + i * M.m, whole + (i + 1) * M.m, M.A + i * M.ld);
+}
+
+DEVICE double entry_a(const Matrices& M, int i) { return M.A[i * M.ld + i]; }
+
+// b = sign (A + diag r) + shift I as something to solve with. False where it is not positive definite. `inverse` holds m.
+DEVICE bool prepare(const Matrices& M, double sign, const double* r, double shift, double* inverse, double*) {
+    for (int j = 0; j < M.m; j++) {
+        const double* from = M.A + j * M.ld;
+        double* to = M.U + j * M.ld;
+        VECTORS for (int i = j; i < M.m; i++) to[i] = sign * from[i];
+        to[j] += sign * r[j] + shift, to[M.m] = 0.0;
+    }
+    factor(M, inverse);
+    return std::all_of(inverse, inverse + M.m, [](double one) { return one > 0.0 && one < INFINITE; });
+}
+
+// x with b x = v, after `prepare`.
+DEVICE void solve(const Matrices& M, const double* inverse, const double* v, double* x) {
+    std::copy(v, v + M.m, x);
+    for (int k = 0; k < M.m; k++) {
+        x[k] *= inverse[k];
+        add_one(x + k + 1, -x[k], M.U + k * M.ld + k + 1, M.m - 1 - k);
+    }
+    for (int i = M.m - 1; i >= 0; i--) {
+        x[i] = (x[i] - dot(M.U + i * M.ld + i + 1, x + i + 1, M.m - 1 - i)) * inverse[i];
+    }
+}

@@ -24,6 +24,8 @@ using std::erfc, std::exp, std::fabs, std::fmax, std::log, std::log1p, std::sqrt
 // Of a loop that adds to `sum`.
 #define VECTORS_SUM _Pragma("omp simd reduction(+ : sum)")
 #define VECTORS_SUMS _Pragma("omp simd reduction(+ : s_0, s_1, s_2, s_3)")
+#define IN_WORDS(text) _Pragma(#text)
+#define VECTORS_OF_TWO(one, other) IN_WORDS(omp simd reduction(+ : one, other))
 constexpr int WARP = 1;
 
 struct Context {

@@ -222,3 +222,33 @@ DEVICE void sweep(const Matrices& M, double* pivots, double* spare) {
         sync_block();
     }
 }
+
+// A takes the values of a whole symmetric matrix.
+DEVICE void hold(const Matrices& M, const double* whole) {
+    Triangle at(thread_index());
+    for (; at.i < M.m; at.advance(thread_count())) M.a(at.i, at.j) = whole[at.i * M.m + at.j];
+    sync_block();
+}
+
+DEVICE double entry_a(const Matrices& M, int i) { return M.a(i, i); }
+
+// b = sign (A + diag r) + shift I as something to solve with. False where it is not positive definite. `pivots` holds m,
+// `spare` as much as `sweep` needs.
+DEVICE bool prepare(const Matrices& M, double sign, const double* r, double shift, double* pivots, double* spare) {
+    Triangle at(thread_index());
+    for (; at.i < M.m; at.advance(thread_count())) {
+        const double entry = sign * M.a(at.i, at.j);
+        M.b(at.i, at.j) = at.i == at.j ? entry + sign * r[at.i] + shift : entry;
+    }
+    sync_block();
+    sweep(M, pivots, spare);
+    double worst = 0.0;
+    for (int i = lane(); i < M.m; i += WARP) worst = pivots[i] > 0.0 ? worst : 1.0;
+    return lane_max(worst) == 0.0;
+}
+
+// x with b x = v, after `prepare`.
+DEVICE void solve(const Matrices& M, const double*, const double* v, double* x) {
+    for (int i = thread_index(); i < M.m; i += thread_count()) x[i] = -times_b(M, v, i);
+    sync_block();
+}

@@ -11,6 +11,8 @@
 #define NUMBER(constant) Fixed<constant>
 // Where H, which is symmetric, has its entry (k, i): threads side by side have neighbouring i.
 #define IN_H(k, i, p) ((k) * (p) + (i))
+// A loop that the CPU takes by vectors.
+#define VECTORS_OF_TWO(one, other)
 constexpr int WARP = 32;
 
 template <int VALUE>

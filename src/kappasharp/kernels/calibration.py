@@ -1,0 +1,66 @@
+"""The search for a correction's strength as one launch: one thread block a run, each at its own pace."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.kernels import launch
+from kappasharp.kernels.evidence import CORNER, PANEL
+from kappasharp.kernels.sources import Defines, Execute, Launch
+
+THREADS = 128
+# Beyond this many designs torch's factorizations are faster than one thread of ours.
+MOST_DESIGNS = 512
+DEFINES: Defines = (("THREADS", THREADS), ("BLOCKS", 2))
+
+
+class Strengths(NamedTuple):
+    """η* of every run, the condition numbers without and with it; where one is not `sure`, torch has to search."""
+
+    eta: Tensor
+    before: Tensor
+    after: Tensor
+    sure: Tensor
+
+
+def executor(H: Tensor) -> Execute | None:
+    """What can do this; None where torch has to."""
+    if H.device.type == "cpu" and H.shape[-1] > MOST_DESIGNS:
+        launch.passed_by("calibration", f"more than {MOST_DESIGNS} designs")
+        return None
+    return launch.executor("calibration", H, DEFINES, _shared_bytes(H.shape[-1]))
+
+
+def search(
+    H: Tensor, a: Tensor, grid: Tensor, exponent: float, execute: Execute, *, rounds: int, accuracy: float, least: float
+) -> Strengths:
+    """The strengths at which the condition numbers of H (runs, n, n) fall to their powers 1 − `exponent`.
+
+    `grid` holds the strengths of which none before η* may do, `a` the prior precisions. At most `rounds` are tried,
+    none below `least`, and a condition number meets its target to this relative `accuracy`.
+    """
+    runs, n = a.shape
+    eta, before, after = a.new_empty(3, runs).unbind(0)
+    sure = torch.empty(runs, dtype=torch.int32, device=a.device)
+    known = a.new_empty(runs, rounds + 1, 2 * n + 2)
+    execute(
+        Launch(
+            kernel="calibration",
+            defines=DEFINES,
+            blocks=runs,
+            threads=THREADS,
+            shared_bytes=_shared_bytes(n),
+            own_bytes=8 * (2 * n * ((n + 4) // 4 * 4) + 5 * n + 1),
+            arguments=(
+                H.contiguous(), a.contiguous(), grid.contiguous(), known, eta, before, after, sure,
+                n, len(grid), rounds, float(exponent), float(accuracy), float(least),
+            ),
+        )
+    )  # fmt: skip
+    return Strengths(eta, before, after, sure == 1)
+
+
+def _shared_bytes(n: int) -> int:
+    """What Calibration::place and `sweep` ask for on a device."""
+    return 8 * (n * ((n + 2) | 1) + 5 * n + 2 * PANEL * n + CORNER)
