@@ -29,17 +29,17 @@ def log_posterior(model):
 def test_consistent_answers_about_clustered_designs_are_fitted(seed, options):
     X, P = clustered(seed)
     model = KappaSharpGP(X, P)
-    start = time.perf_counter()
+    start = time.process_time()
     fit_gpytorch_mll(KappaSharpMarginalLogLikelihood(model.likelihood, model), **options)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     # They ask for the largest output scale that the prior allows: it ends at the box's wall, not on the cliff behind.
     assert bool(model.converged) and 90.0 < float(model.covar_module.outputscale.detach()) <= 100.0 + 1e-6
     if not options:
         theirs = pairwise_gp(X, P)
-        start = time.perf_counter()
+        start = time.process_time()
         with quiet():
             fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(theirs.likelihood, theirs))
-        assert seconds <= time.perf_counter() - start
+        assert seconds <= time.process_time() - start
 
 
 def test_a_kernel_that_is_not_ours_has_hard_walls_too():

@@ -75,7 +75,7 @@ def contexts(browser, **usual):
     yield make
     for one in made:
         one.close()
-    assert complaints == []
+    assert not complaints, complaints
 
 
 class Server:

@@ -86,5 +86,5 @@ def step(params):
 
 def begins_late(niceness, bare):
     """The start of a worker, which is no renderer: longer than one that waits for it may take."""
-    time.sleep(0.5)
+    time.sleep(2.5)
     processes.begin(niceness, bare)

@@ -268,6 +268,31 @@ def test_a_slow_renderer_is_told_and_its_place_not_sent_unseen(context, server):
     assert stored(server, "slow") == [(asked, 3 / 40)]
 
 
+def test_a_card_that_comes_while_another_is_waited_for_takes_its_place(context, server):
+    page = opened(context, server, "late")
+    held = {"card": [], "picture": []}
+
+    def first_is_pending(route):
+        answer = route.fetch()
+        told = answer.json()
+        told["pair"]["designs"][0]["card"]["kind"] = "pending"
+        last = told["pair"]["designs"][1]["card"]["key"]
+        page.route(f"**/picture/{last}", lambda route: held["picture"].append(route))  # noqa: PLW0108
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/pair?*", first_is_pending)
+    page.route("**/card/*", lambda route: held["card"].append(route))  # noqa: PLW0108
+    page.reload(wait_until="commit")
+    wait_until(lambda: page.evaluate("1") and all(held.values()))
+    page.wait_for_timeout(700)  # longer than a page waits for pictures to come together
+    with page.expect_response("**/card/*"):
+        held["card"][0].continue_()
+    page.wait_for_timeout(300)
+    held["picture"][0].continue_()
+    settle(page)
+    assert page.locator(".card img").count() == 2
+
+
 def test_a_slider_by_touch(context, server):
     page = opened(context, server, "finger", **PHONE)
     asked = switch(page, "slider")

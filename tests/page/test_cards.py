@@ -72,7 +72,7 @@ import sys, time
 def modules(params):
     return " ".join(["<p>", *sys.modules])
 def slow(params):
-    time.sleep(0.3)
+    time.sleep(params.get("seconds", 0.3))
     return "<p>drawn"
 """
 
@@ -97,10 +97,10 @@ async def with_workers(size, act):
 
 def test_one_that_hangs_or_dies_is_a_sentence_and_takes_no_other_with_it(only_draws):
     async def act(cards):
-        cards.limit = 0.8
+        cards.limit = 4.0
         hanging = asyncio.create_task(cards.card(f"{HERE}:hangs", {"x": 0.0}))
         # As many as take longer together than one may: each has its own limit, from when it begins.
-        beside = [cards.card(f"{only_draws}:slow", {"x": i}) for i in range(4)]
+        beside = [cards.card(f"{only_draws}:slow", {"x": i, "seconds": 1.1}) for i in range(4)]
         drawn = await asyncio.gather(*beside)
         cards.limit = 60.0
         return (
@@ -111,7 +111,7 @@ def test_one_that_hangs_or_dies_is_a_sentence_and_takes_no_other_with_it(only_dr
 
     hung, died, drawn = asyncio.run(with_workers(2, act))
     assert hung.kind == died.kind == "failed"
-    assert "longer than 0.8 seconds" in hung.sentence and "ended unexpectedly" in died.sentence
+    assert "longer than 4 seconds" in hung.sentence and "ended unexpectedly" in died.sentence
     assert [one.kind for one in drawn] == ["html"] * 4 + ["image"]
 
 
@@ -187,7 +187,7 @@ def test_the_start_of_a_worker_does_not_count_against_a_renderer(monkeypatch):
     async def first_card():
         workers = Workers(1)
         try:
-            return await Cards(workers, limit=0.25).card(f"{HERE}:svg", {"x": 0.0})
+            return await Cards(workers, limit=2.0).card(f"{HERE}:svg", {"x": 0.0})
         finally:
             workers.close()
 

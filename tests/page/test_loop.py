@@ -68,11 +68,10 @@ def test_sixteen_voters_are_all_acknowledged_and_files_come_at_once(opened):
     slow = []
     for _ in range(3):
         idle, busy, late = _sixteen_vote(opened)
-        assert median(busy) <= median(idle) + MOST_AT_MEDIAN
-        if max(busy) <= late + MOST_EVER:
+        if median(busy) <= median(idle) + MOST_AT_MEDIAN and max(busy) <= late + MOST_EVER:
             return
-        slow.append((max(busy), late))
-    pytest.fail(f"a file waited each time, in seconds, beside the machine's own lateness: {slow}")
+        slow.append((median(idle), median(busy), max(busy), late))
+    pytest.fail(f"a file waited each time (seconds idle and busy, at most, and the machine's own lateness): {slow}")
 
 
 READS = ["", "/pair?voter=me", "/pair?voter=new", "/standing", "/best", "/model", "/history", "/card/0"]

@@ -14,21 +14,22 @@ const NOT_THE_CARD = "button, audio, video, a, details";
 /** Pictures are waited for this long, in milliseconds, to come together. */
 const PATIENCE = 500;
 
+/** @typedef {{made: HTMLElement | null, coming: Promise<HTMLElement | null> | null}} Shown what is shown first; and what comes for it, if it only says that it is drawn */
+
 /**
- * The picture; one that is not drawn yet is not waited for, it takes its place when it comes.
+ * The picture; one that is not drawn yet is not waited for.
  * @param {Compare} view
  * @param {Option} one
  * @param {string} name
  * @param {string} values
- * @param {() => void} later called when it has taken its place
+ * @returns {Promise<Shown>}
  */
-async function picture(view, one, name, values, later) {
+async function picture(view, one, name, values) {
   const coming = media(view.page, one.option, one.card, name, values, view.blind);
-  if (one.card.kind !== "pending") return coming;
-  const place = el("p", { class: "media drawing quiet" }, text("card.drawing"));
-  const first = await Promise.race([coming, new Promise((done) => setTimeout(() => done(place), PATIENCE))]);
-  if (first === place) void coming.then((made) => place.replaceWith(made ?? el("p", { class: "media quiet" }, text("card.noPicture")))).then(later);
-  return /** @type {HTMLElement | null} */ (first);
+  if (one.card.kind !== "pending") return { made: await coming, coming: null };
+  const soon = await Promise.race([coming, new Promise((done) => setTimeout(() => done(undefined), PATIENCE))]);
+  if (soon !== undefined) return { made: soon, coming: null };
+  return { made: el("p", { class: "media drawing quiet" }, text("card.drawing")), coming };
 }
 
 /** Whether some of what stands there is out of sight. @param {Element} values */
@@ -136,11 +137,24 @@ export class Faces {
   async draw(designs, look) {
     const all = designs.map((one) => one.params);
     const { parameters } = this.view.study;
-    const pictures = await Promise.all(designs.map((one, index) => picture(this.view, one, this.name(index), valueSentence(parameters, one.params, all), () => this.equip(index))));
-    this.cards = pictures.map((made, index) => this.card(made, index, look(index)));
+    const pictures = await Promise.all(designs.map((one, index) => picture(this.view, one, this.name(index), valueSentence(parameters, one.params, all))));
+    this.cards = pictures.map(({ made }, index) => this.card(made, index, look(index)));
+    // Only now have they a place to take: one may have come while another was waited for.
+    for (const [index, shown] of pictures.entries()) void this.follow(index, shown);
     for (const index of this.cards.keys()) this.equip(index);
     this.element.prepend(...this.cards);
     this.layout("all", 0);
+  }
+
+  /**
+   * What comes late takes its place.
+   * @param {number} index
+   * @param {Shown} shown
+   */
+  async follow(index, { made, coming }) {
+    if (made === null || coming === null) return;
+    made.replaceWith((await coming) ?? el("p", { class: "media quiet" }, text("card.noPicture")));
+    this.equip(index);
   }
 
   /** @param {number} index */
