@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from kappasharp.core import comparison_space, likelihood
+from kappasharp.core import comparison_space, laplace, likelihood
 
 
 def exact_mean(z, variance):
@@ -53,3 +53,25 @@ def test_ties_and_batches_are_averaged_like_single_answers():
             )
             assert float(alone) == pytest.approx(float(together[run, place]), rel=1e-9)
     assert bool((together > 0).all())
+
+
+@pytest.mark.parametrize("scale", [2.0, 30.0, 300.0])
+@pytest.mark.parametrize("spread", [0.3, 3.0])
+def test_a_few_rounds_end_near_the_fixed_point(monkeypatch, scale, spread):
+    """Answers that share a few directions, each with some of its own beside them, and some ties."""
+    generator = torch.Generator().manual_seed(0)
+    F = torch.randn(2, 80, 12, generator=generator, dtype=torch.float64)
+    A = scale * (F @ F.mT / 12 + 0.05 * torch.eye(80))
+    z = spread * torch.randn(2, 80, generator=generator, dtype=torch.float64)
+    ties = torch.arange(80).expand(2, -1) % 9 == 0
+    found = comparison_space.averaged_omega(A, z, 0.4, ties)
+    monkeypatch.setattr(laplace, "AVERAGING_ROUNDS", 60)
+    gap = (found / comparison_space.averaged_omega(A, z, 0.4, ties)).log().abs()
+    assert float(gap.max()) < 0.03 and float(gap.mean()) < 0.001
+
+
+def test_it_has_a_derivative_where_an_answer_moved_nothing():
+    A = torch.diag_embed(torch.tensor([[3.0, 1e-9, 0.0]], dtype=torch.float64))
+    z = torch.tensor([[0.5, 2.0, 40.0]], dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(comparison_space.averaged_omega(A, z, 0.4).sum(), z)
+    assert bool(slope.isfinite().all())

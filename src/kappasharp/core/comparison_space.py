@@ -187,7 +187,7 @@ def condition(
     gram = comparisons.gram(C, K, model.likelihood.scale)
     A = gram / model.likelihood.scale**2
     if start is None or (start.shape[-1] > laplace.MANY and not bool(start.any())):
-        start = laplace.from_half(A, model.likelihood.margin, ties)
+        start = laplace.first_guess(A, model.likelihood.margin, ties)
     dual = laplace.solve(A, model.likelihood.margin, start, ties)
     return _at_map(model, K, C, dual, ties, gram=gram, A=A)
 
@@ -345,4 +345,16 @@ def information_root(K: PointMatrix, C: Incidence, weights: PerComparison, r: Ut
 
 def scaled_inverse(L: Tensor, weight: Tensor) -> Tensor:
     """L⁻¹ diag(weight)."""
-    return torch.linalg.solve_triangular(L, torch.diag_embed(weight), upper=False)
+    if L.shape[-1] <= SMALL:
+        return torch.linalg.solve_triangular(L, torch.diag_embed(weight), upper=False)
+    return _inverse(L) * weight.unsqueeze(-2)
+
+
+def _inverse(L: Tensor) -> Tensor:
+    """L⁻¹ of a lower triangle by halves: half of a solve's work, and products are quicker."""
+    if L.shape[-1] <= SMALL // 2:
+        return torch.linalg.solve_triangular(L, torch.eye(L.shape[-1]).to(L), upper=False)
+    half = L.shape[-1] // 2
+    first, last = _inverse(L[..., :half, :half]), _inverse(L[..., half:, half:])
+    below = last @ (L[..., half:, :half] @ first)
+    return torch.cat([torch.nn.functional.pad(first, (0, last.shape[-1])), torch.cat([-below, last], -1)], -2)

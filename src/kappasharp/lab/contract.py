@@ -211,6 +211,7 @@ class ContractRule(NamedTuple):
 
 
 RULES = (
+    "it can be made, of a number of dimensions and a seed",
     "answers that it did not ask for are taken, ties too",
     "questions are two designs in the unit cube",
     "the design told, if any, is in the unit cube",
@@ -227,7 +228,7 @@ def check(words: Sequence[str], seconds: int | float = SECONDS) -> Iterator[Cont
 
     After the first broken rule nothing is tried.
     """
-    works: tuple[Callable[[Player, Tensor | None], Tensor | None], ...] = (_told, _asked, _best, _again, _other)
+    works: tuple[Callable[[Player, Tensor | None], Tensor | None], ...] = (_begun, _told, _asked, _best, _again, _other)
     first: Tensor | None = None
     with OwnProcess(words, seconds) as player:
         for rule, work in zip(RULES, works, strict=True):
@@ -237,6 +238,10 @@ def check(words: Sequence[str], seconds: int | float = SECONDS) -> Iterator[Cont
                 yield ContractRule(rule, str(error))
                 return
             yield ContractRule(rule, None)
+
+
+def _begun(player: Player, _: Tensor | None) -> None:
+    player.begin(3, 7)
 
 
 def _told(player: Player, _: Tensor | None, dimensions: int = 3) -> None:

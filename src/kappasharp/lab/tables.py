@@ -105,12 +105,15 @@ def gain(one: PairedComparison | None) -> Entry:
     if one is None or math.isnan(one.gain_percent):
         return Entry("–")
     kept = "†" if one.verdict_holm is not Verdict.NEUTRAL else ""
-    return Entry(f"{one.gain_percent:+.1f}".replace("-", "−") + one.stars + kept, one.verdict)
+    # In per cent of next to nothing every difference is a thousand.
+    is_of_nothing = abs(one.baseline.mean) <= 2.0 * one.baseline.sd / math.sqrt(max(one.pairs, 1))
+    shown = f"Δ {one.difference:+.2g}" if is_of_nothing else f"{one.gain_percent:+.1f}"
+    return Entry(shown.replace("-", "−") + one.stars + kept, one.verdict)
 
 
 STARS = (
     "* p < 0.05, ** p < 0.01 (paired t-test, uncorrected, as in the paper); † still p < 0.05 after Holm's "
-    f"correction. {FAMILY}. "
+    f"correction. {FAMILY}. Δ the difference itself, where the baseline's mean cannot be told from zero. "
     "‡ the paper's utility is not public: absolute values there and here are not comparable."
 )
 

@@ -39,10 +39,9 @@ def _kept(make: Callable[[Of], Made]) -> Callable[[Of], Made]:
 def points(space: Space, designs: Iterable[Mapping[str, Value]]) -> Tensor:
     """Many designs' points, one row each."""
     many = list(designs)
-    parts = [part.encoded([design[name] for design in many]) for name, part in space.tuned.items()]
-    if not many or not parts:
+    if not many or not space.tuned:
         return torch.zeros(len(many), space.dimensions, dtype=torch.float64)
-    return torch.cat([torch.tensor(part, dtype=torch.float64) for part in parts], -1)
+    return torch.cat([_encoded(part, [one[name] for one in many]) for name, part in space.tuned.items()], -1)
 
 
 @_kept
@@ -58,7 +57,11 @@ def levels(part: Tuned) -> Tensor | None:
 
 
 def _encoded(part: Tuned, values: Sequence[Value]) -> Tensor:
-    return torch.tensor([part.encode(value) for value in values], dtype=torch.float64)
+    """The coordinates (k, width) of values; those of a plain number all at once, to the same digits."""
+    if isinstance(part, Categorical) or part.log:
+        return torch.tensor([part.encode(value) for value in values], dtype=torch.float64)
+    low, high = part.ends
+    return ((torch.tensor(values, dtype=torch.float64) - low) / (high - low)).clamp_(0.0, 1.0).unsqueeze(-1)
 
 
 @_kept

@@ -42,10 +42,6 @@ class _Lattice:
         """The coordinates of a value in the unit cube."""
         raise NotImplementedError
 
-    def encoded(self, values: Sequence[Any]) -> list[list[float]]:
-        """The coordinates of many values, a list for each value."""
-        return [self.encode(value) for value in values]
-
     @property
     def tolerance(self) -> float:
         """How far apart in the cube two values may be that nobody could tell apart."""
@@ -120,17 +116,14 @@ class _Number(_Lattice):
         return math.log(value) if self.log else float(value)
 
     @cached_property
-    def _ends(self) -> tuple[float, float]:
+    def ends(self) -> tuple[float, float]:
+        """What is 0 and what is 1 in the cube, of values as they are or, with `log`, of their logarithms."""
         return self._scaled(self.low), self._scaled(self._top)
 
     def encode(self, value: Any) -> list[float]:
         """The coordinate of a value in the unit cube."""
-        return self.encoded([value])[0]
-
-    def encoded(self, values: Sequence[Any]) -> list[list[float]]:
-        """The coordinate of many values, a list for each value."""
-        low, high = self._ends
-        return [[min(max((self._scaled(value) - low) / (high - low), 0.0), 1.0)] for value in values]
+        low, high = self.ends
+        return [min(max((self._scaled(value) - low) / (high - low), 0.0), 1.0)]
 
     def decode(self, coordinates: Sequence[float]) -> Value:
         """The value at, or on the lattice nearest to, a coordinate."""
