@@ -102,7 +102,7 @@ def number(value: float, digits: int = 3) -> str:
 
 def gain(one: PairedComparison | None) -> Entry:
     """A gain with the paper's stars, and † where it survives Holm's correction."""
-    if one is None or math.isnan(one.gain_percent):
+    if one is None or math.isnan(one.difference):
         return Entry("–")
     kept = "†" if one.verdict_holm is not Verdict.NEUTRAL else ""
     # In per cent of next to nothing every difference is a thousand.
