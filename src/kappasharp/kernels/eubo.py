@@ -11,6 +11,9 @@ from kappasharp.kernels.sources import Defines, Execute, Launch
 
 # As many warps as a block may have; the registers of a multiprocessor then hold two such blocks.
 MOST_WARPS = 12
+# On a CPU a start reads all weights by itself. A table of more numbers than a core's caches hold is read from memory,
+# and torch reads it once for all starts.
+MOST_WEIGHTS, READ_ONCE = 2**20, "a table larger than the caches is read once for all starts"
 
 
 class Runs(NamedTuple):
@@ -35,6 +38,9 @@ class EuboConstants(NamedTuple):
 
 def executor(runs: Runs, constants: EuboConstants, start: Tensor) -> Execute | None:
     """What can do this; None where torch has to."""
+    if start.device.type == "cpu" and start.shape[1] > 1 and runs.weights[0].numel() > MOST_WEIGHTS:
+        launch.passed_by("eubo", READ_ONCE)
+        return None
     return launch.executor("eubo", start, _defines(runs, constants), _shared_bytes(runs, constants.matern, 1))
 
 
