@@ -4,8 +4,8 @@ python -m benchmarks.auto run FOLDER [--seeds 20] [--workers 2]    # what is mis
 python -m benchmarks.auto pack FOLDER FILE                         # all its runs in one Parquet file
 python -m benchmarks.auto table FILE
 
-Each run is a `Study` that is asked and told until the person's attention is spent: ATTENTION seconds, forty usual pairs.
-A packed run keeps for every answer its kind, its seconds, and the utility of the best design seen and of the one told.
+Each run is a `Study` that is asked and told until the person's attention is spent, ATTENTION seconds. A packed run keeps
+for every answer its kind, its seconds, and the utility of the best design seen and of the one told.
 (docs/results/answers.md)
 """
 
@@ -14,6 +14,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -144,7 +145,7 @@ def table(options):
             a, b = (found[arm, person if arm == "auto" else ""] for arm in (ours, theirs))
             line = []
             for measure, seconds in product(("seen", "told"), LOOKS):
-                gains = paired.gains(a, b, lambda row, m=measure, s=seconds: at(row, m, person, s))
+                gains = paired.gains(a, b, partial(at, measure=measure, person=person, seconds=seconds))
                 wins, losses = paired.counts(gains)[1]
                 line.append(f"{np.mean([one[0] for one in gains.values()]):+.2f} ({wins} / {losses})")
             print(f"| {person} | {ours} against {theirs} | {' | '.join(line)} |")
