@@ -4,7 +4,7 @@ python -m benchmarks.auto run FOLDER [--seeds 20] [--workers 2]    # what is mis
 python -m benchmarks.auto pack FOLDER FILE                         # all its runs in one Parquet file
 python -m benchmarks.auto table FILE
 
-Each run is a `Study` that is asked and told until the person's attention is spent, ATTENTION seconds. A packed run keeps
+Each run is a `Study` that is asked and told until the person has spent ATTENTION seconds. A packed run keeps
 for every answer its kind, its seconds, and the utility of the best design seen and of the one told.
 (docs/results/answers.md)
 """
