@@ -3,6 +3,8 @@
 import os
 import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -46,3 +48,14 @@ def test_the_end_of_a_pool_is_the_end_of_its_workers(pool):
     pool.end()
     worker.join(60)
     assert not worker.is_alive()
+
+
+def test_once_its_end_was_waited_for_none_of_its_threads_is_left():
+    """At the exit of Python such a thread may close what Python still writes to."""
+    before = set(threading.enumerate())
+    pool = Pool(2, bare=True)
+    for _ in range(2):
+        pool.submit(time.sleep, 60)
+    own = set(threading.enumerate()) - before
+    pool.end(wait=True)
+    assert own and not own & set(threading.enumerate())

@@ -19,6 +19,10 @@ from types import ModuleType
 from typing import IO, Any, NamedTuple
 
 
+# A pool's thread ends within milliseconds of its workers; no longer than this is it waited for, in seconds.
+ENDS_WITHIN = 10.0
+
+
 class Pool(ProcessPoolExecutor):
     """A pool of such workers.
 
@@ -50,14 +54,21 @@ class Pool(ProcessPoolExecutor):
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def end(self) -> None:
-        """End all workers now, whatever they are doing."""
+    def end(self, *, wait: bool = False) -> None:
+        """End all workers now, whatever they are doing.
+
+        Whoever may be about to exit waits until the pool's own thread has ended too: else Python, at its exit, may
+        write to a pipe that the thread is closing, and says so with a traceback.
+        """
         workers = list((self._processes or {}).values())
+        manager: Any = self._executor_manager_thread
         self.shutdown(wait=False, cancel_futures=True)
         for worker in workers:
             # The number of one that has ended may be another process's by now.
             if worker.is_alive():
                 worker.kill()
+        if wait and manager is not None:
+            manager.join(ENDS_WITHIN)
 
 
 _hiding = threading.Lock()

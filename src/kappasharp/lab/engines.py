@@ -110,7 +110,7 @@ def _in_slots(jobs: Iterable[Job], count: int, task: Callable[[Job], Outcome], d
                     yield future.result()
     finally:
         for pool in (*free, *(pool for pool, _ in busy.values())):
-            pool.end()  # also in the middle of a block
+            pool.end(wait=True)  # also in the middle of a block
 
 
 def _submit(pool: Pool, task: Callable[[Job], Outcome], job: Job) -> tuple[Pool, Future[Outcome]]:

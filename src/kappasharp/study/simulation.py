@@ -216,7 +216,7 @@ class Simulator:
         with self._lock:
             pool, self._pool = self._pool, None
             if pool is not None:
-                pool.end()
+                pool.end(wait=True)
 
     def stop(self) -> None:
         """End the workers in the middle of what they do: whoever waits for it gets an error, and nothing is kept."""

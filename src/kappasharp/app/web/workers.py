@@ -64,12 +64,12 @@ class Process:
                 raise BrokenProcessPool("It was ended.")
             return self._pool.submit(job, *given)
 
-    def end(self) -> None:
+    def end(self, *, wait: bool = False) -> None:
         """End it, whatever it is doing; the next job starts another."""
         with self._lock:
             pool, self._pool, self._warm = self._pool, None, None
         if pool is not None:
-            pool.end()
+            pool.end(wait=wait)
 
 
 @dataclass(eq=False)
@@ -210,4 +210,4 @@ class Workers:
     def close(self) -> None:
         """End all processes; another job would start new ones."""
         for one in self._processes:
-            one.end()
+            one.end(wait=True)
