@@ -1,5 +1,7 @@
 """The calibration as one launch: what torch finds, by a device's threads played here, by the CPU's own, on a device."""
 
+from functools import cache
+
 import pytest
 import torch
 
@@ -28,6 +30,12 @@ def hessians(runs, n, near=False):
     return 0.5 * (H + H.mT), inverse.diagonal(dim1=-2, dim2=-1).contiguous()
 
 
+@cache
+def by_torch(n, near, exponent):
+    """What every way has to find, computed once."""
+    return correction._by_torch(*hessians(4, n, near), exponent)
+
+
 def searched(H, a, execute, exponent=0.1):
     rules = {"rounds": correction.MAX_ROUNDS, "accuracy": correction.ACCURACY, "least": 1e-9}
     return calibration.search(H, a, correction._grid(a), exponent, execute, **rules)
@@ -40,7 +48,7 @@ def searched(H, a, execute, exponent=0.1):
 @pytest.mark.parametrize("way", list(WAYS))
 def test_the_launch_finds_what_torch_finds(way, n, near, exponent):
     H, a = hessians(4, n, near)
-    *expected, fallbacks = correction._by_torch(H, a, exponent)
+    *expected, fallbacks = by_torch(n, near, exponent)
     found = searched(H, a, WAYS[way], exponent)
     # What torch has to do by the definition, since nothing proves the first crossing, is not sure here either.
     assert bool(found.sure[fallbacks == 0].all()) and bool((fallbacks == 0).any() | (exponent == 0.5))

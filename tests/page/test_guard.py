@@ -162,16 +162,17 @@ def _right_for(path, body):
     return path.endswith("/again") and b'{"pair": 1, ' in body and b'"me"' in body
 
 
-@pytest.mark.parametrize(
-    ("path", "body"), [(path, body) for path in POSTS for body in MALFORMED if not _right_for(path, body)]
-)
-def test_a_malformed_body_is_a_sentence_and_changes_nothing(browser, path, body):
+@pytest.mark.parametrize("path", POSTS)
+def test_a_malformed_body_is_a_sentence_and_changes_nothing(browser, path):
     browser.pair()
     before = events(browser.service)
-    answer = browser.request("POST", filled(browser, path), content=body, headers=WRITE)
-    assert 400 <= answer.status_code < 500, answer.text
-    assert answer.json()["error"] and "Traceback" not in answer.text
-    assert events(browser.service) == before
+    for body in MALFORMED:
+        if _right_for(path, body):
+            continue
+        answer = browser.request("POST", filled(browser, path), content=body, headers=WRITE)
+        assert 400 <= answer.status_code < 500, (body[:80], answer.text)
+        assert answer.json()["error"] and "Traceback" not in answer.text, body[:80]
+        assert events(browser.service) == before, body[:80]
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -1,13 +1,12 @@
-// The names of kernels/cuda/target.cuh for an ordinary C++ compiler: a block is one thread of this program, or several that
-// meet at barriers, so that a missing barrier shows as a wrong number (or to a thread sanitizer).
+// The names of kernels/cuda/target.cuh for an ordinary C++ compiler. A block's threads take turns: each runs until it
+// waits for others, every other round in the opposite order. So a thread is as far ahead of its neighbours as it can be
+// without a barrier, and a missing one shows as a wrong number, every time.
 #include <algorithm>
-#include <barrier>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
-#include <memory>
-#include <thread>
+#include <ucontext.h>
 #include <utility>
 #include <vector>
 
@@ -34,12 +33,56 @@ struct Fixed {
     METHOD constexpr operator int() const { return VALUE; }
 };
 
+static void give_way();
+static long opened;
+
+// What threads wait at for each other.
+struct Barrier {
+    int members, arrived = 0;
+    long round = 0;
+
+    void open_if_complete() {
+        if (arrived == members) arrived = 0, round++, opened++;
+    }
+    void arrive_and_wait() {
+        const long now = round;
+        arrived++;
+        open_if_complete();
+        while (round == now) give_way();
+    }
+    void leave() {
+        members--;
+        open_if_complete();
+    }
+};
+
 struct Context {
     int thread = 0, threads = 1, block = 0;
     double *memory = nullptr, *exchange = nullptr;
-    std::barrier<>*of_block = nullptr, *of_warp = nullptr;
+    Barrier *of_block = nullptr, *of_warp = nullptr;
 };
-static thread_local Context context;
+static Context context;
+
+// A thread's own stack and place, and whether it has ended.
+struct Player {
+    ucontext_t at;
+    std::vector<char> stack = std::vector<char>(1 << 18);
+    bool ended = false;
+};
+static ucontext_t referee;
+static Player* playing;
+static void (*play)();
+
+static void give_way() {
+    const Context own = context;
+    swapcontext(&playing->at, &referee);
+    context = own;
+}
+
+static void begin() {
+    play();
+    playing->ended = true;
+}
 
 DEVICE int thread_index() { return context.thread; }
 DEVICE int thread_count() { return context.threads; }
@@ -71,7 +114,37 @@ DEVICE double erfcx(double x) {
 
 constexpr double GUARD = 1.2345678e300;
 
-// Runs a kernel: block after block, each block's threads side by side. False where one wrote past its shared memory.
+// Every thread's turns, until all have ended. Where none can go on, they wait at different barriers.
+template <class One>
+static void take_turns(int threads, const One& one) {
+    static const One* each;
+    static int next;
+    each = &one, next = 0;
+    play = [] { (*each)(next); };
+    std::vector<Player> players(threads);
+    for (auto& player : players) {
+        getcontext(&player.at);
+        player.at.uc_stack.ss_sp = player.stack.data(), player.at.uc_stack.ss_size = player.stack.size();
+        player.at.uc_link = &referee;
+        makecontext(&player.at, begin, 0);
+    }
+    for (int left = threads, round = 0; left; round++) {
+        const long before = opened - left;
+        for (int i = 0; i < threads; i++) {
+            next = round % 2 ? threads - 1 - i : i;
+            playing = &players[next];
+            if (playing->ended) continue;
+            swapcontext(&referee, &playing->at);
+            left -= playing->ended;
+        }
+        if (opened - left == before) {
+            std::fputs("no thread can go on: they wait at different barriers\n", stderr);
+            std::abort();
+        }
+    }
+}
+
+// Runs a kernel: block after block, each block's threads in turns. False where one wrote past its shared memory.
 template <class Body>
 static bool launch(int blocks, int threads, int bytes, Body body) {
     const int size = bytes / sizeof(double);
@@ -80,22 +153,15 @@ static bool launch(int blocks, int threads, int bytes, Body body) {
         // Shared memory starts as noise; what is read before it is written must show.
         std::vector<double> memory(size + 8, std::nan("")), exchange(threads);
         std::fill(memory.begin() + size, memory.end(), GUARD);
-        std::barrier<> of_block(threads);
-        std::vector<std::unique_ptr<std::barrier<>>> of_warp;
-        for (int w = 0; w < threads / WARP; w++) of_warp.push_back(std::make_unique<std::barrier<>>(WARP));
+        Barrier of_block{threads};
+        std::vector<Barrier> of_warp(threads / WARP, Barrier{WARP});
         const auto one = [&](int thread) {
             context = {thread, threads, block, memory.data(), exchange.data(), threads > 1 ? &of_block : nullptr,
-                       of_warp[thread / WARP].get()};
+                       &of_warp[thread / WARP]};
             body();
-            if (threads > 1) of_block.arrive_and_drop();
+            if (threads > 1) of_block.leave();
         };
-        if (threads == 1) {
-            one(0);
-        } else {
-            std::vector<std::thread> team;
-            for (int t = 0; t < threads; t++) team.emplace_back(one, t);
-            for (auto& t : team) t.join();
-        }
+        threads == 1 ? one(0) : take_turns(threads, one);
         intact = intact && std::all_of(memory.begin() + size, memory.end(), [](double v) { return v == GUARD; });
     }
     return intact;

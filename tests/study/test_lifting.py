@@ -110,7 +110,7 @@ class TestQuestions:
     """The loop with outcomes in it."""
 
     def test_it_learns_faster_than_on_parameters(self):
-        """Ten dimensions, of which outcomes say all: after twelve answers two thirds of the regret over five seeds."""
+        """Ten dimensions, of which outcomes say all: after twelve answers two thirds of the regret over three seeds."""
         space = {f"x{i}": (0.0, 1.0) for i in range(10)}
 
         def outcomes(design):
@@ -128,7 +128,7 @@ class TestQuestions:
                 study.tell(pair, "a" if like(pair.a) > like(pair.b) else "b")
             return like(study.best_params)
 
-        plain, lifted = ([reached(seed, given) for seed in range(5)] for given in (None, outcomes))
+        plain, lifted = ([reached(seed, given) for seed in range(3)] for given in (None, outcomes))
         assert min(lifted) > -0.8 and sum(lifted) > sum(plain) * 2 / 3
 
     @pytest.mark.parametrize("question", ["choice:3", "order:3", "slider", "rating", "auto"])
