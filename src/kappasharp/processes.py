@@ -18,7 +18,6 @@ from multiprocessing.context import BaseContext
 from types import ModuleType
 from typing import IO, Any, NamedTuple
 
-
 # A pool's thread ends within milliseconds of its workers; no longer than this is it waited for, in seconds.
 ENDS_WITHIN = 10.0
 

@@ -40,10 +40,10 @@ from kappasharp.shapes import (
 PLAIN_ITERATIONS = 15
 DAMPED_ITERATIONS = 200
 METRIC_ITERATIONS = 2000
-# Beyond so many answers a MAP that nothing is known of starts from that of every second one.
+# Beyond so many answers a MAP that nothing is known of starts from that of every second one, in single precision.
 MANY = 300
-# Nodes and rounds of the averaged curvature: on average within some two per cent of its fixed point, which is as good for
-# the questions as the fixed point itself.
+# Nodes and rounds of the averaged curvature: on average within some two per cent of its fixed point, which serves the
+# questions as well as the fixed point itself.
 HERMITE_NODES, AVERAGING_ROUNDS = 24, 6
 # Beyond so many answers a round is dear and there are fewer. The second steps over half of the gap to the fixed point,
 # each further one over the share that the last two say, within these bounds: nearer, for two rounds less.
