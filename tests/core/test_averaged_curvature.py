@@ -68,7 +68,7 @@ def test_with_many_answers_two_rounds_less_end_nearer_to_the_fixed_point(monkeyp
     with monkeypatch.context() as change:
         change.setattr(laplace, "AVERAGING_ROUNDS", 60)
         fixed = comparison_space.averaged_omega(A, z, 0.4, ties)
-    monkeypatch.setattr(laplace, "LONG", 0)
+    monkeypatch.setattr(laplace, "MANY", 0)
     many = comparison_space.averaged_omega(A, z, 0.4, ties)
     gaps = [(found / fixed).log().abs() for found in (few, many)]
     assert laplace.LONG_ROUNDS == laplace.AVERAGING_ROUNDS - 2
@@ -76,7 +76,7 @@ def test_with_many_answers_two_rounds_less_end_nearer_to_the_fixed_point(monkeyp
 
 
 def test_the_secant_has_a_derivative_where_an_answer_moved_nothing(monkeypatch):
-    monkeypatch.setattr(laplace, "LONG", 0)
+    monkeypatch.setattr(laplace, "MANY", 0)
     A = torch.diag_embed(torch.tensor([[3.0, 1e-9, 0.0]], dtype=torch.float64))
     z = torch.tensor([[0.5, 2.0, 40.0]], dtype=torch.float64, requires_grad=True)
     (slope,) = torch.autograd.grad(comparison_space.averaged_omega(A, z, 0.4).sum(), z)

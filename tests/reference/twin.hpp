@@ -1,6 +1,6 @@
 // The names of kernels/cuda/target.cuh for an ordinary C++ compiler. A block's threads take turns: each runs until it
 // waits for others, every other round in the opposite order. So a thread is as far ahead of its neighbours as it can be
-// without a barrier, and a missing one shows as a wrong number, every time.
+// without a barrier, and a missing one that matters to the result shows as a wrong number, the same every time.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -39,7 +39,7 @@ from kappasharp.shapes import (
 
 # Up to this many answers the averaged curvature's variances come from a triangular solve, beyond from an inverse,
 # unless an answer informs its own difference by less than FAINT of its prior variance.
-SMALL, FAINT = 512, 1e-2
+SMALL, FAINT = laplace.MANY, 1e-2
 # Where "slightly better" ends and "better" begins, and where "much better" does, in units of where "equal" ends.
 LEVELS = (3.0, 5.0)
 

@@ -45,9 +45,9 @@ MANY = 300
 # Nodes and rounds of the averaged curvature: on average within some two per cent of its fixed point, which serves the
 # questions as well as the fixed point itself.
 HERMITE_NODES, AVERAGING_ROUNDS = 24, 6
-# Beyond so many answers a round is dear and there are fewer. The second steps over half of the gap to the fixed point,
-# each further one over the share that the last two say, within these bounds: nearer, for two rounds less.
-LONG, LONG_ROUNDS, SHARES = 512, 4, (0.2, 1.0)
+# With MANY answers a round is dear and there are fewer. The second steps over half of the gap to the fixed point, each
+# further one over the share that the last two say, within these bounds: nearer, for two rounds less.
+LONG_ROUNDS, SHARES = 4, (0.2, 1.0)
 
 T = TypeVar("T")
 
@@ -246,7 +246,7 @@ def average(
         return z
     nodes, shares = _hermite(z.dtype, z.device)
     all_ties = _shaped(ties, lambda part: part.unsqueeze(-1).expand(*part.shape, HERMITE_NODES))
-    is_long, least = z.shape[-1] > LONG, torch.finfo(z.dtype).tiny
+    is_long, least = z.shape[-1] > MANY, torch.finfo(z.dtype).tiny
     omega = moved = before = z
     for count in range(LONG_ROUNDS if is_long else AVERAGING_ROUNDS):
         # Not zero, where the root would have no derivative.
