@@ -214,3 +214,18 @@ def test_a_study_predicts_answers_and_is_surer_than_its_model():
     assert study.predict(bad, good) == pytest.approx(1.0 - chance, abs=1e-9)
     with pytest.raises(ks.errors.InvalidValueError, match="two designs"):
         study.predict(good, good)
+
+
+def test_of_very_many_designs_the_best_by_their_means_say_how_much_is_left(monkeypatch):
+    """The others have lost so often that their spread does not bring them among the promising ones."""
+    chance = torch.Generator().manual_seed(4)
+    X = torch.rand(300, 3, generator=chance, dtype=torch.float64)
+    utility = -(X - 0.35).square().sum(-1)
+    pairs = torch.randperm(300, generator=chance).reshape(150, 2)
+    won = torch.where((utility[pairs[:, :1]] > utility[pairs[:, 1:]]), pairs, pairs.flip(-1))
+    model, pool = ks.fit(X, won), torch.rand(256, 3, generator=chance, dtype=torch.float64)
+    gaps = []
+    for most in (300, 200):
+        monkeypatch.setattr(certainty, "MOST_SEEN", most)
+        gaps.append(certainty._gap(model, X, int(model.utility.argmax()), pool, 5))
+    assert gaps[0] > 0.0 and gaps[1] == pytest.approx(gaps[0], rel=0.02)
