@@ -141,3 +141,30 @@ def test_a_click_on_a_player_keeps_no_key(context, server):
     page.locator(".board[data-layout='flip']").wait_for()
     turn(page, lambda: page.keyboard.press("ArrowRight"))
     assert chromium.answers(server, "mouse", NAME) == [(asked, "b")]
+
+
+def test_what_cannot_be_played_says_so_also_if_it_failed_before_it_had_a_place(context, server):
+    study = chromium.study_of(server, NAME)
+    study.enqueue(*({"shows": "sound"} | dict.fromkeys(NAMES, value) for value in (1.0, 0.5)))
+    study.storage.close()
+    page = opened(context, server, "broken")
+    words = page.get_by_role("article", name="Option A").get_by_text("The browser cannot play this.")
+    words.wait_for()
+    held = []
+
+    def second_is_pending(route):
+        answer = route.fetch()
+        told = answer.json()
+        told["pair"]["designs"][1]["card"]["kind"] = "pending"
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/pair?*", second_is_pending)
+    page.route("**/card/*", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks what it is given
+    page.reload()
+    words.wait_for()  # the other is still being drawn
+    assert page.locator(".drawing").count() == 1 and held
+    held[0].continue_()
+    settle(page)
+    assert page.locator("audio").count() == 1 and page.locator("video").count() == 0
+    assert page.get_by_role("button", name="Play A").count() == 0
+    assert page.get_by_role("button", name="Play B").is_visible()

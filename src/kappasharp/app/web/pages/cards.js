@@ -59,6 +59,16 @@ function element(kind, address) {
 }
 
 /**
+ * What cannot be played may have failed before it had a place to say so.
+ * @param {HTMLElement} within
+ */
+export function tellUnplayable(within) {
+  for (const player of within.querySelectorAll("audio, video")) {
+    if (player instanceof HTMLMediaElement && player.error !== null) player.replaceWith(failure(text("card.cannotPlay")));
+  }
+}
+
+/**
  * What a screen reader says of a picture: what it shows, or else the values, unless they are hidden.
  * @param {Element} made
  * @param {boolean} blind

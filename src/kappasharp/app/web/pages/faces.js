@@ -2,7 +2,7 @@
 
 /** @import { Compare } from "./compare.js" */
 /** @import { Design, Key, Option, Parameter } from "./types.js" */
-import { media, play } from "./cards.js";
+import { media, play, tellUnplayable } from "./cards.js";
 import { apart, button, el, foldWords, folded, foremost, room, valueSentence, valueWords } from "./elements.js";
 import { byKey } from "./keys.js";
 import { text } from "./texts.js";
@@ -206,6 +206,7 @@ export class Faces {
    * @param {number} index
    */
   equip(index) {
+    tellUnplayable(this.cards[index]);
     const [player, corner, mark] = [this.player(index), this.corners[index], this.marks[index]];
     if (player === null) return;
     const made = button(text("card.play"), () => play(player), { kind: "corner playing", key: LETTERS[index].toUpperCase(), name: text("card.playMark", { mark }), shortcut: LETTERS[index] });

@@ -2,7 +2,7 @@
 
 /** @import { Compare } from "./compare.js" */
 /** @import { Board, Card, Design, Pair, Parameter, Stop, Told } from "./types.js" */
-import { media, play } from "./cards.js";
+import { media, play, tellUnplayable } from "./cards.js";
 import { apart, button, el, folded, foremost, parameterLines, percent, room, valueSentence } from "./elements.js";
 import { byKey } from "./keys.js";
 import { outcomeHint, outcomeLines } from "./outcomes.js";
@@ -233,6 +233,7 @@ class Slider {
       this.onCard = nearest;
       const { made } = /** @type {Drawn} */ (this.drawn.get(nearest));
       this.stage.replaceChildren(/** @type {HTMLElement} */ (made));
+      tellUnplayable(this.stage);
     }
     this.element.dataset.shown = this.onCard === null ? "" : String(this.onCard / this.finest);
     if (this.onCard === this.place) {
