@@ -42,7 +42,7 @@ def sound(params, samples=800):
 
 
 def played(params):
-    """A minute of sound, a film that lies in the server's folder, or at an end of a range one that no browser can play."""
+    """A minute of sound, a film that lies in the server's folder, or where a number is 1 one that nobody can play."""
     if 1.0 in params.values():
         return film(params)
     return Path("clip.webm") if params["shows"] == "film" else sound(params, 480_000)
