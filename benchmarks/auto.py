@@ -1,6 +1,6 @@
 """Whether `question="auto"` spends attention well: studies with a simulated person of a stated pace, kind against kind.
 
-python -m benchmarks.auto run FOLDER [--seeds 20] [--workers 2]    # what is missing in the folder; may be stopped
+python -m benchmarks.auto run FOLDER [--set 41] [--seeds 20] [--workers 2]    # what the folder lacks; may be stopped
 python -m benchmarks.auto pack FOLDER FILE                         # all its runs in one Parquet file
 python -m benchmarks.auto table FILE
 
@@ -33,8 +33,8 @@ from kappasharp.problems.registry import find_problem
 from kappasharp.streams import stream, uniform
 from kappasharp.study import pace, rehearsal
 
-# The first ten of a set that nothing was tuned on that have neither steps nor choices: a slider needs a line.
-PROBLEMS = tuple(f"drawn-41-{number:02}" for number in (1, 2, 4, 5, 7, 8, 9, 10, 11, 12))
+# Of a generated set the first so many problems that have neither steps nor choices: a slider needs a line.
+PROBLEMS = 10
 ATTENTION, LOOKS = 160.0, (80.0, 160.0)
 # The deviation of the logarithm of one answer's time.
 UNEVEN = 0.3
@@ -44,9 +44,15 @@ PEOPLE = {"usual": {}, "slow slider": {Kind.SLIDER: 3.0}, "quick slider": {Kind.
 ARMS = {"pair": "pair", "again": "pair", "choice": "choice:4", "slider": "slider", "auto": "auto"}
 
 
-def cells(seeds):
+def problems(number):
+    """The names of a set's problems."""
+    every = (find_problem(f"drawn-{number}-{at:02}") for at in range(1, 31))
+    return [one.name for one in every if not any(one.steps) and not one.choices][:PROBLEMS]
+
+
+def cells(number, seeds, arms):
     """Every run: where the person's pace changes nothing that is asked, it is run once, at the quickest pace."""
-    for problem, seed, arm in product(PROBLEMS, range(seeds), ARMS):
+    for problem, seed, arm in product(problems(number), range(seeds), arms):
         for person in PEOPLE if arm == "auto" else ("quick slider",):
             yield problem, seed, arm, person
 
@@ -108,7 +114,9 @@ def played(folder, cell):
 def run(options):
     """Everything that the folder lacks."""
     Path(options.folder).mkdir(parents=True, exist_ok=True)
-    missing = [cell for cell in cells(options.seeds) if not file_of(options.folder, cell).exists()]
+    missing = [
+        cell for cell in cells(options.set, options.seeds, options.arms) if not file_of(options.folder, cell).exists()
+    ]
     # Seed by seed, so that what is there when it is stopped is whole.
     missing.sort(key=lambda cell: cell[1])
     with ProcessPoolExecutor(options.workers) as pool:
@@ -160,6 +168,8 @@ if __name__ == "__main__":
     parts = parser.add_subparsers(required=True)
     one = parts.add_parser("run")
     one.add_argument("folder")
+    one.add_argument("--set", type=int, default=41)
+    one.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
     one.add_argument("--seeds", type=int, default=20)
     one.add_argument("--workers", type=int, default=2)
     one.set_defaults(act=run)
