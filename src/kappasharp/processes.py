@@ -60,14 +60,14 @@ class Pool(ProcessPoolExecutor):
         write to a pipe that the thread is closing, and says so with a traceback.
         """
         workers = list((self._processes or {}).values())
-        manager: Any = self._executor_manager_thread
+        thread: Any = self._executor_manager_thread
         self.shutdown(wait=False, cancel_futures=True)
         for worker in workers:
             # The number of one that has ended may be another process's by now.
             if worker.is_alive():
                 worker.kill()
-        if wait and manager is not None:
-            manager.join(ENDS_WITHIN)
+        if wait and thread is not None:
+            thread.join(ENDS_WITHIN)
 
 
 _hiding = threading.Lock()

@@ -484,6 +484,7 @@ def test_a_team_and_how_much_each_of_it_counts(shell):
     for wrong, words in (("nora=1", "No voter is called"), ("anna", "VOTER=NUMBER"), ("anna=-1", "from 0 to")):
         assert words in shell("team", "pid", "--weigh", wrong, code=2).stderr
     assert "got both" in shell("team", "pid", "--weigh", "anna=1", "--count-alike", code=2).stderr
+    assert "every voter once" in shell("team", "pid", "--weigh", "anna=1", "--weigh", "anna=3", code=2).stderr
     assert stored(shell).history.weights == {"anna": 2.0, "ben": 0.5}
     shell("team", "pid", "--count-alike")
     assert stored(shell).history.weights == {}

@@ -165,6 +165,9 @@ def test_what_other_machines_reach_is_said(run):
     result, service = run("--proxy", "--address", "https://taste.example.org/")
     assert "is encrypted" in result.stderr and "at https://taste.example.org, and in it" in result.stderr
     assert result.stdout.startswith("https://taste.example.org/join#")
+    # Where nobody said that there is a proxy there may be one all the same.
+    forgotten, _ = run("--address", "https://taste.example.org/")
+    assert forgotten.stdout.startswith("https://taste.example.org/join#")
     link = CliRunner().invoke(main, ["invite", service.listed()[0]["name"]])
     assert link.stdout.startswith("https://taste.example.org/join#") and "█" in link.stderr
 

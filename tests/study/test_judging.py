@@ -288,6 +288,8 @@ def test_optimize_takes_one_of_the_two():
         ks.optimize(SPACE)
     with pytest.raises(InvalidTypeError, match="a function of a question, or a command"):
         ks.optimize(SPACE, judge=3)
+    with pytest.raises(InvalidTypeError, match=r"`rules` must be a `JudgeRules`"):
+        ks.optimize(SPACE, judge=near, n=1, rules={"calls": 3})
     with pytest.warns(UserWarning, match="2 have answers. It reached its limit: calls"):
         ks.optimize(SPACE, judge=near, n=9, rules=ks.JudgeRules(calls=5))
     study = ks.optimize(SPACE, judge=near, n=3)

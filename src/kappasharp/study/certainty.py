@@ -276,7 +276,7 @@ def advise(history: History, model: StudyModel, place: int, found: Figures, form
     """Go on, stop, or what stands in the way; `form` is what the study usually asks."""
     answers = len(history.counted())
     if answers < LEAST_ANSWERS or found.preferred < LEAST_PREFERRED:
-        return Advice("not_enough_signal", _no_signal(answers, found.preferred))
+        return no_signal(answers, found.preferred)
     figures = {"share": found.preferred, "room_share": found.room}
     unproven = unproven_best(model)
     if unproven is not None and frozenset(unproven) not in history.met():
@@ -315,11 +315,14 @@ def _to_settle(history: History) -> Sentence:
     return said("advice.duels", "{duels} duels with the designs that might be better would settle it.", duels=DUELS)
 
 
-def _no_signal(answers: int, preferred: float) -> Sentence:
+def no_signal(answers: int, preferred: float = 0.0) -> Advice:
+    """The advice after so few answers, or such unclear ones, that the figures say nothing."""
     if answers < LEAST_ANSWERS:
         little = "Not enough signal yet: {} next to nothing. Go on.".format
-        return counted("advice.little", little("one answer says"), little("{count} answers say"), answers)
-    return said("advice.unclear", UNCLEAR, answers=answers, share=preferred)
+        words = counted("advice.little", little("one answer says"), little("{count} answers say"), answers)
+    else:
+        words = said("advice.unclear", UNCLEAR, answers=answers, share=preferred)
+    return Advice("not_enough_signal", words)
 
 
 def _unlinked_rival(model: StudyModel, place: int, gap: float) -> int | None:

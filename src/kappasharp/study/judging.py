@@ -145,6 +145,8 @@ class Judging:
     ) -> None:
         if not callable(judge):
             raise InvalidTypeError(f"`judge` must be a function of a question, or a command, but got {judge!r}.")
+        if rules is not None and not isinstance(rules, JudgeRules):
+            raise InvalidTypeError(f"`rules` must be a `JudgeRules`, such as JudgeRules(calls=3), but got {rules!r}.")
         self.study, self.judge, self.rules, self.voter = study, judge, rules or JudgeRules(), events.voter(voter)
         self.about = about or _name(judge)
         self.kind, self.draw, self.say, self.notice, self.pause = kind, draw, say, notice, pause

@@ -149,7 +149,9 @@ def best_for(definition: Definition, history: History, apart: StudyModel, voter:
     """The best design seen for one voter, given the model that tells them apart."""
     name = events.voter(voter)
     found = certainty.best(definition, history, learning.seen_by(history, apart, name))
-    return found if name in weighing.answered(history) else replace(found, predicted_for=name)
+    if name in weighing.answered(history):
+        return found
+    return replace(found, predicted_for=name, advice=certainty.no_signal(0))
 
 
 def utilities(history: History, apart: StudyModel, names: Sequence[str]) -> Tensor:

@@ -163,6 +163,8 @@ def team(storage: str | None, study: str, style: str, *, weigh: tuple[str, ...],
             raise InvalidValueError("`team` takes `--weigh` or `--count-alike`, but got both.")
         if weigh or count_alike:
             given = dict(_weight(word) for word in weigh)
+            if len(given) < len(weigh):
+                raise InvalidValueError(f"`--weigh` must name every voter once, but got {', '.join(weigh)}.")
             held.weigh(held.history.weights | given if weigh else None, voter=voter)
         found = held.agreement()
     rows = [

@@ -171,7 +171,10 @@ def listen(host: str, port: int | None) -> socket.socket:
 def address(by: Exposure, port: int, token: str) -> str:
     """The link to the page; where other machines reach it, with the key where no log and no proxy sees it."""
     found = by.reach(port).address or ""
-    return invitations.link(found, token) if by.to_others else f"{found}/?{urlencode({'token': token})}"
+    # A name that was given may be a proxy's, whether or not it was said to be one.
+    if by.to_others or by.address is not None:
+        return invitations.link(found, token)
+    return f"{found}/?{urlencode({'token': token})}"
 
 
 class PageServer(uvicorn.Server):
