@@ -505,7 +505,7 @@ def speaks_no_python(page, notes):
     assert re.search("[`“]", refused.inner_text()) is None
     # What Python says with a call, the page says without.
     spoken = [
-        certainty._no_signal(9, 0.5),
+        certainty.no_signal(9, 0.5).sentence,
         str(ParameterEdge("w", "high", 10.0, 15.0, 10.0)),
         *AmongOpen(better_outside=3).notes,
     ]
