@@ -109,3 +109,13 @@ def test_a_batch_is_its_runs_one_by_one():
     for run, (_, _, alone) in enumerate(singles):
         assert torch.allclose(together.map.beta[run], alone.map.beta[0], atol=1e-9)
         assert torch.allclose(together.root[run], alone.root[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("m", [5, 8, 21])
+def test_a_large_triangle_is_inverted_by_halves(monkeypatch, m):
+    generator = torch.Generator().manual_seed(m)
+    root, weight = torch.randn(2, m, m, generator=generator), torch.rand(2, m, generator=generator)
+    L = torch.linalg.cholesky(root @ root.mT + torch.eye(m))
+    expected = comparison_space.scaled_inverse(L, weight)
+    monkeypatch.setattr(comparison_space, "SMALL", 4)
+    assert torch.allclose(comparison_space.scaled_inverse(L, weight), expected, atol=1e-12)

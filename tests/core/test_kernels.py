@@ -167,6 +167,18 @@ def test_ascent_in_shares():
     assert_same(got, ascend(prepared, start, "expected_max", None), 1e-7)
 
 
+@compiled
+def test_a_large_table_is_torchs_and_a_single_start_the_kernels(monkeypatch):
+    prepared, start, _ = posterior_task(2, 4, 9, 3)
+    monkeypatch.setattr(launch, "taken", launch.Counter())
+    monkeypatch.setattr(kernels_eubo, "MOST_WEIGHTS", prepared.weights[0].numel() - 1)
+    for starts in (4, 1):
+        objective = eubo.NegativeEubo(prepared, starts, "expected_max", None)
+        found = eubo.fused_ascent(objective, start[:, :starts], None, TOLERANCES)
+        assert (found is None) == (starts > 1)
+    assert launch.taken == {("eubo", kernels_eubo.READ_ONCE): 1, ("eubo", "kernel"): 1}
+
+
 @pytest.fixture
 def first_use(monkeypatch, tmp_path):
     """As in a process that has compiled nothing, on a machine that keeps nothing; what is taken is counted anew.

@@ -351,3 +351,17 @@ def test_without_answers_the_map_is_the_prior_mean():
     )
     assert fit.dual.converged.tolist() == [True, True]
     assert torch.equal(fit.f, torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize(("outputscale", "threshold"), [(2.0, 0.0), (2.0, 0.4), (1e4, 0.0), (1e4, 0.4), (1e6, 0.4)])
+def test_of_many_answers_the_first_guess_is_two_steps_from_the_map(monkeypatch, threshold, outputscale):
+    """And where single precision does not settle, or predicts NaN, as at the larger scales, it is found all the same."""
+    K, C, probit, twin = case(30, 90, 3, 0.3, threshold=threshold, outputscale=outputscale)
+    A, ties = comparisons.gram(C, K, probit.scale) / probit.scale**2, ties_of(twin)
+    expected = laplace.solve(A, probit.margin, A.new_zeros(90), ties)
+    monkeypatch.setattr(laplace, "MANY", 10)
+    guess = laplace.first_guess(A, probit.margin, ties)
+    found = laplace.solve(A, probit.margin, guess, ties)
+    assert guess.dtype == A.dtype and bool(guess.isfinite().all()) and bool(found.converged)
+    assert torch.allclose(found.alpha, expected.alpha, atol=1e-7)
+    assert outputscale > 2.0 or int(found.iterations) <= 2 < int(expected.iterations)

@@ -132,7 +132,8 @@ def first_guess(A: ComparisonMatrix, margin: float, ties: Ties = None) -> PerCom
     if A.shape[-1] <= MANY:
         return A.new_zeros(A.shape[:-1])
     single, marks = A.float(), _shaped(ties, lambda part: part.float() if part.is_floating_point() else part)
-    start = _from_half(single, margin, marks)
+    # Of half the answers that do not settle nothing is predicted.
+    start = _from_half(single, margin, marks).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     if A.dtype == single.dtype:
         return start
     found, settled = _plain(single, margin, start, marks)

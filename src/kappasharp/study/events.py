@@ -272,7 +272,7 @@ def named_text(what: str, value: Any, longest: int = LONGEST_NAME) -> str:
         raise InvalidTypeError(f"`{what}` must be a text, but got {value!r}.")
     if not value.strip() or not value.isprintable() or len(value) > longest:
         words = "`{what}` must be a printable text of 1 to {longest} characters, but got {got}."
-        got = repr(value) if len(value) <= 2 * longest else f"{value[:longest]!r}… of {len(value)}"
+        got = repr(value) if len(value) <= 2 * longest else f"{value[:longest]!r}… ({len(value)})"
         raise InvalidValueError(said("fault.text", words, what=what, longest=longest, got=got))
     return value
 
