@@ -355,7 +355,7 @@ def test_without_answers_the_map_is_the_prior_mean():
 
 @pytest.mark.parametrize(("outputscale", "threshold"), [(2.0, 0.0), (2.0, 0.4), (1e4, 0.0), (1e4, 0.4), (1e6, 0.4)])
 def test_of_many_answers_the_first_guess_is_two_steps_from_the_map(monkeypatch, threshold, outputscale):
-    """And where single precision does not settle, or predicts NaN, as at the larger scales, it is found all the same."""
+    """And where single precision does not settle, or ends in NaN, as at the larger scales, it is found all the same."""
     K, C, probit, twin = case(30, 90, 3, 0.3, threshold=threshold, outputscale=outputscale)
     A, ties = comparisons.gram(C, K, probit.scale) / probit.scale**2, ties_of(twin)
     expected = laplace.solve(A, probit.margin, A.new_zeros(90), ties)
