@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -39,11 +40,25 @@ def scheduler(tmp_path):
     file = tmp_path / "scheduler.json"
     words = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show", "--scheduler-file", str(file))
     with started("scheduler", *words) as process:
-        patience = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < patience:
-            time.sleep(0.05)
-        process.address = json.loads(file.read_text())["address"].removeprefix("tcp://")
+        process.address = told(process, file)["address"].removeprefix("tcp://")
         yield process
+
+
+def told(process, file):
+    """What the scheduler wrote of itself. A file is there before its text is: half of it is waited for as none is."""
+    while True:
+        try:
+            return json.loads(file.read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            assert process.poll() is None, "The scheduler has ended."
+            time.sleep(0.05)
+
+
+def test_half_a_file_is_waited_for(tmp_path):
+    file, words = tmp_path / "scheduler.json", json.dumps({"address": "tcp://here"})
+    file.touch()
+    threading.Timer(0.2, file.write_text, [words]).start()
+    assert told(SimpleNamespace(poll=lambda: None), file) == {"address": "tcp://here"}
 
 
 def test_while_a_run_waits(scheduler):

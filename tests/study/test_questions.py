@@ -8,10 +8,11 @@ import torch
 
 import kappasharp as ks
 from kappasharp.methods import loop
-from kappasharp.study import cube, learning, starting
+from kappasharp.study import cube, learning, questions, starting
 from kappasharp.study.declaring import define
 from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
+from kappasharp.study.seen import Seen
 from tests.study import answered
 
 TWO = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
@@ -246,3 +247,17 @@ def test_threads_are_given_back():
         assert study.best.n_comparisons == 7 and torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_of_many_designs_seen_the_leading_ones_stand_in(monkeypatch):
+    """Where the model's own pair will not do, those of the highest mean that are open, in the order they were seen."""
+    study = run(TWO, 14)
+    study.narrow("x", high=0.8)
+    model, seen = study.model(), Seen(study.space, study.history)
+    mean = dict(zip(model.options, model.surrogate.utility.tolist(), strict=True))
+    open_ones = [number for number in model.options if study.history.options[number]["x"] <= 0.8]
+    assert len(open_ones) < len(model.options)
+    assert questions._leading(seen, model) == [study.history.options[number] for number in open_ones]
+    monkeypatch.setattr(questions, "LONG_LIST", 5)
+    best = sorted(sorted(open_ones, key=mean.get)[-5:])
+    assert questions._leading(seen, model) == [study.history.options[number] for number in best]

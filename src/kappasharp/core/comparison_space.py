@@ -313,7 +313,7 @@ def _variance(A: ComparisonMatrix, omega: PerComparison) -> PerComparison:
     # to the fixed point. But where ω is faint so are the digits of the difference.
     single, root = A.float(), omega.float().sqrt()
     L = laplace.factor(single, root)
-    out = ((1.0 - torch.cholesky_inverse(L).diagonal(dim1=-2, dim2=-1).to(omega)) / omega).contiguous()
+    out = (1.0 - _inverse(L).square_().sum(-2).to(omega)) / omega
     m = A.shape[-1]
     flat = (out.reshape(-1, m), (omega * prior < FAINT).reshape(-1, m), prior.reshape(-1, m), root.reshape(-1, m))
     for run, (row, faint, own, weight) in enumerate(zip(*flat, strict=True)):
@@ -351,10 +351,12 @@ def scaled_inverse(L: Tensor, weight: Tensor) -> Tensor:
 
 
 def _inverse(L: Tensor) -> Tensor:
-    """L⁻¹ of a lower triangle by halves: half of a solve's work, and products are quicker."""
+    """L⁻¹ of a lower triangle by halves: a third of the work of a solve that does not know what is zero."""
     if L.shape[-1] <= SMALL // 2:
         return torch.linalg.solve_triangular(L, torch.eye(L.shape[-1]).to(L), upper=False)
     half = L.shape[-1] // 2
-    first, last = _inverse(L[..., :half, :half]), _inverse(L[..., half:, half:])
-    below = last @ (L[..., half:, :half] @ first)
-    return torch.cat([torch.nn.functional.pad(first, (0, last.shape[-1])), torch.cat([-below, last], -1)], -2)
+    upper, lower = L[..., :half, :half], L[..., half:, half:]
+    below = torch.linalg.solve_triangular(upper, -L[..., half:, :half], upper=False, left=False)
+    below = torch.linalg.solve_triangular(lower, below, upper=False)
+    first, last = _inverse(upper), _inverse(lower)
+    return torch.cat([torch.nn.functional.pad(first, (0, last.shape[-1])), torch.cat([below, last], -1)], -2)

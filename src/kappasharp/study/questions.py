@@ -34,9 +34,9 @@ from kappasharp.study.learning import StudyModel, leading, learn, many, one_thre
 from kappasharp.study.seen import Seen
 from kappasharp.study.space import Design, Space
 
-# Where the first choice will not do: how many promising designs are paired with one another, of how many with the
-# highest mean, and how many are drawn beside those that there are.
-SHORTLIST, LONG_LIST, POOL = 40, 1000, 128
+# Where the first choice will not do: how many promising designs are paired with one another, of how many of those seen
+# with the highest mean and how many drawn beside them. (The variances of thousands would take seconds.)
+SHORTLIST, LONG_LIST, POOL = 40, 256, 128
 # How many duels settle which of the designs seen is best, unless somebody says otherwise.
 DUELS = terms.DUELS
 
@@ -264,9 +264,8 @@ def shown(
 
 def _instead(definition: Definition, seen: Seen, model: StudyModel, designs: Sequence[Design]) -> list[Design]:
     """What promises most among the designs at hand that make a question; if none does, the best that differ."""
-    own = [seen.history.options[number] for number in model.options]
     drawn = starting.drawing(definition, seen.allowed)(0, POOL)
-    pool = [*seen.keeping([*own, *designs]), *drawn]
+    pool = [*_leading(seen, model), *seen.keeping(designs), *drawn]
     if len(designs) == PAIR:
         return list(_other_pair(seen, model, pool))
     kept, count = list(seen.distinct(seen.keeping(designs))), len(designs)
@@ -279,6 +278,16 @@ def _instead(definition: Definition, seen: Seen, model: StudyModel, designs: Seq
         kept.append(next(fresh, ranked[0]))
         candidates = list(seen.distinct(candidates, kept))
     return starting.enough(kept, count)
+
+
+@torch.no_grad()
+def _leading(seen: Seen, model: StudyModel) -> list[Design]:
+    """The designs seen that may be shown and have the highest means, in the order in which they were seen."""
+    numbers = torch.tensor(model.options)
+    mean = posterior.own_mean(model.surrogate.latent)[0, : len(numbers)]
+    mean, numbers = (part[seen.is_open[numbers]] for part in (mean, numbers))
+    best = mean.topk(min(LONG_LIST, len(mean))).indices.sort().values
+    return [seen.history.options[number] for number in numbers[best].tolist()]
 
 
 @torch.no_grad()
@@ -309,12 +318,8 @@ def _other_pair(seen: Seen, model: StudyModel, pool: Sequence[Design]) -> tuple[
 
 
 def _promising(fitted: Posterior, X: Tensor) -> list[int]:
-    # Of thousands of designs the variances would take seconds: those of low mean are left out before.
-    mean = posterior.mean(fitted, X.unsqueeze(0)).squeeze(0)
-    likely = mean.topk(min(LONG_LIST, len(X))).indices
-    _, variance = posterior.marginal(fitted, X[likely].unsqueeze(0))
-    score = mean[likely] + variance.squeeze(0).sqrt()
-    found: list[int] = likely[score.topk(min(SHORTLIST, len(likely))).indices].sort().values.tolist()
+    mean, variance = (part.squeeze(0) for part in posterior.marginal(fitted, X.unsqueeze(0)))
+    found: list[int] = (mean + variance.sqrt()).topk(min(SHORTLIST, len(X))).indices.sort().values.tolist()
     return found
 
 

@@ -22,6 +22,11 @@ class Seen:
         self.met = history.met()
         self._barred = self._breaking(self.points) if len(self.points) else None
 
+    @property
+    def is_open(self) -> Tensor:
+        """Which of the designs seen are open and keep the limits."""
+        return torch.ones(len(self.points), dtype=torch.bool) if self._barred is None else ~self._barred
+
     def _breaking(self, X: Tensor) -> Tensor | None:
         """Which points (n, d) are not open, or break a limit; None where none can."""
         if not self.space.bounds:
