@@ -6,6 +6,7 @@ python -m benchmarks.outcomes table FILE …          every problem: levels, gai
 python -m benchmarks.outcomes turn                  seconds of a turn with and without outcomes; into the summary
 python -m benchmarks.outcomes summary FILE …        benchmarks/outcomes.json
 python -m benchmarks.outcomes noise FILE …          what noise costs there, of these runs in the place of the summary's
+python -m benchmarks.outcomes starts FILE …         every candidate of the third round against five first pairs
 
 `run` goes on where it stopped: every finished block is in the folder.
 """
@@ -200,6 +201,21 @@ def noise(options):
     print(rounded)
 
 
+def starts(options):
+    """Of every candidate the mean over problems of the standardised gain over five pairs, seen and told."""
+    found = paired.read(options.sources)
+    print("| against five first pairs | measure | 10 | 20 | 40 | mean |\n| --- | --- |" + " ---: |" * 4)
+    for (_, preset), ours in sorted((key, rows) for key, rows in found.items() if key != OURS):
+        for measure in ("seen", "told"):
+            parts = [
+                paired.gains(ours, found[OURS], lambda row, q=q: paired.at(row, measure, q))  # noqa: B023
+                for q in (10, 20, QUESTIONS)
+            ]
+            means = [float(np.mean([one[0] for one in part.values()])) for part in parts]
+            cells = " | ".join(f"{mean:+.2f}" for mean in [*means, np.mean(means)])
+            print(f"| {preset} | {measure} | {cells} |")
+
+
 def note(values):
     """Write these values beside those that are there."""
     before = json.loads(FILE.read_text()) if FILE.exists() else {}
@@ -208,7 +224,7 @@ def note(values):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=["run", "pack", "table", "turn", "summary", "noise"])
+    parser.add_argument("verb", choices=["run", "pack", "table", "turn", "summary", "noise", "starts"])
     parser.add_argument("sources", nargs="*")
     parser.add_argument("--only", default="eight,plain,noise")
     parser.add_argument("--out")
@@ -222,7 +238,8 @@ def main():
         parser.error(f"{options.verb} needs {'a folder' if options.verb in ('run', 'pack') else 'packed files'}.")
     if options.verb == "pack" and not options.out:
         parser.error("pack needs --out, the file to write.")
-    {"run": run, "pack": pack, "table": table, "turn": turn, "summary": summary, "noise": noise}[options.verb](options)
+    verbs = (run, pack, table, turn, summary, noise, starts)
+    {verb.__name__: verb for verb in verbs}[options.verb](options)
 
 
 if __name__ == "__main__":
