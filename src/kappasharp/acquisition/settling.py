@@ -1,4 +1,4 @@
-"""Which design to compare with the one told to be best, when nothing new is to be made: its likeliest better.
+"""Which designs to compare with the one told to be best, when nothing new is to be made: its likeliest betters.
 
 E max(f(x) − f(x⁺), 0) over the designs seen, x⁺ the one told; designs that have lost a comparison come last, and so
 does what was compared with x⁺ before.
@@ -13,13 +13,19 @@ from kappasharp.core.posterior import Posterior
 from kappasharp.shapes import Indices
 
 
-def challenger(
-    fitted: Posterior, leader: Indices, pairs: Tensor, eligible: Tensor | None = None, among: int | None = None
-) -> Indices:
-    """The index of the challenger in every run; `pairs` (runs, m, 2) are the answers so far, winner first.
+def challengers(
+    fitted: Posterior,
+    leader: Indices,
+    pairs: Tensor,
+    eligible: Tensor | None = None,
+    *,
+    count: int = 1,
+    among: int | None = None,
+) -> Tensor:
+    """The indices (runs, count) of the challengers, likeliest first; `pairs` (runs, m, 2) are the answers so far.
 
-    Only the first `among` points are designs that were seen, where not all of them are; those that are not eligible
-    come last.
+    Of a pair the winner is first. Only the first `among` points are designs that were seen, where not all of them are;
+    those that are not eligible come last.
     """
     X = fitted.X
     rows = torch.arange(len(X), device=X.device)
@@ -38,4 +44,4 @@ def challenger(
         score = score - 4.0 * step * (~eligible).to(gain)
     if among is not None:
         score[:, among:] = -torch.inf
-    return score.scatter(1, leader.unsqueeze(-1), -torch.inf).argmax(-1)
+    return score.scatter(1, leader.unsqueeze(-1), -torch.inf).topk(count, -1).indices

@@ -133,7 +133,7 @@ def play(blocks: Sequence[Block], device: str = "cpu") -> Iterator[Step]:
     queries = blocks[0].queries
     for number in range(queries - blocks[0].asked - len(first), queries):
         if number == queries - blocks[0].settling:
-            state = replace(state, method=replace(state.method, query=Query.SETTLING))
+            state = replace(state, method=replace(state.method, query=Query.SETTLING, designs=PAIR))
         before = state
         info = None
         if number < len(first):
@@ -202,13 +202,13 @@ class People:
     def answer(self, method: Method, question: Question, seen: Tensor, number: int) -> tuple[Tensor, Tensor]:
         """The answers, and the utilities (runs, k) of the designs that were new."""
         chance = self.chance[:, number]
-        if method.kind is Kind.SLIDER and method.query is not Query.SETTLING:
+        if method.asks is Kind.SLIDER:
             return self._slide(question.points.cpu().double(), chance, number)
         utility, new = judge(self.parts, question, seen)
-        if method.kind is Kind.ORDER and method.query is not Query.SETTLING:
+        if method.asks is Kind.ORDER:
             further = oracle.further_for(self.cells, number, method.designs - oracle.NORMALS)
             return oracle.order(self.who, utility, chance, further), new
-        if method.kind is Kind.RATING:
+        if method.asks is Kind.RATING:
             return oracle.rate(self.who, utility, chance), new
         return oracle.answer_about(self.who, self.cells, utility, chance, number), new
 

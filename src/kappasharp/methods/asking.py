@@ -46,13 +46,16 @@ def question(method: Method, preset: Preset, fitted: Posterior, chance: Request,
     return found
 
 
-def settle(fitted: Posterior, leader: Tensor, pairs: Tensor, eligible: Tensor | None = None) -> Shown:
-    """The design told against its likeliest better among those seen; no EUBO is maximised."""
-    known = torch.stack([leader, settling.challenger(fitted, leader, pairs, eligible)], -1)
-    pair = fitted.X.gather(1, known.unsqueeze(-1).expand(-1, -1, fitted.X.shape[-1]))
-    value = eubo.value(fitted, *pair.split(1, 1)).squeeze(-1)
-    nothing = torch.zeros(len(pair), dtype=torch.long, device=pair.device)
-    return Shown(Proposal(pair, value, nothing == 0, nothing), known)
+def settle(
+    fitted: Posterior, leader: Tensor, pairs: Tensor, eligible: Tensor | None = None, designs: int = PAIR
+) -> Shown:
+    """The design told and its likeliest betters among those seen, so many designs; no EUBO is maximised."""
+    rivals = settling.challengers(fitted, leader, pairs, eligible, count=designs - 1)
+    known = torch.cat([leader.unsqueeze(-1), rivals], -1)
+    points = fitted.X.gather(1, known.unsqueeze(-1).expand(-1, -1, fitted.X.shape[-1]))
+    value = eubo.value(fitted, points[:, :1], points[:, 1:PAIR]).squeeze(-1)
+    nothing = torch.zeros(len(points), dtype=torch.long, device=points.device)
+    return Shown(Proposal(points, value, nothing == 0, nothing), known)
 
 
 def _best_seen(method: Method, fitted: Posterior) -> Tensor | None:

@@ -21,7 +21,7 @@ from kappasharp.methods import asking, checks, correcting, fitting, telling, tim
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.correcting import Corrected
 from kappasharp.methods.fitting import Fit, Inferred, infer
-from kappasharp.methods.method import PAIR, Kind, Method, Preset, Query
+from kappasharp.methods.method import Kind, Method, Preset, Query
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.methods.state import Question, State
 from kappasharp.streams import stream
@@ -202,7 +202,8 @@ def question_from(state: State, learnt: Learnt) -> tuple[Question, State, Info]:
     chance = Request(generators, hints=state.hints, lattice=state.lattice, allowed=state.allowed, box=box)
     fitted = learnt.corrected.posterior
     if state.method.query is Query.SETTLING:
-        found = asking.settle(fitted, leader(state, learnt), state.comparisons, state.eligible)
+        told = leader(state, learnt)
+        found = asking.settle(fitted, told, state.comparisons, state.eligible, state.method.designs)
     else:
         found = asking.question(state.method, state.preset, fitted, chance, state.anchor)
     proposal = found.proposal
@@ -261,8 +262,7 @@ def tell(state: State, question: Question, answer: Any, seconds: Any = None, vot
             "`tell(state, ...)` must be given the state that `ask` returned with the question, but got one without an "
             "open question: `question, state, info = ask(state)`, then `state = tell(state, question, answer)`."
         )
-    settling = state.method.query is Query.SETTLING
-    wanted = (len(state.points), PAIR if settling else state.method.designs, state.points.shape[-1])
+    wanted = (len(state.points), state.method.designs, state.points.shape[-1])
     if not isinstance(question, Question) or question.points.shape != wanted:
         raise InvalidValueError(f"`question` must be the one that came with the state, of {wanted} points.")
     said = telling.told(state, question, answer)

@@ -99,6 +99,11 @@ class Method:
     use_outcomes: bool = False
     tell_apart: bool = False
 
+    @property
+    def asks(self) -> Kind:
+        """The kind of the next question: what is settled by two designs is a pair, whatever else is asked."""
+        return Kind.PAIR if self.query is Query.SETTLING and self.designs == PAIR else self.kind
+
     def first_questions(self, pairs: int) -> int:
         """How many questions about Sobol designs come before the model's, where so many pairs would."""
         return self.first or FIRST_QUESTIONS.get(self.kind, pairs)

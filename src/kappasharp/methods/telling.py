@@ -11,7 +11,7 @@ from kappasharp.core.choices import Said, best_of, order_of
 from kappasharp.core.comparisons import Detail
 from kappasharp.methods import checks
 from kappasharp.methods.asking import NEW
-from kappasharp.methods.method import PAIR, Kind, Query
+from kappasharp.methods.method import PAIR, Kind
 from kappasharp.methods.state import FIRST, TIE, Question, State
 
 
@@ -26,9 +26,8 @@ class Told(NamedTuple):
 
 
 def told(state: State, question: Question, answer: Any) -> Told:
-    """What the answers add; a duel is a pair whatever else is asked."""
-    kind = Kind.PAIR if state.method.query is Query.SETTLING else state.method.kind
-    return _BY_KIND[kind](state, question, answer)
+    """What the answers add."""
+    return _BY_KIND[state.method.asks](state, question, answer)
 
 
 def _told_pair(state: State, question: Question, answer: Any) -> Told:

@@ -10,7 +10,7 @@ from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.sentences import said
 from kappasharp.study import terms
-from kappasharp.study.kinds import NAMES, Answer, Form
+from kappasharp.study.kinds import NAMES, Answer, Form, parse
 from kappasharp.study.parameters import Value, finite, shown
 from kappasharp.study.space import Design
 
@@ -20,6 +20,8 @@ DEFAULT_VOTER = terms.DEFAULT_VOTER
 LONGEST_NAME, LONGEST_VOTER, LONGEST_FAILURE, LONGEST_NOTE = 200, 100, 500, 500
 # Duels that one wish to settle may ask for.
 MOST_DUELS = 100
+# What they may be.
+SETTLING = (Kind.PAIR, Kind.CHOICE, Kind.ORDER)
 # What the databases count to.
 MOST_EVENTS = 2**31 - 1
 
@@ -92,10 +94,14 @@ class Queued(_About):
 
 @dataclass(frozen=True)
 class Settling:
-    """Somebody wants the next questions to be duels between designs already seen; none ends what was wished before."""
+    """Somebody wants the next questions to be about designs already seen; none ends what was wished before.
+
+    They are duels, or of the form that `question` names ("choice:9").
+    """
 
     kind: ClassVar[str] = "settling"
     duels: int
+    question: str = Kind.PAIR.value
 
 
 @dataclass(frozen=True)
@@ -209,14 +215,18 @@ def body(event: Event) -> dict[str, Any]:
         del data["question"], data["more"]
     if isinstance(event, Queued) and not event.people:
         del data["people"]
+    if isinstance(event, Settling) and event.question == Kind.PAIR.value:
+        del data["question"]
     return data
 
 
 def read(kind: str, data: dict[str, Any]) -> Event:
-    """The event of that kind with that body; a KeyError or TypeError where there is none."""
+    """The event of that kind with that body; a KeyError, TypeError or InvalidValueError where there is none."""
     event = KINDS[kind](**data)
     if isinstance(event, _About) and event.question not in NAMES:
         raise KeyError(event.question)
+    if isinstance(event, Settling):
+        settled_by(event.question)
     return event
 
 
@@ -254,6 +264,14 @@ def duels(value: Any) -> int:
     if whole("duels", value) > MOST_DUELS:
         raise InvalidValueError(f"`duels` must not pass {MOST_DUELS}, but got {shown(value)}.")
     return int(value)
+
+
+def settled_by(value: Any) -> Form:
+    """What questions are to settle it, or a sentence: about designs that were seen, so none moves between them."""
+    form = parse(value)
+    if form.kind not in SETTLING:
+        raise InvalidValueError(f"`question` must be 'pair', or a choice or an order, to settle, but got {value!r}.")
+    return form
 
 
 def note(value: Any) -> str:

@@ -11,7 +11,7 @@ from kappasharp.errors import CorruptedError, InvalidValueError
 from kappasharp.faces import face
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import events, kinds
-from kappasharp.study.kinds import SKIP, Answer, Form, Judgement
+from kappasharp.study.kinds import ONE_PAIR, SKIP, Answer, Form, Judgement
 from kappasharp.study.outcomes import Known
 from kappasharp.study.parameters import Value
 from kappasharp.study.programs import Programs
@@ -160,7 +160,9 @@ class History:
     # Questions that a change of a parameter withdrew.
     shut: set[int] = field(default_factory=set)
     queue: dict[int, events.Queued] = field(default_factory=dict)
+    # How many of the next questions are to settle it, and of what form they are.
     settling: int = 0
+    settled_by: Form = ONE_PAIR
     known: dict[tuple[tuple[str, Value], ...], Known] = field(default_factory=dict)
     # The last event about outcomes, and the last about measured ones.
     recorded_at: int = 0
@@ -192,7 +194,7 @@ class History:
         takes: dict[type, Callable[[events.Stored, Any], None]] = {
             events.Asked: self._ask, events.Answered: self._answer, events.Added: self._add, events.Undone: self._undo,
             events.Queued: lambda at, event: self.queue.update({at.number: event}), events.Amended: self._amend,
-            events.Settling: lambda _, event: setattr(self, "settling", event.duels), events.Recorded: self._record,
+            events.Settling: self._settle, events.Recorded: self._record,
             events.Bounded: self._bound, events.Remarked: self._remark, events.Joined: self.programs.join,
             events.Judged: self.programs.judge, events.Weighed: self._weigh,
         }  # fmt: skip
@@ -308,6 +310,9 @@ class History:
             self.settling = max(self.settling - 1, 0)
         if event.origin in ("queue", "again") and event.after in self.queue:
             del self.queue[event.after]
+
+    def _settle(self, _: events.Stored, event: events.Settling) -> None:
+        self.settling, self.settled_by = event.duels, kinds.parse(event.question)
 
     def _answer(self, stored: events.Stored, event: events.Answered) -> None:
         question, asked = self.asked[event.pair]

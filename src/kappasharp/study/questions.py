@@ -152,7 +152,7 @@ def _from_model(
     seen = Seen(definition.space, history, model.state.allowed)
     origin: Origin = "settle" if history.settling and form is None else "model"
     wants_auto = definition.is_auto and form is None and origin == "model"
-    form = ONE_PAIR if origin == "settle" else form or definition.form
+    form = _settled_by(history, seen, model) if origin == "settle" else form or definition.form
     state = _anchored(history, model)
     query = Query.SETTLING if origin == "settle" else state.method.query
     state = replace(state, method=replace(state.method, query=query, kind=form.kind, designs=form.designs))
@@ -168,6 +168,9 @@ def _from_model(
         designs = _line(definition, history, model.state.allowed, question.points[0])
     else:
         designs = [_design(seen, model, question, side) for side in range(form.designs)]
+        if origin == "settle" and form.designs > PAIR:
+            designs = _gallery(seen, designs)
+            form = replace(form, designs=len(designs)) if len(designs) > PAIR else ONE_PAIR
         unproven = unproven_best(own) if origin == "model" else None
         if unproven is not None and seen.allows(*(doubted := [history.options[number] for number in unproven])):
             designs = [*doubted, *designs][: form.designs]
@@ -178,12 +181,29 @@ def _from_model(
     return shown(definition, history, designs, form, origin, memo)
 
 
+def _settled_by(history: History, seen: Seen, model: StudyModel) -> Form:
+    """The question that settles, about no more designs than there are to be shown again."""
+    form, at_hand = history.settled_by, int(seen.is_open[model.options].sum())
+    count = min(form.designs, at_hand)
+    return replace(form, designs=count) if count > PAIR else ONE_PAIR
+
+
+def _gallery(seen: Seen, designs: Sequence[Design]) -> list[Design]:
+    """Those that can be told apart and may be shown, less the last ones where all of them met before."""
+    kept = list(seen.distinct(seen.keeping(designs)))
+    while len(kept) > PAIR and seen.has_met(kept):
+        kept.pop()
+    return kept if len(kept) > PAIR else list(designs[:PAIR])
+
+
 def _among_options(model: StudyModel, own: StudyModel, question: Question) -> Question:
-    """The design told against its likeliest better, where some points of the model are no options."""
+    """The design told and its likeliest betters, where some points of the model are no options."""
     told = torch.tensor([model.options.index(own.options[leading(own)])])
-    fitted = model.learnt.corrected.posterior
-    rival = settling.challenger(fitted, told, model.state.comparisons, model.state.eligible, among=len(model.options))
-    return question._replace(known=torch.stack([told, rival], -1))
+    fitted, count = model.learnt.corrected.posterior, question.known.shape[-1] - 1
+    rivals = settling.challengers(
+        fitted, told, model.state.comparisons, model.state.eligible, count=count, among=len(model.options)
+    )
+    return question._replace(known=torch.cat([told.unsqueeze(-1), rivals], -1))
 
 
 def _design(seen: Seen, model: StudyModel, question: Question, side: int) -> Design:

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
-from kappasharp.errors import CorruptedError, DeletedError, DuplicateNameError, StorageError, named
+from kappasharp.errors import CorruptedError, DeletedError, DuplicateNameError, InvalidValueError, StorageError, named
 from kappasharp.sentences import Sentence
 from kappasharp.study import database, digests, events, schema
 from kappasharp.study.events import Event, Stored
@@ -367,7 +367,7 @@ def _read(connection: Connection, record: Record, anchor: Anchor, after: int, th
 def _event(row: Any, record: Record) -> Stored:
     try:
         return Stored(row.number, row.voter, row.time, events.read(row.kind, json.loads(row.body)))
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, InvalidValueError) as error:
         raise StorageError(
             f"Event {row.number} of the study {record.name!r} is from a newer kappasharp: this one cannot read "
             f"{row.kind!r} with {row.body}. A newer clone, installed with `python -m pip install .`, can."

@@ -291,7 +291,7 @@ class Study(ArrangedStudy):
         queued = Queued(designs[0], designs[1], question=form.kind.value, more=designs[2:], people=people)
         self._write(events.voter(voter), lambda _: queued)
 
-    def settle(self, duels: int = DUELS, *, voter: str = DEFAULT_VOTER) -> None:
+    def settle(self, duels: int = DUELS, *, question: str = "pair", voter: str = DEFAULT_VOTER) -> None:
         """Have the next questions be duels: the design told to be best against its likeliest better among those seen.
 
         For the end of a study: nothing new is made, and what `best` tells becomes surer. After them the questions go
@@ -299,9 +299,12 @@ class Study(ArrangedStudy):
 
         Args:
             duels: how many; 0 ends those that were asked for before.
+            question: what they are. "choice:9" shows the design told and its eight likeliest betters side by side,
+                "order:4" has four of them put in order; each finds the best of more designs than a duel.
             voter: who wishes it.
         """
-        wanted = Settling(events.duels(duels))
+        form = self.definition.asking(events.settled_by(question))
+        wanted = Settling(events.duels(duels), str(form))
         if not self.history.counted():
             raise InvalidValueError(f"There is nothing to settle: the study {self.name!r} has no answers yet.")
         self._write(events.voter(voter), lambda _: wanted)

@@ -145,6 +145,7 @@ def _plain(event: Settling | Undone | Amended, voter: str, history: History) -> 
     """An event without a design."""
     if isinstance(event, Settling):
         events.duels(event.duels)
+        events.settled_by(event.question)
         return event
     if isinstance(event, Undone):
         last = history.last_of(voter)
@@ -186,7 +187,8 @@ def _asked(event: Asked, voter: str, definition: Definition, history: History) -
         (event.memo is not None) == (event.origin in ("model", "settle")),
         "what the model chose has a memo, nothing else",
     )
-    _require(event.form.is_pair or event.origin != "settle", "a duel is a pair")
+    settles = event.origin != "settle" or event.form.kind in events.SETTLING
+    _require(settles, "what settles is a pair, a choice or an order")
     if event.origin in ("queue", "again"):
         queued = history.queue.get(after)
         same = queued is not None and (queued.form, queued.designs) == (event.form, event.designs)
