@@ -181,6 +181,14 @@ def test_it_settles_with_five_duels_and_stops(shell, press):
     assert origins[-5:] == ["settle"] * 5 and "settle" not in origins[:-5]
 
 
+def test_it_settles_by_galleries_too(shell, press):
+    press(["a"] * 6, "--questions", "6")
+    press(["1"] * 5, "--settle", "--question", "choice:5")
+    last = [pair for pair, _ in stored(shell).history.asked.values()][-5:]
+    assert {pair.origin for pair in last} == {"settle"} and {pair.kind for pair in last} <= {"choice", "pair"}
+    assert last[0].kind == "choice" and len(last[0].designs) == 5
+
+
 def test_the_same_pair_waits_the_next_time(shell, press):
     press(["a", "q"])
     waiting = stored(shell).ask()

@@ -167,6 +167,16 @@ def test_settling_puts_the_best_against_designs_seen(browser):
     assert len(browser.service.session(browser.study).study.history.options) == seen
 
 
+def test_settling_by_galleries(browser):
+    pair = answered(browser, 6)
+    for wrong in ({"question": "slider"}, {"question": 9}, {"question": "choice:9", "duels": -1}, {"duels": "two"}):
+        assert browser.post(browser.at("settle"), {"voter": "me"} | wrong).status_code == 400
+    wish = {"voter": "me", "question": "choice:9", "duels": 1}
+    assert browser.post(browser.at("settle"), wish).status_code == 200
+    gallery = browser.answer(pair, "a").json()["pair"]
+    assert (gallery["origin"], gallery["kind"], len(gallery["designs"])) == ("settle", "choice", 9)
+
+
 def test_the_model_view_shows_groups_rank_and_kappa_with_and_without(browser):
     answered(browser, 9)
     found = browser.get(browser.at("model")).json()

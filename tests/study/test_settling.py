@@ -71,7 +71,7 @@ def test_the_quickstarts_example_ends_near_its_taste():
 
 
 def settled(count=8, **options):
-    study = ks.create_study(SPACES[1], storage="sqlite://", **options)
+    study = ks.create_study(SPACES[1], **({"storage": "sqlite://"} | options))
     worth = person(study.space, 3)
     for _ in range(count):
         answered.answer(study, lambda pair: "a" if worth(pair.a) > worth(pair.b) else "b")
@@ -89,6 +89,65 @@ def test_settling_asks_duels_between_designs_seen_and_then_goes_on():
         assert study.history.settling == left
     assert len(study.history.options) == seen
     assert study.ask().origin == "model"
+
+
+def best_first(question, worth):
+    """A consistent person's answer to a question of any of these kinds."""
+    felt = [worth(design) for design in question.designs]
+    order = sorted(range(len(felt)), key=lambda i: -felt[i])
+    return {"pair": "abcdefghi"[order[0]], "choice": order[0], "order": order}[question.kind]
+
+
+@pytest.mark.parametrize("form", ["choice:9", "order:4"])
+def test_galleries_of_designs_seen_settle_it_too(form):
+    """Every one shows the design told, others each time, and afterwards the best of all that were seen is told."""
+    study, worth = settled()
+    seen, shown = len(study.history.options), []
+    study.settle(2, question=form)
+    for left in (1, 0):
+        told = study.best.params
+        question = study.ask()
+        assert (question.origin, f"{question.kind}:{len(question.designs)}") == ("settle", form)
+        assert told in question.designs and study.history.settling == left
+        shown.append({study.history.option(design) for design in question.designs})
+        study.tell(question, best_first(question, worth))
+    assert len(shown[0] & shown[1]) < len(shown[0])
+    assert len(study.history.options) == seen and study.ask().origin == "model"
+    assert study.best.params == max((study.history.options[i] for i in set.union(*shown)), key=worth)
+
+
+def test_a_gallery_is_no_larger_than_what_was_seen_and_none_comes_twice():
+    study, worth = settled(2, first_pairs=2)
+    study.settle(2, question="choice:9")
+    shown = []
+    for _ in range(2):
+        question = study.ask()
+        shown.append({study.history.option(design) for design in question.designs})
+        study.tell(question, best_first(question, worth))
+    assert shown[0] == {0, 1, 2, 3} and len(shown[1]) == 3
+    assert len(study.history.options) == 4
+
+
+def test_a_gallery_shows_what_is_open_alone():
+    study, worth = settled()
+    study.narrow("x0", high=0.6)
+    study.settle(1, question="choice:9")
+    question = study.ask()
+    assert question.origin == "settle" and all(design["x0"] <= 0.6 for design in question.designs)
+
+
+def test_a_gallery_survives_a_restart_an_export_and_undo(tmp_path):
+    url = f"sqlite:///{tmp_path / 'kept.db'}"
+    study, worth = settled(study_name="kept", storage=url)
+    study.settle(3, question="choice:6")
+    again = ks.load_study("kept", storage=url)
+    question = again.ask()
+    assert question.kind == "choice" and len(question.designs) == 6
+    copy = ks.import_json(again.export(tmp_path / "study.json"), storage="sqlite://", study_name="copy")
+    assert copy.ask().designs == question.designs
+    copy.tell(copy.ask(), 0)
+    copy.undo()
+    assert (copy.ask().designs, copy.history.settling) == (question.designs, 2)
 
 
 def test_a_duel_is_the_same_after_a_restart_and_survives_export(tmp_path):
@@ -119,6 +178,18 @@ def test_what_cannot_be_settled_is_refused():
     ):
         with pytest.raises(error, match="duels"):
             study.settle(wrong)
+    for wrong, error, words in (
+        ("slider", InvalidValueError, "to settle"),
+        ("rating", InvalidValueError, "to settle"),
+        ("choice:10", InvalidValueError, "3 to 9 designs"),
+        ("podium", InvalidValueError, "must be 'pair'"),
+        (9, InvalidTypeError, "must be 'pair'"),
+    ):
+        with pytest.raises(error, match=words):
+            study.settle(question=wrong)
+    corrected = ks.create_study(SPACES[1], storage="sqlite://", method="adaptive")
+    with pytest.raises(InvalidValueError, match="need the method 'baseline'"):
+        corrected.settle(question="choice:9")
 
 
 def test_a_best_that_never_won_is_asked_about_next(monkeypatch):

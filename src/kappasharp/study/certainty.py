@@ -308,10 +308,11 @@ def _asked_next(form: Form) -> str:
 
 def _to_settle(history: History) -> Sentence:
     if history.settling:
-        settling = "It is being settled: {} between designs that you have seen.".format
-        return counted("advice.settling", settling("one more duel"), settling("{count} more duels"), history.settling)
+        settling = "It is being settled: {} about designs that you have seen.".format
+        one, more = settling("one more question"), settling("{count} more questions")
+        return counted("advice.settling", one, more, history.settling)
     if any(event.origin == "settle" for _, event in history.asked.values()):
-        return said("advice.settled", "It was settled by duels with the designs that might have been better.")
+        return said("advice.settled", "It was settled: you have compared it with what might have been better.")
     return said("advice.duels", "{duels} duels with the designs that might be better would settle it.", duels=DUELS)
 
 

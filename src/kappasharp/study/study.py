@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import combinations
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError
@@ -303,7 +304,9 @@ class Study(ArrangedStudy):
                 "order:4" has four of them put in order; each finds the best of more designs than a duel.
             voter: who wishes it.
         """
-        form = self.definition.asking(events.settled_by(question))
+        form = events.settled_by(question)
+        # Where fewer designs than that were seen, all of them are shown.
+        self.definition.asking(replace(form, designs=min(form.designs, kinds.FEWEST)))
         wanted = Settling(events.duels(duels), str(form))
         if not self.history.counted():
             raise InvalidValueError(f"There is nothing to settle: the study {self.name!r} has no answers yet.")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.command()
 @study_argument
 @click.option("--questions", type=click.IntRange(1), help="Stop after this many answers.")
-@click.option("--settle", is_flag=True, help=f"Ask {DUELS} duels between designs already seen, then stop.")
+@click.option("--settle", is_flag=True, help=f"Ask {DUELS} questions about designs already seen, then stop.")
 @question_option
 @voter_option
 @outcomes_option
@@ -49,7 +49,8 @@ def tune(
     with in_words():
         found = opened(study, storage, outcomes=outcomes)
         if settle:
-            found.settle(voter=voter)
+            found.settle(question=question or "pair", voter=voter)
+            question = None
             # A pair that is open already comes first.
             waiting = found.history.open_pair(voter) is not None
             questions = DUELS + waiting if questions is None else questions

@@ -292,10 +292,11 @@ async def again(request: Request) -> Response:
 
 
 async def settle(request: Request) -> Response:
-    """Have the next questions be duels between designs already seen."""
+    """Have the next questions be duels between designs already seen, or what else is wished."""
     session, data = await session_of(request), await body(request)
-    voter = voter_in(request, data.get("voter"))
-    await off_loop(lambda: session.study.settle(voter=voter))
+    voter, wish = voter_in(request, data.get("voter")), {"question": data.get("question", "pair")}
+    wish |= {"duels": data["duels"]} if "duels" in data else {}
+    await off_loop(lambda: session.study.settle(voter=voter, **wish))
     return said({"done": True})
 
 
