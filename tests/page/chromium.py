@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlencode
@@ -187,12 +186,3 @@ def turn(page, act):
     act()
     page.locator(f".board[data-pair]:not([data-pair='{before}'])").wait_for()
     return number(page)
-
-
-def wait_until(condition, seconds=60):
-    """For what no locator can see."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("it did not come about in time")
-        time.sleep(0.05)

@@ -21,13 +21,13 @@ from tests.page.chromium import (
     settle,
     turn,
     visit,
-    wait_until,
 )
+from tests.waiting import wait_until
 
 VIEWS = ("compare", "best", "history", "model", "export", "study", "start")
 PID = "PID controller"
 # In milliseconds: within a second where the machine has nothing else to do; here it may be busy.
-SOON = 20000
+SOON = 120_000
 # Everything that the line above the question said, in order.
 NOTE_PROGRESS = """window.noted = []; const line = document.querySelector(".progress");
   new MutationObserver(() => noted.push(line.innerText)).observe(line, {childList: true, subtree: true})"""

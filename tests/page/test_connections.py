@@ -10,8 +10,8 @@ import pytest
 import uvicorn
 
 from kappasharp.app.web import connections, guard, server
-from tests.page.chromium import wait_until
 from tests.page.doubles import TOKEN, service
+from tests.waiting import wait_until
 
 HALF = b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nx-more: "
 

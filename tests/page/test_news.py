@@ -15,9 +15,10 @@ import uvicorn
 from kappasharp.app.web import connections, guard, news, server
 from kappasharp.app.web.workers import WorkerError
 from kappasharp.study.studies import create_study, load_study
-from tests.page.chromium import serving, wait_until
+from tests.page.chromium import serving
 from tests.page.crowd import client
 from tests.page.doubles import TOKEN, WRITE, service
+from tests.waiting import wait_until
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 VOTERS, TURNS = 6, 4

@@ -16,8 +16,9 @@ from kappasharp.app.cli.main import main
 from kappasharp.app.web import connections
 from kappasharp.app.web.service import COMPUTING, DRAWING
 from kappasharp.study.studies import create_study, import_json, load_study
-from tests.page.chromium import Server, serving, wait_until
+from tests.page.chromium import Server, serving
 from tests.page.doubles import TOKEN, WRITE
+from tests.waiting import wait_until
 
 
 @pytest.fixture
