@@ -150,9 +150,9 @@ def says(page, words):
 
 
 def settle(page):
-    """Wait until all cards of a question are there."""
+    """Wait until all cards of a question are there, and what is computed for them."""
     page.locator(".board[data-pair]").wait_for()
-    page.locator(".drawing").first.wait_for(state="detached")
+    page.locator(".drawing, .outcome-note.computing").first.wait_for(state="detached")
 
 
 def visit(page, view):
