@@ -3,6 +3,7 @@
 import pickle
 import threading
 import time
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
@@ -185,3 +186,26 @@ def test_who_stops_a_function_waits_for_nothing_and_nothing_is_kept():
     # Whoever asks later is answered again.
     assert simulator.compute([{"kp": 1.2, "ki": 0.0}])[0].values is not None
     simulator.close()
+
+
+def test_workers_that_start_just_when_it_is_stopped_are_ended_too(monkeypatch):
+    simulator, ended, then = simulation.Simulator(None, "tests.study.simulators:simulate"), [], []
+    stopping = threading.Thread(target=simulator.stop)
+
+    class Starting:
+        def __init__(self, *_, **__):
+            stopping.start()
+            stopping.join(0.2)  # whoever did not wait for the start would be done with the stop by now
+
+        def submit(self, *_):
+            stopping.join()
+            then.append(len(ended))
+            raise BrokenProcessPool
+
+        def end(self, **_):
+            ended.append(self)
+
+    monkeypatch.setattr(simulation, "Pool", Starting)
+    with pytest.raises(RuntimeError, match="was stopped"):
+        simulator.compute([GOOD])
+    assert then == [1]
