@@ -47,7 +47,7 @@ def executable():
 @contextmanager
 def launched():
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable(), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=executable(), args=FLAGS, timeout=120_000)
         try:
             yield browser
         finally:
