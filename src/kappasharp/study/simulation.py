@@ -164,8 +164,7 @@ class Simulator:
         self._kept: dict[Any, Ran] = {}
         self._pool: Pool | None = None
         self._lock = threading.RLock()
-        # Held for a moment only: whoever stops the workers does not wait for what they compute.
-        self._switching = threading.Lock()
+        self._switching = threading.Lock()  # held for a moment only: who stops the workers does not wait for them
         self._seconds: list[float] = []
         self.hangs = 0
         self._stopped = False
@@ -216,22 +215,17 @@ class Simulator:
     def close(self) -> None:
         """End the workers; another design would start new ones."""
         with self._lock:
-            pool = self._taken()
+            pool, self._pool = self._pool, None
             if pool is not None:
                 pool.end(wait=True)
 
     def stop(self) -> None:
         """End the workers in the middle of what they do: whoever waits for it gets an error, and nothing is kept."""
-        pool = self._taken(stopped=True)
+        with self._switching:
+            self._stopped = True
+            pool, self._pool = self._pool, None
         if pool is not None:
             pool.end()
-
-    def _taken(self, *, stopped: bool = False) -> Pool | None:
-        """The pool, which is nobody else's from now on."""
-        with self._switching:
-            self._stopped = self._stopped or stopped
-            pool, self._pool = self._pool, None
-        return pool
 
     def _run(self, designs: list[Design]) -> list[Ran]:
         if not designs:
@@ -334,12 +328,10 @@ class Simulator:
             return self._open_pool().submit(run, self.name, designs, self.limit)
 
     def _open_pool(self) -> Pool:
-        # In one step: else a pool that is made just when this is stopped would be ended by nobody.
         with self._switching:
             if self._stopped:
                 raise RuntimeError("The function of the outcomes was stopped.")
-            if self._pool is None:
-                self._pool = Pool(self.workers, with_main=False)
+            self._pool = self._pool or Pool(self.workers, with_main=False)
             return self._pool
 
 
