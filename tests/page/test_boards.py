@@ -17,8 +17,8 @@ from tests.page.chromium import (
     serving,
     settle,
     turn,
-    wait_until,
 )
+from tests.waiting import wait_until
 
 NAME = "PID controller"
 # The place of the thumb, as the page writes it.

@@ -7,6 +7,7 @@ import pytest
 
 from kappasharp.app import outcome_views
 from kappasharp.app.outcome_views import Range
+from kappasharp.app.web import responses, server
 from kappasharp.study import studies
 from kappasharp.study.outcomes import Less, StudyOutcome
 from kappasharp.study.tradeoffs import TradeOff
@@ -23,6 +24,13 @@ def with_outcomes(function, **options):
     study = studies.create_study(SPACE, storage=made.storage, study_name="seen", outcomes=function, **options)
     made.show(study, None)
     return made
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Outcomes come with their question, however busy the machine is."""
+    monkeypatch.setattr(responses, "SOON", 120.0)
+    monkeypatch.setattr(server, "PATIENCE", 120.0)
 
 
 def with_another(function):
@@ -44,7 +52,7 @@ def values(told):
     return {one["name"]: one["value"] for one in told["values"]}
 
 
-def test_a_question_carries_its_outcomes_and_they_are_stored(opened):
+def test_a_question_carries_its_outcomes_and_they_are_stored(opened, patient):
     browser = opened(with_outcomes(simulators.simulate, hints=HINTS))
     pair = browser.pair()
     # A worker takes a moment to start: what does not come with the question comes after it.
@@ -63,7 +71,7 @@ def test_a_question_carries_its_outcomes_and_they_are_stored(opened):
     assert study["missing"] is None and [one["better"] for one in study["table"]] == ["less", "less"]
 
 
-def test_a_vote_does_not_wait_for_outcomes(opened):
+def test_a_vote_does_not_wait_for_outcomes(opened, monkeypatch):
     """They stand still until the answer is stored: whoever waited for them would wait for ever."""
     going_on = threading.Event()
 
@@ -78,11 +86,12 @@ def test_a_vote_does_not_wait_for_outcomes(opened):
     told = browser.answer(pair, "a").json()
     assert told["saved"]["answer"] == "a" and told["pair"]["number"] != pair["number"]
     going_on.set()
+    monkeypatch.setattr(server, "PATIENCE", 120.0)
     later = browser.get(browser.at(f"outcomes/{pair['number']}")).json()["outcomes"]
     assert [one["state"] for one in later] == ["known", "known"]
 
 
-def test_a_function_that_fails_is_a_sentence_and_the_vote_goes_on(opened):
+def test_a_function_that_fails_is_a_sentence_and_the_vote_goes_on(opened, patient):
     browser = opened(with_another("tests.study.simulators:raising"))
     pair = browser.pair()
     found = browser.get(browser.at(f"outcomes/{pair['number']}")).json()["outcomes"]
@@ -92,7 +101,7 @@ def test_a_function_that_fails_is_a_sentence_and_the_vote_goes_on(opened):
     assert browser.answer(pair, "b").status_code == 200
 
 
-def test_a_database_runs_no_function_that_the_command_line_did_not_name(opened):
+def test_a_database_runs_no_function_that_the_command_line_did_not_name(opened, patient):
     made = with_outcomes(simulators.simulate)
     made.show(studies.load_study("seen", storage=made.storage), None)
     browser = opened(made)

@@ -5,7 +5,8 @@ import pytest
 from kappasharp.app.examples import pid
 from kappasharp.study.studies import create_study, storage_of
 from tests.page import chromium
-from tests.page.chromium import PHONE, WIDE, complaints, number, opened, serving, settle, turn, wait_until
+from tests.page.chromium import PHONE, WIDE, complaints, number, opened, serving, settle, turn
+from tests.waiting import wait_until
 
 NAME, FAILING = "PID controller", "failing"
 FORMS = ("rating", "choice:4", "order:4", "pair")

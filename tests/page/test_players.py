@@ -5,7 +5,8 @@ import base64
 import pytest
 
 from tests.page import chromium
-from tests.page.chromium import PHONE, WIDE, complaints, number, opened, serving, settle, turn, wait_until
+from tests.page.chromium import PHONE, WIDE, complaints, number, opened, serving, settle, turn
+from tests.waiting import wait_until
 
 NAME = "heard"
 LONG = "hydrochlorothiazideconcentrationmolperlitre"

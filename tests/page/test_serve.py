@@ -16,8 +16,9 @@ from kappasharp.app.cli.main import main
 from kappasharp.app.web import connections
 from kappasharp.app.web.service import COMPUTING, DRAWING
 from kappasharp.study.studies import create_study, import_json, load_study
-from tests.page.chromium import Server, serving, wait_until
+from tests.page.chromium import Server, serving
 from tests.page.doubles import TOKEN, WRITE
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -206,7 +207,7 @@ def test_the_page_over_https(tmp_path, certificates):
     with serving(tmp_path, "--example", "pid", *map(str, pair)) as server:
         trusted = ssl.create_default_context(cafile=certificates / "first.pem")
         assert server.link.startswith("https://127.0.0.1:")
-        with httpx.Client(verify=trusted) as client:
+        with httpx.Client(verify=trusted, timeout=120) as client:
             answer = client.get(server.link)
             assert answer.status_code == 200 and "; Secure" in answer.headers["set-cookie"]
             assert client.get(f"https://127.0.0.1:{server.port}/api/studies").json()["study"]["role"] == "owner"
@@ -274,7 +275,7 @@ def test_a_server_that_is_stopped_ends_with_one_word(tmp_path, sent):
     for _ in range(2 if sent == signal.SIGINT else 1):
         # A key that is pressed twice says nothing else.
         server.process.send_signal(sent)
-    assert server.process.wait(60) == 0
+    assert server.process.wait(120) == 0
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in below))  # noqa: PTH110
     server.close()
     greeting, *rest = (tmp_path / "errors.txt").read_text().splitlines()

@@ -164,6 +164,7 @@ class Simulator:
         self._kept: dict[Any, Ran] = {}
         self._pool: Pool | None = None
         self._lock = threading.RLock()
+        self._switching = threading.Lock()  # held for a moment only: who stops the workers does not wait for them
         self._seconds: list[float] = []
         self.hangs = 0
         self._stopped = False
@@ -220,8 +221,9 @@ class Simulator:
 
     def stop(self) -> None:
         """End the workers in the middle of what they do: whoever waits for it gets an error, and nothing is kept."""
-        self._stopped = True
-        pool, self._pool = self._pool, None
+        with self._switching:
+            self._stopped = True
+            pool, self._pool = self._pool, None
         if pool is not None:
             pool.end()
 
@@ -326,11 +328,11 @@ class Simulator:
             return self._open_pool().submit(run, self.name, designs, self.limit)
 
     def _open_pool(self) -> Pool:
-        if self._stopped:
-            raise RuntimeError("The function of the outcomes was stopped.")
-        if self._pool is None:
-            self._pool = Pool(self.workers, with_main=False)
-        return self._pool
+        with self._switching:
+            if self._stopped:
+                raise RuntimeError("The function of the outcomes was stopped.")
+            self._pool = self._pool or Pool(self.workers, with_main=False)
+            return self._pool
 
 
 def _same_names(ran: Ran, names: Sequence[str]) -> Ran:

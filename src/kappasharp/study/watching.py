@@ -5,7 +5,7 @@ One thread watches all studies.
 
 import logging
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Event, Thread, main_thread
 
 from kappasharp.errors import StorageError
 from kappasharp.study.storage import Head, Storage
@@ -44,8 +44,9 @@ class Watch:
                 self._listen()
                 troubled = False
             except StorageError as error:
-                # Said once: whoever asks for anything meanwhile is told what is wrong, and this goes on trying.
-                if not troubled:
+                # Said once: whoever asks for anything meanwhile is told what is wrong, and this goes on trying. Where
+                # Python is about to exit, it has closed the database before this thread could hear of it.
+                if not troubled and main_thread().is_alive():
                     LOG.warning("What others answer is not seen for now: %s", error)
                 troubled = True
                 self._ended.wait(LOOKING)
