@@ -129,7 +129,7 @@ def test_a_gallery_is_no_larger_than_what_was_seen_and_none_comes_twice():
 
 
 def test_a_gallery_shows_what_is_open_alone():
-    study, worth = settled()
+    study, _ = settled()
     study.narrow("x0", high=0.6)
     study.settle(1, question="choice:9")
     question = study.ask()
@@ -138,7 +138,7 @@ def test_a_gallery_shows_what_is_open_alone():
 
 def test_a_gallery_survives_a_restart_an_export_and_undo(tmp_path):
     url = f"sqlite:///{tmp_path / 'kept.db'}"
-    study, worth = settled(study_name="kept", storage=url)
+    study, _ = settled(study_name="kept", storage=url)
     study.settle(3, question="choice:6")
     again = ks.load_study("kept", storage=url)
     question = again.ask()
