@@ -376,7 +376,7 @@ def test_best_can_be_settled(context, server):
     for _ in range(6):
         turn(page, lambda: page.keyboard.press("ArrowLeft"))
     page.goto(f"{page.url.split('#')[0]}#best")
-    page.get_by_role("button", name="Settle it").click()
+    page.get_by_role("button", name="Settle it", exact=True).click()
     says(page, "Five duels come after the pair that is open now.")
     settle(page)
     turn(page, lambda: page.keyboard.press("ArrowLeft"))
@@ -385,6 +385,24 @@ def test_best_can_be_settled(context, server):
     study.settle(0)  # the other tests' questions are not duels
     study.storage.close()
     assert origin == "settle"
+
+
+def test_best_can_be_settled_side_by_side(context, server):
+    page = opened(context, server, "gallery")
+    for _ in range(6):
+        turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    page.goto(f"{page.url.split('#')[0]}#best")
+    page.get_by_role("button", name="Settle it side by side").click()
+    says(page, "Two galleries come after what is open now.")
+    settle(page)
+    turn(page, lambda: page.keyboard.press("ArrowLeft"))
+    cards = page.locator(".board .card").count()
+    study = study_of(server)
+    question = study.history.open_pair("gallery")
+    study.settle(0)  # the other tests' questions are not galleries
+    study.storage.close()
+    assert (question.origin, question.kind, len(question.designs)) == ("settle", "choice", 9) and cards == 9
+    turn(page, lambda: page.keyboard.press("1"))
 
 
 def test_the_model_view_switches_the_correction(context, server):
