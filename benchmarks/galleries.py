@@ -2,6 +2,7 @@
 
 python -m benchmarks.galleries run FILE [--seeds 60] [--first 14000] [--person paper] [--problems NAME …]
 python -m benchmarks.galleries table FILE …
+python -m benchmarks.galleries summary FILE        what five galleries of nine leave, into benchmarks/from_zero.json
 
 `run` plays the default for forty questions from zero, once, and settles from there by every form: the design told and
 its likeliest betters among those seen. A row holds the utility told after none to five of these, and the best seen.
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from benchmarks import paired
+from benchmarks import from_zero, paired
 from kappasharp.lab import experiment, grid, provenance
 from kappasharp.lab.run import People, play
 from kappasharp.lab.statistics import holm
@@ -104,9 +105,19 @@ def table(options):
         print("mean gain " + ", ".join(f"{name} {one[0]:+.2f}" for name, one in gains.items()))
 
 
+def summary(options):
+    """What five galleries of nine leave, beside the rest that is known from zero."""
+    rows = [row for file in options.files for row in pq.read_table(file).to_pylist() if row["form"] == "choice:9"]
+    found = {}
+    for problem in sorted({row["problem"] for row in rows}):
+        own = [row for row in rows if row["problem"] == problem]
+        found[problem] = round(float(ratio(own, find_problem(problem).maximum.value, SETTLING)), 3)
+    from_zero.note({"told_over_seen_galleries": found, "told_within_galleries": sum(v <= BAR for v in found.values())})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=["run", "table"])
+    parser.add_argument("verb", choices=["run", "table", "summary"])
     parser.add_argument("files", nargs="+")
     parser.add_argument("--problems", nargs="*")
     parser.add_argument("--seeds", type=int, default=60)
@@ -114,7 +125,7 @@ def main():
     parser.add_argument("--person", default="paper")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    {"run": run, "table": table}[options.verb](options)
+    {"run": run, "table": table, "summary": summary}[options.verb](options)
 
 
 if __name__ == "__main__":

@@ -138,3 +138,11 @@ def test_an_answer_of_more_than_two_designs_has_no_chance():
     plan = experiment.parse("tiny", PLAN | {"methods": ["best_of_3"], "settling": 0, "queries": 5})
     row = run.run_together(grid.blocks(plan))[0][0]
     assert all(math.isnan(one) for one in row["chance"])
+
+
+@pytest.mark.parametrize("method", ["rating", "slider", "order_4"])
+def test_runs_of_every_kind_are_settled_by_duels(method):
+    chosen = {"methods": [method], "presets": ["modern"], "preset_variants": {}, "queries": 8}
+    rows = run.run_together(grid.blocks(experiment.parse("tiny", PLAN | chosen)))[0]
+    assert {row["status"] for row in rows} == {"ok"}
+    assert all(row["n_points"][-1] == row["n_points"][-3] for row in rows)

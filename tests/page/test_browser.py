@@ -393,7 +393,7 @@ def test_best_can_be_settled_side_by_side(context, server):
         turn(page, lambda: page.keyboard.press("ArrowLeft"))
     page.goto(f"{page.url.split('#')[0]}#best")
     page.get_by_role("button", name="Settle it side by side").click()
-    says(page, "Two galleries come after what is open now.")
+    says(page, "Five galleries come after what is open now.")
     settle(page)
     turn(page, lambda: page.keyboard.press("ArrowLeft"))
     cards = page.locator(".board .card").count()

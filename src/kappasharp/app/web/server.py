@@ -40,7 +40,7 @@ from kappasharp.errors import (
 from kappasharp.methods.registry import METHODS
 from kappasharp.problems.oracle import PERSONS
 from kappasharp.sentences import Sentence
-from kappasharp.study import events, kinds
+from kappasharp.study import events, kinds, terms
 from kappasharp.study.definition import asks_pairs
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
@@ -294,9 +294,8 @@ async def again(request: Request) -> Response:
 async def settle(request: Request) -> Response:
     """Have the next questions be duels between designs already seen, or what else is wished."""
     session, data = await session_of(request), await body(request)
-    voter, wish = voter_in(request, data.get("voter")), {"question": data.get("question", "pair")}
-    wish |= {"duels": data["duels"]} if "duels" in data else {}
-    await off_loop(lambda: session.study.settle(voter=voter, **wish))
+    voter, duels = voter_in(request, data.get("voter")), data.get("duels", terms.DUELS)
+    await off_loop(lambda: session.study.settle(duels, question=data.get("question", "pair"), voter=voter))
     return said({"done": True})
 
 

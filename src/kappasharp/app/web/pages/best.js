@@ -199,8 +199,8 @@ function why(page) {
 /** So many rivals are shown at once. */
 const RIVALS = 10;
 
-/** Two of these find the best of the designs seen as surely as more duels do, in about the time of seven. */
-const GALLERIES = { question: "choice:9", duels: 2 };
+/** As many of these as there would be duels find the best of the designs seen more surely. */
+const GALLERIES = { question: "choice:9" };
 
 /**
  * The designs that it met in that way, each with the answers that say so.
