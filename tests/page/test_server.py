@@ -167,6 +167,18 @@ def test_settling_puts_the_best_against_designs_seen(browser):
     assert len(browser.service.session(browser.study).study.history.options) == seen
 
 
+def test_nobody_answers_in_a_programs_name(browser):
+    pair = answered(browser, 1)
+    study = browser.service.session(browser.study).study
+    study.join_as_program("judge", "a script")
+    waiting = study.ask(voter="judge")
+    asked = browser.get(browser.at("pair?voter=judge"))
+    told = browser.post(browser.at("answer"), {"voter": "judge", "pair": waiting.number, "answer": "a"})
+    for refused in (asked, told):
+        assert refused.status_code == 403 and "“judge” is a program" in refused.json()["error"]
+    assert browser.answer(pair, "a").status_code == 200 and study.history.open_pair("judge") == waiting
+
+
 def test_settling_by_galleries(browser):
     pair = answered(browser, 6)
     for wrong in ({"question": "slider"}, {"question": 9}, {"question": "choice:9", "duels": -1}, {"duels": "two"}):

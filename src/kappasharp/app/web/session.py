@@ -13,7 +13,7 @@ from kappasharp.app.web.outcomes import StudyResults
 from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.stock import Stock
 from kappasharp.app.web.workers import WorkerError, Workers
-from kappasharp.errors import InvalidValueError, StalePairError, StorageError
+from kappasharp.errors import InvalidValueError, NotAllowedError, StalePairError, StorageError
 from kappasharp.methods.method import Kind
 from kappasharp.sentences import said
 from kappasharp.study import stocking
@@ -41,6 +41,14 @@ def drawn_ahead(question: StudyQuestion) -> list[Design]:
     if question.form.kind is not Kind.SLIDER:
         return question.designs
     return [question.at(place) for place in DRAWN_AHEAD]
+
+
+def _of_person(history: History, voter: str) -> StudyQuestion | None:
+    """The question that waits for this voter; a program answers by itself, and nobody in its name."""
+    if voter in history.programs.about:
+        words = "“{voter}” is a program in this study. Answer under a name of your own."
+        raise NotAllowedError(said("fault.program", words, voter=voter))
+    return history.open_pair(voter)
 
 
 class Session:
@@ -78,7 +86,7 @@ class Session:
         return pair
 
     async def _waiting(self, voter: str, form: Form | None) -> StudyQuestion | None:
-        found = await self.read(lambda history: history.open_pair(voter))
+        found = await self.read(lambda history: _of_person(history, voter))
         return found if found is None or form is None or found.form == form else None
 
     async def answer(
@@ -106,7 +114,7 @@ class Session:
         self, voter: str, number: int, answer: Answer, seconds: float | None, crowded: bool
     ) -> tuple[Comparison, StudyQuestion | None]:
         """The answer, stored, and where one is in stock the next question; one voter's pair takes none from another."""
-        asked, current = self.study.glance(lambda history: (history.asked.get(number), history.open_pair(voter)))
+        asked, current = self.study.glance(lambda history: (history.asked.get(number), _of_person(history, voter)))
         if asked is not None and asked[0].voter != voter:
             raise StalePairError(f"Pair {number} was put before another voter.", current)
         supply = self.stock.take if crowded else None

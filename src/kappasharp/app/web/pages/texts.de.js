@@ -759,6 +759,7 @@ export const TEXTS = {
   "said.team.title": "{name}: {told}, {group}",
   "said.fault.text": "Das braucht 1 bis {longest} sichtbare Zeichen: keine Zeilenumbrüche, Tabulatoren oder anderen Steuerzeichen.",
   "said.fault.taken": "Eine andere Studie heißt schon „{name}“.",
+  "said.fault.program": "„{voter}“ ist in dieser Studie ein Programm. Antworten Sie unter einem eigenen Namen.",
   "said.fault.within": "„{name}“ muss von {low} bis {high} sein, ist aber {got}.",
   "said.fault.multiple": "„{name}“ muss {low} plus ein Vielfaches von {step} sein, ist aber {got}; am nächsten liegt {near}.",
   "said.fault.whole": "{name} muss eine ganze Zahl sein, ist aber {got}.",

@@ -759,6 +759,7 @@ export const EN = /** @satisfies {Record<string, Text>} */ (/** @type {const} */
   "said.team.title": "{name}: {told}, {group}",
   "said.fault.text": "This needs 1 to {longest} characters that can be seen: no line breaks, tabs or other control characters.",
   "said.fault.taken": "Another study is called “{name}” already.",
+  "said.fault.program": "“{voter}” is a program in this study. Answer under a name of your own.",
   "said.fault.within": "“{name}” must be from {low} to {high}, but it is {got}.",
   "said.fault.multiple": "“{name}” must be {low} plus a multiple of {step}, but it is {got}; {near} is the nearest.",
   "said.fault.whole": "{name} must be a whole number, but it is {got}.",

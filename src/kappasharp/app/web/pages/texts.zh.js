@@ -759,6 +759,7 @@ export const TEXTS = {
   "said.team.title": "{name}：{told}，{group}",
   "said.fault.text": "需要 1 到 {longest} 个可见字符：不能有换行、制表符或其他控制字符。",
   "said.fault.taken": "已有研究名为“{name}”。",
+  "said.fault.program": "“{voter}”在这项研究中是一个程序。请用您自己的名字作答。",
   "said.fault.within": "“{name}”必须在 {low} 到 {high} 之间，但它是 {got}。",
   "said.fault.multiple": "“{name}”必须是 {low} 加 {step} 的倍数，但它是 {got}；最接近的是 {near}。",
   "said.fault.whole": "{name} 必须是整数，但它是 {got}。",
