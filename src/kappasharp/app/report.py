@@ -303,11 +303,13 @@ def _answers(study: Study) -> str:
 
 
 def _about(told: History, one: Comparison, *, plain: bool) -> str:
-    """The designs of an answer: A and B, or all of them as answers number them; of a slider the one chosen."""
+    """The designs of an answer, called as its words call them: A and B, or 1, 2, …; of a slider the one chosen."""
     designs = [_design(told, option) for option in one.options]
     if plain:
         return "".join(f"<td>{design}</td>" for design in designs)
-    numbered = designs if one.form.kind is Kind.SLIDER else [f"{i}: {design}" for i, design in enumerate(designs)]
+    names = "AB" if one.form.kind in (Kind.PAIR, Kind.RATING) else "123456789"
+    numbered = [f"{name}: {design}" for name, design in zip(names, designs, strict=False)]
+    numbered = designs if one.form.kind is Kind.SLIDER else numbered
     return f"<td>{one.form}</td><td>{'<br>'.join(numbered)}</td>"
 
 

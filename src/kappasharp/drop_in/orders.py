@@ -21,7 +21,7 @@ def comparisons_of_orders(orders: Iterable[Sequence[int]]) -> Tensor:
     Args:
         orders: for every answer the indices of its points, the best first.
     """
-    return _stacked([pair for order in orders for pair in pairwise(_checked(order, "orders"))])
+    return _stacked([pair for order in _all(orders, "orders") for pair in pairwise(_checked(order, "orders"))])
 
 
 def comparisons_of_choices(choices: Iterable[Sequence[int]]) -> Tensor:
@@ -30,8 +30,14 @@ def comparisons_of_choices(choices: Iterable[Sequence[int]]) -> Tensor:
     Args:
         choices: for every answer the indices of its points, that of the best first.
     """
-    checked = [_checked(choice, "choices") for choice in choices]
+    checked = [_checked(choice, "choices") for choice in _all(choices, "choices")]
     return _stacked([(best, other) for best, *others in checked for other in others])
+
+
+def _all(given: Iterable[Sequence[int]], name: str) -> Iterable[Sequence[int]]:
+    if not isinstance(given, Iterable):
+        raise InvalidTypeError(f"`{name}` must hold one list of indices for every answer, but got {given!r}.")
+    return given
 
 
 def _checked(given: Sequence[int], name: str) -> list[int]:

@@ -245,12 +245,26 @@ def orders(value: Any, runs: int, designs: int) -> Tensor:
 
 def places(value: Any, runs: int, like: Tensor) -> Tensor:
     """For every run a place on its line: a number in [0, 1]."""
-    W = _as_tensor(value, "answer", None)
-    is_number = W.dtype is not torch.bool
+    # A number of Python's is exact in double precision alone.
+    W = _as_tensor(value, "answer", torch.float64 if isinstance(value, float | list | tuple) else None)
+    is_number = W.dtype is not torch.bool and not (isinstance(value, list | tuple) and any(v is True for v in value))
     W = (W.reshape(1).expand(runs) if W.dim() == 0 else W).to(like)
     if not is_number or W.shape != (runs,) or not bool(((W >= 0.0) & (W <= 1.0)).all()):
         raise InvalidValueError(f"`answer` must be a place in [0, 1] for each of {runs} runs, but got {W.tolist()}.")
     return W.to(like)
+
+
+def seconds(value: Any, runs: int, like: Tensor) -> Tensor:
+    """For every run how long its answer took; NaN where that is not known."""
+    W = _as_tensor(value, "seconds", None)
+    is_number = W.dtype is not torch.bool
+    W = (W.reshape(1).expand(runs) if W.dim() == 0 else W).to(like)
+    if not is_number or W.shape != (runs,) or bool((W < 0.0).any()) or bool(W.isinf().any()):
+        raise InvalidValueError(
+            f"`seconds` must be a number of 0 or more for each of {runs} runs, NaN where it is not known, but got "
+            f"{W.tolist()}."
+        )
+    return W
 
 
 def ratings(value: Any, runs: int) -> Tensor:

@@ -130,8 +130,9 @@ def joined_seconds(state: State, said: Told, seconds: Any) -> Tensor | None:
     old = state.seconds
     old = like.new_full(state.comparisons.shape[:-1], torch.nan) if old is None else old
     new = like.new_full(said.pairs.shape[:-1], torch.nan)
-    if seconds is not None and said.pairs.shape[1] == 1:
-        new = torch.as_tensor(seconds, dtype=like.dtype, device=like.device).reshape(-1, 1).expand_as(new)
+    taken = None if seconds is None else checks.seconds(seconds, len(like), like)
+    if taken is not None and said.pairs.shape[1] == 1:
+        new = taken.unsqueeze(-1)
     return torch.cat([old, new], 1)
 
 

@@ -157,12 +157,16 @@ class History:
     asked: dict[int, tuple[StudyQuestion, events.Asked]] = field(default_factory=dict)
     asked_at: dict[int, str] = field(default_factory=dict)
     open: dict[str, int] = field(default_factory=dict)
-    # Questions that a change of a parameter withdrew.
+    # Questions that a change of a parameter withdrew, and those that gave way to another.
     shut: set[int] = field(default_factory=set)
+    withdrawn: set[int] = field(default_factory=set)
     queue: dict[int, events.Queued] = field(default_factory=dict)
+    # What was taken from the queue, by its place there.
+    taken: dict[int, events.Queued] = field(default_factory=dict)
     # How many of the next questions are to settle it, and of what form they are.
     settling: int = 0
     settled_by: Form = ONE_PAIR
+    settled_at: int = 0
     known: dict[tuple[tuple[str, Value], ...], Known] = field(default_factory=dict)
     # The last event about outcomes, and the last about measured ones.
     recorded_at: int = 0
@@ -305,14 +309,28 @@ class History:
         self.asked[stored.number] = (question, event)
         self.asked_at[stored.number] = stored.time
         # One of another kind that this voter had not answered is withdrawn.
-        self.open[stored.voter] = stored.number
+        self._put(stored.voter, stored.number)
         if event.origin == "settle":
             self.settling = max(self.settling - 1, 0)
         if event.origin in ("queue", "again") and event.after in self.queue:
-            del self.queue[event.after]
+            self.taken[event.after] = self.queue.pop(event.after)
 
-    def _settle(self, _: events.Stored, event: events.Settling) -> None:
-        self.settling, self.settled_by = event.duels, kinds.parse(event.question)
+    def _put(self, voter: str, number: int) -> None:
+        """Open a question for a voter; another that was open gives way, and what it was asked for goes on waiting."""
+        before = self.open.get(voter)
+        self.open[voter] = number
+        self.withdrawn.discard(number)
+        if before is None or before == number:
+            return
+        self.withdrawn.add(before)
+        event = self.asked[before][1]
+        if event.origin in ("queue", "again") and event.after in self.taken:
+            self.queue = dict(sorted((self.queue | {event.after: self.taken.pop(event.after)}).items()))
+        if event.origin == "settle" and before > self.settled_at:
+            self.settling += 1
+
+    def _settle(self, stored: events.Stored, event: events.Settling) -> None:
+        self.settling, self.settled_by, self.settled_at = event.duels, kinds.parse(event.question), stored.number
 
     def _answer(self, stored: events.Stored, event: events.Answered) -> None:
         question, asked = self.asked[event.pair]
@@ -343,7 +361,7 @@ class History:
         gone = self.comparisons.pop(event.event)
         if gone.pair is not None:
             # A pair that this voter was shown since then is withdrawn.
-            self.open[gone.voter] = gone.pair
+            self._put(gone.voter, gone.pair)
 
     def _amend(self, _: events.Stored, event: events.Amended) -> None:
         if event.answer is None:

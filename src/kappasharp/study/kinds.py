@@ -28,6 +28,8 @@ SKIP = "skip"
 # Designs of a choice or an order: as few, as many, and as many as where nobody says how many.
 FEWEST, MOST, USUAL = 3, 9, 4
 MUCH_BETTER = 3
+# An order is a list of numbers and of lists of them.
+NESTED = 2
 # Two places of a slider no further apart than this are meant to be the same.
 SAME_PLACE = 0.2
 SEVERAL = (Kind.CHOICE, Kind.ORDER)
@@ -149,10 +151,10 @@ def given(form: Form, value: Any) -> Answer:
     return answer(form, plain)
 
 
-def _unpacked(value: Any) -> Any:
-    """Plain Python for arrays and numbers of NumPy, torch and pandas, also within a list."""
-    if isinstance(value, list | tuple):
-        return [_unpacked(one) for one in value]
+def _unpacked(value: Any, depth: int = 0) -> Any:
+    """Plain Python for arrays and numbers of NumPy, torch and pandas, also within a list of lists."""
+    if isinstance(value, list | tuple) and depth < NESTED:
+        return [_unpacked(one, depth + 1) for one in value]
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -196,7 +198,11 @@ def _is_number(value: Any) -> bool:
 
 
 def _cut(value: Any) -> str:
-    words = repr(value)
+    try:
+        words = shown(value)
+    except (RecursionError, ValueError):
+        # Lists within lists without end, or with whole numbers without end in them.
+        return f"a {type(value).__name__} that is too long to be shown"
     return words if len(words) <= 80 else f"{words[:77]}..."  # noqa: PLR2004
 
 

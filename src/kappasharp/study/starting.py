@@ -75,7 +75,8 @@ def _first(definition: Definition, history: History, form: Form, allowed: Allowe
 
 def _waiting(definition: Definition, seen: Seen) -> list[Design]:
     """The designs that people came with and nobody was asked about yet, as far as they are open and keep the limits."""
-    shown = {design_key(design) for question, _ in seen.history.asked.values() for design in question.designs}
+    put = [question for number, (question, _) in seen.history.asked.items() if number not in seen.history.withdrawn]
+    shown = {design_key(design) for question in put for design in question.designs}
     return seen.keeping([one for one in definition.favourites if design_key(one) not in shown])
 
 
