@@ -337,3 +337,19 @@ def test_several_voters_have_a_section_of_their_own():
     found = Page(one)
     assert "Too few answers to tell who agrees with whom" in found.text and "script" not in found.tags
     assert found.cells.count("anna") and sum(tag == "circle" for tag in found.tags) >= 2
+
+
+def test_designs_are_called_as_the_answers_call_them(tmp_path):
+    study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://")
+    chosen = study.ask(kind="choice", designs=3)
+    study.tell(chosen, 1)
+    study.tell(study.ask(kind="order", designs=3), [2, 0, 1])
+    study.tell(study.ask(kind="rating"), 2)
+    study.tell(study.ask(), "a")
+    study.export(tmp_path / "report.html")
+    cells = [cell.split("</td>")[0] for cell in (tmp_path / "report.html").read_text("utf-8").split("<td>")]
+    choice, order, rating, pair = (cells[cells.index(form) + 1] for form in ("choice:3", "order:3", "rating", "pair"))
+    names = [re.findall(r"(?:^|<br>)(.): ", one) for one in (choice, order, rating, pair)]
+    assert names == [["1", "2", "3"], ["1", "2", "3"], ["A", "B"], ["A", "B"]]
+    assert f"2: <b>{study.history.option(chosen.designs[1])}</b>" in choice and "2 is the best" in cells
+    assert {"3 &gt; 1 &gt; 2", "A is better"} <= set(cells)

@@ -27,3 +27,9 @@ def test_what_is_no_order(make):
     for wrong in ([[0, 1.5]], [[True, 2]], [["a", 1]]):
         with pytest.raises(InvalidTypeError, match="lists of indices"):
             make(wrong)
+
+
+@pytest.mark.parametrize("function", [comparisons_of_choices, comparisons_of_orders])
+def test_what_is_no_list_of_answers_is_told(function):
+    with pytest.raises(InvalidTypeError, match="must hold one list of indices for every answer"):
+        function(None)

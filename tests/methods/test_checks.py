@@ -241,3 +241,21 @@ def test_every_method_can_be_fitted_without_an_answer(method):
     found = ks.fit([[0.1, 0.2], [0.8, 0.4]], [], method=method)
     assert found.status == ("ok",)
     assert torch.equal(found.utility, torch.zeros(2, dtype=torch.float64))
+
+
+def test_places_are_exact_and_seconds_are_checked():
+    slider = ks.init([[0.25, 0.3], [0.75, 0.1]], [[0, 1]], method="slider")
+    question, slider, _ = ks.ask(slider)
+    first, second = question.points[0]
+    told = ks.tell(slider, question, 0.1).points[0, 2]
+    assert torch.equal(told, ks.tell(slider, question, torch.tensor(0.1, dtype=torch.float64)).points[0, 2])
+    assert torch.allclose(told, first + 0.1 * (second - first), rtol=0, atol=1e-15)
+    for wrong in (1.1, True, [True], float("nan")):
+        with pytest.raises(InvalidValueError, match=r"a place in \[0, 1\]"):
+            ks.tell(slider, question, wrong)
+    question, state, _ = ks.ask(ks.init([[0.25, 0.3], [0.75, 0.1]], [[0, 1]]))
+    for wrong in (-1, [1.0, 2.0], True, float("inf")):
+        with pytest.raises(InvalidValueError, match="`seconds` must be a number of 0 or more"):
+            ks.tell(state, question, 0, seconds=wrong)
+    with pytest.raises(InvalidTypeError, match="seconds"):
+        ks.tell(state, question, 0, seconds="long")

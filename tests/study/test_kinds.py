@@ -289,6 +289,64 @@ class TestQuestions:
         study.tell(repeated, 1)
         assert study.ask().origin == "model"
 
+    @pytest.mark.parametrize("how", ["another kind", "undo"])
+    def test_what_gives_way_goes_on_waiting(self, how):
+        """A question from the queue, or a duel, that its voter never answered: withdrawn, and asked later."""
+
+        def give_way(study):
+            if how == "undo":
+                study.undo()
+                study.tell(study.ask(), "a")
+            else:
+                study.tell(study.ask(kind="slider"), "skip")
+
+        study = made(count=6, space=TWO)
+        a, b = (dict.fromkeys(TWO, value) for value in (0.25, 0.75))
+        study.enqueue(a, b)
+        first = study.ask()
+        assert first.origin == "queue"
+        give_way(study)
+        again = study.ask()
+        assert again.origin == "queue" and again.designs == first.designs and again.number != first.number
+        study.tell(again, "a")
+        assert not study.history.queue and study.ask().origin == "model"
+        study.tell(study.ask(), "a")
+        study.settle(2)
+        assert study.ask().origin == "settle" and study.history.settling == 1
+        give_way(study)
+        for left in (1, 0):
+            duel = study.ask()
+            assert (duel.origin, study.history.settling) == ("settle", left)
+            study.tell(duel, "a")
+        assert study.ask().origin == "model"
+
+    def test_duels_that_were_ended_do_not_come_back(self):
+        study = made(count=6, space=TWO)
+        study.settle(2)
+        study.ask()
+        study.settle(0)
+        study.tell(study.ask(kind="slider"), "skip")
+        assert study.history.settling == 0 and study.ask().origin == "model"
+
+    def test_a_favourite_that_gave_way_is_asked_about_later(self):
+        favourite = dict.fromkeys(TWO, 0.125)
+        study = ks.create_study(TWO, storage="sqlite://", favourites=[favourite])
+        assert favourite in study.ask().designs
+        study.tell(study.ask(kind="slider"), "skip")
+        assert favourite in study.ask().designs
+
+    def test_answers_without_end_are_told_in_a_sentence(self):
+        study = made(count=1, space=TWO)
+        order, deep = study.ask(kind="order", designs=3), 0
+        for _ in range(100_000):
+            deep = [deep]
+        for endless in (deep, 10**5000, [[10**5000], 1]):
+            with pytest.raises(InvalidValueError, match="must be a list of numbers from 0 to 2"):
+                study.tell(order, endless)
+        slider = study.ask(kind="slider")
+        with pytest.raises(InvalidValueError, match="a whole number of 16610 bits"):
+            slider.at(10**5000)
+
     def test_duels_stay_pairs_between_designs_that_were_seen(self):
         study = made("slider", 6)
         study.settle(3)
