@@ -289,7 +289,7 @@ class TestFiles:
         assert data["version"] == exchange.OUTCOMES_VERSION == 4
         copy = ks.import_json(path, storage=url, study_name="copy")
         assert copy.history.known == study.history.known and copy.definition.outcomes == study.definition.outcomes
-        copy = ks.load_study("copy", storage=url, outcomes=closure())
+        copy = ks.import_json(path, storage="sqlite://", outcomes=closure())
         assert copy.best_params == study.best_params and copy.ask().designs == study.ask().designs
 
     def test_tables(self, url, tmp_path):

@@ -75,6 +75,12 @@ def read(text: str, space: Space) -> Condition:
     return found
 
 
+def _instead(node: ast.expr) -> str:
+    """What stands in a limit for an operation of other languages, to be added to a sentence."""
+    words = INSTEAD.get(type(node.op)) if isinstance(node, ast.BinOp | ast.UnaryOp) else None
+    return "" if words is None else f"; {words}"
+
+
 class _Reader:
     """One text on its way into a tree."""
 
@@ -136,6 +142,8 @@ class _Reader:
         if odd:
             written = odd[0].replace("`", "``")
             return f" A name that is not one plain word is written in backquotes: `{written}`."
+        if turned_sign := re.search(r"=[<>]", self.text):
+            return f" That sign is written {turned_sign[0][::-1]}."
         return " Two sides are compared by ==, not by =." if re.search(r"(?<![<>=!])=(?!=)", self.text) else ""
 
     def condition(self, node: ast.expr, wanted: bool) -> Condition:
@@ -155,7 +163,7 @@ class _Reader:
                 given = part.choices if isinstance(part, Categorical) else (getattr(part, "value", None),)
                 if all(isinstance(value, bool) for value in given):
                     return self._matched(node, [wanted])
-        self._refuse(node, "has no place where something must be true or false: a comparison has")
+        self._refuse(node, f"has no place where something must be true or false: a comparison has{_instead(node)}")
 
     def _compared(self, left: ast.expr, sign: ast.cmpop, right: ast.expr, wanted: bool) -> Condition:
         if isinstance(sign, ast.In | ast.NotIn):
@@ -270,7 +278,7 @@ class _Reader:
         whole, rest = node, list[tuple[str, Expression]]()
         while isinstance(node, ast.BinOp):
             if type(node.op) not in OPERATIONS:
-                self._refuse(node, INSTEAD.get(type(node.op), "is none of these"))
+                self._refuse(node, f"is none of these{_instead(node)}")
             right = self.number(node.right)
             if isinstance(node.op, ast.Pow) and isinstance(right, float) and abs(right) > LARGEST_EXPONENT:
                 self._refuse(node, f"has an exponent beyond {LARGEST_EXPONENT:g}")

@@ -25,6 +25,7 @@ from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET, DEFAULT_STORA
 IN_MEMORY = "sqlite://"
 
 Prefer = Callable[[Design, Design], Any]
+Simulate = simulation.Function | str | None
 
 
 @dataclass(frozen=True)
@@ -234,11 +235,7 @@ def _name(name: Any) -> str:
 
 
 def load_study(
-    study_name: str,
-    *,
-    storage: str | Storage | None = None,
-    through: int | None = None,
-    outcomes: Callable[[Design], Mapping[str, float]] | str | None = None,
+    study_name: str, *, storage: str | Storage | None = None, through: int | None = None, outcomes: Simulate = None
 ) -> Study:
     """Open a study.
 
@@ -320,17 +317,20 @@ def delete_study(study_name: str, *, storage: str | Storage | None = None) -> No
     place.delete(place.find(study_name))
 
 
-def import_json(path: str | Path, *, storage: str | Storage | None = None, study_name: str | None = None) -> Study:
+def import_json(
+    path: str | Path, *, storage: str | Storage | None = None, study_name: str | None = None, outcomes: Simulate = None
+) -> Study:
     """Make a study of a JSON file that `Study.export` wrote; it asks the same next pair.
 
     Args:
         path: the file.
         storage: where the new study is kept, as in `create_study`.
         study_name: by default the name in the file.
+        outcomes: as in `load_study`.
     """
     place = storage_of(storage)
     name = exchange.read_json(exchange.path_of(path), place, None if study_name is None else _name(study_name))
-    return load_study(name, storage=place)
+    return load_study(name, storage=place, outcomes=outcomes)
 
 
 def optimize(
