@@ -2,10 +2,11 @@
 
 import math
 import threading
+from itertools import product
 
 import pytest
 
-from kappasharp.app import outcome_views
+from kappasharp.app import charts, outcome_views
 from kappasharp.app.outcome_views import Range
 from kappasharp.app.web import responses, server
 from kappasharp.study import studies
@@ -237,14 +238,23 @@ def test_a_few_designs_far_out_do_not_squeeze_the_rest():
     assert [mark.kind for mark in chart.marks if mark.kind in ("limit", "front-line")] == ["limit", "front-line"]
 
 
-def test_words_of_dots_do_not_cover_each_other():
+def test_words_of_dots_cover_neither_each_other_nor_a_dot():
     rows = [row(i, 1.0 + 0.001 * i, 2.0, front=True, best=i == 3) for i in range(5)]
-    rows += [row(i, i / 3.0, 1.0, front=True) for i in (6, 9)]
-    chart = outcome_views.fronts(rows, [StudyOutcome("mass"), StudyOutcome("cost")], {"mass": "less", "cost": "less"})[
-        0
-    ]
-    words = [mark.words for mark in chart.marks if mark.tag == "text" and mark.kind in ("axis front", "axis best")]
-    assert words == ["best: 3", "9", "6"]
+    rows += [row(i, i / 3.0, 1.0, front=True) for i in (6, 9)] + [row(7, 2.03, 1.02)]
+    table = [StudyOutcome("mass"), StudyOutcome("cost")]
+    chart = outcome_views.fronts(rows, table, {"mass": "less", "cost": "less"})[0]
+    words = [mark for mark in chart.marks if mark.tag == "text" and mark.kind in ("axis front", "axis best")]
+    assert words[0].words == "best: 3" and {"6", "9"} < {mark.words for mark in words}
+    rooms = []
+    for mark in words:
+        wide = charts.LETTER * len(mark.words)
+        left = mark.at["x"] - (wide if mark.at["text-anchor"] == "end" else 0.0)
+        rooms.append((left, mark.at["y"] - 8, left + wide, mark.at["y"]))
+    for dot in (mark.at for mark in chart.marks if mark.tag == "circle"):
+        rooms.append((dot["cx"] - 2, dot["cy"] - 2, dot["cx"] + 2, dot["cy"] + 2))
+    for one, other in product(rooms[: len(words)], rooms):
+        apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+        assert one == other or apart
 
 
 def test_a_request_may_name_measured_outcomes_and_limits_but_no_function(browser):

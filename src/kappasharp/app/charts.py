@@ -281,18 +281,34 @@ def _axis_words(axis: Axis, arrow: str, room: Number) -> str:
 def _labels(box: Box, places: Mapping[Dot, tuple[float, float]]) -> list[Mark]:
     """The words of the dots, the best one's first; where they would cover others they are left to the title."""
     drawn: list[Mark] = []
-    taken: list[tuple[float, float, float]] = []
+    covered = [(x - r, y - r, x + r, y + r) for dot, (x, y) in places.items() for r in (_RADIUS[dot.kind],)]
     for dot, (x, y) in reversed(list(places.items())):
-        gap, left = _RADIUS[dot.kind] + 3, x > box.width / 2
-        wide = LETTER * len(dot.words) * (-1 if left else 1)
-        begin, high = (x - gap if left else x + gap), y - gap
-        low, far = sorted((begin, begin + wide))
-        if not dot.words or any(low < end and far > start and abs(high - at) < LINE for start, end, at in taken):
-            continue
-        taken.append((low, far, high))
-        found = marks.label(begin, high, dot.words, "end" if left else "start", dot.title)
-        drawn.append(found._replace(kind=f"axis {dot.kind}"))
+        spots = _spots(box, dot, x, y) if dot.words else []
+        free = [spot for spot in spots if not any(_overlap(spot[0], other) for other in covered)]
+        # The best one's words stand whatever they cover.
+        for room, begin, base, anchor in (free or (spots if dot.kind == "best" else []))[:1]:
+            covered.append(room)
+            drawn.append(marks.label(begin, base, dot.words, anchor, dot.title)._replace(kind=f"axis {dot.kind}"))
     return drawn
+
+
+Room = tuple[float, float, float, float]
+
+
+def _spots(box: Box, dot: Dot, x: float, y: float) -> list[tuple[Room, float, float, str]]:
+    """Where a dot's words may stand: the room that they take, where they begin, their base line and their anchor."""
+    gap, wide = _RADIUS[dot.kind] + 3, LETTER * len(dot.words)
+    sides = ((x + gap, "start"), (x - gap, "end"))
+    found = []
+    for begin, anchor in sides if x <= box.width / 2 else sides[::-1]:
+        left = begin if anchor == "start" else begin - wide
+        for base in (y - gap, y + gap + LINE / 2):
+            found.append(((left, base - LINE + 3, left + wide, base + 1), begin, base, anchor))
+    return [spot for spot in found if spot[0][0] >= box.left and spot[0][2] <= box.width]
+
+
+def _overlap(one: Room, other: Room) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 class Node(NamedTuple):
