@@ -62,12 +62,13 @@ function sections(found, seen, chosen) {
   }
 
   draw();
+  // What is to be noted stands among what the answers say already.
   return [
     el("section", { class: "panel", "aria-label": text("model.say") },
       el("h2", {}, text("model.say")),
       saidList(found.sentences)),
     // Designs are judged by their outcomes: where a study has some, they come before what is inside the model.
-    ...seen,
+    ...seen.filter((one) => !one.matches(".note")),
     el("section", { class: "panel", "aria-label": text("model.graph") },
       el("div", { class: "head" }, el("h2", {}, heading(found)), found.has_correction ? toggle : null), picture,
       el("p", { class: "quiet" }, text("model.graphMeans")),
