@@ -261,3 +261,16 @@ def test_another_kind_for_a_while(shell, press):
     press(["a", "q"])
     press(["\r"], "--question", "slider", "--questions", "1")
     assert answers(shell) == ["a", 0.5] and stored(shell).ask().kind == "pair"
+
+
+def test_undo_shows_the_same_question_again_whatever_kind_is_asked_for(shell, press):
+    press(["a", "q"])
+    first = next(iter(stored(shell).history.asked))
+    said = press(["u", "u", "q"], "--question", "slider")
+    assert "There is nothing to undo" in said and said.count(f"tea  pair {first}, after 0 answers") == 2
+    waiting = stored(shell).ask()
+    assert waiting.number == first
+    stored(shell).tell(waiting, "b")
+    # Once it has its answer, that kind is asked again.
+    press(["u", "a", "\r"], "--question", "slider", "--questions", "1")
+    assert answers(shell) == ["a", 0.5] and stored(shell).history.comparisons.popitem()[1].kind == "slider"
