@@ -328,3 +328,9 @@ def test_a_pasted_order_in_a_real_terminal(shell, opened):
     screen.until("Saved: 3 > 1 = 4 > 2.")
     screen.press("q")
     assert screen.end() == 0 and answers(shell) == [[2, [0, 3], 1]]
+
+
+def test_a_kind_that_is_none_is_told_by_the_option(shell, monkeypatch):
+    monkeypatch.setattr(tune, "_is_terminal", lambda: True)
+    for guess in ("foo", "auto", "order:10"):
+        shell.refused("tune", shell.folder / "tea.toml", "--question", guess, code=2, says="Error: `--question` must ")
