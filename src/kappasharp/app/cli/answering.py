@@ -4,6 +4,7 @@ People count designs from 1, as tables show them; programs, and everything that 
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -12,6 +13,7 @@ from kappasharp.app.words import text
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import Kind
 from kappasharp.study import kinds
+from kappasharp.study.comparison_file import LETTERS
 from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import MUCH_BETTER, SKIP, Answer, Form
 
@@ -51,6 +53,16 @@ def short(form: Form, answer: Answer) -> str:
     return answer if isinstance(answer, str) else kinds.in_words(form, answer)
 
 
+def heads(forms: Sequence[Form]) -> dict[str, str]:
+    """What answers to such questions call each design, by its letter: a and b, or 1, 2, 3 …, or either: a/1."""
+    several = [form.kind in kinds.SEVERAL for form in forms]
+    shown = LETTERS[: max((form.designs for form in forms), default=0)]
+    if not any(several):
+        return {letter: letter for letter in shown}
+    either = "" if all(several) else "ab"
+    return {letter: f"{letter}/{i}" if letter in either else str(i) for i, letter in enumerate(shown, 1)}
+
+
 def spoken(form: Form, typed: str) -> Answer:
     """The answer that a person typed; or a sentence."""
     word = typed.strip().lower()
@@ -79,7 +91,8 @@ def _numbers(form: Form, word: str) -> Answer:
         case Kind.RATING:
             return kinds.answer(form, int(word))
         case Kind.SLIDER:
-            return kinds.answer(form, float(word))
+            # Nobody means the zero below zero.
+            return kinds.answer(form, float(word) + 0.0)
         case Kind.ORDER:
             groups = [group for group in re.split(r"[\s>,]+", re.sub(r"\s*=\s*", "=", word)) if group]
             return kinds.answer(form, [[int(one) - 1 for one in group.split("=")] for group in groups])
