@@ -109,6 +109,7 @@ def test_tables_are_for_people(answered):
     study = stored(answered)
     assert [line.split()[0] for line in best.splitlines()[:5]] == NAMES
     assert f"preferred to  {study.best.beats_random:.0%} of designs" in best and str(study.best.advice) in best
+    assert answered("log", "pid").stderr == ""
     log = answered("log", "pid").stdout.splitlines()
     assert log[0].split() == ["event", "pair", "time", "voter", "answer", "a", "b"] and len(log) == 10
     assert [line.split()[4] for line in log[1:]] == "a b tie a skip a b b a".split()
@@ -227,7 +228,7 @@ def test_an_answer_is_taken_once(shell):
     shell.refused("tell", "s", "b", "--pair", 1, code=3, says="Pair 1 takes no answer: it was answered 'a' already.")
     shell("ask", "s")
     shell.refused("tell", "s", "b", "--pair", 1, code=3, says="Pair 3 is open now")
-    shell.refused("tell", "s", "b", "--pair", 99, code=2, says="there is no pair 99")
+    shell.refused("tell", "s", "b", "--pair", 99, code=2, says="there is no question 99")
     assert [one.answer for one in stored(shell, "s").history.comparisons.values()] == ["a"]
 
 
@@ -388,6 +389,72 @@ def test_questions_that_carry_more(shell, form):
     assert stored(shell).history.number == before + 1
 
 
+def test_the_log_of_an_order_can_be_read(shell):
+    """An answer calls the designs by the heads of their columns."""
+    shell("new", "tea", "-p", "x=0:1", "-p", "y=0:1", "--question", "order:4")
+    for typed in ("3 1=4 2", "2"):
+        shell("ask", "tea")
+        shell("tell", "tea", typed)
+    log = shell("log", "tea")
+    assert "numbers in the study" in log.stderr and shell("log", "tea", "-f", "json").stderr == ""
+    head, first, second = (line.split() for line in log.stdout.splitlines())
+    assert head[-5:] == ["first", "1", "2", "3", "4"]
+    for line, row in zip((first, second), shell.json("log", "tea"), strict=True):
+        assert line[-4:] == [str(row[letter]) for letter in "abcd"]
+    assert first[-5] == first[-2] and second[-5] == second[-3]
+
+
+def test_the_log_of_several_kinds_can_be_read(shell):
+    shell("new", "tea", "-p", "x=0:1", "-p", "y=0:1", "--outcomes", "taste")
+    shell("record", "tea", "x=0", "y=0", "taste=1")
+    shell("ask", "tea", "--question", "rating")
+    shell("tell", "tea", "-1")
+    assert shell("log", "tea").stdout.splitlines()[0].split()[-7:] == ["first", "a", "b", "a", "taste", "b", "taste"]
+    shell("ask", "tea", "--question", "choice:3")
+    shell("tell", "tea", "3")
+    head, rated, chosen = (re.split(r" {2,}", line.strip()) for line in shell("log", "tea").stdout.splitlines())
+    assert head[-7:] == ["first", "a/1", "b/2", "3", "a/1 taste", "b/2 taste", "3 taste"]
+    assert rated[-7:-3] == ["1", "0", "1", "–"] and chosen[-7] == chosen[-4]
+
+
+def test_the_ends_of_a_slider_have_no_number(shell):
+    """Also where a design that was seen happens to be one of them."""
+    shell("new", "tea", "-p", "x=0:1")
+    study = stored(shell, "tea")
+    study.enqueue({"x": 0.0}, {"x": 1.0}, kind="slider")
+    study.add_comparison({"x": 0.0}, {"x": 1.0})
+    study.tell(study.ask(), 0.0)
+    row = shell.json("log", "tea")[-1]
+    assert (row["kind"], row["first"], row["a"], row["b"]) == ("slider", 0, None, None)
+    assert (row["a_params_x"], row["b_params_x"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("words", [("--", "-0"), ("--", "-0.0"), ("-f", "json", "--", "-0.0")])
+def test_there_is_one_zero_of_a_slider(shell, words):
+    shell("new", "tea", "-p", "x=0:1", "--question", "slider")
+    shell("ask", "tea")
+    assert "-0" not in shell("tell", "tea", *words).stdout
+    assert [str(one.answer) for one in stored(shell, "tea").history.comparisons.values()] == ["0.0"]
+
+
+def test_a_number_that_no_question_has(shell):
+    shell("new", "tea", "-p", "x=0:1", "--question", "order:4")
+    for words in (("1",), ("1", "--voter", "anna"), ("[", "-f", "json")):
+        shell.refused("tell", "tea", *words, "--pair", 999, code=2, says="in 'tea', but there is no question 999.")
+
+
+@pytest.mark.parametrize(
+    ("question", "word"), [("pair", "pair"), ("order:4", "question"), ("slider", "question"), ("auto", "question")]
+)
+def test_the_first_question_is_called_what_it_is(shell, question, word):
+    made = shell("new", "tea", "-p", "x=0:1", "-p", "n=int:1:9", "--question", question)
+    assert f"`kappasharp ask tea` gives the first {word}." in made.stderr
+    assert f"`kappasharp ask tea` gives the first {word}." in shell("log", "tea").stderr
+    asked = shell.json("ask", "tea")
+    shell("tell", "tea", "skip")
+    assert f"{asked['kind']} {asked['pair']} is open again" in shell("undo", "tea").stderr
+
+
 def test_another_kind_once(shell):
     shell("new", "pid", *PARAMETERS)
     found = shell.json("ask", "pid", "--question", "slider", "--place", "0.25")
@@ -396,7 +463,11 @@ def test_another_kind_once(shell):
     shell.refused("ask", "pid", "--place", "2", code=2, says="from 0 to 1")
     shell("tell", "pid", "1")
     assert shell.json("ask", "pid")["kind"] == "pair"
+    for guess in ("guess", "auto", "order:10"):
+        shell.refused("ask", "pid", "--question", guess, code=2, says="Error: `--question` must ")
     shell.refused("ask", "pid", "--question", "guess", code=2, says="'pair', 'choice', 'order', 'slider' or 'rating'")
+    (shell.folder / "tea.toml").write_text("[parameters]\nx = {low = 0, high = 1}\n")
+    shell.refused("ask", "tea.toml", "--question", "guess", code=2, says="Error: `--question` must be")
     shell.refused("new", "other", *PARAMETERS, "--question", "triple", code=2, says="`--question` must be")
     shell.refused("new", "other", "-p", "n=int:1:8", "--question", "slider", code=2, says="continuous")
 

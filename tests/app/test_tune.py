@@ -162,7 +162,7 @@ def answers(shell):
 
 
 def test_letters_do_as_well_and_others_mean_nothing(shell, press):
-    said = press(["x", "a", "\x1b", "B", "t", "s", "U", "ab", "q"])
+    said = press(["x", "a", "\x1b", "B", "t", "s", "U", "q"])
     assert answers(shell) == ["a", "b", "tie"]
     assert "x means nothing here. ← A is better" in said and r"'\x1b' means nothing here." in said
 
@@ -261,3 +261,76 @@ def test_another_kind_for_a_while(shell, press):
     press(["a", "q"])
     press(["\r"], "--question", "slider", "--questions", "1")
     assert answers(shell) == ["a", 0.5] and stored(shell).ask().kind == "pair"
+
+
+def test_undo_shows_the_same_question_again_whatever_kind_is_asked_for(shell, press):
+    press(["a", "q"])
+    first = next(iter(stored(shell).history.asked))
+    said = press(["u", "u", "q"], "--question", "slider")
+    assert "There is nothing to undo" in said and said.count(f"tea  pair {first}, after 0 answers") == 2
+    waiting = stored(shell).ask()
+    assert waiting.number == first
+    stored(shell).tell(waiting, "b")
+    # Once it has its answer, that kind is asked again.
+    press(["u", "a", "\r"], "--question", "slider", "--questions", "1")
+    assert answers(shell) == ["a", 0.5] and stored(shell).history.comparisons.popitem()[1].kind == "slider"
+
+
+SENT_AT_ONCE = [
+    ("order:4", ["3 1=4 2\n", "2\r\n", "4 3", " 1\rq"], [[2, [0, 3], 1], [1], [3, 2, 0]]),
+    ("slider", ["0.3\n", "\n", f"{RIGHT}{RIGHT}{LEFT}\r", ".7\r\n", "\r", f"{LEFT}s"], [0.3, 0.55, 0.7, "skip"]),
+    ("rating", ["-2", "-", "3q", "0"], [-2, -3, 0]),
+    ("choice:4", ["31", "2\n"], [2, 1]),
+    ("pair", ["ab", f"{RIGHT}{LEFT}", "tq"], ["a", "b", "tie"]),
+]
+
+
+@pytest.mark.parametrize(("question", "keys", "expected"), SENT_AT_ONCE)
+def test_keys_that_are_sent_at_once_are_taken_one_by_one(shell, press, question, keys, expected):
+    """But none of them answers the next question, which nobody has seen."""
+    asked(shell, question)
+    assert "means nothing" not in press([*keys, "q"])
+    assert answers(shell) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "keys", "says"),
+    [
+        ("slider", ["nan\r", "0,5\r", "\x7f", "q"], [r"n means nothing here", ", means nothing here"]),
+        ("slider", ["7\r\r", "q"], ["A place must be a number from 0 to 1, but got '7'."]),
+        ("order:4", ["1 1\r2 1\r", "x2\r", "q"], ["each once", "x means nothing here"]),
+        ("pair", ["xa", "q"], ["x means nothing here"]),
+    ],
+)
+def test_what_is_sent_with_something_wrong_stores_nothing(shell, press, question, keys, says):
+    """Nobody who sent it had read the sentence."""
+    asked(shell, question)
+    said = press(keys)
+    assert answers(shell) == [] and all(one in said for one in says)
+
+
+def test_a_terminal_that_is_gone_quits(shell, press):
+    press([""])
+    assert answers(shell) == []
+
+
+def test_an_escape_sequence_is_one_key(shell, press):
+    """The letters in it answer nothing."""
+    sequences = ["\x1b[1;5B", "\x1b[[A", "\x1b\x1b[B", "\x1bOA", "\x1b[3~", "\x1ba", "\x1b[", "\x1b[1;", "\xe0H"]
+    said = press([*sequences, "q"])
+    assert answers(shell) == [] and said.count("means nothing here") == len(sequences)
+
+
+def test_a_pasted_order_in_a_real_terminal(shell, opened):
+    asked(shell, "order:4")
+    screen = opened("tune", "tea.toml")
+    screen.press("3 1=4 2\r")
+    screen.until("Saved: 3 > 1 = 4 > 2.")
+    screen.press("q")
+    assert screen.end() == 0 and answers(shell) == [[2, [0, 3], 1]]
+
+
+def test_a_kind_that_is_none_is_told_by_the_option(shell, monkeypatch):
+    monkeypatch.setattr(tune, "_is_terminal", lambda: True)
+    for guess in ("foo", "auto", "order:10"):
+        shell.refused("tune", shell.folder / "tea.toml", "--question", guess, code=2, says="Error: `--question` must ")

@@ -91,6 +91,26 @@ def test_every_bad_line_is_named_and_nothing_is_stored():
     assert study.history.number == 0
 
 
+@pytest.mark.parametrize("cell", ["", "nan", "0 >", "left", "[[["])
+@pytest.mark.parametrize(
+    ("kind", "needs"),
+    [
+        (
+            "order",
+            "an order of 3 must be numbers from 0 to 2, best first with > and = between them ('2 > 0 = 1'), or 'skip'",
+        ),
+        ("choice", "a choice of 3 must be the best design's number, 0 to 2, or 'skip'"),
+        ("slider", "a slider must be a number from 0 to 1, or 'skip'"),
+        ("rating", "a rating must be a whole number from -3 to 3, or 'skip'"),
+    ],
+)
+def test_an_answer_that_is_none_is_told_what_its_kind_needs(kind, needs, cell):
+    study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://")
+    with pytest.raises(KappaSharpError) as error:
+        study.import_text(f"a.x,b.x,c.x,kind,answer\n0,1,0.5,{kind},{cell}\n", "me")
+    assert f"line 2: `answer` to {needs}, but got {cell!r}." in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

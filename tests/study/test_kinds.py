@@ -246,6 +246,8 @@ class TestQuestions:
             question.at(1.5)
         with pytest.raises(InvalidValueError, match="slider"):
             study.ask(kind="pair").at(0.5)
+        with pytest.raises(InvalidValueError, match="is an order of 4"):
+            study.ask(kind="order").at(0.5)
 
     def test_a_space_with_no_more_designs_than_a_gallery(self):
         study = made(

@@ -244,8 +244,17 @@ def _answer(form: Form, told: str) -> Answer:
     except (ValueError, RecursionError) as error:
         if isinstance(error, KappaSharpError):
             raise
+        if not form.is_pair:
+            raise InvalidValueError(f"`answer` to {form.words} must be {_allowed(form)}, but got {told!r}.") from error
         words = "`answer` must be a, b, tie or skip, but got {got}."
         raise InvalidValueError(said("fault.file.answer", words, got=repr(told))) from error
+
+
+def _allowed(form: Form) -> str:
+    """What a cell may hold, in words: an order is a text there."""
+    if form.kind is not Kind.ORDER:
+        return kinds.allowed(form)
+    return f"numbers from 0 to {form.designs - 1}, best first with > and = between them ('2 > 0 = 1'), or 'skip'"
 
 
 def _order(told: str) -> list[Any]:

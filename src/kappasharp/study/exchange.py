@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, needed
 from kappasharp.files import replacing
+from kappasharp.methods.method import Kind
 from kappasharp.study import computing, digests, events, kinds
 from kappasharp.study.comparison_file import LETTERS, defused
 from kappasharp.study.definition import from_plain
@@ -84,7 +85,9 @@ def _seen(history: History, one: Comparison, letters: str, outcomes: Sequence[st
 def _row(history: History, one: Comparison, letters: str, *, plain: bool) -> dict[str, Any]:
     designs = _shown(history, one)
     first = one.first[0] if len(one.first) == 1 else None
-    options = {letter: history.option(designs[letter]) if letter in designs else None for letter in letters}
+    # The ends of a slider's line are no options, though an option may happen to be the same design.
+    numbers = () if one.form.kind is Kind.SLIDER else one.options
+    options = dict.fromkeys(letters) | dict(zip(letters, numbers, strict=False))
     nothing = dict.fromkeys(designs["a"])
     columns = [_prefixed(f"{letter}_", designs.get(letter, nothing)) for letter in letters]
     return {

@@ -62,7 +62,7 @@ class StudyQuestion:
             place: a number from 0 to 1.
         """
         if self.kind != Kind.SLIDER.value:
-            raise InvalidValueError(f"`at` must be asked of a slider, but question {self.number} is a {self.kind}.")
+            raise InvalidValueError(f"`at` must be asked of a slider, but question {self.number} is {self.form.words}.")
         place = kinds.place(place)
         assert self.space is not None
         return self.space.between(self.a, self.b, place)

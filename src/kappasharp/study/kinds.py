@@ -162,7 +162,7 @@ def place(value: Any) -> float:
     """A place of a slider, or a sentence."""
     if not _is_number(value) or not 0.0 <= value <= 1.0:
         raise InvalidValueError(f"`place` must be a number from 0 to 1, but got {_cut(value)}.")
-    return float(value)
+    return float(value) + 0.0
 
 
 def allowed(form: Form) -> str:

@@ -4,6 +4,7 @@ People count designs from 1, as tables show them; programs, and everything that 
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -12,6 +13,7 @@ from kappasharp.app.words import text
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import Kind
 from kappasharp.study import kinds
+from kappasharp.study.comparison_file import LETTERS
 from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import MUCH_BETTER, SKIP, Answer, Form
 
@@ -23,7 +25,10 @@ COMMANDS = {"s": SKIP, "u": "undo", "\x7f": "undo", "\x08": "undo", "q": "quit",
 PAIR_KEYS = (
     dict.fromkeys((*LEFT, "a"), "a") | dict.fromkeys((*RIGHT, "b"), "b") | dict.fromkeys((*DOWN, "t"), "tie") | COMMANDS
 )
-ENTER, ERASE, QUIT = ("\r", "\n"), ("\x7f", "\x08"), ("\x03", "\x04")
+ENTER, ERASE, QUIT = ("\r", "\n", "\r\n"), ("\x7f", "\x08"), ("\x03", "\x04")
+# One key of those that a terminal sent at once: an escape sequence, also one cut short, a special key of Windows'
+# console, or a character.
+ONE_KEY = re.compile(r"\x1b+(?:\[\[.?|\[[0-?]*[ -/]*[@-~]?|O.?|[^\x1b])?|[\x00\xe0].|\r\n|.", re.DOTALL)
 OTHERS = "s skip   u undo   q quit"
 HELP = {
     Kind.PAIR: f"← A is better   → B is better   ↓ can't tell   {OTHERS}",
@@ -46,6 +51,16 @@ class Pressed(NamedTuple):
 def short(form: Form, answer: Answer) -> str:
     """An answer in a few words: as it is typed where that is a word."""
     return answer if isinstance(answer, str) else kinds.in_words(form, answer)
+
+
+def heads(forms: Sequence[Form]) -> dict[str, str]:
+    """What answers to such questions call each design, by its letter: a and b, or 1, 2, 3 …, or either: a/1."""
+    several = [form.kind in kinds.SEVERAL for form in forms]
+    shown = LETTERS[: max((form.designs for form in forms), default=0)]
+    if not any(several):
+        return {letter: letter for letter in shown}
+    either = "" if all(several) else "ab"
+    return {letter: f"{letter}/{i}" if letter in either else str(i) for i, letter in enumerate(shown, 1)}
 
 
 def spoken(form: Form, typed: str) -> Answer:
@@ -76,7 +91,8 @@ def _numbers(form: Form, word: str) -> Answer:
         case Kind.RATING:
             return kinds.answer(form, int(word))
         case Kind.SLIDER:
-            return kinds.answer(form, float(word))
+            # Nobody means the zero below zero.
+            return kinds.answer(form, float(word) + 0.0)
         case Kind.ORDER:
             groups = [group for group in re.split(r"[\s>,]+", re.sub(r"\s*=\s*", "=", word)) if group]
             return kinds.answer(form, [[int(one) - 1 for one in group.split("=")] for group in groups])
@@ -85,93 +101,118 @@ def _numbers(form: Form, word: str) -> Answer:
 
 def read(question: StudyQuestion) -> Pressed:
     """What the person presses that means something for this question."""
+    # What was sent together with the last key of an answer is thrown away: nobody has seen the next question yet.
+    keys = Keys(question.form.kind)
     match question.form.kind:
         case Kind.PAIR:
-            return _pressed(Kind.PAIR, PAIR_KEYS)
+            return _pressed(keys, PAIR_KEYS)
         case Kind.CHOICE:
-            return _pressed(Kind.CHOICE, {str(i + 1): i for i in range(question.form.designs)} | COMMANDS)
+            return _pressed(keys, {str(i + 1): i for i in range(question.form.designs)} | COMMANDS)
         case Kind.RATING:
-            return _rating()
+            return _rating(keys)
         case Kind.SLIDER:
-            return _slider(question)
-    return _typed(question.form)
+            return _slider(keys, question)
+    return _typed(keys, question.form)
 
 
-def _key() -> str:
-    try:
-        return click.getchar()
-    except (KeyboardInterrupt, EOFError):
-        return QUIT[0]
+class Keys:
+    """The keys for one question, one at a time, also where a terminal sends several at once."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._sent: list[str] = []
+
+    def next(self) -> str:
+        """The next key; a terminal that is gone, or has no more to say, quits."""
+        if not self._sent:
+            try:
+                self._sent = ONE_KEY.findall(click.getchar()) or [QUIT[0]]
+            except (KeyboardInterrupt, EOFError):
+                return QUIT[0]
+        return self._sent.pop(0)
+
+    def refuse(self, sentence: str) -> None:
+        """Say what is wrong; what was sent on before anybody could read that is thrown away."""
+        self._sent = []
+        click.echo(sentence)
+
+    def unknown(self, key: str) -> None:
+        """Say that a key means nothing."""
+        self.refuse(f"{text(key)} means nothing here. {HELP[self._kind]}")
 
 
-def _pressed(kind: Kind, meaning: dict[str, Any], key: str | None = None) -> Pressed:
+def _command(key: str) -> Pressed | None:
+    """What a key that means the same for every kind of question says."""
+    found = COMMANDS.get(key, COMMANDS.get(key.lower()))
+    return None if found is None else _as_pressed(found)
+
+
+def _as_pressed(found: Any) -> Pressed:
+    return Pressed(found) if found in ("undo", "quit") else Pressed(None, found)
+
+
+def _pressed(keys: Keys, meaning: dict[str, Any]) -> Pressed:
     """The next key that means something; of any other it is said that it does not."""
     while True:
-        key = _key() if key is None else key
+        key = keys.next()
         found = meaning.get(key, meaning.get(key.lower()))
         if found is not None:
-            return Pressed(found) if found in ("undo", "quit") else Pressed(None, found)
-        _not_known(kind, key)
-        key = None
+            return _as_pressed(found)
+        keys.unknown(key)
 
 
-def _not_known(kind: Kind, key: str) -> None:
-    click.echo(f"{text(key)} means nothing here. {HELP[kind]}")
-
-
-def _rating() -> Pressed:
-    values: dict[str, Any] = {str(i): i for i in range(MUCH_BETTER + 1)}
+def _rating(keys: Keys) -> Pressed:
+    values = {str(i): i for i in range(MUCH_BETTER + 1)}
     while True:
-        key = _key()
-        if key == "-":
-            below = _key()
-            if below in values:
-                return Pressed(None, -values[below])
-            key = below
-        if key in values or key in COMMANDS or key.lower() in COMMANDS:
-            return _pressed(Kind.RATING, values | COMMANDS, key)
-        _not_known(Kind.RATING, key)
+        key = keys.next()
+        sign = -1 if key == "-" else 1
+        key = keys.next() if key == "-" else key
+        if key in values:
+            return Pressed(None, sign * values[key])
+        if (found := _command(key)) is not None:
+            return found
+        keys.unknown(key)
 
 
-def _slider(question: StudyQuestion) -> Pressed:
+def _slider(keys: Keys, question: StudyQuestion) -> Pressed:
     """Arrows move it and show the design; digits type a place; Enter leaves it there."""
     place, typed = 0.5, ""
     _show(question, place)
     while True:
-        key = _key()
-        if key in QUIT or (not typed and (key in COMMANDS or key.lower() in COMMANDS)):
-            return _pressed(Kind.SLIDER, COMMANDS, key)
+        key = keys.next()
+        if (found := _command(key)) is not None and (not typed or key in QUIT):
+            return found
         if key in ENTER and not typed:
             return Pressed(None, place)
         if key in (*LEFT, *RIGHT, *ENTER):
             moved = round(place + STEP * (key in RIGHT) - STEP * (key in LEFT), 4)
-            place, typed = _place(typed, place) if key in ENTER else min(max(moved, 0.0), 1.0), ""
+            place, typed = _place(keys, typed, place) if key in ENTER else min(max(moved, 0.0), 1.0), ""
             _show(question, place)
         else:
-            typed = _edited(Kind.SLIDER, typed, key, "0123456789.")
+            typed = _edited(keys, typed, key, "0123456789.")
 
 
-def _edited(kind: Kind, line: str, key: str, allowed: str) -> str:
+def _edited(keys: Keys, line: str, key: str, allowed: str) -> str:
     """The line after a key, and what the terminal shows of it."""
     if key in ERASE:
         click.echo("\b \b" if line else "", nl=False)
         return line[:-1]
-    if len(key) == 1 and key in allowed:
+    if key in tuple(allowed):
         click.echo(key, nl=False)
         return line + key
     click.echo()
-    _not_known(kind, key)
+    keys.unknown(key)
     click.echo(line, nl=False)
     return line
 
 
-def _place(typed: str, place: float) -> float:
+def _place(keys: Keys, typed: str, place: float) -> float:
     """The place typed: Enter once more leaves the slider there."""
     click.echo()
     try:
         return kinds.place(float(typed))
     except ValueError:
-        click.echo(f"A place must be a number from 0 to 1, but got {typed!r}.")
+        keys.refuse(f"A place must be a number from 0 to 1, but got {typed!r}.")
         return place
 
 
@@ -180,19 +221,19 @@ def _show(question: StudyQuestion, place: float) -> None:
     click.echo(f"{place:5.3f}  {values}")
 
 
-def _typed(form: Form) -> Pressed:
+def _typed(keys: Keys, form: Form) -> Pressed:
     """A line that ends with Enter; s, u and q at its beginning are commands."""
     line = ""
     while True:
-        key = _key()
-        if key in QUIT or (not line and (key in COMMANDS or key.lower() in COMMANDS)):
-            return _pressed(Kind.ORDER, COMMANDS, key)
+        key = keys.next()
+        if (found := _command(key)) is not None and (not line or key in QUIT):
+            return found
         if key not in ENTER:
-            line = _edited(Kind.ORDER, line, key, "0123456789=>, ")
+            line = _edited(keys, line, key, "0123456789=>, ")
             continue
         click.echo()
         try:
             return Pressed(None, spoken(form, line))
         except InvalidValueError as error:
-            click.echo(str(error))
+            keys.refuse(str(error))
             line = ""

@@ -52,6 +52,8 @@ def typed(sentence: str) -> str:
     for python, shell in TYPED:
         sentence = re.sub(python, shell, sentence)
     context = click.get_current_context(silent=True)
+    if context is not None and "question" in context.params:
+        sentence = sentence.replace("`kind`", "`--question`")  # `kind` is an argument of `Study.ask` alone
     if context is None or any(str(given).endswith(".toml") for given in context.params.values()):
         return sentence  # a study file has Python's names
     own: dict[str, str] = {}

@@ -96,7 +96,8 @@ def _given(form: "Form", answer: str, style: str) -> "Answer":
         found: Answer = json.loads(answer)
     except (ValueError, RecursionError) as error:
         raise InvalidValueError(f"ANSWER must be JSON where `-f json` is asked for, but got {answer!r}.") from error
-    return found
+    # Nobody means the zero below zero.
+    return found + 0.0 if isinstance(found, float) else found
 
 
 def _words(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -134,7 +135,6 @@ def tell(
     """
     with in_words():
         from kappasharp.app.cli import answering
-        from kappasharp.study import kinds
 
         found = opened(study, storage, outcomes=outcomes)
         if pair is None:
@@ -142,15 +142,25 @@ def tell(
             if waiting is None:
                 who = voter or DEFAULT_VOTER
                 raise StalePairError(f"No pair is open for {who!r}; {shell_words('ask', study, *_as(who))} gives one.")
-            pair = waiting.number
-        elif voter is not None and pair in found.history.asked and found.history.asked[pair][0].voter != voter:
-            asked = found.history.asked[pair][0].voter
-            raise InvalidValueError(f"`--voter` must be who was asked pair {pair}, {asked!r}, but got {voter!r}.")
-        form = found.history.asked[pair][0].form if pair in found.history.asked else kinds.ONE_PAIR
-        done = found.tell(pair, _given(form, answer, style))
+        else:
+            waiting = _numbered(found, pair, voter)
+        form = waiting.form
+        done = found.tell(waiting, _given(form, answer, style))
     say("Saved.")
     data = {"event": done.event, "pair": done.pair, "voter": done.voter, "answer": done.answer}
     show(style, data, [f"{done.kind} {done.pair}: {answering.short(form, done.answer)}"])
+
+
+def _numbered(found: "Study", number: int, voter: str | None) -> "StudyQuestion":
+    """The question of that number, which that voter was asked; or a sentence."""
+    if number not in found.history.asked:
+        raise InvalidValueError(
+            f"`--pair` must be a question that was asked in {found.name!r}, but there is no question {number}."
+        )
+    asked = found.history.asked[number][0]
+    if voter not in (None, asked.voter):
+        raise InvalidValueError(f"`--voter` must be who was asked pair {number}, {asked.voter!r}, but got {voter!r}.")
+    return asked
 
 
 @click.command()
@@ -162,7 +172,7 @@ def undo(storage: str | None, study: str, voter: str, style: str) -> None:
     """Take back the voter's last answer, whose pair is open again; or change of a parameter."""
     with in_words():
         pair = opened(study, storage).undo(voter)
-    say("Taken back." if pair is None else f"Taken back; pair {pair.number} is open again.")
+    say("Taken back." if pair is None else f"Taken back; {pair.kind} {pair.number} is open again.")
     show(style, None if pair is None else pair_data(pair), [] if pair is None else question_table(pair))
 
 

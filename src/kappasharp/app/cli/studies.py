@@ -17,6 +17,8 @@ from kappasharp.study.terms import DEFAULT_STORAGE, DEFAULT_VOTER, ENVIRONMENT
 
 if TYPE_CHECKING:
     from kappasharp.study.definition import Options
+    from kappasharp.study.exchange import Rows
+    from kappasharp.study.history import History
     from kappasharp.study.storage import Storage
     from kappasharp.study.study import Study
 
@@ -151,11 +153,16 @@ def new(
             space = toml_file.parameters(params)
             what = outcomes if outcomes is None or ":" in outcomes else [one.strip() for one in outcomes.split(",")]
             study = create_study(space, storage=storage, study_name=name, outcomes=what, **given)
-    say(f"Made in {study.storage.url}. {shell_words('ask', study.name)} gives the first pair.")
+    say(f"Made in {study.storage.url}. {shell_words('ask', study.name)} gives the first {_usual(study)}.")
     declared = study.definition.outcomes
     if declared is not None and not declared.is_computed:
         say(f"Outcomes are measured: {shell_words('record', study.name)} takes {', '.join(declared.names)}.")
     show(style, {"study": study.name, "storage": study.storage.url} | study.definition.plain(), [study.name])
+
+
+def _usual(study: "Study") -> str:
+    """What is usually asked, in a word."""
+    return "pair" if study.definition.form.is_pair and not study.definition.is_auto else "question"
 
 
 @click.command()
@@ -198,23 +205,40 @@ def best(storage: str | None, study: str, style: str, *, outcomes: str | None, v
 @in_format
 @storage_option
 def log(storage: str | None, study: str, style: str) -> None:
-    """Every answer, the oldest first."""
-    from kappasharp.app.cli import answering
+    """Every answer, the oldest first.
 
+    An answer about several designs counts them from 1, as they were shown; with `-f json` from 0. A column for each of
+    them, and `first`, hold their numbers in the study, which `note` and `record --option` take.
+    """
     with in_words():
         found = opened(study, storage)
-        rows, told = found.rows("comparisons"), found.history.comparisons
-    names = ("event", "pair", "time", "voter", "program", "kind", "answer", "first", "a", "b")
-    short = [
+        rows = found.rows("comparisons")
+        short = _log_table(rows, found.history)
+    if not rows:
+        say(f"No answers yet; {shell_words('ask', study)} gives the first {_usual(found)}.")
+    if style == "table" and any(row.get("kind") in ("choice", "order") for row in rows):
+        say("An answer counts designs from 1; their columns, and `first`, hold their numbers in the study, from 0.")
+    show(style, rows, columns(short))
+
+
+def _log_table(rows: "Rows", history: "History") -> "Rows":
+    """The rows as people read them, with the designs of a question in columns that are called as its answers do."""
+    from kappasharp.app.cli import answering
+
+    told = history.comparisons
+    heads = answering.heads([told[row["event"]].form for row in rows])
+    names = ("event", "pair", "time", "voter", "program", "kind", "answer", "first")
+    return [
         {key: row[key] for key in names if key in row}
-        # For people designs count from 1, as they are asked; for programs from 0.
         | {"answer": answering.short(told[row["event"]].form, told[row["event"]].answer)}
-        | {key.replace("_outcomes_", " "): value for key, value in row.items() if "_outcomes_" in key}
+        | {head: row[letter] for letter, head in heads.items()}
+        | {
+            f"{heads[letter]} {outcome}": value
+            for letter, mark, outcome, value in ((*key.partition("_outcomes_"), value) for key, value in row.items())
+            if mark and letter in heads
+        }
         for row in rows
     ]
-    if not rows:
-        say(f"No answers yet; {shell_words('ask', study)} gives the first pair.")
-    show(style, rows, columns(short))
 
 
 @click.command()

@@ -70,15 +70,20 @@ def _converse(study: "Study", voter: str, questions: int | None, kind: str | Non
     """Ask until there were enough answers, or q."""
     from kappasharp.app.cli import answering
 
-    answered = 0
+    answered, reopened = 0, set[int]()
     while questions is None or answered < questions:
-        pair = study.ask(voter) if kind is None else study.ask(voter, kind=kind)
+        waiting = study.history.open.get(voter)
+        # To ask for a kind would withdraw a question of another kind that undo has just opened again.
+        pair = study.ask(voter) if kind is None or waiting in reopened else study.ask(voter, kind=kind)
         _show(study, pair)
         begun = time.monotonic()
         pressed = answering.read(pair)
         if pressed.command == "quit":
             return
-        answered += _act(study, pair, pressed, time.monotonic() - begun)
+        if pressed.command == "undo":
+            answered -= _undo(study, voter, reopened)
+        else:
+            answered += _tell(study, pair, pressed, time.monotonic() - begun)
 
 
 def _show(study: "Study", pair: "StudyQuestion") -> None:
@@ -99,18 +104,27 @@ def _progress(study: "Study") -> str:
     return f"; the best so far beats {best.beats_random:.0%} of designs, {best.room_left:.0%} of the way up is left"
 
 
-def _act(study: "Study", pair: "StudyQuestion", pressed: "Pressed", seconds: float) -> int:
-    """Do what the key says; how many answers that adds."""
+def _undo(study: "Study", voter: str, reopened: set[int]) -> int:
+    """Take the last answer back and note its question; how many answers that takes."""
+    try:
+        question = study.undo(voter)
+    except InvalidValueError as error:
+        # There is nothing to undo.
+        click.echo(str(error))
+        return 0
+    reopened |= set() if question is None else {question.number}
+    click.echo("Taken back.")
+    return 1
+
+
+def _tell(study: "Study", pair: "StudyQuestion", pressed: "Pressed", seconds: float) -> int:
+    """Store the answer; how many answers that adds."""
     from kappasharp.study import kinds
 
     try:
-        if pressed.command == "undo":
-            study.undo(pair.voter)
-            click.echo("Taken back.")
-            return -1
         study.tell(pair, pressed.answer, seconds=round(seconds, 3))
     except (InvalidValueError, StalePairError) as error:
-        # Nothing to undo, or the same voter has answered elsewhere: the next pair is the one that is open.
+        # The same voter has answered elsewhere: the next pair is the one that is open.
         click.echo(str(error))
         return 0
     click.echo(f"Saved: {kinds.in_words(pair.form, pressed.answer)}. u undoes it.")
