@@ -17,7 +17,8 @@ from kappasharp.files import write_text
 from kappasharp.methods.method import Kind
 from kappasharp.study import certainty, diagnosis, kinds, reasons, weighing
 from kappasharp.study.certainty import Best, slices
-from kappasharp.study.history import Comparison, History
+from kappasharp.study.comparison import Comparison
+from kappasharp.study.history import History
 from kappasharp.study.reasons import Checkpoint
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from kappasharp.errors import InvalidValueError, StorageError
 from kappasharp.study import comparison_file, computing, events, recording, weighing
+from kappasharp.study.comparison import Comparison
 from kappasharp.study.comparison_file import Imported
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import DEFAULT_VOTER, Bounded, Event, Joined, Judged, Recorded, Remarked, Stored, Weighed
-from kappasharp.study.history import Comparison, History, StudyQuestion
+from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.parameters import Value
 from kappasharp.study.view import StudyView
 

@@ -16,9 +16,10 @@ from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP
 from kappasharp.sentences import Sentence, counted, figures, said
 from kappasharp.study import allowing, certainty, changing, kinds, learning, lifting, validation
+from kappasharp.study.comparison import Comparison
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
-from kappasharp.study.history import Comparison, History
+from kappasharp.study.history import History
 from kappasharp.study.learning import StudyModel, spread
 
 # An answer to which the model gives less than this chance, all answers considered, is a surprise.

@@ -12,10 +12,11 @@ from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueErro
 from kappasharp.files import replacing
 from kappasharp.methods.method import Kind
 from kappasharp.study import computing, digests, events, kinds
+from kappasharp.study.comparison import Comparison
 from kappasharp.study.comparison_file import LETTERS, defused
 from kappasharp.study.definition import from_plain
 from kappasharp.study.events import Asked, Bounded, Joined, Judged, Queued, Remarked, Stored, Weighed
-from kappasharp.study.history import Comparison, History
+from kappasharp.study.history import History
 from kappasharp.study.space import Design
 from kappasharp.study.storage import Record, Storage
 

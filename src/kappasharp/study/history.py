@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +10,8 @@ from kappasharp.errors import CorruptedError, InvalidValueError
 from kappasharp.faces import face
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import events, kinds
-from kappasharp.study.kinds import ONE_PAIR, SKIP, Answer, Form, Judgement
+from kappasharp.study.comparison import Comparison
+from kappasharp.study.kinds import ONE_PAIR, SKIP, Answer, Form
 from kappasharp.study.outcomes import Known
 from kappasharp.study.parameters import Value
 from kappasharp.study.programs import Programs
@@ -71,75 +71,6 @@ class StudyQuestion:
 @dataclass(frozen=True)
 class Pair(StudyQuestion):
     """Two designs to compare."""
-
-
-@dataclass
-class Comparison:
-    """One answer that counts: `options` are the numbers of its designs, `event` is where it came from.
-
-    Of a slider that is the design where it was left; of one that was skipped, none.
-    """
-
-    event: int
-    voter: str
-    time: str
-    options: tuple[int, ...]
-    answer: Answer
-    pair: int | None
-    seconds: float | None
-    amended: bool = False
-    kind: str = Kind.PAIR.value
-    asked_at: str | None = None
-    # What was said at first, where it was amended.
-    original: Answer | None = None
-    program: bool = False
-
-    @property
-    def took(self) -> float | None:
-        """The seconds that somebody measured, or else those from question to answer; None without a question."""
-        if self.seconds or self.asked_at is None:
-            return self.seconds
-        return max((datetime.fromisoformat(self.time) - datetime.fromisoformat(self.asked_at)).total_seconds(), 1e-3)
-
-    @property
-    def form(self) -> Form:
-        """What kind of question it answers, and about how many designs."""
-        kind = Kind(self.kind)
-        return Form(kind, PAIR if kind is Kind.SLIDER else len(self.options))
-
-    @property
-    def ordered(self) -> tuple[int, int]:
-        """Winner and loser of two; for a tie as they were shown."""
-        said = kinds.said(self.form, self.answer).pairs[0] if self.answer != SKIP else (0, 1)
-        return self.options[said[0]], self.options[said[1]]
-
-    @property
-    def judgements(self) -> list[Judgement]:
-        """All that it says of two options, by their numbers; nothing of a slider."""
-        at = self.options
-        return [Judgement(at[one], at[other], tie) for one, other, tie in kinds.judgements(self.form, self.answer)]
-
-    @property
-    def edges(self) -> list[Judgement]:
-        """The fewest of them that say it all."""
-        if self.answer == SKIP or self.kind == Kind.SLIDER.value:
-            return []
-        said = kinds.said(self.form, self.answer)
-        at = self.options
-        return [Judgement(at[i], at[j], tie) for (i, j), tie in zip(said.pairs, said.ties, strict=True)]
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        """The options that it puts first: one, or several that tie; none of a skip."""
-        if self.answer == SKIP:
-            return ()
-        lost = {one.other for one in self.judgements if not one.tie}
-        return tuple(option for option in self.options if option not in lost)
-
-    @property
-    def is_tie(self) -> bool:
-        """Whether it only says that there was no difference."""
-        return bool(self.judgements) and all(one.tie for one in self.judgements)
 
 
 @dataclass

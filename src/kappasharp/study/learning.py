@@ -28,9 +28,10 @@ from kappasharp.methods.state import State
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
 from kappasharp.sentences import said
 from kappasharp.study import allowing, cube, imagining, kinds, lifting, validation
+from kappasharp.study.comparison import Comparison
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
-from kappasharp.study.history import Comparison, History, StudyQuestion
+from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.space import Space
 
 # The fit starts from the last one's end, and cold too: at every answer as long as they are few, later each time that

@@ -18,7 +18,8 @@ from kappasharp.methods.method import PAIR, Kind
 from kappasharp.methods.state import State
 from kappasharp.study import choosing
 from kappasharp.study.choosing import Chosen
-from kappasharp.study.history import Comparison, History
+from kappasharp.study.comparison import Comparison
+from kappasharp.study.history import History
 from kappasharp.study.kinds import Form
 
 # Seconds of attention before anything is known of this study, and for how many answers that counts. Assumptions: nobody

@@ -24,8 +24,9 @@ from kappasharp.methods.surrogate import surrogate_of
 from kappasharp.sentences import Sentence, said
 from kappasharp.study import certainty, diagnosis, events, learning, weighing
 from kappasharp.study.certainty import EVEN, Best
+from kappasharp.study.comparison import Comparison
 from kappasharp.study.definition import Definition
-from kappasharp.study.history import Comparison, History
+from kappasharp.study.history import History
 from kappasharp.study.kinds import SKIP
 from kappasharp.study.learning import StudyModel, one_thread
 

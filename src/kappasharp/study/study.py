@@ -9,6 +9,7 @@ from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairErro
 from kappasharp.methods.method import Kind
 from kappasharp.study import computing, events, kinds, recording
 from kappasharp.study.arranging import ArrangedStudy
+from kappasharp.study.comparison import Comparison
 from kappasharp.study.events import (
     DEFAULT_VOTER,
     Added,
@@ -19,7 +20,7 @@ from kappasharp.study.events import (
     Settling,
     Undone,
 )
-from kappasharp.study.history import Comparison, History, StudyQuestion
+from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.outcomes import Known
 from kappasharp.study.parameters import Value

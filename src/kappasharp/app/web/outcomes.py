@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
 
-from kappasharp.study.history import Comparison, History, StudyQuestion
+from kappasharp.study.comparison import Comparison
+from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.outcomes import Values
 from kappasharp.study.simulation import CHEAP
 from kappasharp.study.space import Design

@@ -27,9 +27,10 @@ from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
 from kappasharp.sentences import taken_apart
 from kappasharp.study import diagnosis, recording, weighing
+from kappasharp.study.comparison import Comparison
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
-from kappasharp.study.history import Comparison, History, StudyQuestion
+from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.kinds import Answer
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
@@ -205,7 +206,8 @@ def history_data(at: Snapshot) -> Plain:
 
     def row(one: Comparison) -> Plain:
         more = {"number": called[one.event], "form": str(one.form), "contradicts": against.get(one.event, [])}
-        return asdict(one) | more | {"origin": _origin(history, one.pair)}
+        origin = "elsewhere" if one.pair is None else history.asked[one.pair][0].origin
+        return asdict(one) | more | {"origin": origin}
 
     rows = [row(one) for one in reversed(history.comparisons.values())]
     removed = [row(history.removed[event]) for event in sorted(history.removed, reverse=True)]
@@ -226,10 +228,6 @@ def _told(definition: Definition, history: History, designs: Mapping[int, Design
         for number, one in known.items()
         if one is not None and one.runs
     }
-
-
-def _origin(history: History, pair: int | None) -> str:
-    return "elsewhere" if pair is None else history.asked[pair][0].origin
 
 
 def python(study: Study, at: Snapshot) -> str:

@@ -17,8 +17,9 @@ from kappasharp.errors import InvalidValueError, NotAllowedError, StalePairError
 from kappasharp.methods.method import Kind
 from kappasharp.sentences import said
 from kappasharp.study import stocking
+from kappasharp.study.comparison import Comparison
 from kappasharp.study.events import Asked
-from kappasharp.study.history import Comparison, History, StudyQuestion
+from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
