@@ -5,6 +5,7 @@ import re
 import pytest
 
 from kappasharp.app.examples import pid
+from kappasharp.study.studies import create_study, storage_of
 from tests.page import chromium
 from tests.page.chromium import (
     ON_ITS_SIDE,
@@ -25,6 +26,59 @@ NAME = "PID controller"
 AT = "one => String(one.value / one.max)"
 IN_SIGHT = ":is(.card, .choices button, .extras button, #place, .places li, .tile, #form):visible"
 FORMS = ("pair", "choice:4", "order:4", "slider", "rating")
+NINE = ("choice:9", "order:9")
+DEVICES = {"phone": PHONE, "side": ON_ITS_SIDE, "wide": WIDE}
+# Names and values that find no room beside each other on a phone.
+ESPRESSO = {
+    "dose": (14.0, 20.0),
+    "preinfusion": [True, False],
+    "mode": ["soft and quiet", "hard"],
+    "basket": ["ridged", "ridgeless"],
+    "temperature_of_the_boiler": (0.5, 8e6),
+}
+FAILED = (
+    "The picture could not be drawn: ValueError: the width must not be larger than a third of a metre in this workshop"
+)
+# What of the cards covers something else, sticks out of its card, or is a button that no click would reach.
+UNTIDY = """() => [...document.querySelectorAll(".card")].flatMap((card, number) => {
+  const found = [], within = card.getBoundingClientRect(), range = document.createRange();
+  const tell = (...words) => found.push([number, ...words].join(" "));
+  const parts = "dt, .number, .words dd, summary, h2, .badge, .corner, .failed > *";
+  const boxes = [...card.querySelectorAll(parts)].flatMap((one) => {
+    const isText = one.matches("dt, dd, .number"), values = one.closest(".values"), name = one.textContent;
+    range.selectNodeContents(one.firstChild);
+    const { left, right, top, bottom, width } = (isText ? range : one).getBoundingClientRect();
+    // What is to be scrolled to covers nothing.
+    const end = values?.getBoundingClientRect().bottom ?? Infinity;
+    if (!width || getComputedStyle(one).opacity === "0" || top > end - 1) return [];
+    if (values && values.scrollWidth > values.clientWidth + 1) tell(name, "is cut off");
+    return [{ name, left, right, top, bottom: Math.min(bottom, end) }];
+  });
+  const rank = getComputedStyle(card, "::after");
+  if (card.dataset.rank && rank.position === "absolute") {
+    const [left, top, width, height] = ["left", "top", "width", "height"].map((side) => parseFloat(rank[side]));
+    const at = [within.left + card.clientLeft + left, within.top + card.clientTop + top];
+    boxes.push({ name: "its rank", left: at[0], right: at[0] + width, top: at[1], bottom: at[1] + height });
+  }
+  for (const [index, one] of boxes.entries()) {
+    const out = [within.left - one.left, one.right - within.right, within.top - one.top, one.bottom - within.bottom];
+    if (Math.max(...out) > 0) tell(one.name, "sticks out");
+    for (const other of boxes.slice(index + 1)) {
+      const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+      const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+      if (wide > 1 && high > 1) tell(one.name, "lies over", other.name);
+    }
+  }
+  for (const one of card.querySelectorAll(".failed > button")) {
+    const { left, top, width, height } = one.getBoundingClientRect();
+    const there = document.elementFromPoint(left + width / 2, top + height / 2);
+    if (!one.contains(there)) tell(one.textContent, "is covered");
+  }
+  for (const one of card.querySelectorAll(".failed > p")) {
+    if (one.clientHeight < parseFloat(getComputedStyle(one).lineHeight)) tell("no line of the sentence is in sight");
+  }
+  return found;
+})"""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +88,17 @@ def server(tmp_path_factory):
     lines = [f"{name} = {{low = {one['low']}, high = {one['high']}, log = true}}" for name, one in pid.SPACE.items()]
     head = f'name = "{NAME}"\nfirst_pairs = 200\nrender = "kappasharp.app.examples.pid:render"\n[parameters]\n'
     (folder / "study.toml").write_text(head + "\n".join(lines))
+    storage = storage_of(f"sqlite:///{folder / 'page.db'}")
+    for count in (4, 9):
+        create_study(
+            ESPRESSO, storage=storage, study_name=f"espresso{count}", question=f"choice:{count}", first_pairs=200
+        )
+    drawn, render = (
+        {name: (one["low"], one["high"]) for name, one in pid.SPACE.items()},
+        "kappasharp.app.examples.pid:render",
+    )
+    create_study(drawn, storage=storage, study_name="drawn9", question="choice:9", first_pairs=200, render=render)
+    storage.close()
     with serving(folder, "study.toml") as found:
         yield found
 
@@ -379,6 +444,58 @@ def test_on_a_phone_everything_is_in_sight(context, server, device):
         assert apart(status.bounding_box(), one.bounding_box())
     page.clock.fast_forward(7000)
     status.wait_for(state="hidden")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_names_and_values_never_cover_each_other(context, server, device):
+    page = context(**DEVICES[device]).new_page()
+    for study, forms in (("espresso9", NINE), ("espresso4", FORMS)):
+        page.goto(f"{server.link}&study={study}&voter={device}")
+        settle(page)
+        for form in forms:
+            switch(page, form)
+            assert page.evaluate(UNTIDY) == [], form
+            for fold in page.locator(".fold summary").all()[:1]:
+                fold.click()
+                assert page.evaluate(UNTIDY) == [], form
+                fold.click()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_failed_drawing_stays_on_its_card(context, server, device):
+    page = context(**DEVICES[device], bypass_csp=True, reduced_motion="reduce").new_page()
+
+    def fail(route):
+        answer = route.fetch()
+        told = answer.json()
+        pair = told.get("pair", {})
+        for one in (*pair.get("designs", []), *pair.get("line", {}).get("stops", []), told):
+            if one.get("card"):
+                one["card"] |= {"kind": "failed", "sentence": FAILED}
+        route.fulfill(response=answer, json=told)
+
+    page.route(re.compile(r"/pair\?|/line/"), fail)
+    for study, forms in (("drawn9", NINE), (NAME, FORMS)):
+        page.goto(f"{server.link}&study={study.replace(' ', '+')}&voter=failed+{device}")
+        settle(page)
+        for form in forms:
+            switch(page, form)
+            page.locator(".failed").last.wait_for()
+            assert page.locator(".failed > button").count() == page.locator(".card").count()
+            assert page.evaluate(UNTIDY) == [], form
+            if form.startswith("order"):
+                for mark in range(1, 4):
+                    page.locator(".badge").nth(mark).click()
+                page.mouse.move(0, 0)  # a card's corner comes over it where the mouse is
+                assert page.locator(".tile").count() == 3 and page.evaluate(UNTIDY) == [], form
+        assert complaints(page) == [], study
+    page.route(
+        "**/picture/*/again", lambda route: route.fulfill(json={"kind": "failed", "key": "", "sentence": "Once more."})
+    )
+    asked = switch(page, "choice:4")
+    page.get_by_role("button", name="Draw again").last.click()
+    page.get_by_text("Once more.").wait_for()
+    assert number(page) == asked  # the click was no vote
 
 
 def test_history_tells_every_kind(context, server):

@@ -3,6 +3,8 @@
 import asyncio
 import struct
 import zlib
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 
 import pytest
@@ -12,7 +14,7 @@ from kappasharp.app.cli.serve import EXAMPLE_NAMES, examples
 from kappasharp.app.examples import cabin, image_filter, pid
 from kappasharp.app.web import cards, responses
 from kappasharp.app.web.cards import Cards
-from kappasharp.app.web.workers import Workers, ready
+from kappasharp.app.web.workers import Process, Workers, ready
 from kappasharp.errors import InvalidValueError
 from kappasharp.study.space import space
 from tests.page import renderers
@@ -172,6 +174,33 @@ def test_what_is_drawn_ahead_gives_way_also_where_it_is_begun(only_draws):
     drawn, hung = asyncio.run(with_workers(2, act))
     assert [one.kind for one in drawn] == ["image"] * 2
     assert "longer than 0.5 seconds" in hung.sentence  # forgotten, not kept as failed: drawn again when it was wished
+
+
+@pytest.mark.parametrize("moments", range(3))
+@pytest.mark.parametrize("gives_way", [False, True])
+def test_a_process_that_ends_while_the_server_stops_is_no_failure(monkeypatch, moments, gives_way):
+    """The server ends its processes, and asyncio gives up all tasks a few moments later: none may end otherwise."""
+    job = Future()
+    monkeypatch.setattr(Process, "is_warm", True)
+    monkeypatch.setattr(Process, "submit", lambda *_: job)
+
+    async def stopped():
+        workers = Workers(1)
+        asking = asyncio.create_task(workers.run(ready, limit=60.0))
+        while not job._done_callbacks:  # it is waited for
+            await asyncio.sleep(0)
+        if gives_way:
+            workers._ending.update(workers._doing)
+        job.set_exception(BrokenProcessPool())
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        assert asking in tasks and len(tasks) == 2
+        for one in tasks:
+            one.cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [type(one) for one in asyncio.run(stopped())] == [asyncio.CancelledError] * 2
 
 
 def test_a_process_that_only_draws_imports_no_torch(only_draws):

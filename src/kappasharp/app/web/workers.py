@@ -186,18 +186,26 @@ class Workers:
             process.end()
             raise WorkerError(f"It took longer than {limit:g} seconds.") from error
         except (BrokenProcessPool, CancelledError) as error:
-            if process in self._ending:
-                raise GaveWayError("It gave way to what somebody waits for.") from error
-            if isinstance(error, CancelledError):
-                raise
-            process.end()
-            raise WorkerError("Its process ended unexpectedly.") from error
+            raise self._told(process, error) from error
         else:
             return found
         finally:
             if process not in self._ending:
                 self._seconds = loop.time() - began
             self._release(process)
+
+    def _told(self, process: Process, error: BaseException) -> BaseException:
+        """What is told of a job whose process ended, or that is not waited for any more."""
+        doing = asyncio.current_task()
+        if doing is not None and doing.cancelling():
+            # All is given up when the server stops; Python 3.11 would tell how the process ended even so.
+            return CancelledError()
+        if process in self._ending:
+            return GaveWayError("It gave way to what somebody waits for.")
+        if isinstance(error, CancelledError):
+            return CancelledError()
+        process.end()
+        return WorkerError("Its process ended unexpectedly.")
 
     async def _started(self, process: Process) -> None:
         if process.is_warm:

@@ -135,12 +135,13 @@ async function image(address) {
 }
 
 /**
+ * What finds no room on its card is scrolled to, by keyboard too; the button stays in sight (style.css).
  * @param {string} words
  * @param {string | null} [lang]
  * @param {HTMLElement} [remedy]
  */
 function failure(words, lang, remedy) {
-  return el("div", { class: "media failed", role: "note" }, el("p", { lang }, words), remedy);
+  return el("div", { class: "media failed", role: "note" }, el("p", { lang, tabindex: 0 }, words), remedy);
 }
 
 /**

@@ -239,7 +239,7 @@ export function foldWords(all, more) {
  */
 export function parameterLines(parameters, design, others = [], fold = { room: Infinity, open: false }) {
   const { first, rest, differing } = foremost(parameters, [design, ...others], fold.room);
-  const lines = (/** @type {Parameter[]} */ some) => el("dl", { class: "parameters" }, ...some.flatMap((one) => line(one, design, others, differing.includes(one))));
+  const lines = (/** @type {Parameter[]} */ some) => el("dl", { class: "parameters" }, ...some.map((one) => line(one, design, others, differing.includes(one))));
   return folded(lines(first), rest, differing, fold.open, lines);
 }
 
@@ -270,7 +270,9 @@ export function valueSentence(parameters, design, designs) {
  */
 function line(parameter, design, others, differs) {
   const value = design[parameter.name];
-  return [
+  return el(
+    "div",
+    {},
     el("dt", { title: parameter.name }, parameter.name),
     el(
       "dd",
@@ -278,7 +280,7 @@ function line(parameter, design, others, differs) {
       track(parameter, value, others.length === 1 ? others[0][parameter.name] : undefined),
       el("span", { class: "number" }, shown(value), differs && others.length === 1 ? el("span", { class: "unseen" }, " ", text("value.differs")) : null),
     ),
-  ];
+  );
 }
 
 /**

@@ -44,8 +44,7 @@ function isOver(values) {
  */
 function foldLast(fold, shown) {
   const hidden = /** @type {Element} */ (fold.lastElementChild);
-  do hidden.prepend(/** @type {Element} */ (shown.lastElementChild));
-  while (hidden.firstElementChild?.tagName === "DD");
+  hidden.prepend(/** @type {Element} */ (shown.lastElementChild));
   const rows = hidden.querySelectorAll("dd");
   const differing = hidden.matches(".words") ? rows : hidden.querySelectorAll(".differs");
   /** @type {Element} */ (fold.firstElementChild).textContent = foldWords(rows.length, differing.length);

@@ -62,9 +62,7 @@ export function outcomeLines(outcomes, ranges, own, others, brief = false) {
       el("dd", { class: mark === null ? null : "differs" }, rail(place(here.value), place((there.length === 1 ? there[0] : here).value)), el("span", { class: "number" }, numeral(here.words), mark ?? el("span", { class: "standing" }))),
     ];
   });
-  return brief
-    ? el("dl", { class: "words" }, ...lines.map((line) => el("div", {}, ...line)))
-    : el("dl", { class: "parameters" }, ...lines.flat());
+  return el("dl", { class: brief ? "words" : "parameters" }, ...lines.map((line) => el("div", {}, ...line)));
 }
 
 /** The outcomes on the cards of one question; those that are being computed take their place when they come. */
