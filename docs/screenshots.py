@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT))
 from kappasharp.app.cli.serve import examples  # noqa: E402
 from kappasharp.app.examples import pid  # noqa: E402
 from kappasharp.study.studies import create_study, storage_of  # noqa: E402
-from tests.page.chromium import launched, serving, settle  # noqa: E402
+from tests.page.chromium import LAST, launched, serving, settle  # noqa: E402
 from tests.page.test_team import NAME as JURY  # noqa: E402
 from tests.page.test_team import jury  # noqa: E402
 
@@ -85,6 +85,8 @@ def take(page, link, view, name, *, whole=False):
         settle(page)
         page.locator(".progress", has_text="room left").wait_for()
     page.locator("h1").wait_for()
+    if view in LAST:
+        page.locator(f".view.{view} {LAST[view]}").first.wait_for()
     page.locator(MESSAGES, has_text="…").first.wait_for(state="detached")
     page.wait_for_timeout(1200)
     if name == "invite":
