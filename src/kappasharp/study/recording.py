@@ -5,7 +5,7 @@ from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.study.definition import Definition
-from kappasharp.study.events import LONGEST_FAILURE, Recorded
+from kappasharp.study.events import Recorded
 from kappasharp.study.history import History, design_key
 from kappasharp.study.outcomes import Values
 from kappasharp.study.space import Design
@@ -29,18 +29,10 @@ def missing(definition: Definition, history: History, designs: Iterable[Design])
     fresh = {design_key(design): design for design in designs if not _has_values(history, design)}
     ran = definition.simulator.compute(list(fresh.values()), definition.outcomes.names)
     found = [
-        Recorded(design, None if one.values is None else dict(one.values), "simulated", failure=_in_a_line(one.failure))
+        Recorded(design, None if one.values is None else dict(one.values), "simulated", failure=one.failure)
         for design, one in zip(fresh.values(), ran, strict=True)
     ]
     return [one for one in found if is_news(history, one)]
-
-
-def _in_a_line(failure: str | None) -> str | None:
-    """A failure as it is stored: errors may have several lines."""
-    if failure is None:
-        return None
-    plain = " ".join(failure.split())
-    return "".join(letter if letter.isprintable() else "?" for letter in plain)[:LONGEST_FAILURE]
 
 
 def is_news(history: History, event: Recorded) -> bool:
