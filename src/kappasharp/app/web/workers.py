@@ -91,6 +91,7 @@ class Workers:
         self._waiting: list[Turn] = []
         self._doing: dict[Process, Turn] = {}
         self._ending: set[Process] = set()
+        self._closing: set[Process] = set()
         self._seconds = 0.0
         # The first worker takes seconds to start: whoever starts it waits, and that must not be the loop.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="start of workers")
@@ -168,6 +169,7 @@ class Workers:
     def _release(self, process: Process) -> None:
         self._doing.pop(process, None)
         self._ending.discard(process)
+        self._closing.discard(process)
         self._free.append(process)
         self._grant()
 
@@ -186,18 +188,31 @@ class Workers:
             process.end()
             raise WorkerError(f"It took longer than {limit:g} seconds.") from error
         except (BrokenProcessPool, CancelledError) as error:
-            if process in self._ending:
-                raise GaveWayError("It gave way to what somebody waits for.") from error
-            if isinstance(error, CancelledError):
-                raise
-            process.end()
-            raise WorkerError("Its process ended unexpectedly.") from error
+            raise self._without_result(process, error) from error
         else:
             return found
         finally:
             if process not in self._ending:
                 self._seconds = loop.time() - began
             self._release(process)
+
+    def _without_result(self, process: Process, error: BaseException) -> BaseException:
+        """What whoever waits for a job is told whose process has ended, or that was cancelled."""
+        if self._is_given_up(process):
+            # It may have started since.
+            process.end()
+            return CancelledError()
+        if process in self._ending:
+            return GaveWayError("It gave way to what somebody waits for.")
+        if isinstance(error, CancelledError):
+            return CancelledError()
+        process.end()
+        return WorkerError("Its process ended unexpectedly.")
+
+    def _is_given_up(self, process: Process) -> bool:
+        """Whether all is being closed: then the end of a process is no crash, and nobody is told of one."""
+        task = asyncio.current_task()
+        return process in self._closing or (task is not None and task.cancelling() > 0)
 
     async def _started(self, process: Process) -> None:
         if process.is_warm:
@@ -206,8 +221,15 @@ class Workers:
         # Whatever became of it: the job itself will say.
         warm.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         await asyncio.wait({warm})
+        if process in self._closing:
+            raise CancelledError
 
     def close(self) -> None:
-        """End all processes; another job would start new ones."""
+        """End all processes, and give up what they do and what waits for them; another job would start new ones."""
+        self._closing |= self._doing.keys()
+        waiting, self._waiting = self._waiting, []
+        for turn in waiting:
+            if turn.granted is not None:
+                turn.granted.cancel()
         for one in self._processes:
             one.end(wait=True)
