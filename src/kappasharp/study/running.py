@@ -114,6 +114,16 @@ def too_long(limit: float) -> str:
     return f"The function of the outcomes must end within {limit:g} seconds, but it took longer."
 
 
+def left_alone(hangs: int) -> str:
+    """What is said of designs that are not tried because others hung."""
+    return f"The function of the outcomes was left alone after {hangs} designs that hung."
+
+
+def is_of_a_hang(failure: str) -> bool:
+    """Whether a design hung, or was not tried because others did: to try it again may take long."""
+    return "must end within" in failure or "was left alone after" in failure
+
+
 def _values(given: Any) -> Values:
     if not isinstance(given, Mapping) or not given:
         shown = repr(given)[:LONGEST_WORDS]

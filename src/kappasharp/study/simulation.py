@@ -21,7 +21,19 @@ from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.processes import Pool
 from kappasharp.study.history import design_key
 from kappasharp.study.outcomes import split_name
-from kappasharp.study.running import LIMIT, LONGEST_WORDS, Function, Ran, failed, name_of, one, run, too_long, words_of
+from kappasharp.study.running import (
+    LIMIT,
+    LONGEST_WORDS,
+    Function,
+    Ran,
+    failed,
+    left_alone,
+    name_of,
+    one,
+    run,
+    too_long,
+    words_of,
+)
 from kappasharp.study.space import Design
 
 # What a worker's start, or a hang that no signal ends, may take beyond the limit of a design, in seconds.
@@ -88,6 +100,10 @@ class Simulator:
         """How many designs were computed so far, failures among them."""
         return len(self._kept)
 
+    def has_tried(self, design: Design) -> bool:
+        """Whether this process has computed it, or has failed to."""
+        return design_key(design) in self._kept
+
     def compute(self, designs: Sequence[Design], names: Sequence[str] | None = None) -> list[Ran]:
         """What the function makes of each design, in order.
 
@@ -135,7 +151,7 @@ class Simulator:
     def _given_up(self) -> Ran | None:
         if self.hangs < MOST_HANGS:
             return None
-        return failed(f"The function of the outcomes was left alone after {self.hangs} designs that hung.")
+        return failed(left_alone(self.hangs))
 
     def _noted(self, ran: Ran) -> Ran:
         self.hangs += ran.hung
