@@ -38,6 +38,10 @@ def test_a_worker_has_one_thread_for_torch_and_does_not_hear_ctrl_c(pool):
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+def test_what_a_worker_prints_by_whatever_way_goes_to_stderr(pool):
+    assert pool.submit(os.path.sameopenfile, 1, 2).result() and not os.path.sameopenfile(1, 2)
+
+
 def test_it_stands_behind_others(pool):
     assert pool.submit(os.nice, 0).result() == os.nice(0) + 3
 

@@ -1,5 +1,6 @@
 """Worker processes of this machine: not forked from their parent, deaf to Ctrl-C, one torch thread each, and never
-longer here than their parent. Torch is imported by those that compute alone. And commands, run within limits.
+longer here than their parent. Torch is imported by those that compute alone. What they print goes to stderr: stdout is
+for data. And commands, run within limits.
 """
 
 import multiprocessing
@@ -12,7 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from multiprocessing import connection
 from multiprocessing.context import BaseContext
 from types import ModuleType
@@ -41,7 +43,11 @@ class Pool(ProcessPoolExecutor):
     def submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         """Have a job done."""
         with nullcontext() if self._with_main else _no_main():
-            return self._submit(job, *given, **named)
+            try:
+                return self._submit(job, *given, **named)
+            except (EOFError, OSError) as error:
+                # Who forks the workers was ended, or the system gives no more processes.
+                raise BrokenProcessPool(f"A worker could not be started: {type(error).__name__}: {error}.") from error
 
     def _submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         if not hasattr(signal, "pthread_sigmask"):
@@ -108,10 +114,40 @@ def begin(niceness: int = 0, bare: bool = False) -> None:
         torch.set_num_threads(1)
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
+    _join_stdout()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _join_stdout() -> None:
+    """Let descriptor 1 be 2: libraries in C and commands print past Python's `sys.stdout`."""
+    try:
+        os.dup2(2, 1)
+    except OSError:  # there is no stderr
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+
+
+@contextmanager
+def stdout_apart() -> Iterator[None]:
+    """What is printed meanwhile, by whatever library or command, goes to stderr; for one thread at a time."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # there is no stdout
+        kept = None
+    try:
+        if kept is not None:
+            _join_stdout()
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 def _end_with(sentinel: int) -> None:

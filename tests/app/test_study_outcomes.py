@@ -1,6 +1,10 @@
 """Outcomes through the commands: from a file or an option, shown everywhere, recorded by hand; code if allowed."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,8 @@ from kappasharp.app.examples import pid
 from tests.app.shell import Shell
 from tests.study.simulators import simulate
 
+MAIN = "from kappasharp.app.cli.main import main; main()"
+ROOT = Path(__file__).parents[2]
 FUNCTION = "tests.study.simulators:simulate"
 PARAMETERS = ("-p", "kp=0.2:3", "-p", "ki=0:2")
 FILE = f"""
@@ -113,3 +119,38 @@ def test_names_alone_are_measured(shell):
     said = shell("new", "chair", "-p", "width=10:60", "--outcomes", "mass, comfort")
     assert "Outcomes are measured: `kappasharp record chair` takes mass, comfort." in said.stderr
     assert shell.json("record", "chair", "width=40", "mass=3.1")["outcomes"] == {"mass": 3.1}
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("no_such_module:f", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("tests.study.simulators:raising", "raised ZeroDivisionError: the pole is at zero."),
+    ],
+)
+def test_why_there_are_no_outcomes_is_said_once(shell, function, why):
+    shell("new", "pid", *PARAMETERS, "--outcomes", FUNCTION)
+    for _ in range(2):  # that it failed is stored by the second time
+        said = shell("ask", "pid", "--outcomes", function, "-f", "json")
+        assert json.loads(said.stdout)["outcomes"] == [None, None]
+        assert said.stderr.count("Note: there are no outcomes here.") == said.stderr.count(why) == 1
+    assert shell("tell", "pid", "a", "--outcomes", function).stderr.count(why) == 1
+    assert "Note" not in shell("ask", "pid", "--outcomes", FUNCTION).stderr
+
+
+def test_why_the_model_does_without_outcomes(shell):
+    shell("new", "pid", *PARAMETERS, "--outcomes", FUNCTION)
+    shell("ask", "pid")
+    shell("tell", "pid", "a")
+    said = shell("best", "pid", "--outcomes", "no_such_module:f").stderr
+    assert "outcomes of 0 of 128 designs" in said and "No module named 'no_such_module'" in said
+
+
+def test_what_a_function_prints_past_python_is_in_no_json(shell, tmp_path):
+    shell("new", "pid", *PARAMETERS, "--outcomes", FUNCTION)
+    command = [sys.executable, "-c", MAIN, "ask", "pid", "-f", "json", "--storage", shell.url]
+    told = subprocess.run(
+        [*command, "--outcomes", "tests.study.simulators:writing"], check=True, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+    )  # fmt: skip
+    assert None not in json.loads(told.stdout)["outcomes"] and "raw\n" in told.stderr and "simulating" in told.stderr

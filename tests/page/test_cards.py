@@ -244,6 +244,30 @@ def test_the_start_of_a_worker_does_not_count_against_a_renderer(tmp_path, monke
     assert run_by_clock(first_card()).kind == "image"
 
 
+def test_the_end_of_the_page_is_no_crash_of_its_workers(only_draws, tmp_path):
+    """What they do then, and what waits for them, is given up without a word."""
+    reports = []
+
+    async def page():
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: reports.append(about["message"]))
+        workers = Workers(1, bare=True)
+        doing = asyncio.create_task(workers.run(cards.draw, f"{only_draws}:held", {"x": 1}, limit=600.0))
+        await there(tmp_path / "begun 1")
+        waiting = asyncio.create_task(workers.run(ready, limit=600.0))
+        await asyncio.sleep(0)
+        workers.close()
+        return doing, waiting, workers
+
+    *given_up, workers = asyncio.run(page())
+    assert all(one.cancelled() for one in given_up) and reports == [] and workers._waiting == []
+
+    async def waited_for():
+        doing, waiting, _ = await page()
+        return await asyncio.gather(doing, waiting, return_exceptions=True)
+
+    assert [type(one) for one in asyncio.run(waited_for())] == [asyncio.CancelledError] * 2 and reports == []
+
+
 def test_a_failing_renderer_never_stops_a_vote(opened):
     browser = opened(service(renderer=f"{HERE}:fails"))
     pair = browser.pair()

@@ -1,6 +1,8 @@
 """Functions of outcomes, good and bad, in a module that workers can import."""
 
+import asyncio
 import os
+import subprocess
 import time
 
 SPACE = {"kp": (0.2, 3.0), "ki": (0.0, 2.0)}
@@ -98,3 +100,36 @@ def half_constant(design):
 
 
 not_a_function = 3
+
+
+class SpeechlessError(Exception):
+    """An error that cannot say what it is."""
+
+    def __str__(self):
+        raise ValueError("no words")
+
+
+def cancelled_above(design):
+    if design["kp"] > 1.5:
+        raise asyncio.CancelledError("by somebody")
+    return simulate(design)
+
+
+def speechless_above(design):
+    if design["kp"] > 1.5:
+        raise SpeechlessError
+    return simulate(design)
+
+
+def pressed_above(design):
+    """It raises what Ctrl-C raises, though nobody pressed it."""
+    if design["kp"] > 1.5:
+        raise KeyboardInterrupt
+    return simulate(design)
+
+
+def writing(design):
+    """It prints past Python, as libraries in C do, and through a command."""
+    os.write(1, b"raw\n")
+    subprocess.run(["echo", "from a command"], check=True)
+    return talking(design)

@@ -12,7 +12,7 @@ import pytest
 
 import kappasharp as ks
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, UnknownNameError
-from kappasharp.study import exchange, toml_file, validation
+from kappasharp.study import exchange, recording, running, toml_file, validation
 from kappasharp.study.declaring import define
 from kappasharp.study.events import Asked, Recorded
 from kappasharp.study.exchange import sealed
@@ -250,6 +250,11 @@ class TestEvents:
             study.record(*given)
         assert events_of(study) == []
 
+    def test_a_record_of_nothing_is_told_that_some_outcomes_are_enough(self):
+        study = ks.create_study(SPACE, storage="sqlite://", outcomes=["mass", "comfort"])
+        with pytest.raises(InvalidValueError, match="name at least one of mass, comfort, but got"):
+            study.record({"kp": 1.0, "ki": 0.0}, {})
+
     def test_a_study_without_outcomes_takes_no_records(self):
         with pytest.raises(InvalidValueError, match="this one has none"):
             ks.create_study(SPACE, storage="sqlite://").record({"kp": 1.0, "ki": 0.0}, {"mass": 1.0})
@@ -262,9 +267,41 @@ class TestEvents:
         assert "designs have no outcomes. The last, {'kp': " in str(study.diagnostics())
         # With the function mended, what was missing is computed and stored.
         mended = ks.load_study("pid", storage=url, outcomes=closure())
-        asked = next(question for question, _ in mended.history.asked.values() if failed[0].design in question.designs)
-        mended.complete(asked)
-        assert mended.history.outcomes(failed[0].design).values == simulators.simulate(failed[0].design)
+        known = [mended.history.outcomes(one.design) for one in failed]
+        assert [one.values for one in known] == [simulators.simulate(one.design) for one in failed]
+        assert not any("no outcomes" in note for note in mended.notes())
+        seen = {tuple(one.params.items()) for one in mended.tradeoffs()}
+        assert all(tuple(one.design.items()) in seen for one in failed)
+
+    def test_a_failure_is_tried_again_once_in_a_process_and_a_few_at_a_time(self, url, monkeypatch):
+        study = answered(computed(url, simulators.raises_above), 10)
+        failed = [one.design for one in study.history.known.values() if one.failure is not None]
+        assert len(failed) >= 4
+        calls = []
+
+        def still(design):
+            calls.append(design)
+            return simulators.raises_above(design)
+
+        monkeypatch.setattr(recording, "MOST_AGAIN", 2)
+        again = ks.load_study("pid", storage=url, outcomes=still)
+        assert calls == failed[:-3:-1] and events_of(again) == events_of(study), "nothing that is no news is stored"
+        again.try_again()
+        assert calls == failed[:-5:-1]
+        calls.clear()
+        ks.load_study("pid", storage=url)
+        ks.load_study("pid", storage=url, through=3, outcomes=still)
+        assert calls == []
+
+    def test_one_that_hung_is_tried_again_when_asked_for(self, url, monkeypatch):
+        study = computed(url)
+        design, calls = {"kp": 1.0, "ki": 0.5}, []
+        hung = Recorded(design, None, "simulated", failure=running.in_a_line(running.too_long(30.0)))
+        study._write("me", lambda _: hung)
+        again = ks.load_study("pid", storage=url, outcomes=lambda one: calls.append(one) or simulators.simulate(one))
+        assert calls == [] and again.history.outcomes(design).failure == hung.failure
+        again.complete()
+        assert calls == [design] and again.history.outcomes(design).values == simulators.simulate(design)
 
     def test_a_process_that_is_killed_loses_nothing_that_was_stored(self, url):
         code = (

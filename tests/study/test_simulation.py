@@ -1,14 +1,15 @@
 """The user's function, in workers and in this process: all it does becomes numbers, or a sentence about one design."""
 
+import os
 import pickle
 import threading
 import time
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 
 import pytest
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.study import simulation
+from kappasharp.study import running, simulation
 from kappasharp.study.simulation import Simulator
 from tests.study import simulators
 
@@ -68,9 +69,15 @@ class TestComputing:
         assert pickle.loads(pickle.dumps(here(simulators.simulate))) is None
 
     def test_what_the_function_prints_is_not_data(self, capsys):
-        (found,) = simulation.run(f"{MODULE}:talking", [GOOD], 20.0)
+        (found,) = running.run(f"{MODULE}:talking", [GOOD], 20.0)
         said = capsys.readouterr()
         assert found.values == simulators.simulate(GOOD) and (said.out, said.err) == ("", "simulating\n")
+
+    def test_what_is_printed_past_python_is_not_data_either(self, capfd):
+        running.run(f"{MODULE}:writing", [GOOD], 20.0)
+        os.write(1, b"data\n")
+        said = capfd.readouterr()
+        assert (said.out, said.err) == ("data\n", "raw\nfrom a command\nsimulating\n")
 
 
 BREAKS = {
@@ -78,6 +85,9 @@ BREAKS = {
     "renaming_above": "must return overshoot, settling, as it did when the study was made, but it returned mass",
     "no_number_above": "Outcome 'settling' must be a finite number, but got nan",
     "text_above": "Outcome 'settling' must be a number, but got 'long'",
+    "cancelled_above": "raised CancelledError: by somebody.",
+    "speechless_above": "raised SpeechlessError: its own words cannot be read.",
+    "pressed_above": "raised KeyboardInterrupt.",
 }
 
 
@@ -89,11 +99,21 @@ class TestWhatGoesWrong:
         for simulator in (made(function), here(getattr(simulators, function))):
             good, bad, again = simulator.compute([GOOD, BAD, {"kp": 0.5, "ki": 0.5}], NAMES)
             assert good.values == simulators.simulate(GOOD) and again.values is not None
-            assert bad.values is None and BREAKS[function] in bad.failure
+            assert bad.values is None and BREAKS[function] in bad.failure and not bad.hung
+
+    def test_ctrl_c_of_whoever_waits_is_theirs(self):
+        with pytest.raises(KeyboardInterrupt):
+            running.one(simulators.pressed_above, BAD)
+
+    def test_an_error_of_several_lines_is_a_sentence_of_one(self):
+        assert "raised ZeroDivisionError: the pole is at zero." in running.one(simulators.raising, GOOD).failure
+        with pytest.raises(InvalidValueError) as told:
+            simulation.probe(here(simulators.raising), [BAD, GOOD])
+        assert "\n" not in str(told.value)
 
     def test_what_is_no_mapping(self):
         for given in (None, 3.0, [1.0], {}, "text"):
-            found = simulation.one(lambda _, given=given: given, GOOD)
+            found = running.one(lambda _, given=given: given, GOOD)
             assert found.values is None and "must return a mapping of names to numbers" in found.failure
 
     def test_a_hang_ends_at_the_limit(self, made):
@@ -122,12 +142,42 @@ class TestWhatGoesWrong:
         bad, good = made("dying_above").compute([BAD, GOOD], NAMES)
         assert "ended its process" in bad.failure and good.values == simulators.simulate(GOOD)
 
-    @pytest.mark.parametrize("name", ["no_such_module_anywhere:f", f"{MODULE}:no_such", f"{MODULE}:not_a_function"])
-    def test_a_function_that_cannot_be_loaded(self, name):
+    def test_workers_that_cannot_be_started_are_started_anew(self, made, monkeypatch):
+        """Who forks them was ended at that moment; a second time in a row is a sentence."""
+        for times, says in ((1, None), (9, "could not be run in a worker process: EOFError: unexpected EOF.")):
+            simulator, left = made("simulate"), [None] * times
+            start = ProcessPoolExecutor._spawn_process
+
+            def spawn(pool, left=left, start=start):
+                if left:
+                    left.pop()
+                    raise EOFError("unexpected EOF")
+                start(pool)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(ProcessPoolExecutor, "_spawn_process", spawn)
+                found = simulator.compute([GOOD], NAMES)[0]
+            assert found.failure is says is None or says in found.failure
+            assert simulator.compute([BAD], NAMES)[0].values == simulators.simulate(BAD)
+
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            ("no_such_module_anywhere:f", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module"),
+            (f"{MODULE}:no_such", "cannot be loaded: AttributeError: "),
+            (f"{MODULE}:not_a_function", "must name a function, but tests.study.simulators:not_a_function is 3."),
+            ("tests.study.exiting:f", "cannot be loaded: SystemExit: three lines of usage. It must be module:function"),
+        ],
+    )
+    def test_a_function_that_cannot_be_loaded(self, name, why):
         simulator = Simulator(None, name)
-        (found,) = simulator.compute([GOOD])
+        found = simulator.compute([GOOD, BAD])
+        with pytest.raises(InvalidValueError) as told:
+            simulation.probe(simulator, [GOOD, BAD])
         simulator.close()
-        assert found.values is None and ("cannot be loaded" in found.failure or "name a function" in found.failure)
+        assert all(one.values is None and why in one.failure for one in found)
+        assert why in str(told.value) and "Nothing was stored." in str(told.value)
+        assert "one of the first" not in str(told.value)
 
 
 class TestProbing:

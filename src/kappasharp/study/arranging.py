@@ -1,6 +1,7 @@
 """What people change in a study beside answering: its parameters, notes on designs, comparisons from elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from kappasharp.study.definition import Definition
 from kappasharp.study.events import DEFAULT_VOTER, Bounded, Event, Joined, Judged, Recorded, Remarked, Stored, Weighed
 from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.parameters import Value
+from kappasharp.study.space import Design
 from kappasharp.study.view import StudyView
 
 Decide = Callable[[History], Event | None]
@@ -149,23 +151,44 @@ class ArrangedStudy(StudyView):
             self.complete(one)
         return found.counted
 
-    def complete(self, question: StudyQuestion | Comparison) -> None:
+    def complete(self, question: StudyQuestion | Comparison | None = None) -> None:
         """Compute and store the outcomes of designs, as far as they are missing and can be computed.
 
-        Nobody who asks or answers meanwhile waits for it.
+        Nobody who asks or answers meanwhile waits for it. A process tries a design once.
 
         Args:
-            question: what `ask` or `tell` returned; both have done so, unless `tell` was told otherwise.
+            question: what `ask` or `tell` returned; both have done so, unless `tell` was told otherwise. None is about
+                every design that failed before, those that hung among them, for when the function was mended.
         """
         if self.through is not None:
+            return
+        if question is None:
+            self._store_outcomes(DEFAULT_VOTER, self.read(recording.failed))
             return
         if isinstance(question, StudyQuestion):
             designs = question.designs
         else:
             designs = self.read(lambda history: [history.options[option] for option in question.options])
+        self._store_outcomes(question.voter, designs)
+        self.try_again(question.voter)
+
+    def try_again(self, voter: str = DEFAULT_VOTER) -> None:
+        """Compute a few of the outcomes that another process failed to give, and store those that there are now.
+
+        Args:
+            voter: in whose name.
+        """
+        if self.through is None and self.definition.simulator is not None:
+            designs = self.read(lambda history: recording.to_try_again(self.definition, history))
+            # Who may only read the database sees what is stored in it.
+            with suppress(StorageError):
+                self._store_outcomes(voter, designs, failures=False)
+
+    def _store_outcomes(self, voter: str, designs: Sequence[Design], *, failures: bool = True) -> None:
         # Whether a design has outcomes is asked again when they are stored.
         for found in recording.missing(self.definition, self._history, designs):
-            self._write(question.voter, partial(_if_news, found))
+            if failures or found.failure is None:
+                self._write(voter, partial(_if_news, found))
 
     def _writable(self) -> None:
         if self.through is not None:

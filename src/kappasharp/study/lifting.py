@@ -21,8 +21,9 @@ from kappasharp.study import cube, recording, simulation
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, design_key
 from kappasharp.study.outcomes import Known, Outcomes, Values
+from kappasharp.study.running import Ran
 from kappasharp.study.simulation import CHEAP, Simulator
-from kappasharp.study.space import Space
+from kappasharp.study.space import Design, Space
 
 Way = Literal["computed", "predicted", "none"]
 # Designs of the Sobol sequence that show how far cheap outcomes vary, and the fewest whose outcomes can be learnt on.
@@ -142,9 +143,7 @@ class Given:
 
     def computed(self, X: Tensor) -> Tensor:
         """Outcomes (n, k) of points (n, d), recorded or computed; NaN where there are none."""
-        assert self.simulator is not None
-        designs = [self.space.decode(row) for row in X.tolist()]
-        ran = self.simulator.compute(designs, self.outcomes.names)
+        designs, ran = self._ran(X)
         rows = [self.outcomes.row(one.values or {}) for one in ran]
         if self._measured:
             found = (self._measured.get(design_key(design), {}) for design in designs)
@@ -153,6 +152,18 @@ class Given:
                 for row, one in zip(rows, found, strict=True)
             ]
         return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), self.size)
+
+    def _ran(self, X: Tensor) -> tuple[list[Design], list[Ran]]:
+        """Points as designs, and what the function makes of them."""
+        assert self.simulator is not None
+        designs = [self.space.decode(row) for row in X.tolist()]
+        return designs, self.simulator.compute(designs, self.outcomes.names)
+
+    @property
+    def why_not(self) -> str:
+        """Why the function gives no outcomes of the first design of its sample that has none, in a sentence."""
+        ran = self._ran(cube.points(self.space, self._sampled))[1]
+        return next((one.failure for one in ran if one.failure is not None), "")
 
     @cached_property
     def regression(self) -> Regression:
@@ -254,7 +265,8 @@ def _about_function(definition: Definition, found: Given) -> list[str]:
     if missing is not None:
         return [missing]
     if found.is_quick and not found.is_cheap:
-        return ["The function of the outcomes no longer works: the model goes by those that were stored."]
+        gone = "The function of the outcomes no longer works: the model goes by those that were stored."
+        return [f"{gone} {found.why_not}"]
     if found.simulator is not None and found.simulator.name is None and not found.is_cheap:
         return [
             (
@@ -278,7 +290,8 @@ def _about_way(found: Given, missing: int) -> list[str]:
             if not any(found.varying)
             else "none of the outcomes that vary can be foreseen from other designs"
         )
-        return [f"The model learns on the parameters alone: {why}."]
+        said = f"The model learns on the parameters alone: {why}."
+        return [f"{said} {found.why_not}" if many < LEAST_DESIGNS and found.is_cheap else said]
     same = [name for name, varies in zip(found.outcomes.names, found.varying, strict=True) if not varies]
     lines = [f"The outcome {name!r} never varies: the model learns nothing from it." for name in same]
     lines += [

@@ -153,8 +153,11 @@ class Outcomes:
         for name in given:
             named("outcome", name, dict.fromkeys(self.names))
         missing = [name for name in self.names if name not in given]
-        if (complete and missing) or not given:
+        if complete and missing:
             raise InvalidValueError(f"Outcomes must name {', '.join(missing)} too, but got {dict(given)!r}.")
+        if not given:
+            several = "at least one of " if len(self.names) > 1 else ""
+            raise InvalidValueError(f"Outcomes must name {several}{', '.join(self.names)}, but got {dict(given)!r}.")
         return {name: float(number(given[name], f"Outcome {name!r}")) for name in self.names if name in given}
 
     def row(self, values: Mapping[str, float]) -> list[float]:

@@ -1,14 +1,19 @@
 """Outcomes as events: what is to be stored of designs that somebody sees, and what is known of any design."""
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.study.definition import Definition
-from kappasharp.study.events import LONGEST_FAILURE, Recorded
+from kappasharp.study.events import Recorded
 from kappasharp.study.history import History, design_key
 from kappasharp.study.outcomes import Values
+from kappasharp.study.running import is_of_a_hang
 from kappasharp.study.space import Design
+
+# About how many seconds of computing go at once to designs that failed before, and the most of such designs.
+AGAIN_SECONDS, MOST_AGAIN = 0.5, 64
 
 
 def values(definition: Definition, history: History, design: Design) -> Values | None:
@@ -29,18 +34,33 @@ def missing(definition: Definition, history: History, designs: Iterable[Design])
     fresh = {design_key(design): design for design in designs if not _has_values(history, design)}
     ran = definition.simulator.compute(list(fresh.values()), definition.outcomes.names)
     found = [
-        Recorded(design, None if one.values is None else dict(one.values), "simulated", failure=_in_a_line(one.failure))
+        Recorded(design, None if one.values is None else dict(one.values), "simulated", failure=one.failure)
         for design, one in zip(fresh.values(), ran, strict=True)
     ]
     return [one for one in found if is_news(history, one)]
 
 
-def _in_a_line(failure: str | None) -> str | None:
-    """A failure as it is stored: errors may have several lines."""
-    if failure is None:
-        return None
-    plain = " ".join(failure.split())
-    return "".join(letter if letter.isprintable() else "?" for letter in plain)[:LONGEST_FAILURE]
+def failed(history: History) -> list[Design]:
+    """Designs whose outcomes could not be computed, the latest first."""
+    return [one.design for one in reversed(history.known.values()) if one.failure is not None and not one.runs]
+
+
+def to_try_again(definition: Definition, history: History) -> list[Design]:
+    """A few of them, where this process has not tried them: the function may have been mended since.
+
+    Not those that hung: each might take half a minute once more.
+    """
+    if definition.outcomes is None or definition.simulator is None:
+        return []
+    many = min(max(int(AGAIN_SECONDS / max(definition.outcomes.seconds or 0.0, 1e-6)), 1), MOST_AGAIN)
+    fresh = (design for design in failed(history) if not definition.simulator.has_tried(design))
+    quick = (design for design in fresh if not is_of_a_hang(_failure(history, design)))
+    return list(islice(quick, many))
+
+
+def _failure(history: History, design: Design) -> str:
+    known = history.outcomes(design)
+    return "" if known is None or known.failure is None else known.failure
 
 
 def is_news(history: History, event: Recorded) -> bool:

@@ -4,19 +4,14 @@ Whatever goes wrong in the function (an error, a hang, no numbers, other names t
 sentence about one design, which then counts as without outcomes. Nothing is computed twice in one process.
 """
 
-import importlib
 import math
 import multiprocessing
 import os
-import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, redirect_stdout
 from functools import cache
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from statistics import median
 from time import perf_counter
@@ -25,12 +20,24 @@ from typing import Any, NamedTuple
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.processes import Pool
 from kappasharp.study.history import design_key
-from kappasharp.study.outcomes import Values, number, split_name
+from kappasharp.study.outcomes import split_name
+from kappasharp.study.running import (
+    LIMIT,
+    LONGEST_WORDS,
+    Function,
+    Ran,
+    failed,
+    left_alone,
+    name_of,
+    one,
+    run,
+    too_long,
+    words_of,
+)
 from kappasharp.study.space import Design
 
-Function = Callable[[Design], Mapping[str, float]]
-# Seconds that one design may take; what a worker's start, or a hang that no signal ends, may take beyond that.
-LIMIT, GRACE = 30.0, 60.0
+# What a worker's start, or a hang that no signal ends, may take beyond the limit of a design, in seconds.
+GRACE = 60.0
 # A function up to this many seconds a design is cheap: questions are searched for through it.
 CHEAP = 0.05
 MOST_WORKERS = 4
@@ -40,19 +47,10 @@ QUESTION_SECONDS, OVERHEAD, LEAST_BUDGET, MOST_BUDGET = 0.5, 1e-4, 64, 2048
 # After so many designs that hung the function is left alone: each costs half a minute.
 MOST_HANGS = 3
 MOST_KEPT = 200_000
-# Seconds that sending a job to a worker takes; designs of a job; letters of a sentence about what went wrong.
-SENDING, LARGEST_CHUNK, LONGEST_WORDS = 1e-3, 256, 400
+# Seconds that sending a job to a worker takes; designs of a job.
+SENDING, LARGEST_CHUNK = 1e-3, 256
 # Designs that are computed when a study is made: names and seconds come from them; and for how long that may go on.
 PROBES, PROBE_SECONDS = 8, 1.0
-
-
-class Ran(NamedTuple):
-    """What the function made of one design: outcomes, or why there are none; and the seconds it took."""
-
-    values: Values | None
-    failure: str | None
-    seconds: float
-    hung: bool = False
 
 
 def budget(seconds: float) -> int:
@@ -63,96 +61,6 @@ def budget(seconds: float) -> int:
     many = QUESTION_SECONDS / (seconds + OVERHEAD)
     least = LEAST_BUDGET if seconds <= CHEAP else 1
     return max(min(2 ** int(math.log2(max(many, 1.0))), MOST_BUDGET), least)
-
-
-class _TooLong(BaseException):
-    """The time limit; no `except Exception` of the user's function catches it."""
-
-
-def load(name: str) -> Function:
-    """The function that module:function names, looked for in this folder too."""
-    module, function = split_name(name)
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except Exception as error:  # importing a user's module runs it
-        raise InvalidValueError(
-            f"The function {name!r} of the outcomes cannot be loaded: {type(error).__name__}: {error}. It must be "
-            "module:function, where Python finds the module from this folder."
-        ) from error
-    if not callable(found):
-        raise InvalidTypeError(f"`outcomes` must name a function, but {name} is {found!r}.")
-    return found
-
-
-def name_of(function: Any) -> str | None:
-    """module:function, if importing that gives this very function; None for a closure, a lambda or a notebook's."""
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
-    if not module or module == "__main__" or "." in name or "<" in name:
-        return None
-    return f"{module}:{name}" if getattr(sys.modules.get(module), name, None) is function else None
-
-
-def one(function: Function, design: Design, limit: float | None = None) -> Ran:
-    """What the function makes of a design; with a limit the calling thread must be the process's first."""
-    began = perf_counter()
-    try:
-        with _alarm(limit):
-            given = function(dict(design))
-        return Ran(_values(given), None, perf_counter() - began)
-    except _TooLong:
-        return Ran(None, _too_long(limit or LIMIT), perf_counter() - began, hung=True)
-    except (InvalidValueError, InvalidTypeError) as error:
-        return Ran(None, str(error)[:LONGEST_WORDS], perf_counter() - began)
-    except (Exception, SystemExit) as error:
-        words = f"The function of the outcomes raised {type(error).__name__}: {error}."
-        return Ran(None, words[:LONGEST_WORDS], perf_counter() - began)
-
-
-def _too_long(limit: float) -> str:
-    return f"The function of the outcomes must end within {limit:g} seconds, but it took longer."
-
-
-def _values(given: Any) -> Values:
-    if not isinstance(given, Mapping) or not given:
-        shown = repr(given)[:LONGEST_WORDS]
-        raise InvalidTypeError(
-            f"The function of the outcomes must return a mapping of names to numbers, but it returned {shown}."
-        )
-    return {str(name): float(number(value, f"Outcome {name!r}")) for name, value in given.items()}
-
-
-@contextmanager
-def _alarm(limit: float | None) -> Iterator[None]:
-    """End what goes on after so many seconds, where the system can; Python code and sleep, not a loop in C."""
-    if limit is None or not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def ring(*_: Any) -> None:
-        raise _TooLong
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, limit)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def run(name: str, designs: Sequence[Design], limit: float) -> list[Ran]:
-    """A worker's job: designs one after the other; after one that hung the rest are left to somebody else."""
-    function, found = load(name), []
-    # What the function prints is not ours to show, and stdout is for data.
-    with redirect_stdout(sys.stderr):
-        for design in designs:
-            found.append(one(function, design, limit))
-            if found[-1].hung:
-                break
-    return found
 
 
 class Simulator:
@@ -191,6 +99,10 @@ class Simulator:
     def computed(self) -> int:
         """How many designs were computed so far, failures among them."""
         return len(self._kept)
+
+    def has_tried(self, design: Design) -> bool:
+        """Whether this process has computed it, or has failed to."""
+        return design_key(design) in self._kept
 
     def compute(self, designs: Sequence[Design], names: Sequence[str] | None = None) -> list[Ran]:
         """What the function makes of each design, in order.
@@ -239,7 +151,7 @@ class Simulator:
     def _given_up(self) -> Ran | None:
         if self.hangs < MOST_HANGS:
             return None
-        return Ran(None, f"The function of the outcomes was left alone after {self.hangs} designs that hung.", 0.0)
+        return failed(left_alone(self.hangs))
 
     def _noted(self, ran: Ran) -> Ran:
         self.hangs += ran.hung
@@ -265,13 +177,14 @@ class Simulator:
             abandoned = threading.Event()
             rest = designs[len(found) :]
             threading.Thread(target=self._work, args=(rest, results, abandoned), daemon=True).start()
-            for _ in rest:
-                try:
+            try:
+                for _ in rest:
                     found.append(results.get(timeout=self.limit))
-                except Empty:
-                    abandoned.set()
-                    found.append(self._noted(Ran(None, _too_long(self.limit), self.limit, hung=True)))
-                    break
+            except Empty:
+                found.append(self._noted(failed(too_long(self.limit), self.limit, hung=True)))
+            finally:
+                # After Ctrl-C, too, nobody waits for the rest.
+                abandoned.set()
         return found
 
     def _work(self, designs: list[Design], results: "SimpleQueue[Ran]", abandoned: threading.Event) -> None:
@@ -294,8 +207,8 @@ class Simulator:
             except (TimeoutError, BrokenProcessPool, CancelledError):
                 self.close()
                 continue
-            except (InvalidValueError, InvalidTypeError) as error:  # it cannot be loaded
-                ran = [Ran(None, str(error), 0.0)] * len(chunk)
+            except Exception as error:
+                ran = [_not_run(error)] * len(chunk)
             found |= zip(chunk, map(self._noted, ran), strict=False)
         for i, design in enumerate(designs):
             if i not in found:
@@ -310,22 +223,32 @@ class Simulator:
         return min(max(math.ceil(count / self.workers), int(SENDING / max(typical, 1e-9))), LARGEST_CHUNK)
 
     def _alone(self, design: Design) -> Ran:
+        job = self._submit([design])
         try:
-            ran: Ran = self._submit([design]).result(self.limit + GRACE)[0]
+            ran: Ran = job.result(self.limit + GRACE)[0]
         except TimeoutError:
             self.close()
-            return Ran(None, _too_long(self.limit), self.limit, hung=True)
+            return failed(too_long(self.limit), self.limit, hung=True)
         except (BrokenProcessPool, CancelledError):
             self.close()
-            return Ran(None, "The function of the outcomes ended its process: it must return, or raise.", 0.0)
+            return failed("The function of the outcomes ended its process: it must return, or raise.")
+        except Exception as error:
+            return _not_run(error)
         return ran
 
     def _submit(self, designs: list[Design]) -> "Future[Any]":
+        """Have designs computed; whoever waits for them hears of workers that do not start, either."""
         try:
             return self._open_pool().submit(run, self.name, designs, self.limit)
         except BrokenProcessPool:
             self.close()
+        try:
             return self._open_pool().submit(run, self.name, designs, self.limit)
+        except BrokenProcessPool as error:
+            self.close()
+            none: Future[Any] = Future()
+            none.set_exception(error.__cause__ or error)
+            return none
 
     def _open_pool(self) -> Pool:
         with self._switching:
@@ -335,12 +258,16 @@ class Simulator:
             return self._pool
 
 
+def _not_run(error: Exception) -> Ran:
+    """A design that no worker gave back: that is not the function's own doing."""
+    return failed(f"The function of the outcomes could not be run in a worker process: {words_of(error)}.")
+
+
 def _same_names(ran: Ran, names: Sequence[str]) -> Ran:
     if ran.values is None or ran.values.keys() == set(names):
         return ran
     got = ", ".join(sorted(ran.values))[:LONGEST_WORDS]
-    return Ran(
-        None,
+    return failed(
         f"The function of the outcomes must return {', '.join(names)}, as it did when the study was made, but it "
         f"returned {got}.",
         ran.seconds,
@@ -379,6 +306,8 @@ def probe(simulator: Simulator, designs: Sequence[Design]) -> Probed:
     began = perf_counter()
     for design in designs[:PROBES]:
         ran += simulator.compute([design])
+        if not ran[-1].loaded:
+            raise InvalidValueError(f"{ran[-1].failure} Nothing was stored.")
         if len(ran) > 1 and perf_counter() - began > PROBE_SECONDS and any(each.values for each in ran):
             break
     good = [each for each in ran if each.values is not None]

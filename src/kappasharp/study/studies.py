@@ -10,7 +10,7 @@ from typing import Any
 
 from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import Preset
-from kappasharp.study import computing, events, exchange, kinds, simulation, terms
+from kappasharp.study import computing, events, exchange, kinds, running, simulation, terms
 from kappasharp.study.calling import Command
 from kappasharp.study.database import exists
 from kappasharp.study.definition import Definition, from_plain
@@ -25,7 +25,7 @@ from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET, DEFAULT_STORA
 IN_MEMORY = "sqlite://"
 
 Prefer = Callable[[Design, Design], Any]
-Simulate = simulation.Function | str | None
+Simulate = running.Function | str | None
 
 
 @dataclass(frozen=True)
@@ -134,21 +134,23 @@ def _stored(place: Storage, study_name: str) -> Record | None:
     return next((record for record in place.studies() if record.name == study_name), None)
 
 
-def _reopened(place: Storage, record: Record, outcomes: GivenOutcomes | None) -> Study:
-    """A stored study, with what computes its outcomes where that is given."""
+def _reopened(place: Storage, record: Record, outcomes: GivenOutcomes | None, through: int | None = None) -> Study:
+    """A stored study, with what computes its outcomes where that is given; what failed before is tried again."""
     if outcomes is None:
-        return Study(place, record)
+        return Study(place, record, through)
     stored = from_plain(record.definition)
     function, names = read_given(outcomes)
     _check_names(record.name, stored, None if function is not None else [one.name for one in names])
     if function is None:
-        return Study(place, record)
+        return Study(place, record, through)
     assert stored.outcomes is not None
     if not stored.outcomes.is_computed:
         raise InvalidValueError(
             f"The outcomes of {record.name!r} are measured: `record` gives them, and no function computes them."
         )
-    return Study(place, record, simulator=simulation.of(function))
+    found = Study(place, record, through, simulation.of(function))
+    found.try_again()
+    return found
 
 
 def store(
@@ -249,9 +251,7 @@ def load_study(
     if through is not None:
         events.whole("through", through)
     place = storage_of(storage)
-    record = place.find(study_name)
-    simulator = None if outcomes is None else _reopened(place, record, outcomes).definition.simulator
-    study = Study(place, record, through, simulator)
+    study = _reopened(place, place.find(study_name), outcomes, through)
     if through is not None and study.history.number < through:
         raise InvalidValueError(
             f"`through` must be one of the {study.history.number} events of {study_name!r}, but got {through}."

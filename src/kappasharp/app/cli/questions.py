@@ -10,6 +10,7 @@ from kappasharp.app.cli.studies import (
     opened,
     outcomes_option,
     question_option,
+    say_failures,
     shell_words,
     storage_option,
     study_argument,
@@ -68,6 +69,7 @@ def ask(
     example = shell_words("tell", study, EXAMPLES[pair.kind], *_as(voter))
     others = "b, tie, skip" if pair.form.is_pair else "skip"
     say(f"{pair.kind.capitalize()} {pair.number}. {example}, or {others}, answers it.")
+    say_failures(found, pair.designs)
     data = pair_data(pair) | ({} if there is None else {"at": {"place": place, "params": there}})
     lines = [] if there is None else ["", *(f"{name}  {text(value)}" for name, value in there.items())]
     if found.definition.outcomes is not None:
@@ -147,6 +149,7 @@ def tell(
         form = waiting.form
         done = found.tell(waiting, _given(form, answer, style))
     say("Saved.")
+    say_failures(found, [found.history.options[option] for option in done.options])
     data = {"event": done.event, "pair": done.pair, "voter": done.voter, "answer": done.answer}
     show(style, data, [f"{done.kind} {done.pair}: {answering.short(form, done.answer)}"])
 

@@ -142,7 +142,7 @@ def _service(
     """The database, and the study that the page opens first."""
     from kappasharp.app.web import cards
     from kappasharp.app.web.service import Service
-    from kappasharp.study import simulation
+    from kappasharp.study import running
     from kappasharp.study.studies import load_study, storage_of
 
     render = renderers[0] if renderers else None
@@ -151,7 +151,7 @@ def _service(
         # One that cannot be loaded is better known before the page is open.
         cards.load(one)
     if outcomes is not None:
-        simulation.load(outcomes)
+        running.load(outcomes)
     database = storage_of(storage)
     if database.url in IN_MEMORY:
         raise InvalidValueError("`--storage` must name a database that outlives the page, but got one in memory.")

@@ -16,9 +16,12 @@ from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpE
 from kappasharp.study.terms import DEFAULT_STORAGE, DEFAULT_VOTER, ENVIRONMENT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kappasharp.study.definition import Options
     from kappasharp.study.exchange import Rows
     from kappasharp.study.history import History
+    from kappasharp.study.space import Design
     from kappasharp.study.storage import Storage
     from kappasharp.study.study import Study
 
@@ -71,6 +74,18 @@ def opened(name: str, storage: str | None, through: int | None = None, outcomes:
     if (missing := recording.missing_function(found.definition)) is not None:
         say(f"Note: {missing}")
     return found
+
+
+def say_failures(study: "Study", designs: "Sequence[Design]") -> None:
+    """Why designs have no outcomes though a function is to give them: each reason once in a command."""
+    if study.definition.simulator is None:
+        return
+    said = click.get_current_context().meta.setdefault(f"{__name__}.said", set())
+    known = [study.history.outcomes(design) for design in designs]
+    for reason in dict.fromkeys(one.failure for one in known if one is not None and one.failure and not one.runs):
+        if reason not in said:
+            said.add(reason)
+            say(f"Note: there are no outcomes here. {reason}")
 
 
 def shell_words(command: str, study: str, *words: str) -> str:
@@ -268,8 +283,10 @@ def _drawn_report(study: "Study", path: Path, renderer: str) -> Path:
     """A report with the pictures of the designs."""
     from kappasharp.app import report
     from kappasharp.app.web import cards
+    from kappasharp.processes import stdout_apart
 
-    pictures = {option: cards.draw(renderer, design) for option, design in report.pictured(study).items()}
+    with stdout_apart():
+        pictures = {option: cards.draw(renderer, design) for option, design in report.pictured(study).items()}
     return report.write_html(study, path, pictures=pictures)
 
 

@@ -11,6 +11,7 @@ from kappasharp.app.cli.studies import (
     opened,
     outcomes_option,
     question_option,
+    say_failures,
     storage_option,
     study_argument,
     voter_option,
@@ -94,6 +95,7 @@ def _show(study: "Study", pair: "StudyQuestion") -> None:
     for line in question_table(pair, study):
         differs = line.startswith("≠")
         click.echo(click.style(line, fg="cyan") if differs else line)
+    say_failures(study, pair.designs)
     click.echo(click.style(answering.HELP[pair.form.kind], dim=True))
 
 

@@ -91,6 +91,7 @@ class Workers:
         self._waiting: list[Turn] = []
         self._doing: dict[Process, Turn] = {}
         self._ending: set[Process] = set()
+        self._closing: set[Process] = set()
         self._seconds = 0.0
         # The first worker takes seconds to start: whoever starts it waits, and that must not be the loop.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="start of workers")
@@ -168,6 +169,7 @@ class Workers:
     def _release(self, process: Process) -> None:
         self._doing.pop(process, None)
         self._ending.discard(process)
+        self._closing.discard(process)
         self._free.append(process)
         self._grant()
 
@@ -186,7 +188,7 @@ class Workers:
             process.end()
             raise WorkerError(f"It took longer than {limit:g} seconds.") from error
         except (BrokenProcessPool, CancelledError) as error:
-            raise self._told(process, error) from error
+            raise self._without_result(process, error) from error
         else:
             return found
         finally:
@@ -194,11 +196,11 @@ class Workers:
                 self._seconds = loop.time() - began
             self._release(process)
 
-    def _told(self, process: Process, error: BaseException) -> BaseException:
-        """What is told of a job whose process ended, or that is not waited for any more."""
-        doing = asyncio.current_task()
-        if doing is not None and doing.cancelling():
-            # All is given up when the server stops; Python 3.11 would tell how the process ended even so.
+    def _without_result(self, process: Process, error: BaseException) -> BaseException:
+        """What whoever waits for a job is told whose process has ended, or that was cancelled."""
+        if self._is_given_up(process):
+            # It may have started since.
+            process.end()
             return CancelledError()
         if process in self._ending:
             return GaveWayError("It gave way to what somebody waits for.")
@@ -207,6 +209,11 @@ class Workers:
         process.end()
         return WorkerError("Its process ended unexpectedly.")
 
+    def _is_given_up(self, process: Process) -> bool:
+        """Whether all is being closed: then the end of a process is no crash, and nobody is told of one."""
+        task = asyncio.current_task()
+        return process in self._closing or (task is not None and task.cancelling() > 0)
+
     async def _started(self, process: Process) -> None:
         if process.is_warm:
             return
@@ -214,8 +221,15 @@ class Workers:
         # Whatever became of it: the job itself will say.
         warm.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         await asyncio.wait({warm})
+        if process in self._closing:
+            raise CancelledError
 
     def close(self) -> None:
-        """End all processes; another job would start new ones."""
+        """End all processes, and give up what they do and what waits for them; another job would start new ones."""
+        self._closing |= self._doing.keys()
+        waiting, self._waiting = self._waiting, []
+        for turn in waiting:
+            if turn.granted is not None:
+                turn.granted.cancel()
         for one in self._processes:
             one.end(wait=True)

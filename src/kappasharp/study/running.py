@@ -1,0 +1,167 @@
+"""One design through the user's function: numbers, or a sentence of one line about why there are none.
+
+Whatever the function raises is such a sentence, and what it prints goes to stderr: stdout is for data.
+"""
+
+import importlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.processes import stdout_apart
+from kappasharp.study.outcomes import Values, number, split_name
+from kappasharp.study.space import Design
+
+Function = Callable[[Design], Mapping[str, float]]
+# Seconds that one design may take; letters of a sentence about what went wrong.
+LIMIT, LONGEST_WORDS = 30.0, 400
+
+
+class Ran(NamedTuple):
+    """What the function made of one design: outcomes, or why there are none; and the seconds it took."""
+
+    values: Values | None
+    failure: str | None
+    seconds: float
+    hung: bool = False
+    # Whether there was a function to run.
+    loaded: bool = True
+
+
+class _TooLong(BaseException):
+    """The time limit; no `except Exception` of the user's function catches it."""
+
+
+def failed(words: str, seconds: float = 0.0, *, hung: bool = False, loaded: bool = True) -> Ran:
+    """A design without outcomes, and why."""
+    return Ran(None, in_a_line(words), seconds, hung, loaded)
+
+
+def in_a_line(words: str) -> str:
+    """A sentence as it is told and stored: errors may have several lines, and what no terminal shows."""
+    plain = " ".join(words.split())[:LONGEST_WORDS]
+    return "".join(letter if letter.isprintable() else "?" for letter in plain)
+
+
+def words_of(error: BaseException) -> str:
+    """The kind of an error and what it says, without the full stop; some cannot even say it."""
+    try:
+        said = str(error).strip().removesuffix(".")
+    except BaseException as another:
+        _raise_if_pressed(another)
+        said = "its own words cannot be read"
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _raise_if_pressed(error: BaseException) -> None:
+    """Pass on the Ctrl-C of whoever waits. Elsewhere nobody hears it: there the function itself raised it."""
+    is_heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    if isinstance(error, KeyboardInterrupt) and is_heard and threading.current_thread() is threading.main_thread():
+        raise error
+
+
+def load(name: str) -> Function:
+    """The function that module:function names, looked for in this folder too."""
+    module, function = split_name(name)
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except BaseException as error:  # importing a user's module runs it: it may even exit
+        _raise_if_pressed(error)
+        raise InvalidValueError(
+            f"The function {name!r} of the outcomes cannot be loaded: {in_a_line(words_of(error))}. It must be "
+            "module:function, where Python finds the module from this folder."
+        ) from error
+    if not callable(found):
+        raise InvalidTypeError(f"`outcomes` must name a function, but {name} is {found!r}.")
+    return found
+
+
+def name_of(function: Any) -> str | None:
+    """module:function, if importing that gives this very function; None for a closure, a lambda or a notebook's."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    if not module or module == "__main__" or "." in name or "<" in name:
+        return None
+    return f"{module}:{name}" if getattr(sys.modules.get(module), name, None) is function else None
+
+
+def one(function: Function, design: Design, limit: float | None = None) -> Ran:
+    """What the function makes of a design; with a limit the calling thread must be the process's first."""
+    began = perf_counter()
+    try:
+        with _alarm(limit):
+            given = function(dict(design))
+        return Ran(_values(given), None, perf_counter() - began)
+    except _TooLong:
+        return failed(too_long(limit or LIMIT), perf_counter() - began, hung=True)
+    except BaseException as error:  # whatever it is, it is this design's alone
+        _raise_if_pressed(error)
+        is_ours = type(error) in (InvalidValueError, InvalidTypeError)
+        words = str(error) if is_ours else f"The function of the outcomes raised {words_of(error)}."
+        return failed(words, perf_counter() - began)
+
+
+def too_long(limit: float) -> str:
+    """What is said of a design that hung."""
+    return f"The function of the outcomes must end within {limit:g} seconds, but it took longer."
+
+
+def left_alone(hangs: int) -> str:
+    """What is said of designs that are not tried because others hung."""
+    return f"The function of the outcomes was left alone after {hangs} designs that hung."
+
+
+def is_of_a_hang(failure: str) -> bool:
+    """Whether a design hung, or was not tried because others did: to try it again may take long."""
+    return "must end within" in failure or "was left alone after" in failure
+
+
+def _values(given: Any) -> Values:
+    if not isinstance(given, Mapping) or not given:
+        shown = repr(given)[:LONGEST_WORDS]
+        raise InvalidTypeError(
+            f"The function of the outcomes must return a mapping of names to numbers, but it returned {shown}."
+        )
+    return {str(name): float(number(value, f"Outcome {name!r}")) for name, value in given.items()}
+
+
+@contextmanager
+def _alarm(limit: float | None) -> Iterator[None]:
+    """End what goes on after so many seconds, where the system can; Python code and sleep, not a loop in C."""
+    if limit is None or not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run(name: str, designs: Sequence[Design], limit: float) -> list[Ran]:
+    """A worker's job: designs one after the other; after one that hung the rest are left to somebody else."""
+    found: list[Ran] = []
+    with stdout_apart():
+        try:
+            function = load(name)
+        except (InvalidValueError, InvalidTypeError) as error:
+            return [failed(str(error), loaded=False)] * len(designs)
+        for design in designs:
+            found.append(one(function, design, limit))
+            if found[-1].hung:
+                break
+    return found
