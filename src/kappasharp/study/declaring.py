@@ -5,9 +5,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.methods.method import Preset
-from kappasharp.study import constraints, cube, outcomes, simulation
+from kappasharp.methods.method import PAIR, Preset
+from kappasharp.sentences import listed
+from kappasharp.study import allowing, constraints, cube, outcomes, simulation
+from kappasharp.study.allowing import AllowedSequence
+from kappasharp.study.constraints import AllowedDesigns
 from kappasharp.study.definition import Definition, completed, stated
+from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR
 from kappasharp.study.outcomes import AtLeast, AtMost, GivenOutcomes, Hint, Less, Limit, More, Outcomes, StudyOutcome
 from kappasharp.study.simulation import Simulator
@@ -53,8 +57,10 @@ def define(
             raise InvalidValueError(f"`{name}` must be at most {most}, but got {len(many)}; leave some out.")
     said = declared(found.space, found.seed, outcomes, hints, limits)
     found = completed(found, said.outcomes, said.limits, favourites, gave_first=first_pairs is not None)
+    found = replace(found, simulator=said.simulator)
     _check_favourites(found)
-    return replace(found, simulator=said.simulator)
+    _check_two_are_left(found)
+    return found
 
 
 def asked_otherwise(found: Definition, question: str) -> Definition:
@@ -75,9 +81,24 @@ def checked(found: Definition) -> Definition:
 def _check_favourites(found: Definition) -> None:
     """The designs that people came with keep every limit; or a sentence."""
     for place, design in enumerate(found.favourites):
-        broken = next((limit.text for limit in constraints.of(found) if not limit.holds(design)), None)
-        if broken is not None:
-            raise InvalidValueError(f"`favourites[{place}]` must keep every limit, but it breaks {broken!r}.")
+        broken = allowing.broken(found, History(""), design)
+        if broken:
+            raise InvalidValueError(f"`favourites[{place}]` must keep every limit, but it breaks {broken[0]}.")
+
+
+def _check_two_are_left(found: Definition) -> None:
+    """The limits between parameters leave two designs to ask about; or a sentence."""
+    if not found.limits:
+        return
+    within = AllowedDesigns(found.space, constraints.of(found))
+    if len(allowing.apart(AllowedSequence(found, within))) == PAIR:
+        return
+    near, _ = constraints.nearest(constraints.of(found), found.space)
+    limits = listed([repr(one) for one in found.limits])
+    raise InvalidValueError(
+        f"Limits must leave two designs that can be told apart, but within {limits} only one was found: {near}; make "
+        "them wider, or a `jnd` smaller."
+    )
 
 
 def declared(space: Space, seed: int, given: Any, hints: Any, limits: Any) -> Declared:
