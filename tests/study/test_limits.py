@@ -150,6 +150,11 @@ class TestFinding:
         with pytest.raises(ks.KappaSharpError, match="must leave two designs that can be told apart, but within"):
             ks.create_study(space, storage="sqlite://", limits=[limit])
 
+    def test_narrowing_leaves_two_designs(self):
+        study = ks.create_study({"n": ks.Int(1, 8), "m": ks.Int(1, 8)}, storage="sqlite://", limits=["n + m >= 14"])
+        with pytest.raises(ks.KappaSharpError, match="must leave two designs that can be told apart"):
+            study.narrow("n", 1, 6)
+
     def test_a_line_that_no_limits_leave_room_for_is_a_sentence(self):
         study = ks.create_study(SQUARE, storage="sqlite://", limits=["x <= 0 or x >= 1", "y <= 0 or y >= 1"])
         with pytest.raises(ks.KappaSharpError, match=r"none was found within .*; ask for a pair"):

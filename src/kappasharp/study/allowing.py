@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.core import composite, features
+from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import PAIR
 from kappasharp.sentences import listed
 from kappasharp.streams import stream, uniform
@@ -222,6 +223,22 @@ def apart(drawn: AllowedSequence) -> list[Design]:
         if len(found) < many:
             break
     return found[:1]
+
+
+def check(definition: Definition) -> None:
+    """The limits between parameters leave two designs to ask about; or a sentence."""
+    if not definition.limits:
+        return
+    parsed = constraints.of(definition)
+    within = WithinLimits(AllowedDesigns(definition.space, parsed), None, definition.space)
+    if len(apart(AllowedSequence(definition, within))) == PAIR:
+        return
+    near, _ = constraints.nearest(parsed, definition.space)
+    limits = listed([repr(one) for one in definition.limits])
+    raise InvalidValueError(
+        f"Limits must leave two designs that can be told apart, but within {limits} only one was found: {near}; make "
+        "them wider, leave more of a parameter open, or make a `jnd` smaller."
+    )
 
 
 def without_predicted(allowed: Allowed | None) -> Allowed | None:

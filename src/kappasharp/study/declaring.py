@@ -5,11 +5,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.methods.method import PAIR, Preset
-from kappasharp.sentences import listed
+from kappasharp.methods.method import Preset
 from kappasharp.study import allowing, constraints, cube, outcomes, simulation
-from kappasharp.study.allowing import AllowedSequence
-from kappasharp.study.constraints import AllowedDesigns
 from kappasharp.study.definition import Definition, completed, stated
 from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR
@@ -59,7 +56,7 @@ def define(
     found = completed(found, said.outcomes, said.limits, favourites, gave_first=first_pairs is not None)
     found = replace(found, simulator=said.simulator)
     _check_favourites(found)
-    _check_two_are_left(found)
+    allowing.check(found)
     return found
 
 
@@ -84,21 +81,6 @@ def _check_favourites(found: Definition) -> None:
         broken = allowing.broken(found, History(""), design)
         if broken:
             raise InvalidValueError(f"`favourites[{place}]` must keep every limit, but it breaks {broken[0]}.")
-
-
-def _check_two_are_left(found: Definition) -> None:
-    """The limits between parameters leave two designs to ask about; or a sentence."""
-    if not found.limits:
-        return
-    within = AllowedDesigns(found.space, constraints.of(found))
-    if len(allowing.apart(AllowedSequence(found, within))) == PAIR:
-        return
-    near, _ = constraints.nearest(constraints.of(found), found.space)
-    limits = listed([repr(one) for one in found.limits])
-    raise InvalidValueError(
-        f"Limits must leave two designs that can be told apart, but within {limits} only one was found: {near}; make "
-        "them wider, or a `jnd` smaller."
-    )
 
 
 def declared(space: Space, seed: int, given: Any, hints: Any, limits: Any) -> Declared:
