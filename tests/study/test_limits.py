@@ -1,10 +1,12 @@
 """Limits of a study, between parameters and of outcomes: no question ever breaks one that can be kept."""
 
+import time
+
 import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.study import allowing, cube, starting
+from kappasharp.study import allowing, cube, reasons, starting
 from kappasharp.study.allowing import AllowedSequence
 from kappasharp.study.declaring import define
 from kappasharp.study.history import History
@@ -12,6 +14,7 @@ from tests.study import simulators
 from tests.study.simulators import simulate
 from tests.study.test_outcomes import SPACE, answer, answered, closure
 
+SQUARE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 MIXED = SPACE | {"n": ks.Int(1, 8), "mode": ["soft", "hard", "odd"]}
 BETWEEN = ["kp + ki <= 2.5", "n >= 2 * ki", "not (mode == 'odd' and n > 4)"]
 
@@ -134,9 +137,28 @@ class TestFinding:
         assert starting.within(space, lambda X: torch.ones(X.shape[:-1]), ends) is None
 
     def test_too_few_designs_are_a_sentence(self):
-        study = ks.create_study({"n": ks.Int(1, 8)}, storage="sqlite://", limits=["n == 3"])
-        with pytest.raises(ks.KappaSharpError, match="must show 2 designs that can be told apart, but only"):
+        study = ks.create_study({"n": ks.Int(1, 8)}, storage="sqlite://", limits=["n >= 6"], question="choice:4")
+        said = r"must show 4 designs that can be told apart, but only 3 were found within 'n >= 6'; ask about fewer"
+        with pytest.raises(ks.KappaSharpError, match=said):
             study.ask()
+
+    @pytest.mark.parametrize(
+        ("space", "limit"),
+        [({"n": ks.Int(1, 8)}, "n == 3"), (SQUARE, "x + y <= 0"), ({"n": ["a", "b", "c"]}, "n == 'a'")],
+    )
+    def test_limits_between_parameters_that_leave_one_design_are_refused(self, space, limit):
+        with pytest.raises(ks.KappaSharpError, match="must leave two designs that can be told apart, but within"):
+            ks.create_study(space, storage="sqlite://", limits=[limit])
+
+    def test_narrowing_leaves_two_designs(self):
+        study = ks.create_study({"n": ks.Int(1, 8), "m": ks.Int(1, 8)}, storage="sqlite://", limits=["n + m >= 14"])
+        with pytest.raises(ks.KappaSharpError, match="must leave two designs that can be told apart"):
+            study.narrow("n", 1, 6)
+
+    def test_a_line_that_no_limits_leave_room_for_is_a_sentence(self):
+        study = ks.create_study(SQUARE, storage="sqlite://", limits=["x <= 0 or x >= 1", "y <= 0 or y >= 1"])
+        with pytest.raises(ks.KappaSharpError, match=r"none was found within .*; ask for a pair"):
+            study.ask(kind="slider")
 
 
 def test_predicted_limits_that_leave_too_few_designs_do_not_end_a_study():
@@ -160,3 +182,204 @@ def test_the_nearest_design_of_predicted_outcomes_that_keep_no_limit():
         study.record({"x": x}, {"m": x})
     (said,) = [note for note in study.notes() if "No design was found" in note]
     assert abs(float(said.split("nearest has m ")[1].split(". The")[0])) < 0.05
+
+
+def total(design):
+    return {"f": design["x"] + design["y"]}
+
+
+def played(study, count, record=None):
+    """Answers of somebody who wants as much of everything as there is; the designs shown."""
+    found = []
+    for _ in range(count):
+        asked = study.ask()
+        found.append(asked.designs)
+        for design in asked.designs if record is not None else ():
+            study.record(design, record(design))
+        study.tell(asked, "a" if sum(asked.a.values()) > sum(asked.b.values()) else "b")
+    return found
+
+
+def limited(outcomes, most=1.0, **more):
+    return ks.create_study(SQUARE, storage="sqlite://", outcomes=outcomes, limits=[ks.AtMost("f", most)], **more)
+
+
+class TestTold:
+    """What is told to be best keeps the limits, as far as anybody knows."""
+
+    def test_of_measured_outcomes(self):
+        study = limited(["f"])
+        played(study, 6, total)
+        broken = [number for number, one in enumerate(study.history.options) if total(one)["f"] > 1.0]
+        best = study.best
+        assert broken and best.outcomes["f"] <= 1.0 and best.breaks == ()
+        assert best.better_breaking in broken
+        assert f"Option {best.better_breaking} seems better still, but it breaks a limit" in " ".join(best.notes)
+        assert best.advice.link is None or not set(best.advice.link) & set(broken)
+        assert "but it breaks a limit" in " ".join(
+            reasons.sentences(study.definition, study.history, study.model(), best.option)
+        )
+
+    @pytest.mark.parametrize("limits", [[ks.AtMost("f", 1.0)], ["x + y <= 1"]])
+    def test_a_comparison_of_ones_own_that_breaks_it(self, limits):
+        study = ks.create_study(SQUARE, storage="sqlite://", outcomes=closure(total), limits=limits)
+        played(study, 4)
+        study.add_comparison(winner={"x": 1.0, "y": 1.0}, loser={"x": 0.5, "y": 0.4})
+        best = study.best
+        assert total(best.params)["f"] <= 1.0 + 1e-6
+        assert study.history.options[best.better_breaking] == {"x": 1.0, "y": 1.0}
+        assert best.advice.link is None or best.better_breaking not in best.advice.link
+
+    def test_where_every_design_seen_breaks_one(self):
+        study = ks.create_study(SQUARE, storage="sqlite://", limits=["x + y <= 1"])
+        study.add_comparison(winner={"x": 1.0, "y": 1.0}, loser={"x": 0.9, "y": 0.9})
+        best = study.best
+        assert best.params == {"x": 1.0, "y": 1.0} and best.breaks == ("'x + y <= 1'",)
+        assert "This design breaks 'x + y <= 1'" in best.notes[0] and best.better_breaking is None
+
+
+class TestWithoutLearning:
+    """Limits are kept also where the model learns nothing from the outcomes."""
+
+    def test_an_outcome_that_looks_like_chance(self):
+        def chance(design):
+            return {"f": (design["x"] * 977.31 + design["y"] * 311.7) % 1.0}
+
+        study = limited(chance, 0.5)
+        shown = [one for designs in played(study, 8) for one in designs]
+        assert all(chance(one)["f"] <= 0.5 for one in shown) and chance(study.best.params)["f"] <= 0.5
+
+    def test_a_search_that_computes_for_limits_alone_has_a_budget(self):
+        def chance(design):
+            time.sleep(0.005)
+            return {"f": (design["x"] * 977.31 + design["y"] * 311.7) % 1.0}
+
+        study = limited(chance, 0.5, first_pairs=2)
+        played(study, 3)
+        assert study.definition.simulator.computed < 1000
+
+    def test_a_constant_that_breaks_its_limit(self):
+        study = limited(lambda _: {"f": 3.0})
+        assert any("No design was found that keeps f <= 1: the nearest has f 3." in line for line in study.notes())
+        played(study, 3)
+        assert study.best.breaks == ("f <= 1",)
+
+    def test_records_alone(self):
+        study = limited(["f"])
+        (note,) = [line for line in study.notes() if "left aside" in line]
+        assert note.startswith("f <= 1 is kept by designs whose outcomes are known, and left aside for all others")
+        asked = study.ask()
+        study.record(asked.a, {"f": 5.0})
+        study.record(asked.b, {"f": 6.0})
+        study.tell(asked, "a")
+        shown = played(study, 6)
+        study.settle(2)
+        shown += played(study, 2)
+        assert not any(one in asked.designs for designs in shown for one in designs)
+
+    def test_an_outcome_without_limits_need_not_be_measured(self):
+        study = ks.create_study(SQUARE, storage="sqlite://", outcomes=["f", "g"], limits=[ks.AtMost("f", 1.0)])
+        shown = played(study, 8, total)
+        assert sum(total(one)["f"] > 1.05 for designs in shown[4:] for one in designs) <= 1
+        assert len({frozenset(tuple(one.values()) for one in designs) for designs in shown}) == len(shown)
+
+
+class TestTooFew:
+    """The study goes on where too few designs keep the limits of outcomes."""
+
+    def test_one_design(self):
+        study = limited(closure(total), 0.0)
+        (note,) = study.notes()
+        assert note.startswith("Only one design was found that keeps f <= 0: x=0.0, y=0.0. A question needs two.")
+        assert "goes on without these limits" in note
+        played(study, 6)
+
+    def test_one_choice(self):
+        study = ks.create_study(
+            {"n": ["a", "bb", "ccc"]}, storage="sqlite://", outcomes=lambda one: {"f": len(one["n"])},
+            limits=[ks.AtMost("f", 1)],
+        )  # fmt: skip
+        assert "Only one design was found that keeps f <= 1: n='a'." in study.notes()[0]
+        assert len(study.ask().designs) == 2
+
+    def test_an_exact_value_is_worth_a_note(self):
+        study = ks.create_study(
+            SQUARE, storage="sqlite://", outcomes=closure(total), limits=[ks.AtMost("f", 1.0), ks.AtLeast("f", 1.0)]
+        )
+        assert any("designs were found that keep 1 <= f <= 1" in line for line in study.notes())
+
+    def test_another_scale_between_sessions(self, tmp_path):
+        url = f"sqlite:///{tmp_path / 'studies.db'}"
+        first = ks.create_study(
+            SQUARE, storage=url, study_name="s", outcomes=closure(total), limits=[ks.AtMost("f", 1.5)]
+        )
+        played(first, 7)
+        later = ks.load_study("s", storage=url, outcomes=lambda one: {"f": 1000.0 * (one["x"] + one["y"]) + 1.5})
+        played(later, 1)
+        assert "goes on without these limits" in " ".join(later.notes())
+
+
+class TestLost:
+    """A function that works no more in an open process."""
+
+    @pytest.mark.parametrize("dies", [0, 3, 7])
+    def test_it_is_noticed_and_the_study_goes_on(self, dies):
+        gone = []
+
+        def flaky(design):
+            if gone:
+                raise OSError("licence gone")
+            return total(design)
+
+        study = limited(flaky, 0.5)
+        shown = played(study, dies)
+        gone.append(True)
+        shown += played(study, 5)
+        assert "The function of the outcomes no longer works" in " ".join(study.notes())
+        assert len({frozenset(tuple(one.values()) for one in designs) for designs in shown}) == len(shown)
+
+    def test_it_may_come_back(self):
+        gone = []
+
+        def flaky(design):
+            if gone:
+                raise OSError("licence gone")
+            return total(design)
+
+        study = limited(flaky, 0.5)
+        played(study, 3)
+        gone.append(True)
+        played(study, 2)
+        gone.clear()
+        played(study, 1)
+        assert "no longer works" not in " ".join(study.notes())
+
+    def test_one_that_fails_in_places_works(self):
+        study = ks.create_study(
+            SPACE, storage="sqlite://", outcomes=closure(simulators.raises_above), limits=[ks.AtMost("settling", 99.0)]
+        )
+        assert "no longer works" not in " ".join(study.notes())
+
+
+@pytest.mark.parametrize(("kind", "tight", "loose"), [(ks.AtMost, 0.5, 1.0), (ks.AtLeast, 1.0, 0.5)])
+def test_of_two_limits_the_tighter_counts(kind, tight, loose):
+    for values in ((tight, loose), (loose, tight)):
+        (one,) = define(SQUARE, outcomes=["f"], limits=[kind("f", value) for value in values]).outcomes.table
+        assert (one.at_most if kind is ks.AtMost else one.at_least) == tight
+
+
+class TestFavourites:
+    """A favourite that breaks the limit of an outcome is told of."""
+
+    def test_it_is_refused_where_outcomes_are_computed(self):
+        with pytest.raises(ks.KappaSharpError, match=r"`favourites\[1\]` must keep every limit, but it breaks f <= 1"):
+            limited(closure(total), favourites=[{"x": 0.2, "y": 0.2}, {"x": 0.8, "y": 0.8}])
+
+    def test_it_is_noted_where_that_becomes_known_later(self):
+        favourite = {"x": 0.8, "y": 0.8}
+        study = limited(["f"], favourites=[favourite])
+        assert "favourite" not in " ".join(study.notes())
+        study.record(favourite, {"f": 1.6})
+        (note,) = [line for line in study.notes() if "favourite" in line]
+        assert f"The favourite {favourite} is not asked about: it breaks f <= 1;" in note
+        assert favourite not in study.ask().designs

@@ -72,9 +72,9 @@ def propose(fitted: Posterior, found: Proposal, maximizer: Maximizer, request: R
     """The ends (runs, 2, d) of the line with the largest expected best, given the pair that EUBO found."""
     runs, _, d = found.pair.shape
     ends = _first_lines(fitted, found, maximizer, request)
-    ends = ends[: through.affordable(fitted.lift, len(ends), 2 * PLACES)]
+    ends = ends[: through.affordable(request.budget(fitted), len(ends), 2 * PLACES)]
     value = _promise(fitted, ends, request)
-    count = through.affordable(fitted.lift, COPIES, 2 * PLACES * STARTS * len(DISTANCES))
+    count = through.affordable(request.budget(fitted), COPIES, 2 * PLACES * STARTS * len(DISTANCES))
     for distance in DISTANCES:
         keep = value.topk(min(STARTS, len(value)), 0).indices
         ends, value = _picked(ends, keep), value.gather(0, keep)
@@ -121,7 +121,7 @@ def _first_lines(fitted: Posterior, found: Proposal, maximizer: Maximizer, reque
     best = mean.topk(min(3, mean.shape[-1]), -1).indices
     seen = fitted.X.gather(1, best.unsqueeze(-1).expand(-1, -1, d)).unbind(1)
     free = len(maximize.free_coordinates(request.lattice, d))
-    maximizer = maximize.within(maximizer, fitted.lift, free)
+    maximizer = maximize.within(maximizer, request.budget(fitted), free)
     pool = maximize.pool(fitted, maximizer, request)[:, : maximizer.raw].unbind(1)[:6]
     a, b = found.pair.unbind(1)
     lines = [(a, b), *((one, other) for one in seen for other in (a, b)), *((seen[0], far) for far in pool)]

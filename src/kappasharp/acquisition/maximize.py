@@ -18,7 +18,6 @@ from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.through import Allowed, Through
 from kappasharp.core import descent, features, posterior
 from kappasharp.core.choices import Variant
-from kappasharp.core.features import Lift
 from kappasharp.core.posterior import Posterior
 from kappasharp.kernels import launch
 from kappasharp.streams import uniform
@@ -86,10 +85,14 @@ class Request(NamedTuple):
     # How far designs (…, d) break the limits (…), 0 where they keep them.
     allowed: Allowed | None = None
 
+    def budget(self, fitted: Posterior) -> int:
+        """How many designs this search may have computed; 0 for as many as it likes."""
+        return through.budget(fitted.lift, self.allowed)
+
 
 def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Proposal:
     """The pair with the largest EUBO found, for one flat batch of runs."""
-    maximizer = within(maximizer, fitted.lift, len(free_coordinates(request.lattice, fitted.X.shape[-1])))
+    maximizer = within(maximizer, request.budget(fitted), len(free_coordinates(request.lattice, fitted.X.shape[-1])))
     whole = eubo.prepare(fitted)
     # In units of each run's prior deviation, so that one tolerance means the same in every run.
     unit = whole.outputscale.sqrt()
@@ -121,14 +124,14 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     )
 
 
-def within(maximizer: Maximizer, lift: Lift | None, free: int) -> Maximizer:
-    """The search that a lift's budget pays for; the usual one where there is none."""
-    if lift is None or not lift.budget:
+def within(maximizer: Maximizer, budget: int, free: int) -> Maximizer:
+    """The search that a budget of designs pays for; the usual one where there is none."""
+    if not budget:
         return maximizer
-    for_pool = max(int(TO_START * lift.budget), INCUMBENTS + 2)
+    for_pool = max(int(TO_START * budget), INCUMBENTS + 2)
     raw = min(maximizer.raw, max(for_pool // 2, 4))
     copies = min(maximizer.copies, max((for_pool - raw) // INCUMBENTS, 1))
-    rounds = max(int((1.0 - TO_START) * lift.budget) // (2 * (1 + free)), 1)
+    rounds = max(int((1.0 - TO_START) * budget) // (2 * (1 + free)), 1)
     starts = min(maximizer.finalists, max(rounds // ROUNDS, 1))
     max_rounds = min(maximizer.max_rounds, max(rounds // starts, 1))
     return replace(maximizer, raw=raw, copies=copies, starts=starts, finalists=starts, max_rounds=max_rounds)
@@ -187,7 +190,7 @@ def _polished(search: Search, x: Tensor, value: Tensor) -> tuple[Tensor, Tensor]
     if search.request.allowed is None:
         return x, value
     d = search.fitted.X.shape[-1]
-    copies = through.affordable(search.fitted.lift, TRIES, 2 * x.shape[-1] // d * len(TRIED_AT))
+    copies = through.affordable(search.request.budget(search.fitted), TRIES, 2 * x.shape[-1] // d * len(TRIED_AT))
     for distance in TRIED_AT:
         steps = distance * normal_quantile(draw(search.request, (copies, x.shape[-1]), x))
         low, high = _cube(steps, search.request)

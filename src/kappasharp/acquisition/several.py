@@ -100,7 +100,7 @@ def extend(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximize
     """The pair found and further designs, each the one that adds most to the best of those before it."""
     best = joined(fitted, of_one(fitted, found.pair[:, :1]), found.pair[:, 1:])
     free = len(maximize.free_coordinates(request.lattice, fitted.X.shape[-1]))
-    pool = _allowed(maximize.pool(fitted, maximize.within(maximizer, fitted.lift, free), request), request)
+    pool = _allowed(maximize.pool(fitted, maximize.within(maximizer, request.budget(fitted), free), request), request)
     for _ in range(designs - 2):
         best = joined(fitted, best, _search(fitted, best, pool, request))
     return found._replace(pair=best.points, value=best.mean)
@@ -110,7 +110,7 @@ def _search(fitted: Posterior, best: BestOf, pool: Tensor, request: Request) -> 
     """The point (runs, 1, d) that adds most: the best of the pool, each moved to copies ever nearer to it."""
     runs, _, d = pool.shape
     starts = min(STARTS, pool.shape[1])
-    count = through.affordable(fitted.lift, COPIES, 2 * starts * len(DISTANCES))
+    count = through.affordable(request.budget(fitted), COPIES, 2 * starts * len(DISTANCES))
     x = _picked(pool, _new_gain(fitted, best, pool, request).topk(starts, -1).indices)
     for distance in DISTANCES:
         numbers = maximize.draw(request, (starts * count, d), x).reshape(runs, starts, count, d)

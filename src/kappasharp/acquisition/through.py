@@ -107,9 +107,15 @@ class Through:
         return points.unsqueeze(-2) + moves, steps
 
 
-def affordable(lift: Lift | None, usual: int, cost: int) -> int:
+def budget(lift: Lift | None, allowed: Allowed | None) -> int:
+    """How many designs one question may have computed, for outcomes or for limits alone; 0 for as many as it likes."""
+    of_limits: int = getattr(allowed, "budget", 0)
+    return of_limits if lift is None else lift.budget
+
+
+def affordable(budget: int, usual: int, cost: int) -> int:
     """How many copies of something a budget pays for, each of which has so many designs computed; one at least."""
-    return usual if lift is None or not lift.budget else min(usual, max(lift.budget // cost, 1))
+    return min(usual, max(budget // cost, 1)) if budget else usual
 
 
 def broken(allowed: Allowed | None, X: Tensor) -> Tensor:

@@ -135,4 +135,6 @@ def feasibility(fitted: Regression, limits: AnyFloat, X: AnyFloat) -> AnyFloat:
     left, right = torch.where(turned, -above, below), torch.where(turned, -below, above)
     inside = normal.cdf(right) - normal.cdf(left)
     kept = ((mean >= low) & (mean <= high)).to(mean)
-    return torch.where(certain, kept, inside).prod(-1)
+    # Of an outcome without limits nothing need be known.
+    limited = low.isfinite() | high.isfinite()
+    return torch.where(limited, torch.where(certain, kept, inside), 1.0).prod(-1)

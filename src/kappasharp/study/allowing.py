@@ -8,9 +8,12 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from kappasharp.core import composite
+from kappasharp.core import composite, features
+from kappasharp.errors import InvalidValueError
+from kappasharp.methods.method import PAIR
+from kappasharp.sentences import listed
 from kappasharp.streams import stream, uniform
-from kappasharp.study import constraints, cube, lifting
+from kappasharp.study import constraints, cube, lifting, simulation
 from kappasharp.study.constraints import AllowedDesigns
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
@@ -26,6 +29,10 @@ LEAST_CHANCE = 0.5
 BLOCK, MOST_DRAWN, TIMES_BUDGET = 128, 4096, 4
 # Where they do not suffice: how many of the best have how many children each, in how many rounds, how far away.
 PARENTS, CHILDREN, ROUNDS, FIRST_MOVE, SHRINK = 16, 4, 24, 0.2, 0.8
+# How many designs within the limits are looked at, one number after the other, for two that can be told apart.
+TRIES = (16, 128)
+# Fewer designs within the limits of outcomes than this are worth a note.
+FEW = 8
 
 
 @dataclass(frozen=True)
@@ -52,20 +59,57 @@ class WithinLimits:
             kept[open_] = self._of_outcomes(flat[open_])
         return kept.reshape(X.shape[:-1]).to(X)
 
+    @property
+    def budget(self) -> int:
+        """How many designs one question may have computed for the limits' sake; 0 for as many as it likes."""
+        if self.given is None or self.given.limited_by != "computed":
+            return 0
+        return simulation.budget(self.given.outcomes.seconds or 0.0)
+
+    def breaks(self, X: Tensor) -> Tensor:
+        """Which points (n, d) are known to break a limit; a prediction is no knowledge, nor is a failure."""
+        broken = torch.zeros(len(X), dtype=torch.bool) if self.between is None else self.between(X) > 0.0
+        return broken if self.given is None else broken | (self._breaches(self.given.own(X), unknown=0.0) > 0.0)
+
+    @property
+    def rules_out_something(self) -> bool:
+        """Whether the limits of outcomes can say no; where records alone tell, only if one of those breaks them."""
+        assert self.given is not None
+        if self.given.limited_by != "recorded":
+            return True
+        found = [known.values for known in self.given.known]
+        limited = self.given.outcomes.limited
+        return any(one.violation(values[one.name]) > 0.0 for one in limited for values in found if one.name in values)
+
+    def named(self) -> list[str]:
+        """The limits in words."""
+        texts = [] if self.between is None else [repr(one.text) for one in self.between.constraints]
+        return texts + ([] if self.given is None else [in_words(one) for one in self.given.outcomes.limited])
+
     def _of_outcomes(self, X: Tensor) -> Tensor:
         assert self.given is not None
-        if not self.given.is_cheap:
-            short = (LEAST_CHANCE - self._chance(X)).clamp(min=0.0)
-            # Far from the limits every chance is 0: what is expected says which design is nearest.
-            return torch.where(short > 0.0, short + self._breaches(self.given.predicted(X)[0]), short)
-        return self._breaches(self.given.computed(X))
+        own = self.given.own(X)
+        if self.given.limited_by == "computed":
+            return self._breaches(own)
+        known = self._breaches(own, unknown=0.0)
+        if self.given.limited_by == "recorded":
+            return known
+        # What was recorded of a design comes before what is predicted of it.
+        is_whole = ~own[:, [self._place(one) for one in self.given.outcomes.limited]].isnan().any(-1)
+        return torch.where(is_whole, known, torch.maximum(known, self._expected(X)))
 
-    def _breaches(self, found: Tensor) -> Tensor:
+    def _expected(self, X: Tensor) -> Tensor:
         assert self.given is not None
-        return torch.stack([self._breach(one, found) for one in self.given.outcomes.limited]).sum(0)
+        short = (LEAST_CHANCE - self._chance(X)).clamp(min=0.0)
+        # Far from the limits every chance is 0: what is expected says which design is nearest.
+        return torch.where(short > 0.0, short + self._breaches(self.given.predicted(X)[0]), short)
 
-    def _breach(self, one: StudyOutcome, found: Tensor) -> Tensor:
-        """How far one outcome breaks its limits; 1 where nobody knows it."""
+    def _breaches(self, found: Tensor, unknown: float = 1.0) -> Tensor:
+        assert self.given is not None
+        return torch.stack([self._breach(one, found, unknown) for one in self.given.outcomes.limited]).sum(0)
+
+    def _breach(self, one: StudyOutcome, found: Tensor, unknown: float) -> Tensor:
+        """How far one outcome breaks its limits; `unknown` where nobody knows it."""
         column = found[:, self._place(one)]
         spread = float(self._spread[self._place(one)])
         broken = torch.zeros_like(column)
@@ -73,7 +117,7 @@ class WithinLimits:
             broken = broken + (column - one.at_most).clamp(min=0.0) / spread
         if one.at_least is not None:
             broken = broken + (one.at_least - column).clamp(min=0.0) / spread
-        return broken.nan_to_num(nan=1.0, posinf=1e6)
+        return broken.nan_to_num(nan=unknown, posinf=1e6)
 
     def _chance(self, X: Tensor) -> Tensor:
         """The chance that all limits are kept."""
@@ -91,7 +135,7 @@ class WithinLimits:
     @cached_property
     def _spread(self) -> Tensor:
         assert self.given is not None
-        scale = self.given.scaling
+        scale = features.scaling(self.given.values)
         return torch.where(scale.high > scale.low, scale.high - scale.low, 1.0)
 
 
@@ -122,10 +166,7 @@ class AllowedSequence:
 
     @property
     def _most(self) -> int:
-        within = self.allowed
-        if not isinstance(within, WithinLimits) or within.given is None or within.given.lift is None:
-            return MOST_DRAWN
-        budget = within.given.lift.budget
+        budget = self.allowed.budget if isinstance(self.allowed, WithinLimits) else 0
         return max(BLOCK, min(MOST_DRAWN, TIMES_BUDGET * budget)) if budget else MOST_DRAWN
 
     def _sift(self, designs: Sequence[Design]) -> None:
@@ -167,14 +208,42 @@ def of(definition: Definition, history: History) -> Allowed | None:
     found = _declared(definition, history)
     if found is None or found.given is None:
         return found
-    if AllowedSequence(definition, found).take(0, 1):
+    if found.rules_out_something and len(apart(AllowedSequence(definition, found))) == PAIR:
         return found
     return None if found.between is None else WithinLimits(found.between, None, found.space)
 
 
+def apart(drawn: AllowedSequence) -> list[Design]:
+    """Two designs of a sequence that can be told apart; fewer where no more are found."""
+    for many in (PAIR, *TRIES):
+        found = drawn.take(0, many)
+        other = next((one for one in found if not drawn.definition.space.same(found[0], one)), None)
+        if other is not None:
+            return [found[0], other]
+        if len(found) < many:
+            break
+    return found[:1]
+
+
+def check(definition: Definition) -> None:
+    """The limits between parameters leave two designs to ask about; or a sentence."""
+    if not definition.limits:
+        return
+    parsed = constraints.of(definition)
+    within = WithinLimits(AllowedDesigns(definition.space, parsed), None, definition.space)
+    if len(apart(AllowedSequence(definition, within))) == PAIR:
+        return
+    near, _ = constraints.nearest(parsed, definition.space)
+    limits = listed([repr(one) for one in definition.limits])
+    raise InvalidValueError(
+        f"Limits must leave two designs that can be told apart, but within {limits} only one was found: {near}; make "
+        "them wider, leave more of a parameter open, or make a `jnd` smaller."
+    )
+
+
 def without_predicted(allowed: Allowed | None) -> Allowed | None:
     """The same without limits of outcomes that are predicted: what is left where too few designs seem to keep them."""
-    if not isinstance(allowed, WithinLimits) or allowed.given is None or allowed.given.is_cheap:
+    if not isinstance(allowed, WithinLimits) or allowed.given is None or allowed.given.limited_by != "predicted":
         return allowed
     return None if allowed.between is None else WithinLimits(allowed.between, None, allowed.space)
 
@@ -182,32 +251,70 @@ def without_predicted(allowed: Allowed | None) -> Allowed | None:
 def _declared(definition: Definition, history: History) -> WithinLimits | None:
     between = AllowedDesigns(definition.space, constraints.of(definition)) if definition.limits else None
     known = lifting.given(definition, history)
-    limited = known is not None and bool(known.outcomes.limited) and known.way != "none"
+    limited = known is not None and bool(known.outcomes.limited)
     if between is None and not limited:
         return None
     return WithinLimits(between, known if limited else None, definition.space)
 
 
+def breaking(allowed: Allowed | None, X: Tensor) -> Tensor:
+    """Which points (n, d) are known to break a limit."""
+    return allowed.breaks(X) if isinstance(allowed, WithinLimits) else torch.zeros(len(X), dtype=torch.bool)
+
+
+def broken(definition: Definition, history: History, design: Design) -> list[str]:
+    """The limits that a design is known to break, in words, whether or not they are left aside."""
+    found = _declared(definition, history)
+    if found is None:
+        return []
+    texts = [repr(one.text) for one in constraints.of(definition) if not one.holds(design)]
+    if found.given is None:
+        return texts
+    own = found.given.own(cube.points(definition.space, [design]))[0].tolist()
+    rows = zip(found.given.outcomes.table, own, strict=True)
+    return texts + [in_words(one) for one, value in rows if not math.isnan(value) and one.violation(value) > 0.0]
+
+
 def notes(definition: Definition, history: History) -> list[str]:
-    """A sentence where limits of outcomes are left aside, because no design was found that keeps them."""
+    """A sentence where limits of outcomes are left aside: nothing tells who keeps them, or too few designs do."""
     found = _declared(definition, history)
     if found is None or found.given is None:
         return []
+    limits = listed([in_words(one) for one in found.given.outcomes.limited])
+    if found.given.limited_by == "recorded":
+        return [_about_unknown(found.given, limits)]
     tried = AllowedSequence(definition, found)
-    if tried.take(0, 1):
-        return []
-    limits = ", ".join(_words(one) for one in found.given.outcomes.limited)
+    kept = apart(tried)
+    if len(kept) == PAIR:
+        return _about_few(tried, limits)
+    rest = "The study goes on without these limits; wider ones, or a wider space, need a new study."
+    if kept:
+        only = ", ".join(f"{name}={value!r}" for name, value in kept[0].items())
+        return [f"Only one design was found that keeps {limits}: {only}. A question needs two. {rest}"]
     values = found.given.outcomes.names, found.given.raw(tried.nearest.unsqueeze(0))[0].tolist()
-    near = ", ".join(f"{name} {value:.4g}" for name, value in zip(*values, strict=True))
-    return [
-        (
-            f"No design was found that keeps {limits}: the nearest has {near}. The study goes on without these limits; "
-            "wider ones, or a wider space, need a new study."
-        )
-    ]
+    near = ", ".join(f"{name} {value:.4g}" for name, value in zip(*values, strict=True) if not math.isnan(value))
+    return [f"No design was found that keeps {limits}: the nearest has {near}. {rest}"]
 
 
-def _words(one: StudyOutcome) -> str:
+def _about_few(tried: AllowedSequence, limits: str) -> list[str]:
+    many = len(tried.take(0, FEW))
+    if many == FEW:
+        return []
+    return [f"Only {many} designs were found that keep {limits}: the first questions are about these alone."]
+
+
+def _about_unknown(given: Given, limits: str) -> str:
+    why = (
+        "the function of the outcomes gives none" if given.is_cheap else f"fewer than {lifting.LEAST_DESIGNS} have any"
+    )
+    return (
+        f"{limits} is kept by designs whose outcomes are known, and left aside for all others: {why}, so nothing is "
+        "known of theirs."
+    )
+
+
+def in_words(one: StudyOutcome) -> str:
+    """The limits of an outcome."""
     low = "" if one.at_least is None else f"{one.at_least:g} <= "
     high = "" if one.at_most is None else f" <= {one.at_most:g}"
     return f"{low}{one.name}{high}"

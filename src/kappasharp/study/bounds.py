@@ -142,12 +142,15 @@ class AmongOpen:
 
     `edges` are the parameters that sit at an end. `better_outside` is the number of an option that the model holds to
     be better still but that is not open any more; `outside` names parameters of the design itself that are not, where
-    no design was compared that is.
+    no design was compared that is. `better_breaking` and `breaks` are the same of limits: an option held to be better
+    still that is known to break one, and the limits that the design itself breaks.
     """
 
     outside: tuple[str, ...] = ()
     better_outside: int | None = None
     edges: tuple[ParameterEdge, ...] = ()
+    breaks: tuple[str, ...] = ()
+    better_breaking: int | None = None
 
     @property
     def notes(self) -> list[str]:
@@ -162,6 +165,15 @@ class AmongOpen:
         if self.better_outside is not None:
             lines.append(
                 f"Option {self.better_outside} seems better still, but it is not open any more; `study.widen` opens it."
+            )
+        if self.breaks:
+            lines.append(
+                f"This design breaks {in_a_row(self.breaks)}: none was compared that keeps the limits, or they are "
+                "left aside, as `study.notes()` says."
+            )
+        if self.better_breaking is not None:
+            lines.append(
+                f"Option {self.better_breaking} seems better still, but it breaks a limit, and no such design is told."
             )
         return lines + [str(edge) for edge in self.edges]
 

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from kappasharp.acquisition import through
 from kappasharp.acquisition.eubo import closed_form, sobol_normals
 from kappasharp.core import comparisons, evidence, laplace, likelihood
 from kappasharp.faces import face
@@ -148,6 +149,8 @@ def best(definition: Definition, history: History, model: StudyModel, place: int
     option = model.options[place]
     found = figures(definition, model, place)
     space, at_all = definition.space, leading(model._replace(state=replace(model.state, eligible=None)))
+    better = None if chosen or at_all == place else model.options[at_all]
+    is_broken = better is not None and not space.outside(history.options[better])
     return Best(
         history.options[option],
         option,
@@ -158,8 +161,10 @@ def best(definition: Definition, history: History, model: StudyModel, place: int
         model.surrogate.status[0],
         recording.values(definition, history, history.options[option]),
         outside=tuple(space.outside(history.options[option])),
-        better_outside=None if chosen or at_all == place else model.options[at_all],
+        better_outside=None if is_broken else better,
         edges=tuple(changing.edges(space, history.options[option])),
+        breaks=tuple(allowing.broken(definition, history, history.options[option])),
+        better_breaking=better if is_broken else None,
     )
 
 
@@ -172,7 +177,9 @@ def figures(definition: Definition, model: StudyModel, place: int) -> Figures:
     if not len(others):
         return Figures(1.0, 0.0, 0.0)
     ordinary = surrogate.contrast(X[place].expand_as(others), others)
-    gap = _gap(surrogate, X, place, pool, stream(definition.seed, "certainty").initial_seed() % 2**31)
+    kept = ~allowing.breaking(model.state.allowed, X)
+    kept[place] = True
+    gap = _gap(surrogate, X, place, pool, stream(definition.seed, "certainty").initial_seed() % 2**31, kept)
     chance = without_taste(model)
     preferred = (1.0 - chance) * float(_above(ordinary.mean, ordinary.variance).mean()) + chance * EVEN
     return Figures(preferred, max(float(ordinary.mean.mean()), 0.0), gap, chance)
@@ -225,7 +232,8 @@ def without_taste(model: StudyModel) -> float:
 def _pool(definition: Definition, model: StudyModel) -> Tensor:
     """Designs that stand for the whole space: those that keep its limits, and no more than may be computed."""
     lift, allowed = model.state.lift, model.state.allowed
-    count = POOL if lift is None or not lift.budget else min(POOL, max(lift.budget, lifting.SAMPLE))
+    budget = through.budget(lift, allowed)
+    count = min(POOL, max(budget, lifting.SAMPLE)) if budget else POOL
     if allowed is None:
         return _drawn(definition, count)
     drawn = allowing.AllowedSequence(definition, allowed)
@@ -250,10 +258,13 @@ def _above(mean: Tensor, variance: Tensor) -> Tensor:
     return torch.special.ndtr(mean / variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt())
 
 
-def _gap(surrogate: Surrogate, X: Tensor, place: int, pool: Tensor, seed: int) -> float:
-    """E max f(x) − f(best) over promising designs, drawn jointly."""
+def _gap(surrogate: Surrogate, X: Tensor, place: int, pool: Tensor, seed: int, kept: Tensor | None = None) -> float:
+    """E max f(x) − f(best) over promising designs, drawn jointly; of those seen (n,) the ones that break no limit."""
     # Of thousands that were seen the best by their means: the others' variances would take seconds.
-    seen = X if len(X) <= MOST_SEEN else X[surrogate.utility[: len(X)].topk(MOST_SEEN).indices]
+    utility, seen = surrogate.utility[: len(X)], X
+    if kept is not None:
+        utility, seen = utility[kept], X[kept]
+    seen = seen if len(seen) <= MOST_SEEN else seen[utility.topk(MOST_SEEN).indices]
     everything = torch.cat([X[place].unsqueeze(0), seen, pool])
     contrast = surrogate.contrast(everything, X[place].expand_as(everything))
     score = contrast.mean + 2.0 * contrast.variance.clamp(min=0.0).sqrt()
@@ -328,8 +339,8 @@ def no_signal(answers: int, preferred: float = 0.0) -> Advice:
 
 def _unlinked_rival(model: StudyModel, place: int, gap: float) -> int | None:
     """The place of a design in another group that holds most of what there is to gain."""
-    label = groups(model)
-    others = [i for i, one in enumerate(label) if one != label[place]]
+    label, broken = groups(model), allowing.breaking(model.state.allowed, model.state.points[0, : len(model.options)])
+    others = [i for i, one in enumerate(label) if one != label[place] and not bool(broken[i])]
     if not others or gap <= 0.0:
         return None
     X = model.state.points[0]

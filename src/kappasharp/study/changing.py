@@ -6,7 +6,7 @@ from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.sentences import figures, said
-from kappasharp.study import bounds, constraints
+from kappasharp.study import allowing, bounds, constraints
 from kappasharp.study.bounds import Bounds, ParameterEdge
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Bounded
@@ -176,4 +176,5 @@ def _possible(definition: Definition, event: Bounded) -> Bounded:
         ) from error
     if after.limits:
         constraints.check(constraints.of(after), space)
+        allowing.check(after)
     return event

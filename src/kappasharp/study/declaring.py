@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.methods.method import Preset
-from kappasharp.study import constraints, cube, outcomes, simulation
+from kappasharp.study import allowing, constraints, cube, outcomes, simulation
 from kappasharp.study.definition import Definition, completed, stated
+from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR
 from kappasharp.study.outcomes import AtLeast, AtMost, GivenOutcomes, Hint, Less, Limit, More, Outcomes, StudyOutcome
 from kappasharp.study.simulation import Simulator
@@ -53,8 +54,10 @@ def define(
             raise InvalidValueError(f"`{name}` must be at most {most}, but got {len(many)}; leave some out.")
     said = declared(found.space, found.seed, outcomes, hints, limits)
     found = completed(found, said.outcomes, said.limits, favourites, gave_first=first_pairs is not None)
+    found = replace(found, simulator=said.simulator)
     _check_favourites(found)
-    return replace(found, simulator=said.simulator)
+    allowing.check(found)
+    return found
 
 
 def asked_otherwise(found: Definition, question: str) -> Definition:
@@ -75,9 +78,9 @@ def checked(found: Definition) -> Definition:
 def _check_favourites(found: Definition) -> None:
     """The designs that people came with keep every limit; or a sentence."""
     for place, design in enumerate(found.favourites):
-        broken = next((limit.text for limit in constraints.of(found) if not limit.holds(design)), None)
-        if broken is not None:
-            raise InvalidValueError(f"`favourites[{place}]` must keep every limit, but it breaks {broken!r}.")
+        broken = allowing.broken(found, History(""), design)
+        if broken:
+            raise InvalidValueError(f"`favourites[{place}]` must keep every limit, but it breaks {broken[0]}.")
 
 
 def declared(space: Space, seed: int, given: Any, hints: Any, limits: Any) -> Declared:

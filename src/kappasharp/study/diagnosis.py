@@ -15,7 +15,7 @@ from kappasharp.methods import correcting, fitting
 from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP
 from kappasharp.sentences import Sentence, counted, figures, said
-from kappasharp.study import allowing, certainty, changing, kinds, learning, lifting, validation
+from kappasharp.study import allowing, certainty, changing, kinds, learning, lifting, starting, validation
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
@@ -131,7 +131,9 @@ def _about_edges(definition: Definition, history: History, model: StudyModel) ->
 
 def notes(definition: Definition, history: History) -> list[str]:
     """How outcomes and limits stand: what the model learns on, what is missing, which limits are left aside."""
-    return lifting.notes(definition, history) + allowing.notes(definition, history)
+    return (
+        lifting.notes(definition, history) + allowing.notes(definition, history) + starting.notes(definition, history)
+    )
 
 
 def _reason(gate: Gate, model: StudyModel) -> Sentence:

@@ -28,6 +28,7 @@ from kappasharp.methods.state import State
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
 from kappasharp.sentences import said
 from kappasharp.study import allowing, cube, imagining, kinds, lifting, validation
+from kappasharp.study.allowing import Allowed
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
@@ -146,7 +147,7 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     state = replace(state, step=step, lattice=cube.open_lattice(definition.space), theta=theta, detail=detail)
     state = replace(state, lift=lift, allowed=allowed, box=cube.box(definition.space))
     state = replace(state, keep=not (cold or _is_search_due(memo, answers)))
-    state = replace(state, eligible=_eligible(definition.space, X, len(found.options)))
+    state = replace(state, eligible=_eligible(definition.space, allowed, X, len(found.options)))
     if definition.use_seconds:
         state = replace(state, seconds=_seconds(history))
     if definition.use_seconds or definition.tell_apart:
@@ -158,13 +159,15 @@ def _state(definition: Definition, history: History, found: Compared) -> State:
     return replace(state, mean_decisiveness=mean, hints=hints)
 
 
-def _eligible(space: Space, X: Tensor, options: int) -> Tensor | None:
-    """Which points (1, n, d) may be told to be best: options that are open; None where all are."""
-    if not space.bounds:
+def _eligible(space: Space, allowed: Allowed | None, X: Tensor, options: int) -> Tensor | None:
+    """Which points (1, n, d) may be told to be best: options that are open and break no limit; None where all are."""
+    broken = allowing.breaking(allowed, X[0, :options])
+    if not space.bounds and not bool(broken.any()):
         return None
-    is_open: Tensor = cube.beyond(space, X) == 0.0
-    is_open[:, options:] = False
-    return is_open
+    may: Tensor = cube.beyond(space, X) == 0.0
+    may[:, :options] &= ~broken
+    may[:, options:] = False
+    return may
 
 
 def lift_of(definition: Definition, history: History) -> Lift | None:
@@ -265,6 +268,8 @@ def why_not_told(model: StudyModel, place: int) -> str:
     """Why an option that the model holds to be better than the one told is not told itself."""
     eligible = model.state.eligible
     if eligible is not None and bool(eligible.any()) and not bool(eligible[0, place]):
+        if bool(allowing.breaking(model.state.allowed, model.state.points[0, place : place + 1]).any()):
+            return "it breaks a limit"
         return said("why.closed", "it is not open any more")
     return said("why.unproven", "it has won no comparison yet, and only a design that has won is told")
 
@@ -295,7 +300,7 @@ def with_open_questions(
     anchor = torch.tensor([found.options.index(model.options[int(model.state.anchor)])])
     ties = ties if isinstance(ties, Tensor) else None
     state = replace(model.state, points=X, comparisons=pairs, ties=ties, detail=detail, anchor=anchor)
-    state = replace(state, eligible=_eligible(definition.space, X, len(found.options)))
+    state = replace(state, eligible=_eligible(definition.space, state.allowed, X, len(found.options)))
     learnt = released(_imagined(state, model.learnt))
     return StudyModel(found.options, state, learnt, surrogate_of(state, learnt))
 
@@ -321,7 +326,7 @@ def _with_open_pairs(
     state = model.state
     ties = None if state.ties is None else torch.nn.functional.pad(state.ties, (0, len(waiting)))
     state = replace(state, points=X, comparisons=torch.cat([state.comparisons, believed], 1), ties=ties)
-    state = replace(state, eligible=_eligible(definition.space, X, len(options)))
+    state = replace(state, eligible=_eligible(definition.space, state.allowed, X, len(options)))
     learnt = released(_imagined_pairs(state, model.learnt, believed))
     return StudyModel(options, state, learnt, surrogate_of(state, learnt))
 

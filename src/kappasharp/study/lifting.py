@@ -26,10 +26,15 @@ from kappasharp.study.simulation import CHEAP, Simulator
 from kappasharp.study.space import Design, Space
 
 Way = Literal["computed", "predicted", "none"]
+# How it is found out whether a design keeps the limits of outcomes: of all designs, or of those alone that have some.
+LimitsWay = Literal["computed", "predicted", "recorded"]
 # Designs of the Sobol sequence that show how far cheap outcomes vary, and the fewest whose outcomes can be learnt on.
 SAMPLE, LEAST_DESIGNS = 128, 3
 # An outcome that varies by less than this share of its size does not vary.
 LEAST_VARIATION = 1e-12
+# A function no longer works where fresh designs fail, one and all, with less than this chance by its share of the
+# sample; so many of them are looked at, at most.
+LEAST_LUCK, MOST_FRESH = 1e-4, SAMPLE
 
 Rows = tuple[tuple[float | None, ...], ...]
 
@@ -58,9 +63,37 @@ class Given:
         if not self.is_quick:
             return False
         stored = sum(bool(one.runs) and one.values.keys() == set(self.outcomes.names) for one in self.known)
-        return (
-            stored < LEAST_DESIGNS or _complete(self.computed(cube.points(self.space, self._sampled))) >= LEAST_DESIGNS
+        if stored < LEAST_DESIGNS:
+            return True
+        return self._sample_has >= LEAST_DESIGNS and not (self.outcomes.limited and self.is_lost)
+
+    @cached_property
+    def _sample_has(self) -> int:
+        """How many designs of the sample the function gives all outcomes of."""
+        return _complete(self.computed(cube.points(self.space, self._sampled)))
+
+    @cached_property
+    def is_lost(self) -> bool:
+        """Whether a quick function works no more: it fails for fresh designs, which are others at every question.
+
+        What it has computed stays known in this process, so the sample alone would never tell.
+        """
+        failing = 1.0 - self._sample_has / (SAMPLE + 1)
+        if failing == 1.0:
+            return True
+        many = min(math.ceil(math.log(LEAST_LUCK) / math.log(failing)), MOST_FRESH)
+        fresh = cube.points(
+            self.space, cube.designs(self.space.whole, self.seed + 1, MOST_FRESH * len(self.known), many)
         )
+        return all(not _complete(self.computed(one)) for one in fresh.split(LEAST_DESIGNS))
+
+    @cached_property
+    def limited_by(self) -> LimitsWay:
+        """How limits are kept. It takes less than learning does: an outcome may be constant, or as good as chance."""
+        if self.is_cheap:
+            return "recorded" if self.is_lost else "computed"
+        limited = [place for place, one in enumerate(self.outcomes.table) if one.is_limited]
+        return "predicted" if _complete(self.values[:, limited]) >= LEAST_DESIGNS else "recorded"
 
     @cached_property
     def points(self) -> Tensor:
@@ -165,6 +198,20 @@ class Given:
         ran = self._ran(cube.points(self.space, self._sampled))[1]
         return next((one.failure for one in ran if one.failure is not None), "")
 
+    def own(self, X: Tensor) -> Tensor:
+        """What is known for sure of points (n, d): computed where limits are kept that way, else recorded; or NaN."""
+        if self.limited_by == "computed":
+            return self.computed(X)
+        nothing = [math.nan] * self.size
+        rows = [self._recorded.get(tuple(row), nothing) for row in X.tolist()]
+        return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), self.size)
+
+    @cached_property
+    def _recorded(self) -> dict[tuple[float, ...], list[float]]:
+        known = [one for one in self.known if one.runs]
+        points = cube.points(self.space, [one.design for one in known]).tolist() if known else []
+        return {tuple(row): self.outcomes.row(one.values) for row, one in zip(points, known, strict=True)}
+
     @cached_property
     def regression(self) -> Regression:
         """A Gaussian process for each outcome, of the designs whose outcomes are known."""
@@ -265,8 +312,11 @@ def _about_function(definition: Definition, found: Given) -> list[str]:
     if missing is not None:
         return [missing]
     if found.is_quick and not found.is_cheap:
-        gone = "The function of the outcomes no longer works: the model goes by those that were stored."
+        limits = ", and their limits are kept as far as those tell" if found.outcomes.limited else ""
+        gone = f"The function of the outcomes no longer works: the model goes by those that were stored{limits}."
         return [f"{gone} {found.why_not}"]
+    if found.is_quick and found.outcomes.limited and found.is_lost:
+        return ["The function of the outcomes no longer works."]
     if found.simulator is not None and found.simulator.name is None and not found.is_cheap:
         return [
             (

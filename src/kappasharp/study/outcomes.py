@@ -239,7 +239,10 @@ def _with(one: StudyOutcome, each: Hint | Limit) -> StudyOutcome:
             raise InvalidValueError(f"{one.name!r} must be better one way only, but got less and more.")
         return replace(one, better=better)
     entry = "at_most" if isinstance(each, AtMost) else "at_least"
-    return replace(one, **{entry: number(each.value, f"The limit of {one.name!r}")})  # type: ignore[arg-type]
+    value, before = number(each.value, f"The limit of {one.name!r}"), getattr(one, entry)
+    # Both hold, so the tighter one says all.
+    tighter = min if entry == "at_most" else max
+    return replace(one, **{entry: value if before is None else tighter(value, before)})  # type: ignore[arg-type]
 
 
 def split_name(name: Any, what: str = "outcomes") -> tuple[str, str]:

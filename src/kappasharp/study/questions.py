@@ -176,7 +176,7 @@ def _from_model(
             designs = [*doubted, *designs][: form.designs]
         if not seen.allows(*designs):
             form, designs = (ONE_PAIR, designs[:PAIR]) if wants_auto else (form, designs)
-            designs = _instead(definition, seen, model, designs)
+            designs = _within(definition, seen, model, designs)
     memo = {"answers": len(history.counted())} | _memo(model, chosen)
     return shown(definition, history, designs, form, origin, memo)
 
@@ -217,7 +217,9 @@ def _design(seen: Seen, model: StudyModel, question: Question, side: int) -> Des
 def _line(definition: Definition, history: History, allowed: Allowed | None, ends: Tensor) -> list[Design]:
     """The ends of a line, or of another one where nobody could tell them apart."""
     found = starting.within(definition.space, allowed, ends)
-    return starting.first_line(definition, history, allowed) if found is None else found
+    if found is not None:
+        return found
+    return starting.widened(lambda limits: starting.first_line(definition, history, limits), allowed)
 
 
 def _anchored(history: History, model: StudyModel) -> State:
@@ -282,6 +284,17 @@ def shown(
     return Asked(a, b, origin, history.number, memo, question=form.kind.value)
 
 
+def _within(definition: Definition, seen: Seen, model: StudyModel, designs: Sequence[Design]) -> list[Design]:
+    """The same from `_instead`, which predicted limits may leave too little."""
+    space, history = seen.space, seen.history
+    return starting.widened(
+        lambda allowed: _instead(
+            definition, seen if allowed is seen.allowed else Seen(space, history, allowed), model, designs
+        ),
+        seen.allowed,
+    )
+
+
 def _instead(definition: Definition, seen: Seen, model: StudyModel, designs: Sequence[Design]) -> list[Design]:
     """What promises most among the designs at hand that make a question; if none does, the best that differ."""
     drawn = starting.drawing(definition, seen.allowed)(0, POOL)
@@ -297,7 +310,7 @@ def _instead(definition: Definition, seen: Seen, model: StudyModel, designs: Seq
         fresh = (one for one in ranked if len(kept) < count - 1 or not seen.has_met([*kept, one]))
         kept.append(next(fresh, ranked[0]))
         candidates = list(seen.distinct(candidates, kept))
-    return starting.enough(kept, count)
+    return starting.enough(kept, count, seen.allowed)
 
 
 @torch.no_grad()
@@ -333,7 +346,7 @@ def _other_pair(seen: Seen, model: StudyModel, pool: Sequence[Design]) -> tuple[
     first, second = first[apart], second[apart]
     order = _eubo(fitted, X, model.state.preset.eubo)[first, second].argsort(descending=True, stable=True)
     ranked = [(designs[i], designs[j]) for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)]
-    starting.enough([one for pair in ranked[:1] for one in pair], PAIR)
+    starting.enough([*ranked[0]] if ranked else designs[:1], PAIR, seen.allowed)
     return next((one for one in ranked if seen.allows(*one)), ranked[0])
 
 

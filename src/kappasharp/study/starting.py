@@ -9,8 +9,9 @@ from torch import Tensor
 from kappasharp.acquisition import line
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
+from kappasharp.sentences import listed
 from kappasharp.study import allowing, cube
-from kappasharp.study.allowing import Allowed, AllowedSequence
+from kappasharp.study.allowing import Allowed, AllowedSequence, WithinLimits
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, design_key
 from kappasharp.study.kinds import Form
@@ -40,15 +41,18 @@ def drawing(definition: Definition, allowed: Allowed | None) -> Take:
 
 def first(definition: Definition, history: History, form: Form) -> list[Design]:
     """The next designs of the scrambled Sobol sequence that can be told apart and were not met together."""
-    allowed = allowing.of(definition, history)
+    return widened(lambda allowed: _first(definition, history, form, allowed), allowing.of(definition, history))
+
+
+def widened(ask: Callable[[Allowed | None], list[Design]], allowed: Allowed | None) -> list[Design]:
+    """What is asked within limits; without predicted ones where these leave too few: measuring others may mend it."""
     try:
-        return _first(definition, history, form, allowed)
+        return ask(allowed)
     except InvalidValueError:
-        # A prediction leaves too few to ask about: measuring others may correct it.
         wider = allowing.without_predicted(allowed)
         if wider is allowed:
             raise
-        return _first(definition, history, form, wider)
+        return ask(wider)
 
 
 def _first(definition: Definition, history: History, form: Form, allowed: Allowed | None) -> list[Design]:
@@ -68,16 +72,36 @@ def _first(definition: Definition, history: History, form: Form, allowed: Allowe
         if seen.allows(*drawn):
             return drawn
     # So few designs that all of them met: any two that differ.
-    pairs = combinations([*take(0, 2 * DRAWS), *seen.keeping(list(every(definition.space)))], 2)
-    differing = ([one, other] for one, other in pairs if not definition.space.same(one, other))
-    return enough(next(differing, []), PAIR)
+    known = [*take(0, 2 * DRAWS), *seen.keeping(list(every(definition.space)))]
+    differing = ([one, other] for one, other in combinations(known, 2) if not definition.space.same(one, other))
+    return enough(next(differing, known[:1]), PAIR, allowed)
 
 
 def _waiting(definition: Definition, seen: Seen) -> list[Design]:
     """The designs that people came with and nobody was asked about yet, as far as they are open and keep the limits."""
-    put = [question for number, (question, _) in seen.history.asked.items() if number not in seen.history.withdrawn]
+    return seen.keeping(_unasked(definition, seen.history))
+
+
+def _unasked(definition: Definition, history: History) -> list[Design]:
+    put = [question for number, (question, _) in history.asked.items() if number not in history.withdrawn]
     shown = {design_key(design) for question in put for design in question.designs}
-    return seen.keeping([one for one in definition.favourites if design_key(one) not in shown])
+    return [one for one in definition.favourites if design_key(one) not in shown]
+
+
+def notes(definition: Definition, history: History) -> list[str]:
+    """Which of the designs that people came with are not asked about, because they break a limit or seem to."""
+    unasked = [one for one in _unasked(definition, history) if not definition.space.outside(one)]
+    if not unasked:
+        return []
+    seen = Seen(definition.space, history, allowing.of(definition, history))
+    kept = {design_key(one) for one in seen.keeping(unasked)}
+    lines = []
+    for one in unasked:
+        if design_key(one) not in kept:
+            broken = allowing.broken(definition, history, one)
+            why = f"it breaks {listed(broken)}" if broken else "its outcomes are missing, or expected to break a limit"
+            lines.append(f"The favourite {one} is not asked about: {why}; `study.enqueue` asks about it all the same.")
+    return lines
 
 
 def _about(waiting: list[Design], seen: Seen, take: Take, used: int, form: Form) -> list[Design]:
@@ -88,7 +112,7 @@ def _about(waiting: list[Design], seen: Seen, take: Take, used: int, form: Form)
     if len(kept) < form.designs:
         others = seen.distinct(seen.keeping(list(every(seen.space))), kept)
         kept += islice(others, form.designs - len(kept))
-    return enough(kept, form.designs)
+    return enough(kept, form.designs, seen.allowed)
 
 
 def _drawn(history: History) -> int:
@@ -101,7 +125,7 @@ def _gallery(seen: Seen, take: Take, used: int, count: int) -> list[Design]:
     kept = list(islice(seen.distinct(drawn), count))
     if len(kept) < count:
         kept += islice(seen.distinct(seen.keeping(list(every(seen.space))), kept), count - len(kept))
-    return enough(kept, count)
+    return enough(kept, count, seen.allowed)
 
 
 def first_line(definition: Definition, history: History, allowed: Allowed | None) -> list[Design]:
@@ -114,7 +138,10 @@ def first_line(definition: Definition, history: History, allowed: Allowed | None
         ends = within(space, allowed, line.lengthened(cube.points(space, drawn), box=cube.box(space)))
         if ends is not None:
             return ends
-    return enough([], PAIR)
+    raise InvalidValueError(
+        f"A slider must have a line of designs that can be told apart, but none was found{_within(allowed)}; ask for a "
+        "pair, or make a `jnd` smaller."
+    )
 
 
 def within(space: Space, allowed: Allowed | None, ends: Tensor) -> list[Design] | None:
@@ -151,11 +178,23 @@ def every(space: Space) -> Iterable[Design]:
     return (space.check(dict(zip(space.tuned, row, strict=True))) for row in product(*values))  # type: ignore[arg-type]
 
 
-def enough(found: list[Design], count: int) -> list[Design]:
+def enough(found: list[Design], count: int, allowed: Allowed | None) -> list[Design]:
     """The designs, or a sentence where they are too few."""
     if len(found) < count:
+        were = "1 was" if len(found) == 1 else f"{len(found)} were"
+        fewer = "ask about fewer" if count > PAIR else "`study.widen` opens more of a parameter"
+        wider = ", a new study may have wider limits" if _limits(allowed) else ""
         raise InvalidValueError(
-            f"A question must show {count} designs that can be told apart, but only {len(found)} were found in this "
-            "space and its limits; ask about fewer, or make a `jnd` smaller."
+            f"A question must show {count} designs that can be told apart, but only {were} found{_within(allowed)}; "
+            f"{fewer}{wider}, or make a `jnd` smaller."
         )
     return found
+
+
+def _within(allowed: Allowed | None) -> str:
+    limits = _limits(allowed)
+    return f" within {listed(limits)}" if limits else " in this space"
+
+
+def _limits(allowed: Allowed | None) -> list[str]:
+    return allowed.named() if isinstance(allowed, WithinLimits) else []
