@@ -352,7 +352,7 @@ def scaled_inverse(L: Tensor, weight: Tensor) -> Tensor:
 
 def _inverse(L: Tensor) -> Tensor:
     """L⁻¹ of a lower triangle by halves: a third of the work of a solve that does not know what is zero."""
-    if L.shape[-1] <= SMALL // 2:
+    if L.shape[-1] <= max(SMALL // 2, 1):
         return torch.linalg.solve_triangular(L, torch.eye(L.shape[-1]).to(L), upper=False)
     half = L.shape[-1] // 2
     upper, lower = L[..., :half, :half], L[..., half:, half:]
