@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from kappasharp.app.cli.serve import examples
 from kappasharp.study import certainty
 from kappasharp.study.bounds import AmongOpen, ParameterEdge
 from kappasharp.study.studies import create_study, rename_study, storage_of
@@ -43,8 +44,17 @@ def browser():
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("page"), "--example", "pid") as found:
+    folder = tmp_path_factory.mktemp("page")
+    with serving(folder, *plain(folder)) as found:
         yield found
+
+
+def plain(folder):
+    """The example without its outcomes, which test_outcomes_browser.py is about: a question costs a tenth then."""
+    example, storage = examples()["pid"], storage_of(f"sqlite:///{folder / 'page.db'}")
+    create_study(example.space, storage=storage, study_name=PID, load_if_exists=True)
+    storage.close()
+    return PID, "--render", example.renderer
 
 
 @pytest.fixture
@@ -269,7 +279,7 @@ def test_a_parameter_and_a_name_changed_by_somebody_else_are_told(context, serve
 
 
 def test_a_killed_server_is_told_at_once_and_found_back_with_nothing_lost(context, tmp_path):
-    server = Server(tmp_path, "--example", "pid")
+    server = Server(tmp_path, *plain(tmp_path))
     page = opened(context, server, "me")
     shown = turn(page, lambda: page.keyboard.press("ArrowLeft"))
     port = server.port
@@ -281,7 +291,7 @@ def test_a_killed_server_is_told_at_once_and_found_back_with_nothing_lost(contex
     assert number(page) == shown
     page.goto(f"{page.url.split('#')[0]}#history")
     page.get_by_role("alert").get_by_text("this page then goes on by itself").first.wait_for()
-    server = Server(tmp_path, "--example", "pid", port=port)
+    server = Server(tmp_path, *plain(tmp_path), port=port)
     try:
         # A view that could not be opened is opened now; no reload, no new link.
         page.get_by_role("heading", name="1 answer").wait_for()
@@ -368,7 +378,7 @@ def test_best_copies_and_challenges(context, server):
     says(page, "The duel with your settings comes after")
     settle(page)
     turn(page, lambda: page.keyboard.press("s"))
-    assert "3" in page.locator(".card .outcomes + .words dd").all_inner_texts()
+    assert "3\n(differs)" in page.locator(".card dd").all_inner_texts()
 
 
 def test_best_can_be_settled(context, server):
