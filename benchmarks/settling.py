@@ -82,7 +82,7 @@ def settled(rule, state, utility):
         elif rule == "any":
             pair = torch.stack([leader, any_challenger(fitted, leader)], -1)
         else:
-            pair = torch.stack([leader, settling.challenger(fitted, leader, state.comparisons)], -1)
+            pair = torch.stack([leader, settling.challengers(fitted, leader, state.comparisons)[:, 0]], -1)
         felt = utility.gather(1, pair) + (0.0 if rule == "exact" else noise[number])
         pair = torch.where((felt[:, :1] >= felt[:, 1:]), pair, pair.flip(-1))
         champion = pair[:, 0]

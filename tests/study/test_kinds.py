@@ -337,6 +337,9 @@ class TestQuestions:
         study.tell(study.ask(kind="slider"), "skip")
         assert favourite in study.ask().designs
 
+    def test_a_slider_has_one_zero(self):
+        assert str(kinds.answer(Form(Kind.SLIDER), -0.0)) == str(kinds.place(-0.0)) == "0.0"
+
     def test_answers_without_end_are_told_in_a_sentence(self):
         study = made(count=1, space=TWO)
         order, deep = study.ask(kind="order", designs=3), 0

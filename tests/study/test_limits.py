@@ -322,16 +322,21 @@ class TestTooFew:
 class TestLost:
     """A function that works no more in an open process."""
 
-    @pytest.mark.parametrize("dies", [0, 3, 7])
-    def test_it_is_noticed_and_the_study_goes_on(self, dies):
+    @staticmethod
+    def flaky():
+        """A study whose function raises as long as there is something in the list."""
         gone = []
 
-        def flaky(design):
+        def total_or_nothing(design):
             if gone:
                 raise OSError("licence gone")
             return total(design)
 
-        study = limited(flaky, 0.5)
+        return limited(total_or_nothing, 0.5), gone
+
+    @pytest.mark.parametrize("dies", [0, 3, 7])
+    def test_it_is_noticed_and_the_study_goes_on(self, dies):
+        study, gone = self.flaky()
         shown = played(study, dies)
         gone.append(True)
         shown += played(study, 5)
@@ -339,14 +344,7 @@ class TestLost:
         assert len({frozenset(tuple(one.values()) for one in designs) for designs in shown}) == len(shown)
 
     def test_it_may_come_back(self):
-        gone = []
-
-        def flaky(design):
-            if gone:
-                raise OSError("licence gone")
-            return total(design)
-
-        study = limited(flaky, 0.5)
+        study, gone = self.flaky()
         played(study, 3)
         gone.append(True)
         played(study, 2)

@@ -245,9 +245,10 @@ def orders(value: Any, runs: int, designs: int) -> Tensor:
 
 def places(value: Any, runs: int, like: Tensor) -> Tensor:
     """For every run a place on its line: a number in [0, 1]."""
-    # A number of Python's is exact in double precision alone.
-    W = _as_tensor(value, "answer", torch.float64 if isinstance(value, float | list | tuple) else None)
-    is_number = W.dtype is not torch.bool and not (isinstance(value, list | tuple) and any(v is True for v in value))
+    W = _as_tensor(value, "answer", None)
+    is_number = W.dtype is not torch.bool
+    # Of Python's own numbers torch would keep single precision.
+    W = W if isinstance(value, Tensor) else _as_tensor(value, "answer", torch.float64)
     W = (W.reshape(1).expand(runs) if W.dim() == 0 else W).to(like)
     if not is_number or W.shape != (runs,) or not bool(((W >= 0.0) & (W <= 1.0)).all()):
         raise InvalidValueError(f"`answer` must be a place in [0, 1] for each of {runs} runs, but got {W.tolist()}.")

@@ -135,7 +135,7 @@ def answer(form: Form, value: Any) -> Answer:
         case Kind.RATING if _is_whole(value) and abs(value) <= MUCH_BETTER:
             return int(value)
         case Kind.SLIDER if _is_number(value) and 0.0 <= value <= 1.0:
-            return float(value) + 0.0
+            return float(value) + 0.0  # nobody means the zero below zero
         case Kind.ORDER if isinstance(value, list | tuple):
             return _order(form, value)
     raise InvalidValueError(f"`answer` to {form.words} must be {allowed(form)}, but got {_cut(value)}.")

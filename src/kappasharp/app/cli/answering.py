@@ -91,8 +91,7 @@ def _numbers(form: Form, word: str) -> Answer:
         case Kind.RATING:
             return kinds.answer(form, int(word))
         case Kind.SLIDER:
-            # Nobody means the zero below zero.
-            return kinds.answer(form, float(word) + 0.0)
+            return kinds.answer(form, float(word))
         case Kind.ORDER:
             groups = [group for group in re.split(r"[\s>,]+", re.sub(r"\s*=\s*", "=", word)) if group]
             return kinds.answer(form, [[int(one) - 1 for one in group.split("=")] for group in groups])

@@ -98,8 +98,7 @@ def _given(form: "Form", answer: str, style: str) -> "Answer":
         found: Answer = json.loads(answer)
     except (ValueError, RecursionError) as error:
         raise InvalidValueError(f"ANSWER must be JSON where `-f json` is asked for, but got {answer!r}.") from error
-    # Nobody means the zero below zero.
-    return found + 0.0 if isinstance(found, float) else found
+    return found
 
 
 def _words(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
