@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from kappasharp.app.cli.main import main
@@ -167,3 +168,29 @@ def test_a_process_ends_with_its_run():
         running = player.process
         assert running.poll() is None
     assert running.poll() is not None
+
+
+@pytest.mark.parametrize(("parameters", "heard"), [("", [None] * 3), (", voter=None", [2, 0, None])])
+def test_who_answers_is_told_to_a_method_that_wants_to_know(here, parameters, heard):
+    (here / "listening.py").write_text(
+        textwrap.dedent(f"""
+        class Listener:
+            def __init__(self, dimensions, seed):
+                self.heard = []
+            def ask(self{parameters}):
+                self.heard.append(locals().get("voter"))
+                return [[0.1, 0.2], [0.3, 0.4]]
+            def tell(self, pair, answer{parameters}):
+                self.heard.append(locals().get("voter"))
+            def best(self):
+                raise ValueError(repr(self.heard))
+        """),
+        "utf-8",
+    )
+    with OwnProcess(contract.command("listening:Listener")) as player:
+        player.begin(2, 1)
+        player.tell(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), 1, 2)
+        player.ask(0)
+        player.ask()
+        with pytest.raises(contract.MethodError, match=re.escape(repr(heard))):
+            player.best()

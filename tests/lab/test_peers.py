@@ -191,15 +191,18 @@ class Scripted:
         fresh = torch.rand(3, 6, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
         self.script = [fresh[:2], points[[3, 0]], torch.stack([fresh[2], fresh[0]])]
         self.questions, self.answers, self.warning = iter(self.script), [], warning
+        self.voters = []
 
     def begin(self, dimensions, seed, problem=""):
         self.begun = dimensions, problem
 
-    def ask(self):
+    def ask(self, voter=None):
+        self.voters.append(voter)
         return Proposed(next(self.questions), self.warning)
 
-    def tell(self, pair, answer):
+    def tell(self, pair, answer, voter=None):
         self.answers.append((pair.tolist(), answer))
+        self.voters.append(voter)
 
     def best(self):
         return None if len(self.answers) < 17 else self.script[0][0]
@@ -211,7 +214,7 @@ def test_a_method_gets_our_tables_and_our_persons_answers(monkeypatch):
     monkeypatch.setattr(Problem, "unit_utility", lambda self, U: evaluated.append(U) or evaluate(self, U))
     player = Scripted(start.points[0])
     found = played("random_king", player, queries=3)
-    assert player.begun == (6, "")
+    assert player.begun == (6, "") and set(player.voters) == {None}
     chance = oracle.draws("hartmann-6d", 7, "oracle noise", 3)
     for mood, question, (pair, answer) in zip(chance, player.script, player.answers[15:], strict=True):
         assert pair == question.tolist()
@@ -224,6 +227,20 @@ def test_a_method_gets_our_tables_and_our_persons_answers(monkeypatch):
     seen = torch.cat([start.utility[0], *(evaluate(HARTMANN, question) for question in player.script)])
     assert found["best_utility"][-1] == float(seen.max())
     assert found["told_utility"] == [None, None, *[float(evaluate(HARTMANN, player.script[0][0]))] * 2]
+
+
+def test_of_a_jury_every_answer_is_the_members_own_and_a_method_is_told_whose():
+    jury = find_problem("jury-3-independent-hartmann-6d")
+    start = initial.start(jury, "from_zero", [7], "exact")
+    player = Scripted(start.points[0])
+    exact = oracle.person("exact")
+    found = peers.run(PEERS["random_king"], player, jury, "from_zero", seed=7, queries=8, person=exact)
+    assert player.voters == [0, 1, 2, 0, 1, 2, 2, 0, 0, 1, 1]  # five told first, then asked and told
+    for turn, (pair, answer) in enumerate(player.answers):
+        felt = jury.unit_felt(torch.tensor(pair, dtype=torch.float64), turn)
+        assert answer == int(felt[1] > felt[0])
+    seen = torch.cat([start.utility[0], *(jury.unit_utility(question) for question in player.script)])
+    assert found["best_utility"][-1] == pytest.approx(float(seen.max()), rel=1e-12)
 
 
 def test_a_tie_is_told_as_one_and_a_warning_is_a_status():
@@ -239,7 +256,7 @@ def test_a_method_is_told_the_design_that_was_shown():
     problem = find_problem("drawn-1-06")
     player = Inside(PEERS["random_king"])
     said = []
-    player.tell = lambda pair, answer: said.append(pair) or OwnProcess.tell(player, pair, answer)
+    player.tell = lambda pair, answer, voter: said.append(pair) or OwnProcess.tell(player, pair, answer, voter)
     peers.run(PEERS["random_king"], player, problem, "from_zero", seed=0, queries=8, person=PAPER)
     shown = torch.stack(said)
     assert torch.equal(shown, problem.nearest(shown)) and len(shown) == 8

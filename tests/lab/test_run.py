@@ -15,7 +15,7 @@ from kappasharp.lab.store import SCHEMA
 from kappasharp.methods.state import Question
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.problem import Problem
-from kappasharp.problems.registry import PROBLEMS
+from kappasharp.problems.registry import PROBLEMS, find_problem
 from tests.lab import tiny
 
 # The correction acts from the second step on, so that few steps suffice.
@@ -225,3 +225,41 @@ def test_a_run_of_every_kind_of_question_is_a_row_of_plain_numbers(method):
         assert len(row["best_utility"]) == 7
         assert all(isinstance(value, float) for value in row["chance"])
         assert row["status"] == "ok"
+
+
+@pytest.mark.parametrize(("method", "initialization", "first"), [("people", "from_zero", 5), ("slider", "pure_k3", 3)])
+def test_a_jurys_answers_are_its_members_own(method, initialization, first):
+    """By exact people; and the state knows who answered, in the start and after it."""
+    jury = find_problem("jury-3-independent-hartmann-6d")
+    block = tiny.blocks(
+        problems=[jury.name], methods=[method], initializations=[initialization], queries=first + 4, person="exact"
+    )[0]
+    steps = list(run.play([block]))
+    for number, step in enumerate(steps, start=block.queries - len(steps)):
+        if method == "people":
+            felt = jury.unit_felt(step.question.points.double(), number)
+            assert torch.equal(step.answers, (felt[:, 1] > felt[:, 0]).long())
+    who = steps[-1].after.voters
+    assert int(who.max()) == 2 and len(who) == steps[-1].after.comparisons.shape[1]
+    assert who[:first].tolist() == [0, 1, 2, 0, 1][:first]
+    if method == "people":
+        assert who.tolist() == [turn % 3 for turn in range(block.queries)]
+        assert run.learn(steps[-1].after).fit.people is not None
+
+
+def test_juries_run_in_blocks_as_one_by_one():
+    problems = ["jury-3-careless-hartmann-6d", "jury-3-clustered-hartmann-6d"]
+    whole = tiny.blocks(problems=problems, methods=["people"], initializations=["from_zero"], queries=9, seeds=2)
+    both = run_together(whole)
+    same(both[0], run_together(whole[:1])[0])
+    same(both[1], run_together(whole[1:])[0])
+    more = [replace(block, problem=block.problem.replace("3", "4")) for block in whole]
+    assert len(together([*whole, *more], 4096)) == 2
+
+
+def test_one_person_told_apart_is_the_plain_method():
+    plain, apart = (
+        run_together(tiny.blocks(methods=[name], initializations=["from_zero"], queries=8))[0]
+        for name in ("baseline", "people")
+    )
+    assert [row["best_utility"] for row in plain] == [row["best_utility"] for row in apart]

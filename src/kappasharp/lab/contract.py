@@ -7,6 +7,7 @@ A method is a factory, `module:factory`, or a command. Either speaks JSON, one l
     {"do": "ask"}                                                 {"pair": [[…], […]]}
     {"do": "best"}                                                {"design": […]}, or {} where it tells none
 
+Where several people take turns, `ask` and `tell` have the number of whoever answers as well: "voter": 0, 1, ….
 Designs lie in the unit cube. An answer is 0 for the first, 1 for the second, 2 for a tie. What breaks a rule is a
 `MethodError`, whose sentence has the rule and the evidence; it ends one run and no other.
 """
@@ -58,12 +59,12 @@ class Player(Protocol):
         """Start anew, with nothing known; the problem's name is for those that see outcomes."""
         ...
 
-    def ask(self) -> Proposed:
-        """The next question."""
+    def ask(self, voter: int | None = None) -> Proposed:
+        """The next question; where several people answer in turn, whom it is for."""
         ...
 
-    def tell(self, pair: Tensor, answer: int) -> None:
-        """An answer, to its own question or to one of the start."""
+    def tell(self, pair: Tensor, answer: int, voter: int | None = None) -> None:
+        """An answer, to its own question or to one of the start, and whose it is."""
         ...
 
     def best(self) -> Tensor | None:
@@ -97,17 +98,17 @@ class OwnProcess:
         further = {"problem": problem} if problem else {}
         self._say({"do": "begin", "dimensions": dimensions, "seed": seed} | further, self.seconds + IMPORTS)
 
-    def ask(self) -> Proposed:
+    def ask(self, voter: int | None = None) -> Proposed:
         """The next question."""
-        reply = self._say({"do": "ask"})
+        reply = self._say({"do": "ask"} | _of(voter))
         pair = reply.get("pair")
         if not isinstance(pair, list) or len(pair) != PAIR:
             raise self._broken(f"`ask` must return two designs, but got {_short(pair)}.")
         return Proposed(torch.stack([self._design(one, "ask") for one in pair]), str(reply.get("warning", "")))
 
-    def tell(self, pair: Tensor, answer: int) -> None:
+    def tell(self, pair: Tensor, answer: int, voter: int | None = None) -> None:
         """An answer."""
-        self._say({"do": "tell", "pair": pair.tolist(), "answer": answer})
+        self._say({"do": "tell", "pair": pair.tolist(), "answer": answer} | _of(voter))
 
     def best(self) -> Tensor | None:
         """The design told."""
@@ -196,6 +197,10 @@ def _collect(source: Any, lines: "queue.Queue[str | None]") -> None:
         for line in source:
             lines.put(line)
     lines.put(None)
+
+
+def _of(voter: int | None) -> dict[str, int]:
+    return {} if voter is None else {"voter": voter}
 
 
 def _short(value: Any) -> str:

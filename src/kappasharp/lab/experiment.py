@@ -42,7 +42,7 @@ from kappasharp.methods.registry import METHODS, PRESETS
 from kappasharp.problems import generated, oracle
 from kappasharp.problems.initial import FROM_ZERO, INITIALIZATIONS, STARTS
 from kappasharp.problems.oracle import Person
-from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, find_problem
+from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, find_problem, is_made
 
 ALL = "all"
 # Problems that one word chooses.
@@ -143,7 +143,7 @@ def _problems(given: Any) -> tuple[str, ...]:
             named("key of a generated set", key, {"set": None, "count": None})
         number, count = _count("set", given.get("set", 0)), _count("count", given.get("count", generated.SIZE))
         return generated.names(number, count)
-    drawn = {name: None for name in given if str(name).startswith(generated.PREFIX)} if isinstance(given, list) else {}
+    drawn = {name: None for name in given if is_made(str(name))} if isinstance(given, list) else {}
     for name in drawn:
         find_problem(name)
     return _chosen("problem", "problems", given, PROBLEM_SETS, PROBLEMS | VARIANTS | DEVELOPMENT | drawn)

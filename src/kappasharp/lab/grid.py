@@ -156,7 +156,7 @@ def _shape(block: Block) -> str:
     # A simulation runs on the CPU: it must not keep a batch of others waiting. A batch has the outcomes of one problem.
     alone = block.problem if problem.is_simulated or method.use_outcomes else ""
     sizes = (problem.dimensions, plan.n_points, plan.n_comparisons, block.asked, block.settling)
-    values = (problem.steps, problem.choices)
+    values = (problem.steps, problem.choices, problem.people)
     return digest([sizes, alone, values, plain(alike), plain(block.preset_values), plain(block.person)])
 
 

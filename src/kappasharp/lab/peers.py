@@ -146,7 +146,7 @@ def run(
     player.begin(problem.dimensions, number, problem.name if peer.sees_outcomes else "")
     # Imports are the process's, and come once.
     begin = time.perf_counter()
-    record = _play(player, problem, start, person, chance)
+    record = _play(player, problem, start, person, chance, counted)
     if counted:
         record["best_utility"] = start.utility[0].cummax(0).values[1::2].tolist()[:-1] + record["best_utility"]
         record["told_utility"] = [None] * (counted - 1) + record["told_utility"]
@@ -154,16 +154,18 @@ def run(
     return record | {"seconds": time.perf_counter() - begin, "block_runs": 1}
 
 
-def _play(player: Player, problem: Problem, start: initial.Start, person: Person, chance: Tensor) -> dict[str, Any]:
+def _play(
+    player: Player, problem: Problem, start: initial.Start, person: Person, chance: Tensor, counted: int
+) -> dict[str, Any]:
     points, seen, pairs = start.points[0], start.utility[0], start.comparisons[0]
-    for (winner, loser), tie in zip(pairs.tolist(), start.ties[0].tolist(), strict=True):
+    for turn, ((winner, loser), tie) in enumerate(zip(pairs.tolist(), start.ties[0].tolist(), strict=True)):
         # As they were shown: the design of the lower number first.
         first, second = sorted((winner, loser))
-        player.tell(points[[first, second]], oracle.TIE if tie else int(winner == second))
+        player.tell(points[[first, second]], oracle.TIE if tie else int(winner == second), problem.voter(turn))
     best, told, n_points, words, components = [float(seen.max())], [_told(player, problem)], [len(seen)], [], []
-    for mood in chance:
+    for turn, mood in enumerate(chance, start=counted):
         components.append(int(comparisons.count_components(pairs.unsqueeze(0), len(seen))))
-        question = player.ask()
+        question = player.ask(problem.voter(turn))
         pair = problem.nearest(question.points)
         index = []
         for point in pair:
@@ -171,8 +173,9 @@ def _play(player: Player, problem: Problem, start: initial.Start, person: Person
             index.append(int(known[0]) if len(known) else len(seen))
             if not len(known):
                 points, seen = torch.cat([points, point.unsqueeze(0)]), torch.cat([seen, _worth(problem, point)])
-        answer = int(oracle.answer(person, seen[index], mood))
-        player.tell(pair, answer)
+        felt = seen[index] if problem.members is None else problem.unit_felt(pair, turn)
+        answer = int(oracle.answer(person, felt, mood))
+        player.tell(pair, answer, problem.voter(turn))
         pairs = torch.cat([pairs, torch.tensor([index[::-1] if answer == oracle.SECOND else index])])
         best.append(float(seen.max()))
         told.append(_told(player, problem))

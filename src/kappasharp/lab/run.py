@@ -141,7 +141,7 @@ def play(blocks: Sequence[Block], device: str = "cpu") -> Iterator[Step]:
         else:
             question, state, info = ask(before)
         answers, new = people.answer(state.method, question, seen, number)
-        state = tell(state, question, answers, people.seconds(question, seen, number))
+        state = tell(state, question, answers, people.seconds(question, seen, number), people.voter(number))
         seen = torch.cat([seen, new], 1)
         # Places of a line beside the chosen one are the model's alone: nobody saw them.
         seen = torch.nn.functional.pad(seen, (0, state.points.shape[1] - seen.shape[1]), value=-torch.inf)
@@ -199,12 +199,18 @@ class People:
         self.chance = torch.cat([_chance(block) for block in blocks])
         self.lattice = _lattice(self.parts[0][0], self.chance)
 
+    def voter(self, number: int) -> int | None:
+        """Who of several people is asked; runs in lockstep have as many of them."""
+        return self.parts[0][0].voter(number)
+
     def answer(self, method: Method, question: Question, seen: Tensor, number: int) -> tuple[Tensor, Tensor]:
         """The answers, and the utilities (runs, k) of the designs that were new."""
         chance = self.chance[:, number]
         if method.asks is Kind.SLIDER:
             return self._slide(question.points.cpu().double(), chance, number)
         utility, new = judge(self.parts, question, seen)
+        if self.voter(number) is not None:
+            utility = felt(self.parts, question.points, number)
         if method.asks is Kind.ORDER:
             further = oracle.further_for(self.cells, number, method.designs - oracle.NORMALS)
             return oracle.order(self.who, utility, chance, further), new
@@ -216,12 +222,13 @@ class People:
         """How long the answers took, of a person whose times are known."""
         if not self.who.tempo or question.points.shape[1] != PAIR:
             return None
-        return oracle.seconds(self.who, self.cells, judge(self.parts, question, seen)[0], number)
+        return oracle.seconds(self.who, self.cells, felt(self.parts, question.points, number), number)
 
     def _slide(self, ends: Tensor, chance: Tensor, number: int) -> tuple[Tensor, Tensor]:
         places = torch.linspace(0.0, 1.0, oracle.STEPS, dtype=torch.float64).expand(len(ends), -1)
         further = oracle.further_for(self.cells, number, oracle.STEPS - oracle.NORMALS + 1)
-        place = oracle.slide(self.who, utilities(self.parts, line.at(ends, places, self.lattice)), chance, further)
+        along = felt(self.parts, line.at(ends, places, self.lattice), number)
+        place = oracle.slide(self.who, along, chance, further)
         return place, utilities(self.parts, line.at(ends, place.unsqueeze(-1), self.lattice))
 
 
@@ -281,7 +288,10 @@ def _begin(blocks: Sequence[Block], start: initial.Start, device: str) -> State:
         gates = [row.gate for row, block in zip(methods, blocks, strict=True) for _ in block.seeds]
         method = replace(method, gate=activation.side_by_side(gates, state.points))
     problem = find_problem(blocks[0].problem)
-    return _seeing(replace(state, method=method, lattice=_lattice(problem, state.points)), problem)
+    state = replace(state, method=method, lattice=_lattice(problem, state.points))
+    if problem.members is not None:
+        state = replace(state, voters=torch.arange(start.comparisons.shape[1], device=device) % problem.people)
+    return _seeing(state, problem)
 
 
 def _seeing(state: State, problem: Problem) -> State:
@@ -308,6 +318,12 @@ def utilities(parts: list[tuple[Problem, int]], points: Tensor) -> Tensor:
     """Hidden utilities of designs (runs, k, d); `parts` are the problems, with the number of runs of each."""
     split = points.cpu().double().split([size for _, size in parts])
     return torch.cat([problem.unit_utility(part) for (problem, _), part in zip(parts, split, strict=True)])
+
+
+def felt(parts: list[tuple[Problem, int]], points: Tensor, turn: int) -> Tensor:
+    """What whoever is asked at a turn feels about designs (runs, k, d): their utilities, where one person answers."""
+    split = points.cpu().double().split([size for _, size in parts])
+    return torch.cat([problem.unit_felt(part, turn) for (problem, _), part in zip(parts, split, strict=True)])
 
 
 def judge(parts: list[tuple[Problem, int]], question: Question, seen: Tensor) -> tuple[Tensor, Tensor]:

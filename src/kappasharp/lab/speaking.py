@@ -5,6 +5,7 @@ answers; what it warns of is told with its next question.
 """
 
 import importlib
+import inspect
 import json
 import os
 import random
@@ -53,11 +54,17 @@ class Speaker:
         return {}
 
     def _tell(self, message: dict[str, Any]) -> dict[str, Any]:
-        self.made.tell(message["pair"], message["answer"])
+        self.made.tell(message["pair"], message["answer"], **self._whose("tell", message))
         return {}
 
-    def _ask(self, _: dict[str, Any]) -> dict[str, Any]:
-        return {"pair": [plain(design) for design in plain(self.made.ask())]}
+    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {"pair": [plain(design) for design in plain(self.made.ask(**self._whose("ask", message)))]}
+
+    def _whose(self, verb: str, message: dict[str, Any]) -> dict[str, int]:
+        """Whose turn it is, where several people answer, for a method that has a parameter `voter` for it."""
+        if "voter" not in message or "voter" not in inspect.signature(getattr(self.made, verb)).parameters:
+            return {}
+        return {"voter": message["voter"]}
 
     def _best(self, _: dict[str, Any]) -> dict[str, Any]:
         told = self.made.best() if hasattr(self.made, "best") else None

@@ -24,7 +24,7 @@ from kappasharp.methods.registry import METHODS
 from kappasharp.problems import initial, oracle
 from kappasharp.problems.registry import find_problem
 
-SUITES = ("pbo-1",)
+SUITES = ("pbo-1", "pbo-juries-1")
 FINGERPRINT, PEOPLE = "fingerprint", "simulated"
 # Of every problem: how many first pairs, and how far their utilities may differ, in units of the largest of them. From
 # one machine to the next they do in the last digits, and torch's first Sobol design has single precision at times.

@@ -34,6 +34,7 @@ METHODS: dict[str, Method] = {
     "slider": Method(kind=Kind.SLIDER),
     "rating": Method(kind=Kind.RATING),
     "timed": Method(use_seconds=True),
+    "people": Method(tell_apart=True),
     "outcomes": Method(use_outcomes=True),
     "ep": Method(Inference.EP),
     "ep_ei": Method(Inference.EP, acquisition=Acquisition.EXPECTED_IMPROVEMENT),

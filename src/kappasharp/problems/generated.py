@@ -207,7 +207,7 @@ def _scaled(problem: Problem, formula: str, deviation: float) -> Problem:
     def evaluate(X: Tensor) -> Tensor:
         return (raw(X) - centre) * unit
 
-    point, value = _climbed(problem, X, values)
+    point, value = climbed(problem, X, values)
     return Problem(
         name=problem.name,
         low=problem.low,
@@ -224,7 +224,7 @@ def _scaled(problem: Problem, formula: str, deviation: float) -> Problem:
     )
 
 
-def _climbed(problem: Problem, X: Tensor, values: Tensor) -> tuple[Tensor, float]:
+def climbed(problem: Problem, X: Tensor, values: Tensor) -> tuple[Tensor, float]:
     """The best design found: random steps from the best of a sample, ever shorter ones."""
     best = values.topk(BEST).indices
     X, values = X[best], values[best]

@@ -117,6 +117,9 @@ def start(
     purpose = oracle.ANSWERS if initialization == FROM_ZERO else f"{initialization} initial answers"
     chance = torch.stack([oracle.draws(problem.name, seed, purpose, m) for seed in numbers])
     sides = utility.gather(1, pairs.flatten(1)).reshape(pairs.shape)
+    if problem.members is not None:
+        shown = points[torch.arange(len(points)).view(-1, 1, 1), pairs]
+        sides = problem.unit_felt(shown, torch.arange(m).unsqueeze(-1))
     answers = oracle.answer(oracle.person(person), sides, chance)
     winner_first = torch.where((answers == oracle.SECOND).unsqueeze(-1), pairs.flip(-1), pairs)
     return Start(points, utility, winner_first, answers == oracle.TIE)

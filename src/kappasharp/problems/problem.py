@@ -72,6 +72,9 @@ class Problem:
             free.
         choices: Groups of parameters that stand for one choice: exactly one of each group is 1, the others are 0.
         visible: The outcomes of a design, where it has any.
+        people: How many people answer, one after another.
+        members: Where they are several: maps points (n, d) to what each feels (n, people). The utility is what counts
+            in the end, as their mean may be.
     """
 
     name: str
@@ -88,6 +91,8 @@ class Problem:
     steps: tuple[int, ...] = ()
     choices: tuple[tuple[int, ...], ...] = ()
     visible: Visible | None = field(default=None, repr=False)
+    people: int = 1
+    members: Callable[[Tensor], Tensor] | None = field(default=None, repr=False)
 
     @property
     def dimensions(self) -> int:
@@ -106,6 +111,21 @@ class Problem:
     def unit_utility(self, U: Any) -> Tensor:
         """Utilities (…) of points (…, d) in the unit cube, without noise."""
         return self._evaluated(self._from_cube(U))
+
+    def unit_felt(self, U: Tensor, turn: int | Tensor) -> Tensor:
+        """What whoever answers at a turn, one for all or of the shape (…), feels about points (…, d) of the unit cube.
+
+        People take turns; one alone feels the utility.
+        """
+        if self.members is None:
+            return self.unit_utility(U)
+        felt = self.members(self._inside(self._from_cube(U))).reshape(*U.shape[:-1], self.people)
+        who = torch.as_tensor(turn, device=felt.device) % self.people
+        return felt.gather(-1, who.expand(felt.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+
+    def voter(self, turn: int) -> int | None:
+        """The number of whoever answers at a turn; None where one person answers all."""
+        return None if self.members is None else turn % self.people
 
     @property
     def outcome_names(self) -> tuple[str, ...]:

@@ -1,9 +1,12 @@
 """The eleven problems of the paper by name, the variants beside them, and the development set."""
 
+from functools import cache
+
 from kappasharp.errors import named
 from kappasharp.problems import (
     engineering,
     generated,
+    juries,
     multi_objective,
     pid,
     plasma,
@@ -81,7 +84,20 @@ DEVELOPMENT: dict[str, Problem] = _by_name(
 
 
 def find_problem(name: str) -> Problem:
-    """The problem of that name; `drawn-1-07` is the eighth of the generated set 1."""
+    """The problem of that name; `drawn-1-07` is the eighth of the generated set 1, `jury-3-…` three people's."""
     if name.startswith(generated.PREFIX + "-"):
         return generated.find(name)
+    if name.startswith(juries.PREFIX + "-"):
+        return _jury(name)
     return named("problem", name, PROBLEMS | VARIANTS | DEVELOPMENT)
+
+
+@cache
+def _jury(name: str) -> Problem:
+    people, kind, problem = juries.parse(name)
+    return juries.of(find_problem(problem), people, kind)
+
+
+def is_made(name: str) -> bool:
+    """Whether a problem of that name would be made on demand: it stands in no table."""
+    return name.startswith((generated.PREFIX + "-", juries.PREFIX + "-"))

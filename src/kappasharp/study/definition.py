@@ -225,7 +225,7 @@ def _check_choices(chosen: Method, name: str, beside: Mapping[str, Any]) -> None
     if not asks_pairs(chosen):
         raise InvalidValueError(
             f"`method` must be one that asks pairs, but got {name!r}; a study is told otherwise by `question`, such as "
-            "'choice:4', 'order:4', 'slider', 'rating' or 'auto', and by `use_seconds`."
+            "'choice:4', 'order:4', 'slider', 'rating' or 'auto', by `use_seconds` and by `tell_apart`."
         )
     for option, value in beside.items():
         if not isinstance(value, bool):
