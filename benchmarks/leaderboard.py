@@ -1,9 +1,11 @@
-"""The published leaderboard of the suite pbo-1. (docs/results/leaderboard.md)
+"""The published leaderboards of the suites. (docs/results/leaderboard.md, docs/results/juries.md)
 
-python -m benchmarks.leaderboard            ranks what lies in docs/results/leaderboard: packed runs, folders of runs
-python -m benchmarks.leaderboard --out DIR  the same elsewhere, for a look
+python -m benchmarks.leaderboard                    ranks what lies in docs/results/leaderboard and docs/results/juries:
+                                                    packed runs, and folders of runs
+python -m benchmarks.leaderboard --out DIR          the same elsewhere, for a look
+python -m benchmarks.leaderboard --pack DIR FILE    what a ranking needs of a folder of runs, as one Parquet file
 
-Writes the page, its tables, the profiles' figures and benchmarks/leaderboard.json: who took part, and on how many tasks
+Writes pages, their tables, the profiles' figures and benchmarks/leaderboard.json: who took part, and on how many tasks
 our default is better and worse than each, after Holm.
 """
 
@@ -12,20 +14,22 @@ import json
 from pathlib import Path
 
 from kappasharp.lab import leaderboard, report, standings, suite, tables
-from kappasharp.lab.standings import RANKED, REFERENCE
+from kappasharp.lab.standings import KEPT, RANKED, REFERENCE
 from kappasharp.lab.statistics import Verdict
-from kappasharp.lab.store import MARKER
+from kappasharp.lab.store import MARKER, Store
+from kappasharp.parquet import write_parquet
 
 HERE = Path(__file__).parent
-RUNS = HERE.parent / "docs" / "results" / "leaderboard"
+RESULTS = HERE.parent / "docs" / "results"
+FOLDERS = {"pbo-1": "leaderboard", "pbo-juries-1": "juries"}
 # `quick` has three seeds, which decide nothing.
 SHOWN = ("whole", "core")
 
 
-def sources():
-    """Packed runs, and folders that `kappasharp run pbo-1 --out FOLDER` goes on with."""
-    folders = sorted(path.parent for path in RUNS.glob(f"*/{MARKER}"))
-    return [*sorted(RUNS.glob("*.parquet")), *folders]
+def sources(folder):
+    """Packed runs, and folders that `kappasharp run SUITE --out FOLDER` goes on with."""
+    folders = sorted(path.parent for path in folder.glob(f"*/{MARKER}"))
+    return [*sorted(folder.glob("*.parquet")), *folders]
 
 
 def against(one):
@@ -48,26 +52,37 @@ def standing(board):
     }  # fmt: skip
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=RUNS)
-    options = parser.parse_args()
-    pbo = suite.find("pbo-1")
-    runs = standings.read(sources(), pbo)
+def ranked(name, out):
+    """A suite's standings as plain data, with page, tables and figures beside its runs."""
+    chosen = suite.find(name)
+    runs = standings.read(sources(RESULTS / FOLDERS[name]), chosen)
     found = [board for board in standings.boards(runs) if board.subject.scope in SHOWN]
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "index.html").write_text(leaderboard.page(runs, found), "utf-8")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "index.html").write_text(leaderboard.page(runs, found), "utf-8")
     shown = [
         tables.markdown(table(board)) for board in found for table in (leaderboard.rank_table, leaderboard.task_table)
     ]
     words = [*shown, tables.markdown(leaderboard.made_by(runs)), *leaderboard.remarks(runs, found)]
-    (options.out / "tables.md").write_text("# The leaderboard's tables\n\n" + "\n".join(words) + "\n", "utf-8")
+    (out / "tables.md").write_text("# The leaderboard's tables\n\n" + "\n".join(words) + "\n", "utf-8")
     for board in found:
-        name = f"profile_{board.subject.scope}_{board.subject.regime}.png"
-        (options.out / name).write_bytes(report.saved(leaderboard.profile(board), "png"))
-    values = {f"{board.subject.scope}_{board.subject.regime}": standing(board) for board in found}
-    path = HERE / "leaderboard.json" if options.out == RUNS else options.out / "leaderboard.json"
-    path.write_text(json.dumps({"suite": pbo.label, "default": REFERENCE} | values, indent=1) + "\n")
+        picture = f"profile_{board.subject.scope}_{board.subject.regime}.png"
+        (out / picture).write_bytes(report.saved(leaderboard.profile(board), "png"))
+    boards = {f"{board.subject.scope}_{board.subject.regime}": standing(board) for board in found}
+    return {"suite": chosen.label, "default": REFERENCE} | boards
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--pack", type=Path, nargs=2, metavar=("DIR", "FILE"))
+    options = parser.parse_args()
+    if options.pack:
+        write_parquet(Store(options.pack[0]).existing().read().select(KEPT), options.pack[1])
+        return
+    first, *others = (ranked(name, options.out / folder) for name, folder in FOLDERS.items())
+    path = HERE / "leaderboard.json" if options.out == RESULTS else options.out / "leaderboard.json"
+    values = first | {one["suite"].partition(" ")[0]: one for one in others}
+    path.write_text(json.dumps(values, indent=1) + "\n")
     print(path.read_text())
 
 
