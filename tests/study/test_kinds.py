@@ -1,6 +1,7 @@
 """Questions that carry more: what may be asked, what may be answered, and that the same events give the same."""
 
 import csv
+import itertools
 import json
 import math
 from pathlib import Path
@@ -568,3 +569,21 @@ def test_a_study_file_says_what_is_asked(tmp_path):
     given = toml_file.read(path)
     assert given.options == {"question": "order:3"}
     assert ks.create_study(given.space, storage="sqlite://", **given.options).ask().form == Form(Kind.ORDER, 3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "space",
+    [
+        {"x": ks.Float(0.0, 1.0, jnd=0.16)},
+        {"x": ks.Float(0.0, 1.0, jnd=0.5), "y": ks.Float(0.0, 1.0, jnd=0.45)},
+        {"x": ks.Float(0.0, 1.0, jnd=0.9), "n": ks.Int(0, 2)},
+    ],
+)
+def test_as_many_designs_are_found_as_can_be_told_apart(space, seed):
+    """Six fit in, if none of them lies badly: a Sobol design in the middle may leave no room for the others."""
+    study = ks.create_study(space, question="order:6", storage="sqlite://", seed=seed)
+    question = study.ask()
+    pairs = itertools.combinations(question.designs, 2)
+    assert not any(study.definition.space.same(one, other) for one, other in pairs)
+    assert len(question.designs) == 6

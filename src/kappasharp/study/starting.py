@@ -23,6 +23,8 @@ from kappasharp.study.space import Design, Space
 DRAWS, SMALL = 64, 4096
 # Places of a line at which its designs must keep the limits.
 PLACES = 41
+# Of a grid of designs that can just be told apart: how much longer its steps are, and how many it has at most.
+HAIR, GRID = 1e-6, 16
 
 Take = Callable[[int, int], list[Design]]
 
@@ -125,7 +127,21 @@ def _gallery(seen: Seen, take: Take, used: int, count: int) -> list[Design]:
     kept = list(islice(seen.distinct(drawn), count))
     if len(kept) < count:
         kept += islice(seen.distinct(seen.keeping(list(every(seen.space))), kept), count - len(kept))
+    if len(kept) < count:
+        # One design in the middle may leave no room for others: so begin at a corner, as densely as can be told apart.
+        kept = max(kept, list(islice(seen.distinct(seen.keeping(list(_packed(seen.space)))), count)), key=len)
     return enough(kept, count, seen.allowed)
+
+
+def _packed(space: Space) -> Iterable[Design]:
+    """Designs on a grid whose steps are a hair longer than what can be told apart."""
+    box = cube.box(space)
+    lows, highs = ([end] * len(space.tolerance) for end in (0.0, 1.0)) if box is None else (end.tolist() for end in box)
+    sides = []
+    for low, high, within in zip(lows, highs, space.tolerance, strict=True):
+        step = max(within * (1.0 + HAIR), (high - low) / GRID, HAIR)
+        sides.append([low + number * step for number in range(int((high - low) / step + HAIR) + 1)])
+    return (space.decode(list(point)) for point in islice(product(*sides), SMALL))
 
 
 def first_line(definition: Definition, history: History, allowed: Allowed | None) -> list[Design]:
