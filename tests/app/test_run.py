@@ -153,7 +153,7 @@ def test_a_block_that_fails_is_said_and_run_again(toml, tmp_path, monkeypatch):
         patched.setattr(Problem, "unit_utility", fails)
         result = run(toml, out)
     assert result.exit_code == 1
-    words = "Not run: vehicle-5d, pool_n6_k15, baseline, modern (2 of 2 runs): RuntimeError: the simulator is on fire"
+    words = "Failed: 2 of 2 runs of baseline, the first on vehicle-5d, pool_n6_k15, modern: RuntimeError: the simulator"
     assert words in result.stderr and result.stdout == f"4 runs were added to {out}.\n"
     again = run(toml, out)
     assert again.exit_code == 0 and "4 stored, 4 to do." in again.stderr

@@ -16,7 +16,7 @@ from kappasharp.errors import InvalidValueError, UnknownNameError
 from kappasharp.lab import contract, execution, peers
 from kappasharp.lab.contract import RULES, OwnProcess
 from kappasharp.lab.engines import engine
-from kappasharp.lab.run import run_together
+from kappasharp.lab.run import error_rows, run_together
 from kappasharp.methods.registry import METHODS
 from tests.lab import tiny
 
@@ -194,3 +194,48 @@ def test_who_answers_is_told_to_a_method_that_wants_to_know(here, parameters, he
         player.ask()
         with pytest.raises(contract.MethodError, match=re.escape(repr(heard))):
             player.best()
+
+
+def test_a_factory_that_is_not_there_costs_no_run(here):
+    toml = here / "typo.toml"
+    toml.write_text(tiny.TOML.replace('["baseline", "static"]', '["climbing:Climbre"]'), "utf-8")
+    result = CliRunner().invoke(main, ["run", str(toml), "--out", "out", "--engine", "serial"])
+    assert result.exit_code and "climbing:Climbre cannot begin, so nothing was run" in result.output
+    assert "has no attribute 'Climbre'" in result.output and not list((here / "out" / "blocks").glob("*"))
+
+
+def test_more_questions_find_what_four_do_not(here):
+    late = "[[0.1] * self.dimensions, [0.2 if self.asked < 9 else 1.2] * self.dimensions]"
+    (here / "broken.py").write_text(BROKEN.format(**(RIGHT | {"ask": late})), "utf-8")
+    assert kappasharp("check-method", "broken:Broken")[0] == 0
+    code, result = kappasharp("check-method", "broken:Broken", "--questions", "10")
+    assert code and "from 0 to 1, but got 1.2" in result.output
+
+
+def test_in_a_suite_a_failure_is_not_tried_again(here):
+    """Of an experiment it is; a worker that was lost is no failure of the method's."""
+    text = BROKEN.format(**(RIGHT | {"ask": "open('lucky') and [[0.1] * self.dimensions, [0.2] * self.dimensions]"}))
+    (here / "broken.py").write_text(text, "utf-8")
+    table = {"methods": ["broken:Broken"], "suite": "mine-1 abc"}
+    left = {}
+    for suite in ("", "mine-1 abc"):
+        plan = tiny.experiment(**(table | {"suite": suite}))
+        todo = execution.plan_all("mine", [(plan, "")], here / f"out{suite[:4]}")
+        assert {step.failed for step in execution.run_missing(todo, engine("serial"))} == {2}
+        again = execution.plan_all("mine", [(plan, "")], here / f"out{suite[:4]}")
+        left[suite] = again.n_left, len(again.failed)
+    assert left == {"": (2, 0), "mine-1 abc": (0, 2)}
+    lost = execution.plan_all("mine", [(tiny.experiment(**table), "")], here / "lost")
+    lost.store.write("block", error_rows(lost.left[0], "the worker died"))
+    assert execution.plan_all("mine", [(tiny.experiment(**table), "")], here / "lost").n_left == 2
+
+
+@pytest.mark.parametrize(("command", "words"), [(3, "must be a program as text, but got 3")])
+def test_a_program_is_text(command, words):
+    with pytest.raises(InvalidValueError, match=words):
+        tiny.blocks(commands={"mine": command})
+
+
+def test_a_module_has_no_ending(here):
+    with pytest.raises(InvalidValueError, match="named without its ending: climbing:Climber"):
+        peers.find("climbing.py:Climber", METHODS)

@@ -3,13 +3,15 @@
 import json
 import math
 import tomllib
+from importlib import resources
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from kappasharp.app.cli.main import main
 from kappasharp.errors import InvalidValueError
-from kappasharp.lab import experiment, grid, standings, suite
+from kappasharp.lab import experiment, grid, leaderboard, standings, suite
 from kappasharp.lab.statistics import FAMILY
 from kappasharp.lab.store import Store
 from kappasharp.lab.suite import Suite
@@ -53,6 +55,32 @@ def test_a_change_is_noticed(table, words):
         changed["checksum"] = made.checksum
     with pytest.raises(InvalidValueError, match=words):
         made.check(["hartmann-6d"])
+
+
+def test_a_published_suite_is_not_written_again(tmp_path):
+    assert suite.PUBLISHED == CHECKSUMS
+    path = tmp_path / "pbo-1.toml"
+    original = resources.files("kappasharp.lab").joinpath("pbo-1.toml").read_text("utf-8")
+    path.write_text(original.replace("limit = 600", "limit = 60"), "utf-8")
+    changed = path.read_text("utf-8")
+    with pytest.raises(InvalidValueError, match="published with the checksum f84337a9f1cf6fea and never changes"):
+        suite.stamp(path)
+    assert path.read_text("utf-8") == changed
+    mine = path.rename(tmp_path / "mine-1.toml")
+    assert suite.stamp(mine).checksum != CHECKSUMS["pbo-1"]
+
+
+def test_a_run_of_a_suite_is_none_of_an_experiment():
+    """Else what an experiment had run before would be missing from the ranking."""
+    (plan, text), *_ = small().experiments(["sobol_king"], {})
+    table = {key: value for key, value in tomllib.loads(text).items() if key != "suite"}
+    alone = experiment.parse("alone", table)
+    assert not {cell.key for cell in grid.cells(plan)} & {cell.key for cell in grid.cells(alone)}
+
+
+def test_nobody_else_is_called_baseline():
+    with pytest.raises(InvalidValueError, match="The name 'baseline' stands for two different things"):
+        list(PBO.experiments([], {"baseline": "true"}, extent="quick"))
 
 
 def test_a_new_suite_is_told_to_be_stamped():
@@ -175,6 +203,39 @@ def test_other_runs_are_left_out_and_two_versions_are_two_methods(ranked, tmp_pa
     assert "static" not in names and len([name for name in names if name.startswith("static (")]) == 2
 
 
+def test_what_counts_twice_is_said_and_the_first_source_counts(ranked, tmp_path):
+    made, folders = ranked
+    luckier = stored(tmp_path / "luckier", made, {"static": better(3.0), "fixed20": better(3.0)})
+    first = standings.read([*folders, luckier], made)
+    assert first.twice["static"] == 12 and first.twice["fixed20"] == 12 and not first.twice["baseline"]
+    # A run that failed stays failed, however often it is tried.
+    assert standings.boards(first)[0].standings == standings.boards(standings.read(folders, made))[0].standings
+    later = standings.read([luckier, *folders], made)
+    assert {row["status"] for row in later.rows["fixed20"].values()} == {"ok"}
+    said = leaderboard.remarks(first, standings.boards(first))
+    assert "12 runs of static were given twice, with other numbers: those of the first folder or file count." in said
+    assert not standings.read([*folders, *folders], made).twice["static"]
+
+
+def test_a_method_that_always_fails_has_no_verdicts_and_is_no_reference(tmp_path):
+    made = small()
+    finals = {"adaptive": lambda problem, seed: "it died", "static": better(0.5), "connected": better(0.1)}
+    board = standings.boards(standings.read([stored(tmp_path / "one", made, finals)], made))[0]
+    assert board.methods[-1] == "adaptive" and board.reference == "connected"
+    failed = board.standings[-1]
+    assert standings.verdicts(failed.tests["seen"]) == "0 / 0 / 0, 2 not tested" and failed.failed == 8
+    assert standings.verdicts(board.standings[0].tests["seen"]) == "2 / 0 / 0"
+    assert "0 / 0 / 0, 2 not tested" in leaderboard.rank_table(board).rows[-1][4].text
+
+
+def test_of_one_task_the_seeds_are_resampled(ranked):
+    made, folders = ranked
+    board = next(one for one in standings.boards(standings.read(folders, made)) if one.subject.scope == "quick")
+    assert len(board.tasks) == 1
+    ranks = standings._with_interval(np.array([[1.0, 2.0, 3.0, 4.0]]))
+    assert ranks[0] == 2.5 and ranks[1] < 2.0 and ranks[2] > 3.0
+
+
 def test_regret_is_what_is_left_of_what_there_was_to_gain():
     task = PBO.scope().tasks[5]
     most = find_problem(task.problem).maximum.value
@@ -200,6 +261,14 @@ def test_the_page_and_the_files(ranked, tmp_path, monkeypatch):
     assert (board["reference"], board["tasks"], board["seeds"]) == ("adaptive", 2, 4)
     assert board["entrants"][0]["against_reference"]["seen"] == {"win": 2}
     assert json.loads(data)["suite"] == made.label
+    assert "connected lacks 2 runs" in result.output and "fixed20 failed 3 times: it died" in result.output
+    missing = CliRunner().invoke(
+        main, ["leaderboard", str(folders[1]), "--against", "baseline", "--out", str(tmp_path)]
+    )
+    assert missing.exit_code and "fixed20" in missing.output
+    (tmp_path / "text.parquet").write_text("no runs")
+    text = CliRunner().invoke(main, ["leaderboard", str(tmp_path / "text.parquet")])
+    assert text.exit_code and "is no Parquet file of runs, or a damaged one" in text.output
     nothing = CliRunner().invoke(main, ["leaderboard", str(tmp_path)])
     assert nothing.exit_code and "neither a folder of results nor a Parquet file" in nothing.output
 
@@ -227,7 +296,8 @@ def test_a_suite_runs_from_the_command_line(tmp_path, monkeypatch):
     rows = Store(tmp_path / "out").existing().read().to_pylist()
     assert len(rows) == 4 and {row["suite"] for row in rows} == {made.label}
     assert {row["problem"] for row in rows} == {"hartmann-6d"} and all(len(row["best_utility"]) == 7 for row in rows)
-    assert "Ranks from zero, quick: 1 task, 2 seeds" in result.output and "1. " in result.output
+    assert "Ranks by the best design seen, from zero, quick: 1 task, 2 seeds" in result.output
+    assert "1. " in result.output
     for bad, why in (
         (["run", "pbo-1", "--out", "x"], "needs `--method` or `--method-command`"),
         (["run", "some.toml", "--quick", "--out", "x"], "are for a suite"),

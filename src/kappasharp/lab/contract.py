@@ -24,6 +24,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -228,12 +229,13 @@ STARTS, QUESTIONS = 4, 4
 ALIKE = 1e-3
 
 
-def check(words: Sequence[str], seconds: int | float = SECONDS) -> Iterator[ContractRule]:
-    """Every rule of the contract, kept or broken, by short runs on a bowl in three and in seven dimensions.
+def check(words: Sequence[str], seconds: int | float = SECONDS, questions: int = QUESTIONS) -> Iterator[ContractRule]:
+    """Every rule of the contract, kept or broken, by runs of so many questions on a bowl in three and seven dimensions.
 
     After the first broken rule nothing is tried.
     """
-    works: tuple[Callable[[Player, Tensor | None], Tensor | None], ...] = (_begun, _told, _asked, _best, _again, _other)
+    asked, other = partial(_asked, questions=questions), partial(_other, questions=questions)
+    works: tuple[Callable[[Player, Tensor | None], Tensor | None], ...] = (_begun, _told, asked, _best, _again, other)
     first: Tensor | None = None
     with OwnProcess(words, seconds) as player:
         for rule, work in zip(RULES, works, strict=True):
@@ -256,10 +258,10 @@ def _told(player: Player, _: Tensor | None, dimensions: int = 3) -> None:
         player.tell(pair, 2 if number == STARTS - 1 else _bowl(pair))
 
 
-def _asked(player: Player, _: Tensor | None) -> Tensor:
+def _asked(player: Player, _: Tensor | None, questions: int) -> Tensor:
     first = player.ask().points
     pair = first
-    for _number in range(QUESTIONS):
+    for _number in range(questions):
         player.tell(pair, _bowl(pair))
         pair = player.ask().points
     player.tell(pair, _bowl(pair))
@@ -282,9 +284,9 @@ def _again(player: Player, first: Tensor | None) -> Tensor | None:
     return first
 
 
-def _other(player: Player, _: Tensor | None) -> None:
+def _other(player: Player, _: Tensor | None, questions: int) -> None:
     _told(player, None, dimensions=7)
-    _asked(player, None)
+    _asked(player, None, questions)
 
 
 def _bowl(pair: Tensor) -> int:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from kappasharp.acquisition.maximize import INCUMBENTS, MAXIMIZERS, SHORTLIST, UNKNOWN
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab import grid
+from kappasharp.lab.contract import MethodError, OwnProcess
 from kappasharp.lab.engines import Engine, Job, SchedulerLostError
 from kappasharp.lab.experiment import Experiment, read
 from kappasharp.lab.grid import Block
@@ -80,6 +81,11 @@ class Workload(NamedTuple):
         return len({key for block in self.wanted for key in block.keys})
 
     @property
+    def failed(self) -> set[str]:
+        """Runs of a suite that a method from outside failed in: they are not run again."""
+        return self.store.failed() & {key for block in self.wanted for key in block.keys}
+
+    @property
     def n_left(self) -> int:
         """Runs still to do."""
         return sum(len(block.seeds) for block in self.left)
@@ -99,6 +105,21 @@ def plan_all(name: str, experiments: Iterable[tuple[Experiment, str]], out: Path
     for experiment, text in experiments:
         store.remember(experiment.name, text)
     return Workload(name, store, wanted, grid.missing(wanted, store.done()))
+
+
+def check_methods(todo: Workload) -> None:
+    """Refuse what cannot even begin, such as a factory that is not there, before anything is run."""
+    firsts = {block.method: block for block in reversed(todo.left)}
+    for block in firsts.values():
+        peer = block.method_values
+        if not isinstance(peer, Peer):
+            continue
+        try:
+            with OwnProcess(peer.words, block.limit) as player:
+                dimensions = find_problem(block.problem).dimensions
+                player.begin(dimensions, block.seeds[0], block.problem if peer.sees_outcomes else "")
+        except MethodError as error:
+            raise MethodError(f"The method {block.method} cannot begin, so nothing was run: {error}") from error
 
 
 def run_missing(todo: Workload, engine: Engine, limit: Limit = AS_THEY_ARE) -> Iterator[FinishedBlock]:

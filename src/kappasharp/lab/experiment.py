@@ -187,7 +187,10 @@ def _methods(table: Mapping[str, Any]) -> dict[str, "Method | peers.Peer"]:
         name: peers.find(name, known) for name in _distinct("methods", table["methods"])
     }
     for label, command in _table("commands", table["commands"]).items():
-        chosen[_fresh(label, chosen)] = peers.spoken(str(command))
+        if not isinstance(command, str):
+            raise InvalidValueError(f"`commands.{label}` must be a program as text, but got {command!r}.")
+        # By their names results are compared with everybody's: none may look like another.
+        chosen[_fresh(label, chosen | known)] = peers.spoken(command)
     for label, variant in _variants("method", "variants", table["variants"], METHODS):
         chosen[_fresh(label, chosen)] = checks.method(variant)
     if not chosen:

@@ -203,6 +203,8 @@ def _block(
     }
     if experiment.settling:
         values["settling"] = experiment.settling
+    if experiment.suite:
+        values["suite"] = experiment.suite
     if isinstance(method_values, Peer) and initialization == FROM_ZERO:
         values["first_pairs"] = preset_values.first_pairs
     keys = tuple(digest(values | {"seed": seed}) for seed in seeds)

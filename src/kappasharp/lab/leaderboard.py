@@ -18,7 +18,7 @@ from kappasharp.files import write_text
 from kappasharp.lab import report, style, tables
 from kappasharp.lab.report import Picture
 from kappasharp.lab.run import ERROR
-from kappasharp.lab.standings import RANKED, REFERENCE, Board, Standing, SuiteRuns, boards, read, regret
+from kappasharp.lab.standings import RANKED, REFERENCE, Board, Standing, SuiteRuns, boards, read, regret, verdicts
 from kappasharp.lab.statistics import Family, Verdict
 from kappasharp.lab.suite import Suite
 from kappasharp.lab.tables import Entry, Table, number
@@ -45,11 +45,12 @@ def rank_table(board: Board) -> Table:
     header = ["method", "rank: seen", "told", "area", "W / L / N: seen", "told"]
     words = board.standings[0].tests or board.standings[-1].tests
     said = next(iter(words.values())).words if words else "There is nothing to test"
+    tasks = "1 task" if len(board.tasks) == 1 else f"{len(board.tasks)} tasks"
     note = (
-        f"Mean rank over {len(board.tasks)} tasks, {len(board.seeds)} seeds each, 1 is the best, by the best design "
+        f"Mean rank over {tasks}, {len(board.seeds)} seeds each, 1 is the best, by the best design "
         "seen, the design told, and the area under the curve of the best seen; in brackets its 95 % interval by "
-        f"resampling tasks. W / L / N: tasks won, lost and neither against {board.reference}, paired "
-        f"t-tests by seed at p < 0.05 after Holm's correction, in brackets without it. "
+        "resampling tasks (seeds, where there is one task). W / L / N: tasks won, lost and neither against "
+        f"{board.reference}, paired t-tests by seed at p < 0.05 after Holm's correction, in brackets without it. "
         f"{said}, here the tasks of the table below. A failed run has the "
         "last rank, and is not in the tests. Seconds are one run's, on the machines named below."
     )
@@ -61,7 +62,7 @@ def _rank(found: tuple[float, float, float] | None) -> Entry:
 
 
 def _against(found: Family | None) -> Entry:
-    return Entry("–" if found is None else f"{found.corrected} ({found.plain})")
+    return Entry("–" if found is None else f"{verdicts(found)} ({verdicts(found, corrected=False)})")
 
 
 def task_table(board: Board) -> Table:
@@ -130,8 +131,18 @@ def made_by(runs: SuiteRuns) -> Table:
 def remarks(runs: SuiteRuns, found: Sequence[Board]) -> list[str]:
     """What was left out, and who is not ranked, in sentences."""
     said = [f"{count} runs {why} were left out." for why, count in sorted(runs.left_out.items())]
-    if said:
+    if any(not why.startswith("of no ") for why in runs.left_out):
         said[-1] += " `--suite NAME` ranks those of another suite."
+    said += [
+        f"{count} runs of {name} were given twice, with other numbers: those of the first folder or file count."
+        for name, count in sorted(runs.twice.items())
+        if count
+    ]
+    said += [
+        f"{name} was run from different sources or versions, which are ranked apart: {', '.join(labels)}."
+        for name, labels in runs.versions.items()
+        if len(labels) > 1
+    ]
     for board in found:
         lacking = [f"{name} lacks {count} runs" for name, count in board.lacking.items()]
         said += [f"Not ranked {board.subject.words}: {'; '.join(lacking)}."] if lacking else []
@@ -169,13 +180,13 @@ def _standing(one: Standing) -> dict[str, Any]:
 
 
 def write(
-    sources: Sequence[Path], suite: Suite, out: Path, reference: str = REFERENCE
+    sources: Sequence[Path], suite: Suite, out: Path, reference: str | None = None
 ) -> tuple[list[Path], list[Board]]:
     """The page, the tables as Markdown, the standings as JSON and the runs themselves, in one folder."""
     runs = read(sources, suite)
-    if reference != REFERENCE:
+    if reference is not None:
         named("method", reference, runs.rows)
-    found = boards(runs, reference)
+    found = boards(runs, reference or REFERENCE)
     if not found:
         lacking = ", ".join(f"{name}: {len(rows)} runs" for name, rows in runs.rows.items()) or "there are no runs"
         raise InvalidValueError(

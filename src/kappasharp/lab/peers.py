@@ -97,6 +97,8 @@ def find(name: str, known: Mapping[str, Any]) -> Any:
 def own(factory: str) -> Peer:
     """Anybody's method of Python; a change of its source makes it another one."""
     module, _, name = factory.partition(":")
+    if module.endswith(".py"):
+        raise InvalidValueError(f"A module is named without its ending: {module.removesuffix('.py')}:{name}.")
     top = module.partition(".")[0]
     found = PathFinder.find_spec(top, [os.getcwd(), *sys.path]) if top and name else None  # noqa: PTH109
     if found is None:

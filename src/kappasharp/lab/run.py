@@ -47,6 +47,8 @@ CHANCE = "chance"
 # designs there are. From zero the start is told pair by pair; while there is no model, nothing is told.
 COURSE = ("best_utility", "told_utility", "n_points")
 OK, ERROR = "ok", "error"
+# The device of a run that never began: its worker was lost, or its block could not be run.
+NOWHERE = "none"
 # Kinds of question whose answer has no chance of its own.
 UNSURE = (Kind.SLIDER, Kind.RATING)
 
@@ -108,7 +110,7 @@ def _rows(block: Block, records: list[Row], cost: Row, device: str) -> list[Row]
 def error_rows(block: Block, error: str) -> list[Row]:
     """The rows of a block that could not be run: what happened, and no numbers. They do not count as done."""
     cost = {"seconds": 0.0, "block_runs": len(block.seeds)}
-    return _rows(block, [_failed(error)] * len(block.seeds), cost, "none")
+    return _rows(block, [_failed(error)] * len(block.seeds), cost, NOWHERE)
 
 
 class Step(NamedTuple):

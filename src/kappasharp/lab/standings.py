@@ -21,7 +21,7 @@ from scipy import stats
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab import grid
 from kappasharp.lab.run import ERROR
-from kappasharp.lab.statistics import Family, Sample, compare, family
+from kappasharp.lab.statistics import Family, Sample, compare, family, tally
 from kappasharp.lab.store import MARKER, SCHEMA, Store
 from kappasharp.lab.suite import EXTENTS, Scope, Suite, Task
 from kappasharp.parquet import read_parquet
@@ -63,6 +63,9 @@ class SuiteRuns:
     suite: Suite
     rows: dict[str, dict[Cell, Row]] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
+    # Of how many runs there were others with other numbers, by method; and methods of several sources.
+    twice: Counter[str] = field(default_factory=Counter)
+    versions: dict[str, list[str]] = field(default_factory=dict)
 
     def table(self) -> pa.Table:
         """All of them, for others to rank again."""
@@ -81,12 +84,14 @@ def read(sources: Iterable[Path], suite: Suite) -> SuiteRuns:
             found.left_out[f"of {theirs}" if theirs != suite.label else "of no task of the suite"] += 1
             continue
         runs = by_identity[row["method"], row["method_values"]]
-        if cell not in runs or runs[cell]["status"] == ERROR:
-            runs[cell] = row
+        # What was named first counts, whether it is better or worse.
+        found.twice[row["method"]] += runs.setdefault(cell, row)["best_utility"] != row["best_utility"]
     names = Counter(name for name, _ in by_identity)
     for (name, values), runs in sorted(by_identity.items()):
         # Two versions of one method are two methods.
-        found.rows[name if names[name] == 1 else f"{name} ({grid.digest(values)[:4]})"] = runs
+        label = name if names[name] == 1 else f"{name} ({grid.digest(values)[:4]})"
+        found.rows[label] = runs
+        found.versions.setdefault(name, []).append(label)
     return found
 
 
@@ -96,7 +101,10 @@ def _stored(source: Path) -> list[Row]:
         return found
     if not source.is_file():
         raise InvalidValueError(f"`{source}` is neither a folder of results nor a Parquet file of runs.")
-    _, table = read_parquet(source)
+    try:
+        _, table = read_parquet(source)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise InvalidValueError(f"`{source}` is no Parquet file of runs, or a damaged one: {error}") from error
     return [dict.fromkeys(SCHEMA.names) | row for row in table.to_pylist()]
 
 
@@ -168,7 +176,10 @@ class Board:
 
 
 def boards(runs: SuiteRuns, reference: str = REFERENCE) -> list[Board]:
-    """A board for every regime of the whole suite, of its core and of its quick part, that a method has run."""
+    """A board for every regime of the whole suite, of its core and of its quick part, that a method has run.
+
+    Who has not run it all is no reference: then it is the first by name that has, without a failure.
+    """
     found = []
     for name in EXTENTS:
         scope = runs.suite.scope(name)
@@ -186,7 +197,8 @@ def _board(runs: SuiteRuns, scope: Scope, subject: Regime, reference: str) -> Bo
     values = {
         name: [measured(runs.rows[name][cell], cell[0]) for cell in cells] for name in methods
     }  # by method, in the order of the cells
-    against = reference if reference in methods else (methods[0] if methods else "")
+    sound = [name for name in methods if all(runs.rows[name][cell]["status"] != ERROR for cell in cells)]
+    against = reference if reference in methods else (sound or methods or [""])[0]
     ranks = {measure: _ranks(values, measure, len(tasks)) for measure in RANKED}
     standings = [
         Standing(
@@ -205,17 +217,18 @@ def _board(runs: SuiteRuns, scope: Scope, subject: Regime, reference: str) -> Bo
 def _ranks(
     values: Mapping[str, Sequence[Mapping[str, float]]], measure: str, n_tasks: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Mean rank of every method in every task, 1 the best; who lacks a measure is not ranked by it."""
+    """The rank of every method in every task and seed, 1 the best; who lacks a measure is not ranked by it."""
     table = {name: np.array([one[measure] for one in of]) for name, of in values.items()}
     table = {name: of for name, of in table.items() if not np.isnan(of).any()}
     if not table:
         return {}
     ranks = stats.rankdata(-np.stack(list(table.values())), axis=0)
-    return dict(zip(table, ranks.reshape(len(table), n_tasks, -1).mean(-1), strict=True))
+    return dict(zip(table, ranks.reshape(len(table), n_tasks, -1), strict=True))
 
 
-def _with_interval(by_task: NDArray[np.float64]) -> tuple[float, float, float]:
-    """The mean over tasks, and its 95 % interval by resampling tasks."""
+def _with_interval(ranks: NDArray[np.float64]) -> tuple[float, float, float]:
+    """The mean over tasks, and its 95 % interval by resampling tasks; or seeds, where there is one task."""
+    by_task = ranks.mean(-1) if len(ranks) > 1 else ranks[0]
     index = torch.randint(len(by_task), (RESAMPLES, len(by_task)), generator=stream(0, "leaderboard")).numpy()
     low, high = np.percentile(by_task[index].mean(-1), INTERVAL)
     return float(by_task.mean()), float(low), float(high)
@@ -237,6 +250,14 @@ def _tests(
     seeds = tuple(dict.fromkeys(seed for _, seed in cells))
     tasks = dict.fromkeys(task for task, _ in cells)
     return family({task: compare(*(Sample(samples[one][task], seeds) for one in (against, name))) for task in tasks})
+
+
+def verdicts(found: Family, *, corrected: bool = True) -> str:
+    """Tasks won, lost and neither; a task on which too few runs of a method came to their end is none of these."""
+    tested = [one for one in found.members.values() if not math.isnan(one.p)]
+    words = tally([one.verdict_holm if corrected else one.verdict for one in tested])
+    lacking = len(found.members) - len(tested)
+    return f"{words}, {lacking} not tested" if lacking else words
 
 
 def _cost(rows: Sequence[Row]) -> tuple[int, float, float]:

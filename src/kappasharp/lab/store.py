@@ -18,7 +18,7 @@ import pyarrow as pa
 from kappasharp.errors import InvalidValueError, KappaSharpError
 from kappasharp.files import replacing, write_text
 from kappasharp.lab import run
-from kappasharp.lab.run import ERROR, Row
+from kappasharp.lab.run import ERROR, NOWHERE, Row
 from kappasharp.parquet import read_parquet, write_parquet
 
 SCHEMA_VERSION = 1
@@ -132,10 +132,16 @@ class Store:
         return whole.take(pa.array(_first_of_each(whole), pa.int64()))
 
     def done(self) -> set[str]:
-        """The keys of all runs that need not be run again."""
+        """The keys of all runs that need not be run again: those that ran, and what failed in a suite for good."""
         table = self.read(["key", "status"])
         pairs = zip(table["key"].to_pylist(), table["status"].to_pylist(), strict=True)
-        return {key for key, status in pairs if status != ERROR}
+        return {key for key, status in pairs if status != ERROR} | self.failed()
+
+    def failed(self) -> set[str]:
+        """The keys of a suite's runs that a method from outside began and failed in: those count as they are."""
+        names = ("key", "status", "suite", "device")
+        rows = zip(*(self.read(names)[name].to_pylist() for name in names), strict=True)
+        return {key for key, status, suite, device in rows if status == ERROR and suite and device != NOWHERE}
 
     def _load(self, path: Path, columns: list[str] | None) -> pa.Table | None:
         try:

@@ -25,6 +25,8 @@ from kappasharp.problems import initial, oracle
 from kappasharp.problems.registry import find_problem
 
 SUITES = ("pbo-1", "pbo-juries-1")
+# Those that others have run: their files are never written again.
+PUBLISHED = {"pbo-1": "f84337a9f1cf6fea", "pbo-juries-1": "e35eea7e392ecb1f"}
 FINGERPRINT, PEOPLE = "fingerprint", "simulated"
 # Of every problem: how many first pairs, and how far their utilities may differ, in units of the largest of them. From
 # one machine to the next they do in the last digits, and torch's first Sobol design has single precision at times.
@@ -133,7 +135,8 @@ class Suite:
         if self.table.get("checksum") != self.checksum:
             raise InvalidValueError(
                 f"The file of the suite {self.name} must have the checksum that it states, "
-                f"{self.table.get('checksum')}, but has {self.checksum}; a changed suite needs another name."
+                f"{self.table.get('checksum')}, but has {self.checksum}; a changed suite needs another name, and "
+                f"`python -m kappasharp.lab.suite {self.name}.toml`, in its folder, writes the checksum of a new one."
             )
         for name, numbers in self.table[PEOPLE].items():
             if grid.chosen(oracle.person(name)) != numbers:
@@ -215,6 +218,11 @@ def stamp(path: Path) -> Suite:
     written += as_toml({name: grid.chosen(oracle.person(name)) for name in people})
     written += f"\n[{FINGERPRINT}]\n" + as_toml(prints)
     done = Suite(path.stem, tomllib.loads(text + written))
+    if done.checksum != PUBLISHED.get(done.name, done.checksum):
+        raise InvalidValueError(
+            f"The suite {done.name} is published with the checksum {PUBLISHED[done.name]} and never changes, but this "
+            f"file would have {done.checksum}; give it another name."
+        )
     lines = [line for line in (text + written).splitlines() if not line.startswith("checksum")]
     at = next(number for number, line in enumerate(lines) if line.startswith("title"))
     lines.insert(at, f'checksum = "{done.checksum}"')
@@ -223,4 +231,7 @@ def stamp(path: Path) -> Suite:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(stamp(Path(sys.argv[1])).label + "\n")
+    try:
+        sys.stdout.write(stamp(Path(sys.argv[1])).label + "\n")
+    except InvalidValueError as error:
+        sys.exit(str(error))

@@ -56,10 +56,14 @@ def run(
         chosen = engines.engine(engine, device, workers)
         limit = _limit(device, batch, size)
         todo = _plan(experiment, out, methods, dict(map(_named_command, commands)), _extent(core=core, quick=quick))
+        if not engine.startswith("dask"):  # whose workers may have what is missing here
+            execution.check_methods(todo)
     total = todo.n_runs
     for path in todo.store.broken:
         click.echo(f"{path} could not be read; it was set aside, and its runs are run again.", err=True)
     click.echo(f"{todo.name}: {total} runs, {total - todo.n_left} stored, {todo.n_left} to do.", err=True)
+    if before := len(todo.failed):
+        click.echo(f"{before} of the stored runs failed, and count as failed; a changed source is run anew.", err=True)
     begin, finished, failed = time.monotonic(), 0, []
     try:
         bar = click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr)
@@ -145,13 +149,17 @@ def _limit(device: str, runs: int | None, size: str | None) -> "Limit":
 
 
 def _conclude(todo: "Workload", finished: int, failed: "list[FinishedBlock]", style: str) -> None:
+    by_reason: dict[tuple[str, str | None], list[FinishedBlock]] = {}
     for step in failed:
-        block = step.block
-        where = f"{block.problem}, {block.initialization}, {block.method}, {block.preset}"
-        click.echo(f"Not run: {where} ({step.failed} of {step.runs} runs): {step.error}", err=True)
+        by_reason.setdefault((step.block.method, step.error), []).append(step)
+    for (method, error), steps in by_reason.items():
+        count, of = sum(step.failed for step in steps), sum(step.runs for step in steps)
+        first = steps[0].block
+        where = f"{first.problem}, {first.initialization}, {first.preset}"
+        click.echo(f"Failed: {count} of {of} runs of {method}, the first on {where}: {error}", err=True)
     elsewhere = todo.n_left - finished
     if elsewhere:
-        click.echo(f"{elsewhere} runs are in another runner's hands.", err=True)
+        click.echo(f"{elsewhere} runs were taken by another runner.", err=True)
     added = finished - sum(step.failed for step in failed)
     data = {"experiment": todo.name, "folder": str(todo.store.folder), "runs": todo.n_runs, "added": added}
     show(style, data, [f"{added} runs were added to {todo.store.folder}."])
@@ -162,9 +170,10 @@ def _conclude(todo: "Workload", finished: int, failed: "list[FinishedBlock]", st
 @click.command("check-method")
 @click.argument("factory", required=False, metavar="[MODULE:FACTORY]")
 @click.option("--method-command", "command", help="A program that speaks the contract, in place of a factory.")
-@click.option("--seconds", default=120.0, show_default=True, help="How long one reply may take.")
+@click.option("--seconds", default=600.0, show_default=True, help="How long one reply may take.")
+@click.option("--questions", default=4, show_default=True, type=click.IntRange(1), help="How many are asked in a run.")
 @in_format
-def check_method(factory: str | None, command: str | None, seconds: float, style: str) -> None:
+def check_method(factory: str | None, command: str | None, seconds: float, questions: int, style: str) -> None:
     """Say whether a method of your own can be run: every rule, kept or broken."""
     with with_extra("check-method", "lab"):
         from kappasharp.errors import InvalidValueError
@@ -177,11 +186,12 @@ def check_method(factory: str | None, command: str | None, seconds: float, style
         # As `run` takes it, with its name, or without.
         command = command if command is None or NAMED.fullmatch(command) is None else _named_command(command)[1]
         peer = peers.spoken(command) if command else peers.find(str(factory), peers.PEERS)
-        found = list(contract.check(peer.words, seconds))
+        found = list(contract.check(peer.words, seconds, questions))
     lines = [f"{'kept  ' if rule.broken is None else 'BROKEN'}  {rule.name}" for rule in found]
     lines += [f"        {rule.broken}" for rule in found if rule.broken]
     broken = any(rule.broken for rule in found)
-    lines.append("This method can be run." if not broken else "This method cannot be run yet.")
+    well = f"This method can be run: {questions} questions a run went well."
+    lines.append("This method cannot be run yet." if broken else well)
     show(style, {"rules": [rule._asdict() for rule in found], "kept": not broken}, lines)
     if broken:
         sys.exit(1)

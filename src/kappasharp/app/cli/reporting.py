@@ -34,13 +34,13 @@ def report(folder: Path, out: Path | None, style: str) -> None:
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="DIR…", type=click.Path(path_type=Path))
 @click.option("--suite", "name", default="pbo-1", show_default=True, help="Which suite's runs are ranked.")
-@click.option("--against", default="baseline", show_default=True, help="The method that the others are tested against.")
+@click.option("--against", help="The method that the others are tested against; by default baseline.")
 @click.option(
     "--out", default="leaderboard", show_default=True, type=click.Path(path_type=Path, file_okay=False),
     help="Where the page, the tables, the standings and the runs go.",
 )  # fmt: skip
 @in_format
-def leaderboard(sources: tuple[Path, ...], name: str, against: str, out: Path, style: str) -> None:
+def leaderboard(sources: tuple[Path, ...], name: str, against: str | None, out: Path, style: str) -> None:
     """Rank the methods in folders of runs of a suite: one page, tables, data."""
     with with_extra("leaderboard", "lab"):
         from kappasharp.lab import leaderboard as ranking
@@ -51,16 +51,21 @@ def leaderboard(sources: tuple[Path, ...], name: str, against: str, out: Path, s
 
 
 def standings(boards: "list[Board]") -> list[str]:
-    """Boards for the terminal."""
-    return [line for board in boards for line in _lines(board)]
+    """Boards for the terminal, and what is to be said beside them."""
+    from kappasharp.lab.leaderboard import remarks
+
+    beside = remarks(boards[0].runs, boards) if boards else []
+    return [*(line for board in boards for line in _lines(board)), *beside, *[""] * bool(beside)]
 
 
 def _lines(board: "Board") -> list[str]:
     tasks = "1 task" if len(board.tasks) == 1 else f"{len(board.tasks)} tasks"
-    heads = [f"Ranks {board.subject.words}: {tasks}, {len(board.seeds)} seeds"]
+    from kappasharp.lab.standings import verdicts
+
+    heads = [f"Ranks by the best design seen, {board.subject.words}: {tasks}, {len(board.seeds)} seeds"]
     for place, one in enumerate(board.standings, 1):
         mean, low, high = one.ranks["seen"]
-        tests = "" if not one.tests else f"   W / L / N {one.tests['seen'].corrected} against {board.reference}"
+        tests = "" if not one.tests else f"   W / L / N {verdicts(one.tests['seen'])} against {board.reference}"
         failed = f"   {one.failed} runs failed" if one.failed else ""
         heads.append(f"  {place}. {one.method:<24} {mean:.2f} ({low:.2f} to {high:.2f}){tests}{failed}")
     return [*heads, ""]
