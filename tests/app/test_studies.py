@@ -561,3 +561,14 @@ def test_a_team_and_how_much_each_of_it_counts(shell):
     assert stored(shell).history.weights == {}
     predicted = shell("best", "pid", "--for", "cleo")
     assert "cleo has not answered yet" in predicted.stderr and predicted.stdout
+
+
+def test_a_team_hears_of_limits(shell):
+    shell("new", "chair", "-p", "width=0:1", "-p", "depth=0:1", "--limit", "width + depth <= 1")
+    held = stored(shell, "chair")
+    for voter in ("anna", "ben"):
+        held.add_comparison({"width": 0.9, "depth": 0.9}, {"width": 0.5, "depth": 0.4}, voter=voter)
+        held.add_comparison({"width": 0.5, "depth": 0.4}, {"width": 0.2, "depth": 0.2}, voter=voter)
+    said = "Option 0 seems better still, but it breaks a limit, and no such design is told."
+    assert said in shell("team", "chair").stdout and said in shell.json("team", "chair")["sentences"]
+    assert said in shell("best", "chair").stderr

@@ -10,7 +10,7 @@ from kappasharp.app import charts, outcome_views
 from kappasharp.app.outcome_views import Range
 from kappasharp.app.web import responses, server
 from kappasharp.study import studies
-from kappasharp.study.outcomes import Less, StudyOutcome
+from kappasharp.study.outcomes import AtMost, Less, StudyOutcome
 from kappasharp.study.tradeoffs import TradeOff
 from tests.page.doubles import service
 from tests.study import simulators
@@ -107,9 +107,9 @@ def test_a_database_runs_no_function_that_the_command_line_did_not_name(opened, 
     made.show(studies.load_study("seen", storage=made.storage), None)
     browser = opened(made)
     pair = browser.pair()
-    assert pair["a"]["outcomes"]["state"] == "none" and "not here" in pair["a"]["outcomes"]["sentence"]
+    assert pair["a"]["outcomes"]["state"] == "none" and "not here" in pair["a"]["outcomes"]["sentence"]["words"]
     missing = browser.get("/api/studies").json()["study"]["outcomes"]["missing"]
-    assert "--outcomes tests.study.simulators:simulate" in missing
+    assert "--outcomes tests.study.simulators:simulate" in missing["words"] and missing["key"] == "note.missing"
     assert browser.answer(pair, "a").status_code == 200
     allowed = service(space=SPACE)
     allowed.functions = ("tests.study.simulators:simulate",)
@@ -134,7 +134,8 @@ def test_a_request_runs_no_function_that_the_command_line_did_not_name(browser, 
 def test_measured_outcomes_are_shown_once_they_are_given(opened):
     browser = opened(with_outcomes(["mass", "cost"]))
     pair = browser.pair()
-    assert pair["a"]["outcomes"] == {"state": "none", "values": [], "sentence": "Not measured yet."}
+    unmeasured = {"words": "Not measured yet.", "key": "outcome.unmeasured", "values": {}}
+    assert pair["a"]["outcomes"] == {"state": "none", "values": [], "sentence": unmeasured}
     study = browser.service.session(browser.study).study
     study.record(pair["a"]["params"], {"mass": 12.5})
     again = browser.pair()
@@ -263,3 +264,20 @@ def test_a_request_may_name_measured_outcomes_and_limits_but_no_function(browser
     assert browser.get(f"/api/studies/{made}/outcomes").json()["names"] == ["mass"]
     refused = browser.post("/api/studies", given | {"name": "other", "outcomes": "os:system"})
     assert refused.status_code == 400 and "runs no code that the command line did not name" in refused.text
+
+
+def test_what_is_noted_of_outcomes_and_limits_comes_with_its_keys(opened):
+    """What a page needs to say it in its own language: key and values, the limits among them."""
+    function = "tests.study.simulators:half_constant"
+    browser = opened(with_outcomes(function, limits=["kp + ki <= 3", AtMost("overshoot", 0.5)]))
+    study = browser.service.session(browser.study).study
+    study.add_comparison({"kp": 3.0, "ki": 2.0}, {"kp": 1.0, "ki": 1.0}, voter="anna")
+    study.add_comparison({"kp": 1.0, "ki": 1.0}, {"kp": 0.5, "ki": 1.0}, voter="ben")
+    notes = browser.get(browser.at("outcomes")).json()["notes"]
+    assert [(one["key"], one["values"].get("name")) for one in notes] == [("note.same", "settling")]
+    (better,) = browser.get(browser.at("best")).json()["notes"]
+    assert better["key"] == "limit.better" and better["values"] == {"option": 0}
+    team = [one["key"] for one in browser.get(browser.at("team")).json()["found"]["sentences"]]
+    assert team.index("limit.better") > team.index("team.best")
+    why = browser.get(browser.at("why")).json()["sentences"]
+    assert any(one["values"].get("reason", {}).get("key") == "why.breaks" for one in why)

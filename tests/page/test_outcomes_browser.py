@@ -5,16 +5,17 @@ import pytest
 from kappasharp.app.examples import pid
 from kappasharp.study.studies import create_study, storage_of
 from tests.page import chromium
-from tests.page.chromium import PHONE, WIDE, complaints, number, opened, serving, settle, turn
+from tests.page.chromium import PHONE, WIDE, complaints, number, opened, serving, settle, turn, visit
+from tests.study import simulators
 from tests.waiting import wait_until
 
-NAME, FAILING = "PID controller", "failing"
+NAME, FAILING, STEADY = "PID controller", "failing", "steady"
 FORMS = ("rating", "choice:4", "order:4", "pair")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """The example, and a study whose function is not here and failed when it was."""
+    """The example, and two studies whose functions are not here: one failed when it was, one has limits."""
     folder = tmp_path_factory.mktemp("outcomes")
     storage = storage_of(f"sqlite:///{folder / 'page.db'}")
     create_study(pid.SPACE, storage=storage, study_name=NAME, outcomes=pid.OUTCOMES, first_pairs=60)
@@ -22,9 +23,26 @@ def server(tmp_path_factory):
     failing = create_study(space, storage=storage, study_name=FAILING, outcomes="tests.study.simulators:raises_above")
     while all(failing.outcomes(design) for design in failing.ask().designs):
         failing.tell(failing.ask(), "a")
+    steady(storage)
     storage.close()
     with serving(folder, "--example", "pid") as found:
         yield found
+
+
+def steady(storage):
+    """Two voters, an outcome that never varies, and a design that they like most and that breaks a limit."""
+    made = create_study(
+        simulators.SPACE,
+        storage=storage,
+        study_name=STEADY,
+        outcomes="tests.study.simulators:half_constant",
+        limits=["kp + ki <= 3"],
+    )
+    for voter in ("anna", "ben"):
+        for _ in range(3):
+            asked = made.ask(voter)
+            made.tell(asked, "a" if asked.a["kp"] > asked.b["kp"] else "b")
+        made.add_comparison({"kp": 3.0, "ki": 2.0}, {"kp": 2.5, "ki": 0.5}, voter=voter)
 
 
 @pytest.fixture
@@ -123,3 +141,24 @@ def test_a_function_that_is_missing_is_said_and_a_failure_stands_on_its_card(con
     assert "ValueError: unstable" in page.locator(".outcome-note.failed").first.inner_text()
     assert complaints(page) == []
     turn(page, lambda: page.keyboard.press("ArrowLeft"))
+
+
+def test_what_is_noted_is_said_in_the_language_of_the_page(context, server):
+    page = context().new_page()
+    page.goto(f"{server.link}&study={STEADY}&voter=me&lang=de")
+    settle(page)
+    hint = page.locator(".hint").inner_text()
+    assert hint.startswith("Die Funktion der Ergebnisse ist nicht hier; „--outcomes tests.study.simulators:half_const")
+    visit(page, "model")
+    said = page.get_by_role("region", name="Was die Antworten sagen").locator(".sentences")
+    assert "Das Ergebnis „settling“ ändert sich nie: Das Modell lernt nichts daraus." in said.inner_text()
+    assert said.locator("[lang=en]").all_inner_texts() == []
+    visit(page, "best")
+    better = page.locator(".note", has_text="scheint noch besser, verletzt aber eine Grenze")
+    assert better.count() == 1 and better.get_attribute("lang") is None
+    assert complaints(page) == []
+    visit(page, "team")
+    assert page.locator(".sentences", has_text="verletzt aber eine Grenze").locator("[lang=en]").count() == 0
+    page.goto(f"{server.link}&study={STEADY}&voter=me&lang=en#best")
+    better = page.locator(".note", has_text="seems better still, but it breaks a limit, and no such design is told.")
+    better.wait_for()

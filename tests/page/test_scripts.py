@@ -121,6 +121,64 @@ def test_what_the_server_says_is_in_the_texts_and_nothing_else():
     assert [one for one in patterns if not any(re.fullmatch(one, key) for key in own)] == []
 
 
+def resolved(node, known):
+    """The text that an expression stands for, by those that names stand for; None where that takes more."""
+    if isinstance(node, ast.JoinedStr):
+        parts = [resolved(one.value if isinstance(one, ast.FormattedValue) else one, known) for one in node.values]
+        return None if None in parts else "".join(parts)
+    return known.get(node.id) if isinstance(node, ast.Name) else getattr(node, "value", None)
+
+
+def assigned(body, line):
+    """What names stand for before a line, as far as these are texts."""
+    found, before = {}, [one for one in ast.walk(body) if isinstance(one, ast.Assign) and one.lineno <= line]
+    for node in sorted(before, key=lambda one: one.lineno):
+        both = (node.targets[0], node.value)
+        several = all(isinstance(one, ast.Tuple) for one in both)
+        for name, value in zip(both[0].elts, both[1].elts, strict=True) if several else [both]:
+            if isinstance(name, ast.Name):
+                found[name.id] = resolved(value, found)
+    return found
+
+
+def sentences_made(source):
+    """Key and words, one form or two, of each sentence that functions make of texts that stand there."""
+    tree = ast.parse(source)
+    outside = ast.Module([one for one in tree.body if isinstance(one, ast.Assign)], [])
+    for function in (one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)):
+        for node in (one for one in ast.walk(function) if isinstance(one, ast.Call) and len(one.args) > 1):
+            name, key = getattr(node.func, "id", ""), node.args[0]
+            if name in ("said", "counted") and isinstance(key, ast.Constant):
+                known = assigned(outside, len(source)) | assigned(function, node.lineno)
+                yield key.value, [resolved(one, known) for one in node.args[1 : 2 if name == "said" else 3]]
+
+
+def test_english_is_the_same_in_python_and_on_the_page():
+    """But for refusals, which are worded for forms, and for what is said with a call, which a page does not have."""
+    english, compared = texts("en"), []
+    for path in sorted((ROOT / "src" / "kappasharp").rglob("*.py")):
+        for key, forms in sentences_made(path.read_text("utf-8")):
+            if key.startswith("fault.") or any(not isinstance(one, str) or "`" in one for one in forms):
+                continue
+            plain = [re.sub(r"{(\w+):[^}]*}", r"{\1}", re.sub(r"{(\w+)!r}", r"“{\1}”", one)) for one in forms]
+            assert [one.replace("'", "’") for one in plain] == english[f"said.{key}"][-len(forms) :], key
+            compared.append(key)
+    assert {"note.same", "note.few", "limit.better", "best.predicted", "team.best"} <= set(compared)
+    assert len(compared) > 90
+
+
+def test_what_is_noted_is_never_plain_english():
+    """What tells of a study returns sentences with keys, by its types, which mypy holds it to."""
+    noting, found = re.compile(r"notes|breaches|\w*sentences|_about_\w+|missing_function|why_not_told"), {}
+    for path in sorted((ROOT / "src" / "kappasharp" / "study").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef) and noting.fullmatch(node.name):
+                found[f"{path.stem}.{node.name}"] = ast.unparse(node.returns)
+    usual = {"Sentence", "Sentence | None", "list[Sentence]"}
+    assert {name: told for name, told in found.items() if told not in usual} == {}
+    assert {"lifting.notes", "allowing.notes", "starting.notes", "bounds.notes", "certainty.notes"} <= set(found)
+
+
 def test_scripts_are_small():
     words = {f"texts.{language}.js": len(assets()[f"texts.{language}.js"]) for language in LANGUAGES}
     rest = {name: body for name, body in assets().items() if name not in words}

@@ -54,6 +54,7 @@ class TestLift:
         assert (given.lift(given.points)[:, 1] == 0.5).all()
         (said,) = [line for line in study.notes() if "chance" in line]
         assert "'settling' looks like chance" in said
+        assert said.key == "note.chance" and said.values == {"name": "settling"}
         hinted = computed("sqlite://", simulators.half_chance, hints=[ks.Less("settling")])
         assert lifting.given(hinted.definition, hinted.history).chancy == [False, False]
 

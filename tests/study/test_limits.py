@@ -214,7 +214,8 @@ class TestTold:
         best = study.best
         assert broken and best.outcomes["f"] <= 1.0 and best.breaks == ()
         assert best.better_breaking in broken
-        assert f"Option {best.better_breaking} seems better still, but it breaks a limit" in " ".join(best.notes)
+        (note,) = [one for one in best.notes if one.key == "limit.better"]
+        assert note.startswith(f"Option {best.better_breaking} seems better still, but it breaks a limit")
         assert best.advice.link is None or not set(best.advice.link) & set(broken)
         assert "but it breaks a limit" in " ".join(
             reasons.sentences(study.definition, study.history, study.model(), best.option)
@@ -267,6 +268,7 @@ class TestWithoutLearning:
     def test_records_alone(self):
         study = limited(["f"])
         (note,) = [line for line in study.notes() if "left aside" in line]
+        assert note.key == "note.limits_unknown" and note.values["why"].values == {"least": 3}
         assert note.startswith("f <= 1 is kept by designs whose outcomes are known, and left aside for all others")
         asked = study.ask()
         study.record(asked.a, {"f": 5.0})

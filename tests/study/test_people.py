@@ -231,3 +231,20 @@ def test_a_study_that_tells_voters_apart_asks_each_about_their_own(tmp_path):
 def test_telling_apart_is_yes_or_no_and_needs_the_plain_method(options):
     with pytest.raises((InvalidTypeError, InvalidValueError), match="`tell_apart`"):
         ks.create_study(SPACE, storage="sqlite://", **options)
+
+
+def test_limits_that_the_common_best_or_a_better_one_breaks_are_said():
+    kept = answered({"anna": BROAD, "ben": BROAD}, turns=8, limits=["width <= 0.5"])
+    found = kept.agreement()
+    assert found.best.params["width"] <= 0.5 and found.best.better_breaking is not None
+    keys = [one.key for one in found.sentences]
+    assert keys[keys.index("limit.better") - 1] in ("team.best", "team.both")
+    assert found.sentences[keys.index("limit.better")] == kept.best.notes[0]
+    # Where nobody compared a design that keeps the limits, what is told breaks one: each behind its own design.
+    broken = answered({"anna": NARROW, "ben": BROAD}, turns=10, limits=["width >= 0.9999"]).agreement()
+    keys = [one.key for one in broken.sentences]
+    assert broken.best.breaks == broken.fairest.breaks == ("'width >= 0.9999'",)
+    told = 1 if broken.best.option == broken.fairest.option else 2
+    assert keys.count("limit.broken") == told and "This design breaks 'width >= 0.9999'" in str(broken)
+    alone = answered({"anna": BROAD}, turns=8, limits=["width <= 0.5"]).agreement()
+    assert [one.key for one in alone.sentences] == ["team.alone", "team.leads", "limit.better"]

@@ -279,7 +279,7 @@ def _group_words(groups: int) -> str:
     )
 
 
-def _determined(study: Study) -> list[str]:
+def _determined(study: Study) -> Sequence[str]:
     return diagnosis.sentences(study.diagnostics(), study.history.answer_numbers())
 
 

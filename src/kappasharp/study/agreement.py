@@ -121,10 +121,9 @@ class Agreement:
         return "\n".join(self.sentences)
 
     @property
-    def sentences(self) -> list[str]:
+    def sentences(self) -> list[Sentence]:
         """The same in words."""
-        closed = self.best.notes[:1] if self.best.outside else []
-        return [*_about_groups(self), *_about_splits(self), *_about_bests(self), *closed, *_about_voters(self)]
+        return [*_about_groups(self), *_about_splits(self), *_about_bests(self), *_about_voters(self)]
 
 
 @one_thread()
@@ -263,7 +262,7 @@ def _prefers(view: StudyModel, own: Tensor, others: Tensor) -> float:
     return float(torch.special.ndtr(found.mean / found.variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt()))
 
 
-def _about_groups(found: Agreement) -> list[str]:
+def _about_groups(found: Agreement) -> list[Sentence]:
     told = [one for one in found.voters if not one.predicted]
     if len(told) == 1:
         return [
@@ -297,7 +296,7 @@ def _group(number: int, one: TasteGroup) -> Sentence:
     return said("team.group", "group {number} is {names} ({alike} alike)", number=number, names=names, alike=alike)
 
 
-def _about_splits(found: Agreement) -> list[str]:
+def _about_splits(found: Agreement) -> list[Sentence]:
     if not found.splits:
         return []
     first = found.splits[0]
@@ -315,10 +314,11 @@ def _about_splits(found: Agreement) -> list[str]:
     ]
 
 
-def _about_bests(found: Agreement) -> list[str]:
+def _about_bests(found: Agreement) -> list[Sentence]:
     told = [one for one in found.voters if not one.predicted and not one.program and one.weight]
     if len(told) < 2:  # noqa: PLR2004
-        return []
+        best = said("team.leads", "Design {option} is the best so far.", option=found.best.option)
+        return [best, *found.best.breaches] if found.best.breaches else []
     least = min(told, key=lambda one: one.likes_best)
     words = (
         "Design {option} is the best for all on average; of all voters it suits {voter} least, better than {share:.0%} "
@@ -327,22 +327,21 @@ def _about_bests(found: Agreement) -> list[str]:
     best = said("team.best", words, option=found.best.option, voter=least.voter, share=least.likes_best)
     if found.fairest.option == found.best.option:
         same = "It is the fairest, too: the worst-off would mind every other one more."
-        return [best, said("team.both", same)]
+        return [best, said("team.both", same), *found.best.breaches]
     least = min(told, key=lambda one: one.likes_fairest)
     words = "Design {option} is the fairest: it suits {voter} least, and better than {share:.0%} of designs do."
-    return [
-        best,
-        said("team.fairest", words, option=found.fairest.option, voter=least.voter, share=least.likes_fairest),
-    ]
+    given = {"option": found.fairest.option, "voter": least.voter, "share": least.likes_fairest}
+    # What stands in the way of a design comes right behind it: it is "this" one.
+    return [best, *found.best.breaches, said("team.fairest", words, **given), *found.fairest.breaches]
 
 
-def _about_voters(found: Agreement) -> list[str]:
+def _about_voters(found: Agreement) -> list[Sentence]:
     named = {
         "predicted": [one.voter for one in found.voters if one.predicted],
         "programs": [one.voter for one in found.voters if one.program],
         "careless": [one.voter for one in found.voters if one.is_careless],
     }
-    told: list[str] = [said(f"team.{key}", ABOUT[key], names=_listed(names)) for key, names in named.items() if names]
+    told = [said(f"team.{key}", ABOUT[key], names=_listed(names)) for key, names in named.items() if names]
     weights = {one.voter: one.weight for one in found.voters if one.weight != 1.0}
     if weights:
         words = "Weights are set: {weights}; the others count 1."

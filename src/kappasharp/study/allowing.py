@@ -11,7 +11,7 @@ from torch import Tensor
 from kappasharp.core import composite, features
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import PAIR
-from kappasharp.sentences import listed
+from kappasharp.sentences import Sentence, figures, in_a_row, listed, said
 from kappasharp.streams import stream, uniform
 from kappasharp.study import constraints, cube, lifting, simulation
 from kappasharp.study.constraints import AllowedDesigns
@@ -275,7 +275,7 @@ def broken(definition: Definition, history: History, design: Design) -> list[str
     return texts + [in_words(one) for one, value in rows if not math.isnan(value) and one.violation(value) > 0.0]
 
 
-def notes(definition: Definition, history: History) -> list[str]:
+def notes(definition: Definition, history: History) -> list[Sentence]:
     """A sentence where limits of outcomes are left aside: nothing tells who keeps them, or too few designs do."""
     found = _declared(definition, history)
     if found is None or found.given is None:
@@ -290,27 +290,34 @@ def notes(definition: Definition, history: History) -> list[str]:
     rest = "The study goes on without these limits; wider ones, or a wider space, need a new study."
     if kept:
         only = ", ".join(f"{name}={value!r}" for name, value in kept[0].items())
-        return [f"Only one design was found that keeps {limits}: {only}. A question needs two. {rest}"]
+        words = f"Only one design was found that keeps {{limits}}: {{design}}. A question needs two. {rest}"
+        return [said("note.limits_one", words, limits=limits, design=only)]
     values = found.given.outcomes.names, found.given.raw(tried.nearest.unsqueeze(0))[0].tolist()
-    near = ", ".join(f"{name} {value:.4g}" for name, value in zip(*values, strict=True) if not math.isnan(value))
-    return [f"No design was found that keeps {limits}: the nearest has {near}. {rest}"]
+    near = [
+        said("chart.value", "{label} {value}", label=name, value=figures(f"{value:.4g}"))
+        for name, value in zip(*values, strict=True)
+        if not math.isnan(value)
+    ]
+    words = f"No design was found that keeps {{limits}}: the nearest has {{near}}. {rest}"
+    return [said("note.limits_none", words, limits=limits, near=in_a_row(near))]
 
 
-def _about_few(tried: AllowedSequence, limits: str) -> list[str]:
+def _about_few(tried: AllowedSequence, limits: str) -> list[Sentence]:
     many = len(tried.take(0, FEW))
     if many == FEW:
         return []
-    return [f"Only {many} designs were found that keep {limits}: the first questions are about these alone."]
+    words = "Only {designs} designs were found that keep {limits}: the first questions are about these alone."
+    return [said("note.limits_few", words, designs=many, limits=limits)]
 
 
-def _about_unknown(given: Given, limits: str) -> str:
-    why = (
-        "the function of the outcomes gives none" if given.is_cheap else f"fewer than {lifting.LEAST_DESIGNS} have any"
-    )
-    return (
-        f"{limits} is kept by designs whose outcomes are known, and left aside for all others: {why}, so nothing is "
+def _about_unknown(given: Given, limits: str) -> Sentence:
+    few = said("note.fewer", "fewer than {least} have any", least=lifting.LEAST_DESIGNS)
+    why = said("note.gives_none", "the function of the outcomes gives none") if given.is_cheap else few
+    words = (
+        "{limits} is kept by designs whose outcomes are known, and left aside for all others: {why}, so nothing is "
         "known of theirs."
     )
+    return said("note.limits_unknown", words, limits=limits, why=why)
 
 
 def in_words(one: StudyOutcome) -> str:

@@ -153,9 +153,14 @@ class AmongOpen:
     better_breaking: int | None = None
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Sentence]:
         """The same in sentences."""
-        lines: list[str] = []
+        return self.breaches + [edge.sentence for edge in self.edges]
+
+    @property
+    def breaches(self) -> list[Sentence]:
+        """What is not open or breaks a limit, the design itself or one that seems better, in sentences."""
+        lines = []
         if self.outside:
             words = (
                 "No design was compared yet that is open now: this one's {names} is not. The next questions ask about "
@@ -163,19 +168,18 @@ class AmongOpen:
             )
             lines.append(said("open.none", words, names=in_a_row(self.outside)))
         if self.better_outside is not None:
-            lines.append(
-                f"Option {self.better_outside} seems better still, but it is not open any more; `study.widen` opens it."
-            )
+            words = "Option {option} seems better still, but it is not open any more; `study.widen` opens it."
+            lines.append(said("open.better", words, option=self.better_outside))
         if self.breaks:
-            lines.append(
-                f"This design breaks {in_a_row(self.breaks)}: none was compared that keeps the limits, or they are "
-                "left aside, as `study.notes()` says."
+            words = (
+                "This design breaks {limits}: none was compared that keeps the limits, or they are left aside, as "
+                "`study.notes()` says."
             )
+            lines.append(said("limit.broken", words, limits=in_a_row(self.breaks)))
         if self.better_breaking is not None:
-            lines.append(
-                f"Option {self.better_breaking} seems better still, but it breaks a limit, and no such design is told."
-            )
-        return lines + [str(edge) for edge in self.edges]
+            words = "Option {option} seems better still, but it breaks a limit, and no such design is told."
+            lines.append(said("limit.better", words, option=self.better_breaking))
+        return lines
 
 
 # From how many values on it says something that a whole number sits at an end; and by what share of the range, open to

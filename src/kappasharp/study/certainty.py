@@ -97,13 +97,13 @@ class Best(AmongOpen):
     # The voter whose best it is, where that is predicted: they have not answered.
     predicted_for: str | None = None
     # What became of the voters' weights, where some are set.
-    weighed: str | None = None
+    weighed: Sentence | None = None
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Sentence]:
         """What is to be said beside it, in sentences."""
-        name = self.predicted_for
-        told = [] if name is None else [f"{name} has not answered yet: this is predicted from what the others share."]
+        words = "{name} has not answered yet: this is predicted from what the others share."
+        told = [] if self.predicted_for is None else [said("best.predicted", words, name=self.predicted_for)]
         return told + ([] if self.weighed is None else [self.weighed]) + super().notes
 
     def _repr_html_(self) -> str:

@@ -56,7 +56,7 @@ class Diagnosis:
     tie_threshold: float
     searched_on: int
     status: str
-    notes: list[str] = field(default_factory=list)
+    notes: list[Sentence] = field(default_factory=list)
 
     def __str__(self) -> str:
         return "\n".join(sentences(self))
@@ -123,13 +123,13 @@ def diagnose(
     )
 
 
-def _about_edges(definition: Definition, history: History, model: StudyModel) -> list[str]:
+def _about_edges(definition: Definition, history: History, model: StudyModel) -> list[Sentence]:
     """Where the best design sits at an end of what is open, with the call that widens it."""
     design = history.options[model.options[learning.leading(model)]]
     return [edge.sentence for edge in changing.edges(definition.space, design)]
 
 
-def notes(definition: Definition, history: History) -> list[str]:
+def notes(definition: Definition, history: History) -> list[Sentence]:
     """How outcomes and limits stand: what the model learns on, what is missing, which limits are left aside."""
     return (
         lifting.notes(definition, history) + allowing.notes(definition, history) + starting.notes(definition, history)
@@ -207,17 +207,17 @@ def chances(history: History, model: StudyModel) -> dict[int, float]:
     return chance
 
 
-def sentences(found: Diagnosis, called: Mapping[int, int] | None = None) -> list[str]:
+def sentences(found: Diagnosis, called: Mapping[int, int] | None = None) -> list[Sentence]:
     """The diagnosis in words; answers have the numbers of their events, or others that they are `called` by."""
     return plain_sentences(found, called) + technical_sentences(found)
 
 
-def plain_sentences(found: Diagnosis, called: Mapping[int, int] | None = None) -> list[str]:
+def plain_sentences(found: Diagnosis, called: Mapping[int, int] | None = None) -> list[Sentence]:
     """What everybody can read of it: the answers, how they hang together, and where they contradict each other."""
     return [*_about_answers(found), *found.notes, *_about_contradictions(found, called or {})]
 
 
-def technical_sentences(found: Diagnosis) -> list[str]:
+def technical_sentences(found: Diagnosis) -> list[Sentence]:
     """What speaks of the mathematics inside the model."""
     return [
         _about_information(found),
@@ -229,7 +229,7 @@ def technical_sentences(found: Diagnosis) -> list[str]:
     ]
 
 
-def _about_answers(found: Diagnosis) -> list[str]:
+def _about_answers(found: Diagnosis) -> list[Sentence]:
     voters = "{voters} voter" if len(found.voters) == 1 else "{voters} voters"
     told = f"{{answers}} answers ({{ties}} of them ties, {{skips}} more skipped) by {voters} about {{designs}} designs."
     given = {"answers": found.n_comparisons, "ties": found.n_ties, "skips": found.n_skips}
@@ -273,8 +273,8 @@ def _about_correction(found: Diagnosis) -> list[Sentence]:
     return [said("model.on", f"The correction is on: {{reason}}. {words}", reason=found.gate_reason, **given)]
 
 
-def _about_contradictions(found: Diagnosis, called: Mapping[int, int]) -> list[str]:
-    lines: list[str] = []
+def _about_contradictions(found: Diagnosis, called: Mapping[int, int]) -> list[Sentence]:
+    lines: list[Sentence] = []
     for earlier, later in found.opposite_answers:
         against = "Answer {one} contradicts answer {other}: the same two designs, the other way round."
         one, other = called.get(later, later), called.get(earlier, earlier)

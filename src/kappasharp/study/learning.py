@@ -26,7 +26,7 @@ from kappasharp.methods.loop import Learnt
 from kappasharp.methods.method import Kind
 from kappasharp.methods.state import State
 from kappasharp.methods.surrogate import Surrogate, surrogate_of
-from kappasharp.sentences import said
+from kappasharp.sentences import Sentence, said
 from kappasharp.study import allowing, cube, imagining, kinds, lifting, validation
 from kappasharp.study.allowing import Allowed
 from kappasharp.study.comparison import Comparison
@@ -264,12 +264,12 @@ def unproven_best(model: StudyModel) -> tuple[int, int] | None:
     return None if best == told else (model.options[best], model.options[told])
 
 
-def why_not_told(model: StudyModel, place: int) -> str:
+def why_not_told(model: StudyModel, place: int) -> Sentence:
     """Why an option that the model holds to be better than the one told is not told itself."""
     eligible = model.state.eligible
     if eligible is not None and bool(eligible.any()) and not bool(eligible[0, place]):
         if bool(allowing.breaking(model.state.allowed, model.state.points[0, place : place + 1]).any()):
-            return "it breaks a limit"
+            return said("why.breaks", "it breaks a limit")
         return said("why.closed", "it is not open any more")
     return said("why.unproven", "it has won no comparison yet, and only a design that has won is told")
 

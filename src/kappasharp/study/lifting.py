@@ -17,6 +17,7 @@ from kappasharp.core import features, foresight, regression
 from kappasharp.core.composite import UncertainLift
 from kappasharp.core.features import Lift, Scaling
 from kappasharp.core.regression import Regression
+from kappasharp.sentences import Sentence, counted, said
 from kappasharp.study import cube, recording, simulation
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, design_key
@@ -297,7 +298,7 @@ def rests_on_records(definition: Definition) -> bool:
     return found is not None and not found.is_cheap
 
 
-def notes(definition: Definition, history: History) -> list[str]:
+def notes(definition: Definition, history: History) -> list[Sentence]:
     """How outcomes stand, in sentences: what the model learns on, what is missing, and what would bring it."""
     found = given(definition, history)
     if found is None:
@@ -307,61 +308,75 @@ def notes(definition: Definition, history: History) -> list[str]:
     return [*_about_function(definition, found), *_about_way(found, missing), *_about_failures(found.known)]
 
 
-def _about_function(definition: Definition, found: Given) -> list[str]:
+def _about_function(definition: Definition, found: Given) -> list[Sentence]:
     missing = recording.missing_function(definition)
     if missing is not None:
         return [missing]
+    lost = "The function of the outcomes no longer works"
     if found.is_quick and not found.is_cheap:
-        limits = ", and their limits are kept as far as those tell" if found.outcomes.limited else ""
-        gone = f"The function of the outcomes no longer works: the model goes by those that were stored{limits}."
-        return [f"{gone} {found.why_not}"]
+        stored = f"{lost}: the model goes by those that were stored"
+        if found.outcomes.limited:
+            words = f"{stored}, and their limits are kept as far as those tell. {{why}}"
+            return [said("note.gone_limited", words, why=found.why_not)]
+        return [said("note.gone", f"{stored}. {{why}}", why=found.why_not)]
     if found.is_quick and found.outcomes.limited and found.is_lost:
-        return ["The function of the outcomes no longer works."]
+        return [said("note.lost", f"{lost}.")]
     if found.simulator is not None and found.simulator.name is None and not found.is_cheap:
-        return [
-            (
-                "The function of the outcomes runs in this process, one design at a time, because it cannot be "
-                "imported by its name; put it into a module for more."
-            )
-        ]
+        words = (
+            "The function of the outcomes runs in this process, one design at a time, because it cannot be imported by "
+            "its name; put it into a module for more."
+        )
+        return [said("note.in_process", words)]
     return []
 
 
-def _about_way(found: Given, missing: int) -> list[str]:
+def _about_way(found: Given, missing: int) -> list[Sentence]:
     if found.way == "none":
-        many = _complete(found.values)
-        why = (
-            f"the function gives outcomes of {many} of {len(found.values)} designs spread over the space, and "
-            f"{LEAST_DESIGNS} are needed"
-            if many < LEAST_DESIGNS and found.is_cheap
-            else f"{'one design has' if many == 1 else f'{many} designs have'} outcomes, and {LEAST_DESIGNS} are needed"
-            if many < LEAST_DESIGNS
-            else "none of the outcomes varies"
-            if not any(found.varying)
-            else "none of the outcomes that vary can be foreseen from other designs"
-        )
-        said = f"The model learns on the parameters alone: {why}."
-        return [f"{said} {found.why_not}" if many < LEAST_DESIGNS and found.is_cheap else said]
-    same = [name for name, varies in zip(found.outcomes.names, found.varying, strict=True) if not varies]
-    lines = [f"The outcome {name!r} never varies: the model learns nothing from it." for name in same]
-    lines += [
-        f"The outcome {name!r} looks like chance: other designs do not foresee it. The model learns nothing from it "
+        too_few = found.is_cheap and _complete(found.values) < LEAST_DESIGNS
+        words = "The model learns on the parameters alone: {reason}. {why}"
+        return [said("note.parameters", words, reason=_why_none(found), why=found.why_not if too_few else "")]
+    same = "The outcome {name!r} never varies: the model learns nothing from it."
+    chancy = (
+        "The outcome {name!r} looks like chance: other designs do not foresee it. The model learns nothing from it "
         "unless a hint says which way is better."
-        for name, chance in zip(found.outcomes.names, found.chancy, strict=True)
-        if chance
+    )
+    names = found.outcomes.names
+    lines = [
+        said("note.same", same, name=name) for name, varies in zip(names, found.varying, strict=True) if not varies
     ]
+    lines += [said("note.chance", chancy, name=name) for name, one in zip(names, found.chancy, strict=True) if one]
     if found.way == "predicted":
-        lines.append(f"Outcomes are predicted from the {len(found.points)} designs that have them.")
+        words = "Outcomes are predicted from the {designs} designs that have them."
+        lines.append(said("note.predicted", words, designs=len(found.points)))
     if missing and found.way == "predicted":
-        several = "One design that was seen has" if missing == 1 else f"{missing} designs that were seen have"
-        lines.append(f"{several} no outcomes of their own: theirs are predicted too.")
+        one = "One design that was seen has no outcomes of its own: they are predicted too."
+        several = "{count} designs that were seen have no outcomes of their own: theirs are predicted too."
+        lines.append(counted("note.predicted_too", one, several, missing))
     return lines
 
 
-def _about_failures(known: Sequence[Known]) -> list[str]:
+def _why_none(found: Given) -> Sentence:
+    """Why the model learns on parameters alone."""
+    many, needed = _complete(found.values), "outcomes, and {least} are needed"
+    if many < LEAST_DESIGNS and found.is_cheap:
+        words = (
+            "the function gives outcomes of {many} of {designs} designs spread over the space, and {least} are needed"
+        )
+        return said("note.few_computed", words, many=many, designs=len(found.values), least=LEAST_DESIGNS)
+    if many < LEAST_DESIGNS:
+        one, several = f"one design has {needed}", f"{{count}} designs have {needed}"
+        return counted("note.few", one, several, many, least=LEAST_DESIGNS)
+    if not any(found.varying):
+        return said("note.constant", "none of the outcomes varies")
+    return said("note.unforeseen", "none of the outcomes that vary can be foreseen from other designs")
+
+
+def _about_failures(known: Sequence[Known]) -> list[Sentence]:
     failed = [one for one in known if one.failure is not None]
     if not failed:
         return []
-    one = failed[-1]
-    several = "One design has" if len(failed) == 1 else f"{len(failed)} designs have"
-    return [f"{several} no outcomes. The last, {one.design}: {one.failure} It counts as without."]
+    rest = "no outcomes. The last, {design}: {failure} It counts as without."
+    one, several = f"One design has {rest}", f"{{count}} designs have {rest}"
+    return [
+        counted("note.failed", one, several, len(failed), design=str(failed[-1].design), failure=failed[-1].failure)
+    ]

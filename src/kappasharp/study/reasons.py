@@ -67,12 +67,12 @@ def meetings(history: History, option: int) -> list[Meeting]:
     return found
 
 
-def sentences(definition: Definition, history: History, model: StudyModel, option: int) -> list[str]:
+def sentences(definition: Definition, history: History, model: StudyModel, option: int) -> list[Sentence]:
     """Why a design is told to be the best, in words."""
     met = meetings(history, option)
     wins, losses = sum(len(one.beat) for one in met), sum(len(one.lost_to) for one in met)
     ties = sum(len(one.equalled) for one in met)
-    found: list[str] = []
+    found: list[Sentence] = []
     if wins or losses or ties:
         rivals = len({other for one in met for other in (*one.beat, *one.lost_to, *one.equalled)})
         against = f"Compared with {_times(rivals, 'other design', 'other designs')}"

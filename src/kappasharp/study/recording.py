@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.sentences import Sentence, said
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Recorded
 from kappasharp.study.history import History, design_key
@@ -74,16 +75,21 @@ def _has_values(history: History, design: Design) -> bool:
     return known is not None and bool(known.runs)
 
 
-def missing_function(definition: Definition) -> str | None:
+def missing_function(definition: Definition) -> Sentence | None:
     """A sentence where a study's outcomes are computed, but not here, and how to give the function."""
     outcomes = definition.outcomes
     if outcomes is None or not outcomes.is_computed or definition.simulator is not None:
         return None
     name = outcomes.function
-    how = f"`load_study(..., outcomes={name!r})` or `--outcomes {name}`" if name else "`load_study(..., outcomes=…)`"
-    words = f"The function of the outcomes is not here; {how} gives it. Until then they are those that were stored"
-    limits = ", and their limits are kept as far as those tell" if outcomes.limited else ""
-    return f"{words}{limits}; with it the best design may be another."
+    how = said("note.unnamed", "`load_study(..., outcomes=…)`")
+    if name:
+        how = said("note.named", "`load_study(..., outcomes={name!r})` or `--outcomes {name}`", name=name)
+    words = "The function of the outcomes is not here; {how} gives it. Until then they are those that were stored"
+    rest = "; with it the best design may be another."
+    if outcomes.limited:
+        limits = ", and their limits are kept as far as those tell"
+        return said("note.missing_limited", f"{words}{limits}{rest}", how=how)
+    return said("note.missing", f"{words}{rest}", how=how)
 
 
 def measured(definition: Definition, design: Mapping[str, Any], outcomes: Any, repeat: Any) -> Recorded:

@@ -9,7 +9,7 @@ from torch import Tensor
 from kappasharp.acquisition import line
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
-from kappasharp.sentences import listed
+from kappasharp.sentences import Sentence, listed, said
 from kappasharp.study import allowing, cube
 from kappasharp.study.allowing import Allowed, AllowedSequence, WithinLimits
 from kappasharp.study.definition import Definition
@@ -90,7 +90,7 @@ def _unasked(definition: Definition, history: History) -> list[Design]:
     return [one for one in definition.favourites if design_key(one) not in shown]
 
 
-def notes(definition: Definition, history: History) -> list[str]:
+def notes(definition: Definition, history: History) -> list[Sentence]:
     """Which of the designs that people came with are not asked about, because they break a limit or seem to."""
     unasked = [one for one in _unasked(definition, history) if not definition.space.outside(one)]
     if not unasked:
@@ -101,8 +101,10 @@ def notes(definition: Definition, history: History) -> list[str]:
     for one in unasked:
         if design_key(one) not in kept:
             broken = allowing.broken(definition, history, one)
-            why = f"it breaks {listed(broken)}" if broken else "its outcomes are missing, or expected to break a limit"
-            lines.append(f"The favourite {one} is not asked about: {why}; `study.enqueue` asks about it all the same.")
+            why = said("note.unkept", "its outcomes are missing, or expected to break a limit")
+            why = said("note.breaks", "it breaks {limits}", limits=listed(broken)) if broken else why
+            words = "The favourite {design} is not asked about: {why}; `study.enqueue` asks about it all the same."
+            lines.append(said("note.favourite", words, design=str(one), why=why))
     return lines
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.faces import face
+from kappasharp.sentences import Sentence
 from kappasharp.study import computing, exchange, recording
 from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.history import History, design_key
@@ -205,7 +206,7 @@ class StudyView:
             model = self.model() if self._history.counted() else None
             return computing.tradeoffs.directions(self.definition, self._history, model)
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Sentence]:
         """How outcomes and limits stand, in sentences; what people say of a design is in `notes_on`."""
         with self._lock:
             self.refresh()

@@ -141,14 +141,14 @@ def best_view(at: Snapshot) -> Plain:
     definition, history = at.opened()
     model = _model(definition, history)
     if model is None:
-        return {"since": history.moved_at, "best": None, "slices": [], "order": []}
+        return {"since": history.moved_at, "best": None, "notes": [], "slices": [], "order": []}
     seen = people.of_all(history, model)
     best = people.best(definition, history, model, seen)
     slices = certainty.slices(definition, seen, best.params)
     found = charts.slices(slices, definition.space)
     # The parameters by how much the model thinks that they matter here.
     order = [one.name for one in sorted(slices, key=lambda one: min(one.mean) - max(one.mean))]
-    shown = {"since": history.moved_at, "best": asdict(best)}
+    shown = {"since": history.moved_at, "best": asdict(best), "notes": best.breaches}
     shown |= {"slices": [charts.plain(one) for one in found], "order": order}
     return shown | ({} if definition.outcomes is None else {"outcomes": _outcomes_of(definition, history, best)})
 
@@ -174,7 +174,8 @@ def _outcomes_of(definition: Definition, history: History, best: certainty.Best)
     assert definition.outcomes is not None
     within = outcome_views.ranges(history, definition.outcomes.names)
     known = history.outcomes(best.params)
-    sentence = "" if best.outcomes else (known.failure if known is not None else None) or "They are not known."
+    failure = None if known is None else known.failure
+    sentence = "" if best.outcomes else failure or said("outcome.unknown", "They are not known.")
     state = "known" if best.outcomes else "failed"
     return outcome_views.plain(state, best.outcomes or {}, sentence, within) | {"ranges": within}
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
 
+from kappasharp.sentences import Sentence, said
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.outcomes import Values
@@ -20,9 +21,11 @@ State = Literal["known", "computing", "failed", "none"]
 MOST_COMPLETED = 500
 # Outcomes that come within so many seconds come with their question; who asks for them alone waits longer.
 SOON, PATIENCE = 0.3, 5.0
-NOT_MEASURED = "Not measured yet."
-NO_FUNCTION = "Not known: the function that computes them is not here."
-TOO_SLOW = "They take too long to follow the line: those of the place that you send are computed then."
+NOT_MEASURED = said("outcome.unmeasured", "Not measured yet.")
+NO_FUNCTION = said("outcome.no_function", "Not known: the function that computes them is not here.")
+TOO_SLOW = said(
+    "outcome.slow", "They take too long to follow the line: those of the place that you send are computed then."
+)
 
 
 class ToldOutcomes(NamedTuple):
@@ -88,7 +91,7 @@ class StudyResults:
             return COMPUTING
         return stored if stored.state == "failed" else ToldOutcomes("none", {}, self._why_none())
 
-    def _why_none(self) -> str:
+    def _why_none(self) -> Sentence:
         outcomes = self.study.definition.outcomes
         return NO_FUNCTION if outcomes is not None and outcomes.is_computed else NOT_MEASURED
 

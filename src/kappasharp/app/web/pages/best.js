@@ -1,6 +1,6 @@
 /** Best so far: the design, how sure the model is of it, what it believes around it, and a duel against it. */
 
-/** @import { Best, Chart, Design, Meeting, Page, Parameter, Ranges, Told, View, Why } from "./types.js" */
+/** @import { Best, Chart, Design, Meeting, Page, Parameter, Ranges, Said, Told, View, Why } from "./types.js" */
 import { media, thumbnail } from "./cards.js";
 import { figure } from "./charts.js";
 import { copy } from "./clipboard.js";
@@ -8,7 +8,7 @@ import { button, el, parameterLines, percent, problem, renew, room, shown } from
 import { outcomeLines } from "./outcomes.js";
 import { at, following, get, post } from "./talk.js";
 import { listed, spoken, text } from "./texts.js";
-import { saidList } from "./wording.js";
+import { saidLine, saidList } from "./wording.js";
 
 /**
  * @param {Page} page
@@ -37,7 +37,7 @@ export async function open(page, root) {
   return following(draw, () => since);
 }
 
-/** @typedef {{since: number, best: Best | null, slices: Chart[], order: string[], outcomes?: Told & {ranges: Ranges}}} Found */
+/** @typedef {{since: number, best: Best | null, notes: Said[], slices: Chart[], order: string[], outcomes?: Told & {ranges: Ranges}}} Found */
 
 /**
  * @param {Page} page
@@ -45,7 +45,7 @@ export async function open(page, root) {
  * @param {Element[]} before what is there already, if anything is
  * @returns {Promise<Element[]>}
  */
-async function sections(page, { best, slices: drawn, order, outcomes }, before) {
+async function sections(page, { best, notes, slices: drawn, order, outcomes }, before) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   if (best === null) return [el("p", { class: "empty" }, text(page.may("voter") ? "best.empty" : "best.emptyViewer"))];
   const is = (/** @type {string} */ name) => before.find((one) => one.classList.contains(name));
@@ -57,7 +57,7 @@ async function sections(page, { best, slices: drawn, order, outcomes }, before) 
   const reasons = why(page);
   if (is("why")) await reasons.come;
   return [
-    el("div", { class: "columns" }, await design(page, best, first, rest, outcomes), certainty(page, best)),
+    el("div", { class: "columns" }, await design(page, best, notes, first, rest, outcomes), certainty(page, best)),
     reasons.element,
     around(slices(first), slices(rest)),
     ...(page.may("voter") ? [rival ?? duel(page, best, first, rest)] : []),
@@ -89,11 +89,12 @@ function folded(count, content) {
 /**
  * @param {Page} page
  * @param {Best} best
+ * @param {Said[]} notes what of it is not open or breaks a limit, or which one that does seems better
  * @param {Parameter[]} first
  * @param {Parameter[]} rest
  * @param {Told & {ranges: Ranges}} [told]
  */
-async function design(page, best, first, rest, told) {
+async function design(page, best, notes, first, rest, told) {
   const study = /** @type {NonNullable<Page["study"]>} */ (page.study);
   const card = study.has_pictures ? await get(at(study.id, `card/${best.option}`)) : { kind: "none", sentence: "", key: "" };
   const picture = await media(page, best.option, card, text("best.picture"));
@@ -105,6 +106,7 @@ async function design(page, best, first, rest, told) {
     told === undefined || study.outcomes === null ? null : el("div", { class: "outcomes" }, outcomeLines(study.outcomes, told.ranges, told, [])),
     parameterLines(first, best.params),
     folded(rest.length, () => parameterLines(rest, best.params)),
+    ...notes.map((one) => saidLine(one, "note")),
     el(
       "p",
       { class: "row" },

@@ -4,7 +4,8 @@
 /** @import { OutcomeRow, OutcomeTable, Pair, Ranges, Told } from "./types.js" */
 import { el, rail } from "./elements.js";
 import { at, get, sentence } from "./talk.js";
-import { english, listed, numeral, pieces, text } from "./texts.js";
+import { listed, numeral, pieces, text } from "./texts.js";
+import { saidLine } from "./wording.js";
 
 /**
  * Which way is better, as it was said; or that the function of the outcomes is missing.
@@ -13,7 +14,7 @@ import { english, listed, numeral, pieces, text } from "./texts.js";
  */
 export function outcomeHint(outcomes) {
   if (outcomes === null) return [];
-  if (outcomes.missing !== null) return [el("span", { lang: english() }, outcomes.missing)];
+  if (outcomes.missing !== null) return [saidLine(outcomes.missing, null, "span")];
   const names = (/** @type {string} */ way) => outcomes.table.filter((one) => one.better === way).map((one) => one.name);
   const [less, more] = [names("less"), names("more")];
   if (less.length === outcomes.table.length) return [text("outcomes.lessOfEach")];
@@ -46,7 +47,7 @@ function standing(row, value, others) {
  * @param {boolean} [brief]
  */
 export function outcomeLines(outcomes, ranges, own, others, brief = false) {
-  const words = () => (own.state === "computing" ? [text("outcomes.computing")] : pieces("outcomes.note", { sentence: el("span", { lang: english() }, own.sentence) }));
+  const words = () => (own.state === "computing" ? [text("outcomes.computing")] : pieces("outcomes.note", { sentence: saidLine(own.sentence, null, "span") }));
   if (own.state !== "known") return el("p", { class: `outcome-note ${own.state}`, role: "note" }, ...words());
   const value = (/** @type {Told} */ told, /** @type {string} */ name) => told.values.find((one) => one.name === name);
   const lines = outcomes.table.map((row) => {

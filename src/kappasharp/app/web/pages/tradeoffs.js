@@ -3,9 +3,9 @@
 /** @import { Study, TradeOffs } from "./types.js" */
 import { figure } from "./charts.js";
 import { el } from "./elements.js";
-import { inWords } from "./fields.js";
 import { at, get } from "./talk.js";
 import { english, listed, numeral, sentences, text } from "./texts.js";
+import { saidLine } from "./wording.js";
 
 /** Up to so many charts, every two of four outcomes, are shown at once. */
 const ALL_AT_ONCE = 6;
@@ -19,7 +19,7 @@ export async function panels(study) {
   if (study.outcomes === null) return [];
   /** @type {TradeOffs} */
   const found = await get(at(study.id, "outcomes"));
-  const notes = found.notes.map((one) => el("p", { class: "note", lang: english() }, inWords(one)));
+  const notes = found.notes.map((one) => saidLine(one, "note"));
   return [...notes, taste(found), front(found)];
 }
 

@@ -22,7 +22,7 @@
  * @typedef {object} Told how the outcomes of a design stand
  * @property {"known" | "computing" | "failed" | "none"} state
  * @property {{name: string, value: number, words: string}[]} values
- * @property {string} sentence
+ * @property {Said} sentence
  *
  * @typedef {Record<string, [number, number]>} Ranges
  *
@@ -34,7 +34,7 @@
  *
  * @typedef {object} OutcomeTable
  * @property {OutcomeRow[]} table
- * @property {string | null} missing
+ * @property {Said | null} missing
  *
  * @typedef {object} TradeOffs
  * @property {string[]} names
@@ -44,7 +44,7 @@
  * @property {Chart[]} fronts
  * @property {string[]} trades
  * @property {{option: number | null, outcomes: Record<string, string>, source: string, front: boolean, best: boolean}[]} rows
- * @property {string[]} notes
+ * @property {Said[]} notes
  *
  * @typedef {object} Pair
  * @property {number} number

@@ -59,12 +59,20 @@ export function formsOf(study) {
 }
 
 /**
+ * A sentence of the server as a line of its own.
+ * @param {Said} one
+ * @param {string | null} [name] its class
+ * @param {"p" | "li" | "span"} [tag]
+ */
+export function saidLine(one, name = null, tag = "p") {
+  const { words, lang } = spoken(one);
+  return el(tag, { class: name, lang }, inWords(words));
+}
+
+/**
  * Sentences of the server as a list.
  * @param {Said[]} all
  */
 export function saidList(all) {
-  return el("ul", { class: "sentences" }, ...all.map((one) => {
-    const { words, lang } = spoken(one);
-    return el("li", { lang }, inWords(words));
-  }));
+  return el("ul", { class: "sentences" }, ...all.map((one) => saidLine(one, null, "li")));
 }
