@@ -63,11 +63,12 @@ def _best(best: Best) -> str:
     values: dict[str, Sequence[Any]] = {name: [value] for name, value in best.params.items()}
     values |= {f"→ {name}": [value] for name, value in (best.outcomes or {}).items()}
     certificate = "" if best.status == "ok" else f"<div>A solve lacks its certificate: {escape(best.status)}.</div>"
+    notes = "".join(f"<div>{escape(note)}</div>" for note in best.notes)
     return (
         f"{_table(values, ['best design so far'])}"
         f"<div>{_bar(best.beats_random)}{best.beats_random:.0%} of designs you would like less</div>"
         f"<div>{_bar(best.room_left)}{best.room_left:.0%} of the way up is left</div>"
-        f"{certificate}<div style='margin-top:.4em'>{escape(str(best.advice))}</div>"
+        f"{certificate}<div style='margin-top:.4em'>{escape(str(best.advice))}</div>{notes}"
     )
 
 

@@ -144,9 +144,10 @@ def _best(best: Best, outcomes: str) -> str:
     certificate = (
         "" if best.status == "ok" else f"<p class='warn'>A solve lacks its certificate: {escape(best.status)}.</p>"
     )
+    notes = "".join(f"<p>{escape(note)}</p>" for note in best.notes)
     return (
         f"<div class='design'><table>{rows}</table>{outcomes}<div class='figures'>{figures}</div></div>"
-        f"<p class='advice'>{escape(str(best.advice))}</p>{certificate}"
+        f"<p class='advice'>{escape(str(best.advice))}</p>{notes}{certificate}"
     )
 
 

@@ -207,10 +207,13 @@ def studies(storage: str | None, style: str) -> None:
 @storage_option
 def best(storage: str | None, study: str, style: str, *, outcomes: str | None, voter: str | None) -> None:
     """The best design so far, how sure that is, and what to do next."""
+    from kappasharp.study import recording
+
     with in_words():
         held = opened(study, storage, outcomes=outcomes)
         found, notes = held.best if voter is None else held.best_for(voter), held.notes()
-    for note in [*notes, *found.notes]:
+    already = recording.missing_function(held.definition)  # which `opened` has said
+    for note in [*(note for note in notes if note != already), *found.notes]:
         say(f"Note: {note}")
     show(style, asdict(found), best_table(found))
 
