@@ -223,7 +223,7 @@ def test_in_a_suite_a_failure_is_not_tried_again(here):
         todo = execution.plan_all("mine", [(plan, "")], here / f"out{suite[:4]}")
         assert {step.failed for step in execution.run_missing(todo, engine("serial"))} == {2}
         again = execution.plan_all("mine", [(plan, "")], here / f"out{suite[:4]}")
-        left[suite] = again.n_left, len(again.failed)
+        left[suite] = again.n_left, again.n_failed
     assert left == {"": (2, 0), "mine-1 abc": (0, 2)}
     lost = execution.plan_all("mine", [(tiny.experiment(**table), "")], here / "lost")
     lost.store.write("block", error_rows(lost.left[0], "the worker died"))

@@ -74,16 +74,13 @@ class Workload(NamedTuple):
     store: Store
     wanted: list[Block]
     left: list[Block]
+    # How many of the stored runs failed in a suite, and are not run again.
+    n_failed: int = 0
 
     @property
     def n_runs(self) -> int:
         """Runs wanted, each counted once."""
         return len({key for block in self.wanted for key in block.keys})
-
-    @property
-    def failed(self) -> set[str]:
-        """Runs of a suite that a method from outside failed in: they are not run again."""
-        return self.store.failed() & {key for block in self.wanted for key in block.keys}
 
     @property
     def n_left(self) -> int:
@@ -104,7 +101,9 @@ def plan_all(name: str, experiments: Iterable[tuple[Experiment, str]], out: Path
     store = Store(out).open()
     for experiment, text in experiments:
         store.remember(experiment.name, text)
-    return Workload(name, store, wanted, grid.missing(wanted, store.done()))
+    ended = store.ended()
+    failed = {key for block in wanted for key in block.keys if ended.get(key)}
+    return Workload(name, store, wanted, grid.missing(wanted, set(ended)), len(failed))
 
 
 def check_methods(todo: Workload) -> None:

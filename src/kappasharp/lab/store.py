@@ -132,16 +132,22 @@ class Store:
         return whole.take(pa.array(_first_of_each(whole), pa.int64()))
 
     def done(self) -> set[str]:
-        """The keys of all runs that need not be run again: those that ran, and what failed in a suite for good."""
-        table = self.read(["key", "status"])
-        pairs = zip(table["key"].to_pylist(), table["status"].to_pylist(), strict=True)
-        return {key for key, status in pairs if status != ERROR} | self.failed()
+        """The keys of all runs that need not be run again."""
+        return set(self.ended())
 
-    def failed(self) -> set[str]:
-        """The keys of a suite's runs that a method from outside began and failed in: those count as they are."""
+    def ended(self) -> dict[str, bool]:
+        """The keys of all runs that need not be run again, and whether they failed: in a suite that counts as it is.
+
+        A run that never began, because its worker was lost, is no failure of the method's.
+        """
         names = ("key", "status", "suite", "device")
-        rows = zip(*(self.read(names)[name].to_pylist() for name in names), strict=True)
-        return {key for key, status, suite, device in rows if status == ERROR and suite and device != NOWHERE}
+        table = self.read(names)
+        rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+        return {
+            key: status == ERROR
+            for key, status, suite, device in rows
+            if status != ERROR or (suite and device != NOWHERE)
+        }
 
     def _load(self, path: Path, columns: list[str] | None) -> pa.Table | None:
         try:

@@ -62,8 +62,9 @@ def run(
     for path in todo.store.broken:
         click.echo(f"{path} could not be read; it was set aside, and its runs are run again.", err=True)
     click.echo(f"{todo.name}: {total} runs, {total - todo.n_left} stored, {todo.n_left} to do.", err=True)
-    if before := len(todo.failed):
-        click.echo(f"{before} of the stored runs failed, and count as failed; a changed source is run anew.", err=True)
+    if todo.n_failed:
+        words = "of the stored runs failed, and count as failed; a changed source is run anew."
+        click.echo(f"{todo.n_failed} {words}", err=True)
     begin, finished, failed = time.monotonic(), 0, []
     try:
         bar = click.progressbar(length=todo.n_left, label="runs", show_pos=True, file=sys.stderr)
