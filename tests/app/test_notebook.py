@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -66,6 +67,8 @@ def test_cells_are_safe_and_take_the_notebooks_colours(study):
     assert "4 parameters, 4 answers of 2 people, asks a pair" in whole and str(study.best.advice) in best
     assert f"{study.best.beats_random:.0%} of designs you would like less" in whole and whole.count("sqlite://") == 1
     assert 'study.tell(question, "a")' in pair and "Order" in order and "[2, 0, 1]" in order
+    noted = replace(study.best, better_breaking=3)
+    assert "Option 3 seems better still, but it breaks a limit" in Reader(noted._repr_html_()).words
     fresh = ks.create_study(SPACE, storage="sqlite://")._repr_html_()
     assert "0 answers" in fresh and "study.ask() gives the first question" in fresh
 

@@ -53,9 +53,12 @@ def test_a_database_alone_runs_nothing(shell, monkeypatch):
     shell("new", "pid", *PARAMETERS, "--outcomes", FUNCTION)
     monkeypatch.setattr("kappasharp.study.simulation.Simulator.compute", lambda *_: pytest.fail("it was run"))
     said = shell("ask", "pid")
-    assert f"The function of the outcomes is not here; `load_study(..., outcomes='{FUNCTION}')` or" in said.stderr
+    assert (
+        said.stderr.count(f"The function of the outcomes is not here; `load_study(..., outcomes='{FUNCTION}')` or") == 1
+    )
     assert f"`--outcomes {FUNCTION}` gives it" in said.stderr and "–" in said.stdout
     shell("tell", "pid", "a")
+    assert shell("best", "pid").stderr.count("The function of the outcomes is not here") == 1
     monkeypatch.undo()
     assert shell.json("best", "pid", "--outcomes", FUNCTION)["outcomes"] is not None
 
