@@ -57,8 +57,11 @@ def canvas(
     """A figure of (rows, columns) axes and (width, height) inches, with a title, and a legend between the two."""
     rows, columns = shape
     width, height = size
-    letters = sum(len(str(handle.get_label())) + SWATCH for handle in handles)
-    lines = math.ceil(letters * LETTER / (0.88 * width))
+    lengths = [len(str(handle.get_label())) + SWATCH for handle in handles]
+    room = 0.88 * width / LETTER
+    # Over several lines every column is as wide as its widest label.
+    beside = len(handles) if sum(lengths) <= room else max(int(room / max(lengths)), 1)
+    lines = -(-len(handles) // beside) if handles else 0
     figure = Figure(figsize=(width, height + HEADER * lines), dpi=DOTS_PER_INCH, layout="constrained")
     figure.suptitle(
         textwrap.fill(title, int(width / BOLD)), x=0.01, ha="left", fontsize=TITLE, color=INK, fontweight="bold"
@@ -69,7 +72,7 @@ def canvas(
         legend = figure.add_subplot(grid[0, :])
         legend.set_axis_off()
         legend.legend(
-            handles=list(handles), loc="center left", ncols=-(-len(handles) // lines), frameon=False, fontsize=SMALL,
+            handles=list(handles), loc="center left", ncols=beside, frameon=False, fontsize=SMALL,
             borderaxespad=0, handlelength=2.6, columnspacing=1.4, labelcolor=INK,
         )  # fmt: skip
     axes = [[figure.add_subplot(grid[row + len(head), column]) for column in range(columns)] for row in range(rows)]
