@@ -81,10 +81,10 @@ def test_a_method_from_outside_has_the_same_start_and_as_many_questions():
         def begin(self, dimensions, seed, problem=""):
             self.told = 0
 
-        def ask(self):
+        def ask(self, voter=None):
             return Proposed(torch.full((2, 3), 0.5, dtype=torch.float64))
 
-        def tell(self, pair, answer):
+        def tell(self, pair, answer, voter=None):
             self.told += 1
 
         def best(self):

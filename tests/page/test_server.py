@@ -110,7 +110,8 @@ def test_history_flags_contradictions_and_takes_changes_as_events(browser):
 
 
 def test_best_has_two_figures_a_sentence_and_slices(browser):
-    assert browser.get(browser.at("best")).json() == {"since": 0, "best": None, "slices": [], "order": []}
+    nothing = {"since": 0, "best": None, "notes": [], "slices": [], "order": []}
+    assert browser.get(browser.at("best")).json() == nothing
     answered(browser, 8)
     found = browser.get(browser.at("best")).json()
     study = browser.service.session(browser.study).study

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import threading
 import time
 from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
@@ -101,9 +102,18 @@ class TestWhatGoesWrong:
             assert good.values == simulators.simulate(GOOD) and again.values is not None
             assert bad.values is None and BREAKS[function] in bad.failure and not bad.hung
 
-    def test_ctrl_c_of_whoever_waits_is_theirs(self):
-        with pytest.raises(KeyboardInterrupt):
-            running.one(simulators.pressed_above, BAD)
+    @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+    def test_ctrl_c_of_whoever_waits_is_theirs(self, handler):
+        """Where it is heard at all: a shell's job in the background is not told of it."""
+        before = signal.signal(signal.SIGINT, handler)
+        try:
+            if handler is signal.SIG_IGN:
+                assert "KeyboardInterrupt" in running.one(simulators.pressed_above, BAD).failure
+                return
+            with pytest.raises(KeyboardInterrupt):
+                running.one(simulators.pressed_above, BAD)
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def test_an_error_of_several_lines_is_a_sentence_of_one(self):
         assert "raised ZeroDivisionError: the pole is at zero." in running.one(simulators.raising, GOOD).failure
