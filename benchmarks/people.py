@@ -33,6 +33,7 @@ from kappasharp.lab.provenance import commit
 from kappasharp.methods import fitting, loop, voters
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.problems import initial
+from kappasharp.problems.juries import reflected
 from kappasharp.problems.registry import PROBLEMS, find_problem
 
 # People, and how many questions they are asked in all.
@@ -72,9 +73,7 @@ def moved(cell, problem, seed):
 
 def utilities(problem, moves, X):
     """What every voter of every run, moves (runs, V, d), feels about designs (runs, q, d): (runs, q, V)."""
-    seen = (X.unsqueeze(2) + moves.unsqueeze(1)).abs()
-    # What would leave the cube is reflected at its side.
-    return find_problem(problem).unit_utility(1.0 - (1.0 - seen).abs())
+    return find_problem(problem).unit_utility(reflected(X.unsqueeze(2) + moves.unsqueeze(1)))
 
 
 def play(problem, cell, method, seeds, device="cpu"):

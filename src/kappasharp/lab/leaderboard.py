@@ -132,7 +132,7 @@ def remarks(runs: SuiteRuns, found: Sequence[Board]) -> list[str]:
     """What was left out, and who is not ranked, in sentences."""
     said = [f"{count} runs {why} were left out." for why, count in sorted(runs.left_out.items())]
     if any(not why.startswith("of no ") for why in runs.left_out):
-        said[-1] += " `--suite NAME` ranks those of another suite."
+        said.append("`--suite NAME` ranks those of another suite.")
     said += [
         f"{count} runs of {name} were given twice, with other numbers: those of the first folder or file count."
         for name, count in sorted(runs.twice.items())

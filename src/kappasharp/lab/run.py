@@ -5,7 +5,7 @@ Needs nothing but torch, so that it runs on a bare machine; a simulated problem 
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -210,9 +210,7 @@ class People:
         chance = self.chance[:, number]
         if method.asks is Kind.SLIDER:
             return self._slide(question.points.cpu().double(), chance, number)
-        utility, new = judge(self.parts, question, seen)
-        if self.voter(number) is not None:
-            utility = felt(self.parts, question.points, number)
+        utility, new = self._judged(question, seen, number)
         if method.asks is Kind.ORDER:
             further = oracle.further_for(self.cells, number, method.designs - oracle.NORMALS)
             return oracle.order(self.who, utility, chance, further), new
@@ -224,7 +222,12 @@ class People:
         """How long the answers took, of a person whose times are known."""
         if not self.who.tempo or question.points.shape[1] != PAIR:
             return None
-        return oracle.seconds(self.who, self.cells, felt(self.parts, question.points, number), number)
+        return oracle.seconds(self.who, self.cells, self._judged(question, seen, number)[0], number)
+
+    def _judged(self, question: Question, seen: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        """What whoever is asked feels about a question's designs, and the utilities of the new ones."""
+        utility, new = judge(self.parts, question, seen)
+        return (utility if self.voter(number) is None else felt(self.parts, question.points, number)), new
 
     def _slide(self, ends: Tensor, chance: Tensor, number: int) -> tuple[Tensor, Tensor]:
         places = torch.linspace(0.0, 1.0, oracle.STEPS, dtype=torch.float64).expand(len(ends), -1)
@@ -318,14 +321,17 @@ def _chance(block: Block) -> Tensor:
 
 def utilities(parts: list[tuple[Problem, int]], points: Tensor) -> Tensor:
     """Hidden utilities of designs (runs, k, d); `parts` are the problems, with the number of runs of each."""
-    split = points.cpu().double().split([size for _, size in parts])
-    return torch.cat([problem.unit_utility(part) for (problem, _), part in zip(parts, split, strict=True)])
+    return _of_each(parts, points, lambda problem, part: problem.unit_utility(part))
 
 
 def felt(parts: list[tuple[Problem, int]], points: Tensor, turn: int) -> Tensor:
     """What whoever is asked at a turn feels about designs (runs, k, d): their utilities, where one person answers."""
+    return _of_each(parts, points, lambda problem, part: problem.unit_felt(part, turn))
+
+
+def _of_each(parts: list[tuple[Problem, int]], points: Tensor, value: Callable[[Problem, Tensor], Tensor]) -> Tensor:
     split = points.cpu().double().split([size for _, size in parts])
-    return torch.cat([problem.unit_felt(part, turn) for (problem, _), part in zip(parts, split, strict=True)])
+    return torch.cat([value(problem, part) for (problem, _), part in zip(parts, split, strict=True)])
 
 
 def judge(parts: list[tuple[Problem, int]], question: Question, seen: Tensor) -> tuple[Tensor, Tensor]:

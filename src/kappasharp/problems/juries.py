@@ -65,9 +65,8 @@ def of(problem: Problem, people: int, kind: str) -> Problem:
         counts[OTHER] = 0.0
 
     def members(U: Tensor) -> Tensor:
-        inside = 1.0 - (1.0 - (U.unsqueeze(-2) + moves.to(U)).abs()).abs()
         # Who answers by lot feels the same about all designs: their noise decides.
-        return problem.unit_utility(inside) * counts.to(U)
+        return problem.unit_utility(reflected(U.unsqueeze(-2) + moves.to(U))) * counts.to(U)
 
     def evaluate(U: Tensor) -> Tensor:
         return members(U).sum(-1) / float(counts.sum())
@@ -82,6 +81,11 @@ def of(problem: Problem, people: int, kind: str) -> Problem:
         parameters=problem.parameters, people=people, members=members,
     )  # fmt: skip
     return _with_maximum(found)
+
+
+def reflected(U: Tensor) -> Tensor:
+    """Points at most one range outside of the unit cube, back in it: reflected at its sides."""
+    return 1.0 - (1.0 - U.abs()).abs()
 
 
 def _moves(name: str, kind: str, people: int, dimensions: int) -> Tensor:

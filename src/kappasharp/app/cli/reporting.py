@@ -59,9 +59,9 @@ def standings(boards: "list[Board]") -> list[str]:
 
 
 def _lines(board: "Board") -> list[str]:
-    tasks = "1 task" if len(board.tasks) == 1 else f"{len(board.tasks)} tasks"
     from kappasharp.lab.standings import verdicts
 
+    tasks = "1 task" if len(board.tasks) == 1 else f"{len(board.tasks)} tasks"
     heads = [f"Ranks by the best design seen, {board.subject.words}: {tasks}, {len(board.seeds)} seeds"]
     for place, one in enumerate(board.standings, 1):
         mean, low, high = one.ranks["seen"]
