@@ -9,13 +9,14 @@ AEPsych pins other libraries than ours, so it has an environment of its own:
 
 Model, acquisition and its search are those of AEPsych's own configuration for optimization by pairs:
 `PairwiseProbitModel`, `qNoisyExpectedImprovement` of `ProbitObjective`, `OptimizeAcqfGenerator`, fitted anew at every
-question. It knows no ties: one counts for the first design. What it tells has the highest mean of those seen, by the
-model of its last question.
+question, and for what it tells, which has the highest mean of those seen. It knows no ties: one counts for the first
+design.
 """
 
 import json
 import os
 import sys
+import tempfile
 import warnings
 
 import torch
@@ -67,8 +68,9 @@ class Asker:
 
     def best(self):
         """Of the designs seen that with the highest posterior mean."""
-        if not len(self.seen) or not self.strategy.has_model:
+        if not len(self.seen):
             return None
+        self.strategy.fit()
         mean, _ = self.strategy.model.predict(self.seen, rereference=None)
         return self.seen[int(mean.argmax())].tolist()
 
@@ -87,7 +89,15 @@ def reply(state, message):
 
 
 def main():
-    """Answer every line; what the library prints goes to the errors."""
+    """Answer every line; what the library prints goes to the errors, and its log to a folder that is thrown away."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        answer_lines()
+        os.chdir(os.sep)
+
+
+def answer_lines():
+    """The contract, line by line."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "w")

@@ -1,6 +1,6 @@
-"""The published leaderboards of the suites. (docs/results/leaderboard.md, docs/results/juries.md)
+"""The published leaderboards of the suites. (docs/results/leaderboard.md, juries.md and kinds.md)
 
-python -m benchmarks.leaderboard                    ranks what lies in docs/results/leaderboard and docs/results/juries:
+python -m benchmarks.leaderboard                    ranks what lies in docs/results/leaderboard, juries and kinds:
                                                     packed runs, and folders of runs
 python -m benchmarks.leaderboard --out DIR          the same elsewhere, for a look
 python -m benchmarks.leaderboard --pack DIR FILE    what a ranking needs of a folder of runs, as one Parquet file
@@ -21,7 +21,8 @@ from kappasharp.parquet import write_parquet
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "docs" / "results"
-FOLDERS = {"pbo-1": "leaderboard", "pbo-juries-1": "juries"}
+# Where the runs of a leaderboard lie, and the tables that are made of them; and whose tasks they ran.
+SUITES = {"leaderboard": "pbo-1", "juries": "pbo-juries-1", "kinds": "pbo-1"}
 # `quick` has three seeds, which decide nothing.
 SHOWN = ("whole", "core")
 
@@ -52,10 +53,10 @@ def standing(board):
     }  # fmt: skip
 
 
-def ranked(name, out):
-    """A suite's standings as plain data, with page, tables and figures beside its runs."""
-    chosen = suite.find(name)
-    runs = standings.read(sources(RESULTS / FOLDERS[name]), chosen)
+def ranked(folder, out):
+    """A folder's standings as plain data, with page, tables and figures beside its runs."""
+    chosen = suite.find(SUITES[folder])
+    runs = standings.read(sources(RESULTS / folder), chosen)
     found = [board for board in standings.boards(runs) if board.subject.scope in SHOWN]
     out.mkdir(parents=True, exist_ok=True)
     (out / "index.html").write_text(leaderboard.page(runs, found), "utf-8")
@@ -79,9 +80,9 @@ def main():
     if options.pack:
         write_parquet(Store(options.pack[0]).existing().read().select(KEPT), options.pack[1])
         return
-    first, *others = (ranked(name, options.out / folder) for name, folder in FOLDERS.items())
+    found = {folder: ranked(folder, options.out / folder) for folder in SUITES}
     path = HERE / "leaderboard.json" if options.out == RESULTS else options.out / "leaderboard.json"
-    values = first | {one["suite"].partition(" ")[0]: one for one in others}
+    values = found.pop("leaderboard") | found
     path.write_text(json.dumps(values, indent=1) + "\n")
     print(path.read_text())
 

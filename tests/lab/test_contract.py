@@ -90,6 +90,7 @@ def test_a_program_that_speaks_json_lines_runs_like_any_method(here):
         ({"ask": "[[float('nan')] * self.dimensions] * 2"}, 2, r"from 0 to 1, but got nan"),
         ({"tell": "{0: 0, 1: 1}[answer]"}, 1, r"`tell` failed: KeyError: 2 \(.*broken.py, line 13\)"),
         ({"best": "[0.5]"}, 3, r"`best` must give designs of 3 numbers"),
+        ({"best": "[1 / self.asked] * self.dimensions"}, 3, r"`best` failed: ZeroDivisionError"),
         ({"ask": "[[next(COUNT) / 100] * self.dimensions] * 2"}, 4, r"The same seed and answers must give the same"),
         ({"ask": "time.sleep(60)"}, 2, r"`ask` must be answered within 2 seconds, but was not"),
         ({"ask": "os._exit(3)"}, 2, r"`ask` must be answered, but the process ended with the code 3.*noise on stdout"),

@@ -215,6 +215,9 @@ def test_what_counts_twice_is_said_and_the_first_source_counts(ranked, tmp_path)
     said = leaderboard.remarks(first, standings.boards(first))
     assert "12 runs of static were given twice, with other numbers: those of the first folder or file count." in said
     assert not standings.read([*folders, *folders], made).twice["static"]
+    first.rows["elsewhere"] = {}
+    said = leaderboard.remarks(first, standings.boards(first))
+    assert any(line.startswith("Not ranked from zero, whole:") and "elsewhere has none" in line for line in said)
 
 
 def test_a_method_that_always_fails_has_no_verdicts_and_is_no_reference(tmp_path):
@@ -226,6 +229,12 @@ def test_a_method_that_always_fails_has_no_verdicts_and_is_no_reference(tmp_path
     assert standings.verdicts(failed.tests["seen"]) == "0 / 0 / 0, 2 not tested" and failed.failed == 8
     assert standings.verdicts(board.standings[0].tests["seen"]) == "2 / 0 / 0"
     assert "0 / 0 / 0, 2 not tested" in leaderboard.rank_table(board).rows[-1][4].text
+
+
+def test_rounding_makes_no_other_run():
+    row = {"best_utility": [1.0, 2.0]}
+    assert not standings._is_other(row, {"best_utility": [1.0 + 1e-14, 2.0]})
+    assert standings._is_other(row, {"best_utility": [1.0, 2.1]}) and standings._is_other(row, {"best_utility": None})
 
 
 def test_of_one_task_the_seeds_are_resampled(ranked):
@@ -242,6 +251,10 @@ def test_regret_is_what_is_left_of_what_there_was_to_gain():
     row = {"status": "ok", "best_utility": [most - 9.0] * 4 + [most - 4.0, most - 2.0, most - 1.0]}
     assert task.problem == "hartmann-6d" and standings.regret(row, task) == pytest.approx(0.25)
     assert standings.regret(row | {"status": "error"}, task) == 1.0
+    # Who starts better than the reference is measured from where that one starts.
+    later = row | {"best_utility": [value - 1.0 for value in row["best_utility"]]}
+    assert standings.regret(row, task, later) < standings.regret(row, task)
+    assert standings.regret(row, task, later | {"status": "error"}) == standings.regret(row, task)
 
 
 def test_the_page_and_the_files(ranked, tmp_path, monkeypatch):

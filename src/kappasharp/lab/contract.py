@@ -220,7 +220,7 @@ RULES = (
     "it can be made, of a number of dimensions and a seed",
     "answers that it did not ask for are taken, ties too",
     "questions are two designs in the unit cube",
-    "the design told, if any, is in the unit cube",
+    "the design told, if any, is in the unit cube, before the first question too",
     "the same seed asks the same first question",
     "another run in the same process, of other dimensions, begins anew",
 )
@@ -269,6 +269,8 @@ def _asked(player: Player, _: Tensor | None, questions: int) -> Tensor:
 
 
 def _best(player: Player, first: Tensor | None) -> Tensor | None:
+    player.best()
+    _told(player, None)
     player.best()
     return first
 

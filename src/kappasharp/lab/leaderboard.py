@@ -18,7 +18,7 @@ from kappasharp.files import write_text
 from kappasharp.lab import report, style, tables
 from kappasharp.lab.report import Picture
 from kappasharp.lab.run import ERROR
-from kappasharp.lab.standings import RANKED, REFERENCE, Board, Standing, SuiteRuns, boards, read, regret, verdicts
+from kappasharp.lab.standings import RANKED, REFERENCE, Board, Standing, SuiteRuns, boards, read, verdicts
 from kappasharp.lab.statistics import Family, Verdict
 from kappasharp.lab.suite import Suite
 from kappasharp.lab.tables import Entry, Table, number
@@ -72,25 +72,22 @@ def task_table(board: Board) -> Table:
     for task in board.tasks:
         row = [Entry(f"{task.problem}, {task.initialization}, {task.person}")]
         for method in board.methods:
-            left = [regret(board.runs.rows[method][task, seed], task) for seed in board.seeds]
+            left = board.regrets(method, task)
             test = tests[method][task].verdict_holm if method in tests else None
             mark = {Verdict.WIN: "†", Verdict.LOSS: "‡"}.get(test, "") if test else ""
             row.append(Entry(f"{100.0 * math.fsum(left) / len(left):.1f}{mark}".replace("-", "−"), test))
         rows.append(tuple(row))
     note = (
         "Mean over seeds of what is left at the end between the best design seen and the known maximum, in per cent of "
-        f"what was left after the start that all have alike. † better and ‡ worse than {board.reference} after Holm's "
-        "correction, as in the ranks."
+        f"what was left after {board.reference}'s start, the start of all who ask pairs. † better and ‡ worse than "
+        f"{board.reference} after Holm's correction, as in the ranks."
     )
     return Table(f"Every task {board.subject.words}", note, ("task", *board.methods), tuple(rows))
 
 
 def profile(board: Board) -> Figure:
     """The share of tasks on which a method's mean regret is within a factor of the best method's."""
-    table = np.array([
-        [np.mean([regret(board.runs.rows[name][task, seed], task) for seed in board.seeds]) for task in board.tasks]
-        for name in board.methods
-    ])  # fmt: skip
+    table = np.array([[np.mean(board.regrets(name, task)) for task in board.tasks] for name in board.methods])
     ratio = (np.maximum(table, 0.0) + NEGLIGIBLE) / (np.maximum(table, 0.0).min(0) + NEGLIGIBLE)
     colours = style.palette(board.methods)
     dashes = [style.DASHES[at % len(style.DASHES)] for at in range(len(board.methods))]
@@ -145,6 +142,7 @@ def remarks(runs: SuiteRuns, found: Sequence[Board]) -> list[str]:
     ]
     for board in found:
         lacking = [f"{name} lacks {count} runs" for name, count in board.lacking.items()]
+        lacking += [f"{name} has none" for name in runs.rows if name not in (*board.methods, *board.lacking)]
         said += [f"Not ranked {board.subject.words}: {'; '.join(lacking)}."] if lacking else []
     for name, rows in runs.rows.items():
         errors = Counter(row["error"] for row in rows.values() if row["status"] == ERROR)

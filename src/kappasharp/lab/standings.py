@@ -41,6 +41,8 @@ KEPT = (
     "seconds", "best_utility", "told_utility", "n_points",
 )  # fmt: skip
 RESAMPLES, INTERVAL = 2000, (2.5, 97.5)
+# Two machines give the same run to about so many digits.
+ROUNDING = 1e-9
 
 
 class Regime(NamedTuple):
@@ -85,7 +87,7 @@ def read(sources: Iterable[Path], suite: Suite) -> SuiteRuns:
             continue
         runs = by_identity[row["method"], row["method_values"]]
         # What was named first counts, whether it is better or worse.
-        found.twice[row["method"]] += runs.setdefault(cell, row)["best_utility"] != row["best_utility"]
+        found.twice[row["method"]] += _is_other(runs.setdefault(cell, row), row)
     names = Counter(name for name, _ in by_identity)
     for (name, values), runs in sorted(by_identity.items()):
         # Two versions of one method are two methods.
@@ -118,6 +120,12 @@ def _cells(suite: Suite) -> dict[tuple[Any, ...], Cell]:
     }
 
 
+def _is_other(one: Row, two: Row) -> bool:
+    """Whether two runs of a cell have other numbers, beyond what sums in another order differ by."""
+    first, second = (row["best_utility"] or [] for row in (one, two))
+    return len(first) != len(second) or not np.allclose(first, second, rtol=ROUNDING, atol=ROUNDING)
+
+
 def measured(row: Row, task: Task) -> dict[str, float]:
     """What is ranked of a run; −∞ where it failed, NaN where a method tells no design."""
     if row["status"] == ERROR:
@@ -136,13 +144,17 @@ def _start(task: Task) -> int:
     return 4 if task.initialization == initial.FROM_ZERO else 0
 
 
-def regret(row: Row, task: Task) -> float:
-    """What is left at the end of what there was to gain after the start: 1 is nothing gained, 0 the known maximum."""
+def regret(row: Row, task: Task, usual: Row | None = None) -> float:
+    """What is left at the end of what there was to gain after the start: 1 is nothing gained, 0 the known maximum.
+
+    The start is that of `usual`, another method's run: who asks other questions than pairs has one of their own, and
+    would be measured by it.
+    """
     if row["status"] == ERROR:
         return 1.0
-    most, course = find_problem(task.problem).maximum.value, row["best_utility"]
-    left = most - course[_start(task)]
-    return (most - course[-1]) / left if left > 0.0 else 0.0
+    most, start = find_problem(task.problem).maximum.value, row if usual is None or usual["status"] == ERROR else usual
+    left = most - start["best_utility"][_start(task)]
+    return (most - row["best_utility"][-1]) / left if left > 0.0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -173,6 +185,11 @@ class Board:
     def methods(self) -> list[str]:
         """Who is ranked, the best first."""
         return [one.method for one in self.standings]
+
+    def regrets(self, method: str, task: Task) -> list[float]:
+        """A method's regret of every seed, measured from where the reference starts."""
+        own, usual = self.runs.rows[method], self.runs.rows[self.reference]
+        return [regret(own[task, seed], task, usual[task, seed]) for seed in self.seeds]
 
 
 def boards(runs: SuiteRuns, reference: str = REFERENCE) -> list[Board]:
