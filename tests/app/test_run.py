@@ -30,6 +30,14 @@ def toml(tmp_path):
     return path
 
 
+def test_where_nothing_can_be_written_is_said_in_a_sentence(toml, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    result = run(toml, file / "x")
+    assert result.exit_code == 1 and not result.stdout
+    assert result.stderr.count("\n") == 1 and "cannot be read or written: Not a directory" in result.stderr
+
+
 def run(path, out, *options):
     return CliRunner().invoke(main, ["run", str(path), "--out", str(out), "--engine", "serial", *options])
 

@@ -76,7 +76,7 @@ def test_ask_makes_the_files_study_once(shell):
     assert set(pair["a"]) == {"dose", "time", "grind", "flow", "basket", "preinfusion", "paper", "machine"}
     assert isinstance(pair["a"]["preinfusion"], bool) and pair["a"]["machine"] == "lever"
     written(shell, GOOD.replace("high = 30", "high = 31"))
-    shell.refused("ask", path, code=2, says="must be that of the stored study 'espresso', but it differs in grind")
+    shell.refused("ask", path, code=2, says="must be those of the stored study 'espresso', but they differ in grind")
 
 
 @pytest.mark.parametrize(

@@ -306,6 +306,16 @@ def test_input_transforms_are_applied_to_data_and_candidates(make):
 # --- data, state, copies --------------------------------------------------------------------------------------------
 
 
+def test_a_vector_is_so_many_points_of_one_dimension():
+    """As in PairwiseGP: one point of three dimensions is refused."""
+    X, pairs = torch.rand(8, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([[0, 1], [2, 1], [2, 3]])
+    with pytest.raises(InvalidValueError, match="must have 3 dimensions like the datapoints, but got 1"):
+        KappaSharpGP(X.double(), pairs).posterior(X[0].double())
+    line = KappaSharpGP(X[:, :1].double(), pairs)
+    along = line.posterior(X[:, 0].double()).mean
+    assert along.shape == (8, 1) and torch.equal(along, line.posterior(X[:, :1].double()).mean)
+
+
 def test_the_posterior_follows_every_change_of_a_hyperparameter():
     X, P = preferences()
     model = KappaSharpGP(X, P)

@@ -12,7 +12,8 @@ import torch
 
 import kappasharp as ks
 from kappasharp.acquisition.lattice import Group, Lattice
-from kappasharp.core.choices import Correction, Gate, Placement, Rule, Weights
+from kappasharp.core import rankings
+from kappasharp.core.choices import Correction, Gate, Placement, Rule, Weights, order_of
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.methods import checks
 from kappasharp.methods.method import Method, Query
@@ -234,6 +235,83 @@ def test_a_slider_goes_in_steps_on_a_lattice_and_needs_a_free_coordinate():
     assert bool(torch.isin(after.points[..., 2:, 0], levels).all())
     with pytest.raises(InvalidValueError, match="no line to move along"):
         ks.ask(replace(state, lattice=Lattice((Group((0,), levels), Group((1,), levels)))))
+
+
+ORDERS = [[2, [0, 3], 1], [0, 1, 2, 3], [[0, 1, 2, 3]], [1, 3], [3], [[1, 2]], [(0, torch.tensor(2)), (1, 3)]]
+
+
+def asked_for_an_order(runs):
+    preset = replace(ks.PRESETS["modern"], threshold=0.7)
+    start = torch.tensor([[0.25, 0.3], [0.75, 0.1]], dtype=torch.float64).expand(runs, 2, 2)
+    state = ks.init(start, [[[0, 1]]] * runs, method="order_4", preset=preset)
+    question, state, _ = ks.ask(state)
+    return question, state
+
+
+def test_an_order_may_have_equals_and_name_some_in_every_run_others():
+    """What a study makes of the same answer."""
+    question, state = asked_for_an_order(len(ORDERS))
+    told = ks.tell(state, question, ORDERS)
+    for run, answer in enumerate(ORDERS):
+        said = order_of(
+            4, [[int(one) for one in group] if isinstance(group, list | tuple) else group for group in answer]
+        )
+        assert (told.comparisons[run, 1:] - 2).tolist() == [list(pair) for pair in said.pairs]
+        assert told.ties[run].tolist() == [False, *said.ties]
+        expected = rankings.detail([said])
+        assert torch.equal(told.detail.noise[run, 1:, 1:], expected.noise[0])
+        assert torch.equal(told.detail.weight[run, 1:], expected.weight[0])
+    _, _, info = ks.ask(told)
+    assert info.status == ("ok",) * len(ORDERS)
+
+
+def test_one_order_counts_for_all_runs():
+    question, state = asked_for_an_order(2)
+    for one, each in [
+        ([2, [0, 3], 1], [[2, [0, 3], 1]] * 2),
+        ([1, 0, 3, 2], torch.tensor([[1, 0, 3, 2]] * 2)),
+        ([1, 0], torch.tensor([1, 0])),
+        (np.array([3]), torch.tensor([[3], [3]])),
+    ]:
+        first, second = (ks.tell(state, question, answer) for answer in (one, each))
+        assert torch.equal(first.comparisons, second.comparisons)
+        assert first.ties is second.ties is None or torch.equal(first.ties, second.ties)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [0, 0, 1, 2],
+        [0, 4],
+        [],
+        [[]],
+        [0, []],
+        [0, "a"],
+        [0, [1, [2]]],
+        [True, 1],
+        [0.5, 1],
+        [[0, 1], [2, 3]],
+        torch.tensor([0.5, 1.0]),
+    ],
+)
+def test_what_is_no_order_is_refused(wrong):
+    question, state = asked_for_an_order(1)
+    with pytest.raises(
+        InvalidValueError, match="numbers from 0 to 3, none of them twice, best first and equals in a list, for all"
+    ):
+        ks.tell(state, question, wrong)
+
+
+def test_a_list_of_lists_has_an_order_for_each_run():
+    question, state = asked_for_an_order(1)
+    assert ks.tell(state, question, [[0, 1, 2, 3]]).ties is None
+    assert ks.tell(state, question, [[[0, 1, 2, 3]]]).ties.tolist() == [[False, True, True, True]]
+
+
+def test_equals_need_a_threshold():
+    question, state, _ = ks.ask(ks.init([[0.25, 0.3], [0.75, 0.1]], [[0, 1]], method="order_4", preset="paper"))
+    with pytest.raises(InvalidValueError, match="A tie needs a preset with a threshold above 0"):
+        ks.tell(state, question, [0, [1, 2], 3])
 
 
 @pytest.mark.parametrize("method", list(ks.METHODS))

@@ -33,6 +33,16 @@ LAST = {
     "study": ".naming form",
     "start": "form",
 }
+SHOWN = """(names) => {
+  const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const code = "noscript, code, pre, textarea, kbd";
+  const own = (one) => one.closest("[lang]") === document.documentElement && !one.closest(code);
+  while (walk.nextNode()) if (own(walk.currentNode.parentElement)) found.push(walk.currentNode.data);
+  for (const name of ["aria-label", "title", "placeholder", "alt", "aria-valuetext"])
+    for (const one of document.querySelectorAll(`[${name}]:not(.media)`))
+      if (own(one)) found.push(one.getAttribute(name));
+  return found.filter((words) => /[a-z]{3}/i.test(names.reduce((left, name) => left.replaceAll(name, ""), words)));
+}"""
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -174,6 +184,11 @@ def complaints(page, schemes=("light", "dark")):
         rows = page.evaluate(f"axe.run(document, {{resultTypes: ['violations'], ...{only}}})")["violations"]
         found += [(scheme, one["id"], [node["html"][:160] for node in one["nodes"]]) for one in rows]
     return found
+
+
+def in_english(page, names):
+    """What a page in Chinese says in Latin letters that is neither a name nor marked as English."""
+    return page.evaluate(SHOWN, sorted(names, key=len, reverse=True))
 
 
 def number(page):

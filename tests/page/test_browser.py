@@ -717,16 +717,6 @@ def test_in_german_by_the_browsers_language_until_another_is_chosen(context, ser
 NAMES = "proportional integral derivative overshoot rise time settling largest force voter answer study soft hard"
 NAMES += " kappasharp import JSON Python CSV HTML TOML Parquet pyarrow sqlite page.db"
 NAMES += " baseline modern Esc Shift English Deutsch"
-SHOWN = """(names) => {
-  const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const code = "noscript, code, pre, textarea, kbd";
-  const own = (one) => one.closest("[lang]") === document.documentElement && !one.closest(code);
-  while (walk.nextNode()) if (own(walk.currentNode.parentElement)) found.push(walk.currentNode.data);
-  for (const name of ["aria-label", "title", "placeholder", "alt", "aria-valuetext"])
-    for (const one of document.querySelectorAll(`[${name}]:not(.media)`))
-      if (own(one)) found.push(one.getAttribute(name));
-  return found.filter((words) => /[a-z]{3}/i.test(names.reduce((left, name) => left.replaceAll(name, ""), words)));
-}"""
 
 
 def english(page, server):
@@ -735,7 +725,7 @@ def english(page, server):
     names = {row["voter"] for row in stored.rows("comparisons")} | {one["name"] for one in listed["studies"]}
     names |= {*NAMES.split(), *listed["renderers"]}
     stored.storage.close()
-    return page.evaluate(SHOWN, sorted(names, key=len, reverse=True))
+    return chromium.in_english(page, names)
 
 
 def test_in_chinese_nothing_of_the_page_is_left_in_english(context, server):

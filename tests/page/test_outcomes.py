@@ -1,7 +1,9 @@
 """Outcomes on the page's server: with every question, computed apart from it, and never by code that nobody allowed."""
 
 import math
+import re
 import threading
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -9,10 +11,12 @@ import pytest
 from kappasharp.app import charts, outcome_views
 from kappasharp.app.outcome_views import Range
 from kappasharp.app.web import responses, server
+from kappasharp.sentences import Sentence
 from kappasharp.study import studies
 from kappasharp.study.outcomes import AtMost, Less, StudyOutcome
 from kappasharp.study.tradeoffs import TradeOff
 from tests.page.doubles import service
+from tests.page.test_scripts import texts
 from tests.study import simulators
 
 SPACE = simulators.SPACE
@@ -168,11 +172,12 @@ def test_the_view_of_outcomes(opened):
     answered(browser, 5)
     found = browser.get(browser.at("outcomes")).json()
     assert [one["caption"][0]["words"] for one in found["taste"]] == ["overshoot", "settling"]
-    assert len(found["fronts"]) == 1 and "on the front" in found["fronts"][0]["label"]
+    assert len(found["fronts"]) == 1 and "on the front" in found["fronts"][0]["label"]["words"]
     kinds = [mark["kind"] for mark in found["fronts"][0]["marks"] if mark["tag"] == "circle"]
     assert len(kinds) == len(found["rows"]) and kinds.count("dot best") == 1
     assert kinds.count("dot front") == sum(row["front"] and not row["best"] for row in found["rows"])
-    assert len(found["trades"]) == 2 and all("overshoot" in one or "settling" in one for one in found["trades"])
+    assert len(found["trades"]) == 2 and all(one["key"].startswith("trade.") for one in found["trades"])
+    assert {row["source"]["key"] for row in found["rows"]} == {"outcome.simulated"}
     best = browser.get(browser.at("best")).json()
     assert values(best["outcomes"]) == pytest.approx(best["best"]["outcomes"])
     text = browser.get(browser.at("export/python")).text
@@ -237,6 +242,74 @@ def test_a_few_designs_far_out_do_not_squeeze_the_rest():
     dots = {mark.title.partition(":")[0]: mark.at["cx"] for mark in chart.marks if mark.tag == "circle"}
     assert dots["design 6"] == dots["design 5"] == max(dots.values()) and len(set(dots.values())) == 6
     assert [mark.kind for mark in chart.marks if mark.kind in ("limit", "front-line")] == ["limit", "front-line"]
+
+
+def spoken(one, texts):
+    """What the page makes of a sentence, by texts of its language."""
+    if not isinstance(one, Sentence):
+        return str(one)
+    forms = texts[f"said.{one.key}"]
+    form = forms[0] if one.values.get("count") == 1 else forms[-1]
+    return re.sub(r"{(\w+)}", lambda place: spoken(one.values[place[1]], texts), form)
+
+
+def keys_of(one):
+    """The keys of a sentence and of all that stand in it."""
+    inner = (keys_of(value) for value in one.values.values() if isinstance(value, Sentence))
+    return {f"said.{one.key}"}.union(*inner)
+
+
+def words_of(chart):
+    """Everything that a chart says."""
+    drawn = [words for mark in chart.marks for words in (mark.words, mark.title)]
+    return [chart.label, *drawn, *(one.words for one in chart.caption)]
+
+
+def traded():
+    """What the panel says of studies that have all kinds of designs."""
+    rows = [row(i, float(i), 10.0 - i, front=True, best=i == 2) for i in range(6)]
+    rows += [row(None, 0.5, 11.0), row(6, 900.0, 9.0)]
+    off_front = [row(1234, 3.0, 3.0, best=True), row(None, 2.5, 2.0, front=True)]
+    extreme = [row(0, 1.0, 2.0, front=True, best=True), row(1, 2.0, 1.0, front=True)]
+    table = [StudyOutcome("mass"), StudyOutcome("cost")]
+    found = [*outcome_views.SOURCES.values()]
+    dear = [replace(one, outcomes=one.outcomes | {"noise": 3.0 - i}) for i, one in enumerate(extreme)]
+    found += outcome_views.trades(dear[::-1], {"mass": "more", "cost": "less", "noise": "less"})
+    found += outcome_views.trades(dear, {"mass": "more", "cost": "more", "noise": "more"})
+    for some, better in product((rows, off_front, extreme), product(("less", "more", None), repeat=2)):
+        ways = dict(zip(("mass", "cost"), better, strict=True))
+        found += outcome_views.trades(some, ways)
+        found += [words for one in outcome_views.fronts(some, table, ways) for words in words_of(one)]
+    return found
+
+
+def test_all_that_was_traded_is_said_in_every_language():
+    """Every sentence of the trades, the charts of the front and the sources: nothing is English alone but names."""
+    found = traded()
+    bare = {one for one in found if not isinstance(one, Sentence)}
+    assert all(re.fullmatch(r"\d*|(↑ )?(mass|cost)( →)?", one) for one in bare)
+    said = [one for one in found if isinstance(one, Sentence)]
+    english, german, chinese = (texts(language) for language in ("en", "de", "zh"))
+    assert [one for one in said if spoken(one, english) != one] == []
+    assert [one for one in said if re.search("[a-z]{3}", re.sub("mass|cost|noise", "", spoken(one, chinese)))] == []
+    assert [one for one in said if re.search("[a-z]{3}", one.lower()) and spoken(one, german) == one] == []
+    own = re.compile(r"said\.(trade\..+|chart\.(front|dot|way|axis)\b.*|outcome\.(simulated|measured))")
+    assert {key for key in english if own.fullmatch(key)} <= set().union(*map(keys_of, said))
+
+
+def test_a_trade_in_german_and_chinese():
+    rows = [row(0, 10.0, 5.0, front=True, best=True), row(1, 20.0, 2.0, front=True), row(None, 9.0, 5.0)]
+    better = {"mass": "less", "cost": "less"}
+    free, paid = outcome_views.trades(rows, better)
+    assert spoken(paid, texts("de")) == (
+        "Variante 1 hat weniger cost (2.00 statt 5.00), dafür aber mehr mass (20.0 statt 10.0)."
+    )
+    assert spoken(paid, texts("zh")) == "方案 1：cost 更小（2.00 而非 5.00），代价是 mass 更大（20.0 而非 10.0）。"
+    assert spoken(free, texts("de")).startswith("Eine erfasste Variante hat weniger mass")
+    label = outcome_views.fronts(rows, [StudyOutcome("mass"), StudyOutcome("cost")], better)[0].label
+    assert spoken(label, texts("de")) == (
+        "3 Varianten nach mass und cost; 2 auf der Front, markiert; die beste, Variante 0, hat mass 10.0, cost 5.00"
+    )
 
 
 def test_words_of_dots_cover_neither_each_other_nor_a_dot():

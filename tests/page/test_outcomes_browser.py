@@ -1,5 +1,7 @@
 """Outcomes in a real browser: on the cards of every kind of question, on a phone, in the model view; and axe."""
 
+import re
+
 import pytest
 
 from kappasharp.app.examples import pid
@@ -112,11 +114,16 @@ def test_a_phone_has_room_for_them(context, server):
     assert complaints(page) == []
 
 
-def test_the_model_view_shows_taste_front_and_trades(context, server):
-    page = opened(context, server, "model")
-    for _ in range(4):
+def prefer_quick(page, server, count):
+    """Answer for what settles sooner."""
+    for _ in range(count):
         shown = [pid.outcomes(one)["settling time [s]"] for one in designs(server, number(page))]
         turn(page, lambda shown=shown: page.keyboard.press("ArrowLeft" if shown[0] < shown[1] else "ArrowRight"))
+
+
+def test_the_model_view_shows_taste_front_and_trades(context, server):
+    page = opened(context, server, "model")
+    prefer_quick(page, server, 4)
     page.goto(page.url.split("#")[0] + "#model")
     taste = page.get_by_role("region", name="Taste along each outcome")
     taste.locator(".chart").nth(3).wait_for()
@@ -131,6 +138,33 @@ def test_the_model_view_shows_taste_front_and_trades(context, server):
     page.goto(page.url.split("#")[0] + "#best")
     page.locator(".outcomes dt").nth(3).wait_for()
     assert page.locator(".outcomes dt").all_inner_texts() == list(pid.HINTS)
+
+
+def panel(page, server, lang, name):
+    """What was traded for what, with its table, in a language; and all that it says, titles and labels among it."""
+    page.goto(f"{server.link}&voter=traded&lang={lang}#model")
+    found = page.get_by_role("region", name=name)
+    found.locator(".chart").nth(5).wait_for()
+    found.locator("summary").click()
+    labels = found.locator("svg").evaluate_all("all => all.map((one) => one.getAttribute('aria-label'))")
+    return found, "\n".join([found.evaluate("one => one.textContent"), *labels])
+
+
+def test_what_was_traded_is_said_in_the_language_of_the_page(context, server):
+    page = opened(context, server, "traded")
+    prefer_quick(page, server, 3)
+    front, words = panel(page, server, "zh", "前沿")
+    names = {*pid.HINTS, *pid.SPACE, NAME, FAILING, STEADY, "kappasharp", "traded", "English", "Deutsch"}
+    assert chromium.in_english(page, names) == [] and front.locator("[lang]").count() == 0
+    assert front.locator("tbody tr").first.locator("td").last.inner_text() == "模拟"
+    assert all(one in words for one in ("越小越好", "最佳：", "在前沿上", "个方案，横轴为"))
+    assert complaints(page) == []
+    front, words = panel(page, server, "de", "Die Front")
+    assert front.locator("[lang]").count() == 0 and front.locator("li").count() == 4
+    assert re.search(r"\d,\d", words) and not re.search(r"\d\.\d", words)
+    assert all(one in words for one in ("weniger ist besser", "beste: ", "auf der Front", "simuliert", "Variante "))
+    front, words = panel(page, server, "en", "The front")
+    assert all(one in words for one in ("less is better", "best: ", "on the front", "simulated", "designs over "))
 
 
 def test_a_function_that_is_missing_is_said_and_a_failure_stands_on_its_card(context, server):

@@ -400,3 +400,18 @@ def test_nothing_is_drawn_twice(monkeypatch):
 def test_unknown_names_are_said_as_everywhere():
     with pytest.raises(UnknownNameError, match="No parameter is called 'aa'"):
         parse("aa <= 1", SPACE)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (["a + b <= 1", "a + b >= 1"], "'a + b <= 1' and 'a + b >= 1' together want an exact value of `a`"),
+        (["2 * a <= 2 - 2 * b", "b < 3", "1 - a - b <= 0"], "'2 * a <= 2 - 2 * b' and '1 - a - b <= 0' together want"),
+        (["1 <= a + b <= 1"], "but '1 <= a + b <= 1' wants an exact value"),
+    ],
+)
+def test_an_equality_in_two_parts_is_one(limits, said):
+    with pytest.raises(InvalidValueError, match="A limit must leave room") as found:
+        parse_all(limits, SPACE)
+    assert said in str(found.value)
+    assert len(parse_all(["a + b <= 1.01", "a + b >= 1", "n >= 3", "n <= 3"], SPACE)) == 4

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import kappasharp as ks
@@ -284,6 +285,10 @@ def test_a_program_is_marked_everywhere_and_old_studies_are_as_they_were(tmp_pat
 def test_bad_rules(rules, words):
     with pytest.raises((InvalidValueError, InvalidTypeError), match=words):
         replace(ks.JudgeRules(), **rules)
+
+
+def test_rules_keep_pythons_own_numbers():
+    assert type(ks.JudgeRules(calls=np.int64(5)).calls) is int
 
 
 def test_optimize_takes_one_of_the_two():

@@ -116,6 +116,11 @@ class TestNames:
         with pytest.raises(InvalidValueError, match=r"need the method 'baseline'"):
             made(count=0, method="static").ask(kind="slider")
 
+    @pytest.mark.parametrize("method", ["choice_4", "best_of_3", "timed", "people", "outcomes"])
+    def test_what_is_asked_and_counts_is_said_beside_the_method(self, method):
+        with pytest.raises(InvalidValueError, match=rf"asks pairs, but got '{method}'.*`tell_apart` and `outcomes`"):
+            ks.create_study(SPACE, storage="sqlite://", method=method)
+
 
 class TestAnswers:
     @pytest.mark.parametrize(

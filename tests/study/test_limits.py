@@ -345,6 +345,14 @@ class TestLost:
         assert "The function of the outcomes no longer works" in " ".join(study.notes())
         assert len({frozenset(tuple(one.values()) for one in designs) for designs in shown}) == len(shown)
 
+    @pytest.mark.parametrize("dies", [3, 7])
+    def test_it_is_noticed_at_the_next_question(self, dies):
+        study, gone = self.flaky()
+        played(study, dies)
+        gone.append(True)
+        study.ask()
+        assert "The function of the outcomes no longer works" in " ".join(study.notes())
+
     def test_it_may_come_back(self):
         study, gone = self.flaky()
         played(study, 3)

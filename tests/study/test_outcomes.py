@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -88,11 +89,15 @@ class TestWhatIsSaid:
 
     def test_hints_and_limits(self, url):
         study = computed(
-            url, hints=[ks.Less("overshoot")], limits=[ks.AtMost("overshoot", 0.2), ks.AtLeast("settling", 1)]
+            url,
+            hints=[ks.Less("overshoot")],
+            limits=[ks.AtMost("overshoot", np.float32(0.2)), ks.AtLeast("settling", 1)],
         )
         again = ks.load_study("pid", storage=url).definition.outcomes
         assert again == study.definition.outcomes
         assert [one.plain() for one in again.table] == [{"better": "less", "at_most": 0.2}, {"at_least": 1}]
+        measured = ks.create_study(SPACE, storage=url, outcomes={"mass": {"at_most": np.float32(0.1)}})
+        assert measured.definition.outcomes.table[0].at_most == 0.1
 
     def test_a_study_file(self, tmp_path):
         path = tmp_path / "pid.toml"

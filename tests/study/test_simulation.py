@@ -152,6 +152,25 @@ class TestWhatGoesWrong:
         bad, good = made("dying_above").compute([BAD, GOOD], NAMES)
         assert "ended its process" in bad.failure and good.values == simulators.simulate(GOOD)
 
+    @pytest.mark.skipif(not running.CAN_FORK, reason="Without forks one worker after the other is ended")
+    def test_once_it_ended_its_process_every_design_has_its_own(self, made, monkeypatch):
+        """Workers that live on: they are not started again for each of many designs that end theirs."""
+        opened, simulator = [], made("dying_above")
+        pool = simulation.Pool
+        monkeypatch.setattr(simulation, "Pool", lambda *size, **how: opened.append(how) or pool(*size, **how))
+        designs = [{"kp": 0.1 * i, "ki": 0.5} for i in range(30)]
+        simulator.compute([GOOD], NAMES)
+        found = simulator.compute(designs, NAMES) + simulator.compute([{"kp": 9.0 + i, "ki": 0.5} for i in range(9)])
+        assert [one.failure is not None for one in found] == [design["kp"] > 1.5 for design in designs] + [True] * 9
+        assert {one.failure for one in found} == {None, running.ENDED} and len(opened) <= 3
+        assert [one.values for one in found[:5]] == [simulators.simulate(design) for design in designs[:5]]
+
+    @pytest.mark.skipif(not running.CAN_FORK, reason="Without forks there is none")
+    def test_one_of_its_own_that_hangs_is_ended(self, monkeypatch):
+        monkeypatch.setattr(running, "OVERTIME", 0.2)
+        ran = running._apart(simulators.stubborn, BAD, 0.2)
+        assert ran.hung and "must end within 0.2 seconds" in ran.failure
+
     def test_workers_that_cannot_be_started_are_started_anew(self, made, monkeypatch):
         """Who forks them was ended at that moment; a second time in a row is a sentence."""
         for times, says in ((1, None), (9, "could not be run in a worker process: EOFError: unexpected EOF.")):

@@ -1,5 +1,6 @@
 """Parameters and their place in the cube: round trips, lattices with both ends, likeness, bad spaces."""
 
+import json
 import math
 from collections import Counter
 
@@ -240,6 +241,47 @@ def test_other_libraries_numbers_are_stored_as_pythons():
     design = found.check({"x": np.float64(0.5), "n": np.int32(4)})
     assert [type(value) for value in design.values()] == [float, int]
     assert isinstance(found, Space) and space(found) is found
+
+
+@pytest.mark.parametrize(
+    ("part", "entries"),
+    [
+        (Float(0, 1, jnd=np.float32(0.1)), {"jnd": 0.1}),
+        (Float(0, 9, jnd=np.int64(1), step=np.int64(1)), {"jnd": 1, "step": 1}),
+        (Float(np.float32(0.1), 1, log=np.True_, step=np.float32(0.25)), {"low": 0.1, "log": True, "step": 0.25}),
+        (Int(0, 9, jnd=np.int64(2), step=np.int64(3)), {"jnd": 2, "step": 3}),
+        (Categorical(list(np.array([True, False]))), {"choices": [True, False]}),
+        (Categorical(list(np.array(["a", "b"]))), {"choices": ["a", "b"]}),
+        (Categorical([np.float32(0.1), np.int64(2)]), {"choices": [0.1, 2]}),
+        (Fixed(np.True_), {"value": True}),
+        (Fixed(np.float32(0.1)), {"value": 0.1}),
+    ],
+)
+def test_all_of_a_parameter_is_plain(part, entries):
+    stored = json.dumps(space({"p": part, "x": (0.0, 1.0)}).definition())
+    assert json.loads(stored)["p"].items() >= entries.items()
+
+
+def test_numpys_true_is_true_and_not_one():
+    either = Categorical([True, False])
+    assert either.check("b", np.True_) is True and either.check("b", np.array(False)) is False
+    with pytest.raises(InvalidValueError, match="one of"):
+        either.check("b", np.int64(1))
+    assert Categorical([1, True]).check("b", np.True_) is True and Categorical([True, 1]).index(np.int64(1)) == 1
+    found = space({"x": (0.0, 1.0), "on": Fixed(True), "share": Fixed(0.1)})
+    assert found.check({"x": 0, "on": np.True_, "share": np.float32(0.1)})["on"] is True
+    with pytest.raises(InvalidTypeError, match="`x` must be a number"):
+        found.check({"x": np.True_})
+
+
+def test_a_float32_is_what_it_is_written_as():
+    assert Float(0, 1, step=0.1).check("x", np.float32(0.3)) == 0.3
+    assert Float(0, 0.1).check("x", np.float32(0.1)) == 0.1 and Float(0, 1).check("x", np.float16(0.7)) == 0.7
+    assert Categorical([0.1, 0.2]).check("x", np.float32(0.2)) == 0.2
+    assert Float(0, 1).check("x", np.longdouble(0.25)) == 0.25 and Float(0, 1).check("x", np.float64(1 / 3)) == 1 / 3
+    for bad in (np.float32("nan"), np.float32("inf"), np.float32(0.2)):
+        with pytest.raises(InvalidValueError, match="`x` must be"):
+            Float(0, 0.1).check("x", bad)
 
 
 def test_values_are_as_people_write_them():

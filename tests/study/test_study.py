@@ -1,8 +1,10 @@
 """A study from outside: idempotent asks, answers that count once, undo, outside data, files, determinism."""
 
+import copy
 import inspect
 import json
 import math
+import pickle
 from dataclasses import replace
 from itertools import pairwise
 
@@ -234,6 +236,31 @@ class TestOtherEvents:
         with pytest.raises(InvalidValueError, match="'a', 'b'"):
             study.amend(first.event, "c")
 
+    def test_numbers_out_of_a_table_name_events_and_pairs(self, study, url):
+        study.tell(np.int64(study.ask().number), "a")
+        event = study.comparisons_dataframe()["event"].iloc[0]
+        assert not isinstance(event, int)
+        study.amend(event, "tie")
+        study.ask_again(np.int64(1))
+        study.settle(np.int64(2))
+        stored = json.dumps(study.plain()["events"])
+        assert [one["kind"] for one in json.loads(stored)] == ["asked", "answered", "amended", "queued", "settling"]
+        then = ks.load_study("pid", storage=url, through=event)
+        assert then.through == 2 and type(then.through) is int and then.history.counted()[0].answer == "a"
+        for call in (study.ask_again, study.settle, lambda number: study.amend(number, "a")):
+            for bad in (True, np.True_, 1.0, np.float64(1.0), "1"):
+                with pytest.raises(InvalidTypeError):
+                    call(bad)
+
+    def test_numpys_true_in_designs(self, url):
+        on, off = {"x": np.float32(0.3), "b": np.True_}, {"x": np.float32(0.1), "b": np.False_}
+        study = ks.create_study({"x": (0.0, 1.0), "b": [True, False]}, storage=url, favourites=[on, off])
+        study.add_comparison(on, off)
+        added = study.plain()["events"][-1]["body"]["winner"]
+        assert added == {"x": 0.3, "b": True} and added["b"] is True
+        study.lock("b", np.True_)
+        assert ks.load_study(study.name, storage=url).ask().a["b"] is True
+
     def test_bad_designs_are_refused_and_nothing_is_stored(self, study):
         good = {"kp": 1, "ki": 0.05, "n": 6, "mode": "hard"}
         for bad in (good | {"kp": 9.0}, good | {"kp": math.nan}, {"kp": 1}, good | {"x": 1}, None):
@@ -261,8 +288,20 @@ class TestDoors:
             ks.create_study(SPACE, storage=url, study_name="pid")
         again = ks.create_study(SPACE, storage=url, study_name="pid", load_if_exists=True, seed=9)
         assert len(again.history.counted()) == 1 and again.definition.seed == 3
-        with pytest.raises(InvalidValueError, match="differs in kp"):
+        with pytest.raises(InvalidValueError, match="differ in kp"):
             ks.create_study(SPACE | {"kp": (0.2, 9.0)}, storage=url, study_name="pid", load_if_exists=True)
+
+    @pytest.mark.parametrize(
+        "other", [{"question": "order:4"}, {"question": "auto"}, {"use_seconds": True}, {"tell_apart": True}]
+    )
+    def test_what_a_stored_study_asks_is_not_changed_in_silence(self, study, url, other):
+        (name,) = other
+        with pytest.raises(InvalidValueError, match=f"`{name}` must be that of the stored study 'pid', .*leave it out"):
+            ks.create_study(SPACE, storage=url, study_name="pid", load_if_exists=True, **other)
+        made = ks.create_study(SPACE, storage=url, study_name="other", **other)
+        for given in (other, {}):
+            again = ks.create_study(SPACE, storage=url, study_name="other", load_if_exists=True, **given)
+            assert again.definition.plain() == made.definition.plain()
 
     def test_a_study_without_a_name_gets_the_next_free_one(self, url):
         assert [ks.create_study(SPACE, storage=url).name for _ in range(3)] == ["study", "study-2", "study-3"]
@@ -334,6 +373,11 @@ class TestDoors:
         storage.create("newer", data["definition"])
         with pytest.raises(StorageError, match=words):
             ks.load_study("newer", storage=storage)
+
+    @pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])
+    def test_a_study_is_opened_elsewhere_and_not_sent(self, study, take):
+        with pytest.raises(InvalidTypeError, match=r"'pid' was to be pickled or copied; `ks\.load_study\('pid', stor"):
+            take(study)
 
     def test_as_it_was(self, study, url):
         answered(study, 7)

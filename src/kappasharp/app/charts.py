@@ -255,7 +255,7 @@ def scatter(dots: Sequence[Dot], across: Axis, up: Axis, *, label: str, joined: 
     drawn += [
         marks.line(box.left, box.y(v), right, box.y(v), "limit") for v in up.limits if box.y_low <= v <= box.y_high
     ]
-    drawn += [marks.label(right, box.height - 6, _axis_words(across, "→", box.width - box.left), "end", across.name)]
+    drawn += [marks.label(right, box.height - 6, _across_words(across, box.width - box.left), "end", across.name)]
     places = {dot: (box.x(dot.x), box.y(dot.y)) for dot in sorted(dots, key=lambda dot: (_ORDER[dot.kind], dot.x))}
     on_front = sorted(place for dot, place in places.items() if dot.kind != "seen")
     drawn += [marks.path(on_front, "front-line")] if joined and len(on_front) > 1 else []
@@ -273,9 +273,12 @@ def _padded(values: Sequence[Number]) -> tuple[float, float]:
     return min(values) - pad, max(values) + pad
 
 
-def _axis_words(axis: Axis, arrow: str, room: Number) -> str:
-    way = f", {axis.way}" if axis.way else ""
-    return f"{cut(axis.name, room - LETTER * (len(way) + 2))}{way} {arrow}"
+def _across_words(axis: Axis, room: Number) -> str:
+    """What runs across, and which way is better where that is known; the name is cut to the room beside that."""
+    if not axis.way:
+        return f"{cut(axis.name, room - LETTER * 2)} →"
+    name = cut(axis.name, room - LETTER * (len(axis.way) + 4))
+    return said("chart.axis", "{name}, {way} →", name=name, way=axis.way)
 
 
 def _labels(box: Box, places: Mapping[Dot, tuple[float, float]]) -> list[Mark]:

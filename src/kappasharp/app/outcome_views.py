@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from kappasharp.app import charts
 from kappasharp.app.charts import Axis, Chart, Dot
+from kappasharp.sentences import Sentence, figures, in_a_row, said
+from kappasharp.study.events import Source
 from kappasharp.study.history import History
 from kappasharp.study.outcomes import Better, StudyOutcome, Values
 from kappasharp.study.tradeoffs import TradeOff
@@ -19,7 +21,16 @@ MOST_DRAWN = 10
 # How many times the width of the middle half of all values lie beside it before one is far out; and which share of all
 # may be: more are no exception.
 FAR, FEW = 3.0, 0.2
-WAYS: dict[Better, str] = {"less": "less is better", "more": "more is better"}
+WAYS: dict[Better, Sentence] = {
+    "less": said("chart.way.less", "less is better"),
+    "more": said("chart.way.more", "more is better"),
+}
+OTHER_WAY: dict[Better, Better] = {"less": "more", "more": "less"}
+# Where a design's outcomes come from, as the table of them says it.
+SOURCES: dict[Source, Sentence] = {
+    "simulated": said("outcome.simulated", "simulated"),
+    "measured": said("outcome.measured", "measured"),
+}
 
 
 class Range(NamedTuple):
@@ -88,8 +99,8 @@ def _front(
             _inside(row.outcomes[across.name], within[across.name]),
             _inside(row.outcomes[up.name], within[up.name]),
             "best" if row.best else "front" if row.front else "seen",
-            f"best: {row.option}" if row.best else str(row.option) if row.front and row.option is not None else "",
-            f"{called(row)}: {_both(row, pair, within)}{_standing(row)}",
+            _mark(row),
+            _title(row, _both(row, pair, within)),
         )
         for row in shown
     ]
@@ -97,14 +108,23 @@ def _front(
     is_whole = {name for name, way in better.items() if way is not None} <= {across.name, up.name}
     axes = [Axis(one.name, _way(better.get(one.name)), [v for v in (one.at_least, one.at_most) if v is not None])
             for one in pair]  # fmt: skip
-    label = (
-        f"{len(shown)} designs over {across.name} and {up.name}; {sum(row.front for row in shown)} on the front, marked"
-    )
-    best = next((row for row in shown if row.best), None)
+    return charts.scatter(dots, axes[0], axes[1], label=_label(shown, pair, within), joined=is_whole)
+
+
+def _label(shown: Sequence[TradeOff], pair: tuple[StudyOutcome, StudyOutcome], within: Mapping[str, Range]) -> str:
+    """What the chart shows, for those who do not see it."""
+    across, up = (one.name for one in pair)
+    words = "{count} designs over {across} and {up}; {front} on the front, marked"
+    on_front = sum(row.front for row in shown)
+    parts = [said("chart.front.designs", words, count=len(shown), across=across, up=up, front=on_front)]
     far = sum(any(_inside(row.outcomes[o.name], within[o.name]) != row.outcomes[o.name] for o in pair) for row in shown)
-    label += f"; {far} far out, drawn at the edge" if far else ""
-    label += "" if best is None else f"; the best, {called(best)}, has {_both(best, pair, within)}"
-    return charts.scatter(dots, axes[0], axes[1], label=label, joined=is_whole)
+    if far:
+        parts.append(said("chart.front.far", "{count} far out, drawn at the edge", count=far))
+    best = next((row for row in shown if row.best), None)
+    if best is not None:
+        told = {"who": called(best), "values": _both(best, pair, within)}
+        parts.append(said("chart.front.best", "the best, {who}, has {values}", **told))
+    return in_a_row(parts, "; ")
 
 
 def _inside(value: float, within: Range) -> float:
@@ -115,21 +135,42 @@ def _way(better: Better | None) -> str:
     return "" if better is None else WAYS[better]
 
 
-def _standing(row: TradeOff) -> str:
-    words = [*(["the best"] if row.best else []), *(["on the front"] if row.front else [])]
-    return f"; {', '.join(words)}" if words else ""
+def _mark(row: TradeOff) -> str:
+    """The words beside a dot: its number, where it is on the front or the best."""
+    if row.best:
+        return said("chart.dot.mark", "best: {option}", option=str(row.option))
+    return str(row.option) if row.front and row.option is not None else ""
+
+
+def _title(row: TradeOff, values: str) -> Sentence:
+    """What comes up under the pointer: the design, its two outcomes, and how it stands."""
+    told = {"who": called(row), "values": values}
+    if row.best and row.front:
+        return said("chart.dot.best_front", "{who}: {values}; the best, on the front", **told)
+    if row.best:
+        return said("chart.dot.best", "{who}: {values}; the best", **told)
+    if row.front:
+        return said("chart.dot.front", "{who}: {values}; on the front", **told)
+    return said("chart.dot.seen", "{who}: {values}", **told)
 
 
 def _both(row: TradeOff, pair: tuple[StudyOutcome, StudyOutcome], within: Mapping[str, Range]) -> str:
-    return ", ".join(f"{one.name} {rounded(row.outcomes[one.name], within.get(one.name))}" for one in pair)
+    values = [(one.name, _figures(row, one.name, within)) for one in pair]
+    return in_a_row([said("chart.value", "{label} {value}", label=name, value=value) for name, value in values])
 
 
-def called(row: TradeOff) -> str:
-    """What a design is called in a sentence."""
-    return "a design that was recorded" if row.option is None else f"design {row.option}"
+def _figures(row: TradeOff, name: str, within: Mapping[str, Range]) -> Sentence:
+    return figures(rounded(row.outcomes[name], within.get(name)))
 
 
-def trades(rows: Sequence[TradeOff], better: Mapping[str, Better | None]) -> list[str]:
+def called(row: TradeOff) -> Sentence:
+    """What a design is called within a sentence."""
+    if row.option is None:
+        return said("chart.dot.recorded", "a design that was recorded")
+    return said("chart.dot.design", "design {option}", option=str(row.option))
+
+
+def trades(rows: Sequence[TradeOff], better: Mapping[str, Better | None]) -> list[Sentence]:
     """What the best design was preferred to: for each outcome the design that has it best, and what it pays for it."""
     best = next((row for row in rows if row.best), None)
     ways = {name: way for name, way in better.items() if way is not None}
@@ -148,29 +189,38 @@ def trades(rows: Sequence[TradeOff], better: Mapping[str, Better | None]) -> lis
 
 def _trade(
     name: str, best: TradeOff, rows: Sequence[TradeOff], ways: Mapping[str, Better], within: Mapping[str, Range]
-) -> str:
+) -> Sentence:
     way = ways[name]
     rival = max(rows, key=lambda row: (_gain(row.outcomes, name, way), row.best))
     if _gain(rival.outcomes, name, way) <= _gain(best.outcomes, name, way):
-        return f"No design has {way} {name} than the best one: {rounded(best.outcomes[name], within[name])}."
+        words = f"No design has {way} {{name}} than the best one: {{value}}."
+        return said(f"trade.none.{way}", words, name=name, value=_figures(best, name, within))
     costs = [
-        f"{'more' if other_way == 'less' else 'less'} {other} ({_instead(other, rival, best, within)})"
+        _amount(other, OTHER_WAY[other_way], rival, best, within)
         for other, other_way in ways.items()
         if _gain(rival.outcomes, other, other_way) < _gain(best.outcomes, other, other_way)
     ]
-    who = called(rival)
-    pays = f"at the price of {_listed(costs)}" if costs else "and is worse in none of the others"
-    return f"{who[0].upper()}{who[1:]} has {way} {name} ({_instead(name, rival, best, within)}) {pays}."
+    # It begins the sentence.
+    who = said("trade.recorded", "A design that was recorded")
+    if rival.option is not None:
+        who = said("trade.design", "Design {option}", option=str(rival.option))
+    gain = _amount(name, way, rival, best, within)
+    if not costs:
+        return said("trade.free", "{who} has {gain} and is worse in none of the others.", who=who, gain=gain)
+    return said("trade.paid", "{who} has {gain} at the price of {costs}.", who=who, gain=gain, costs=_all_of(costs))
+
+
+def _amount(name: str, way: Better, rival: TradeOff, best: TradeOff, within: Mapping[str, Range]) -> Sentence:
+    """How much less or more of an outcome one design has than the best."""
+    theirs, own = _figures(rival, name, within), _figures(best, name, within)
+    return said(f"trade.{way}", f"{way} {{name}} ({{theirs}} instead of {{own}})", name=name, theirs=theirs, own=own)
+
+
+def _all_of(costs: Sequence[Sentence]) -> str:
+    """Costs one after the other: in some languages each is a clause, which the "and" of names does not join."""
+    *others, last = costs
+    return said("trade.and", "{first} and {last}", first=in_a_row(others), last=last) if others else last
 
 
 def _gain(values: Values, name: str, way: Better) -> float:
     return values[name] if way == "more" else -values[name]
-
-
-def _instead(name: str, rival: TradeOff, best: TradeOff, within: Mapping[str, Range]) -> str:
-    theirs, own = (rounded(row.outcomes[name], within[name]) for row in (rival, best))
-    return f"{theirs} instead of {own}"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -322,7 +322,7 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """The joint posterior of the utility at X (…, q, d), differentiable in X for any batch in front.
+        """The joint posterior of the utility at X (…, q, d), or (q,) of one dimension; differentiable in X.
 
         As in PairwiseGP it is the utility's own: `observation_noise` has no effect, since a utility is never observed.
         """
@@ -331,7 +331,7 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
             self.eval()
         if output_indices is not None:
             self.subset_output(output_indices)
-        posterior = GPyTorchPosterior(self(X))
+        posterior = GPyTorchPosterior(self(X.unsqueeze(-1) if X.dim() == 1 else X))
         return posterior if posterior_transform is None else posterior_transform(posterior=posterior, X=X)
 
     def subset_output(self, idcs: list[int]) -> "KappaSharpGP":

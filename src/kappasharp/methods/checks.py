@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -230,17 +230,71 @@ def winners(value: Any, runs: int, designs: int = PAIR) -> Tensor:
     return W.long()
 
 
-def orders(value: Any, runs: int, designs: int) -> Tensor:
-    """For every run the numbers of all its designs, the best first."""
-    W = value if isinstance(value, Tensor) else _as_tensor(value, "answer", None)
-    W = W.expand(runs, -1) if W.dim() == 1 else W
+class Ordered(NamedTuple):
+    """Orders: the numbers (runs, q), best first and those not named last; how many are named; who equals the next."""
+
+    line: Tensor
+    named: Tensor
+    equal: Tensor
+
+
+def orders(value: Any, runs: int, designs: int) -> Ordered:
+    """For every run, or once for all, the numbers of its designs, the best first, equals in a list.
+
+    Those that are not named come last. A list of lists alone has an order for each run.
+    """
+    given = value if isinstance(value, Tensor) else _as_lists(value)
+    if isinstance(given, Tensor) and given.dim() and given.shape[-1] < designs:
+        given = given.tolist()
+    if isinstance(given, list):
+        several = all(isinstance(one, list) for one in given)
+        if several and len(given) != runs:
+            raise _no_order(designs, value)
+        return _as_ordered([_as_groups(one, designs, value) for one in (given if several else [given] * runs)], designs)
+    W = given.expand(runs, -1) if given.dim() == 1 else given
     numbers = torch.arange(designs, device=W.device)
     if W.is_floating_point() or W.shape != (runs, designs) or not bool((W.sort(-1).values == numbers).all()):
-        raise InvalidValueError(
-            f"`answer` must hold each of the numbers 0 to {designs - 1} once, the best design's first, for each of "
-            f"{runs} runs, but got {W.tolist()}."
-        )
-    return W.long()
+        raise _no_order(designs, W.tolist())
+    equal = torch.zeros(runs, designs - 1, dtype=torch.bool, device=W.device)
+    return Ordered(W.long(), torch.full_like(equal[:, 0], designs, dtype=torch.long), equal)
+
+
+def _as_lists(value: Any) -> Any:
+    """Lists, and what stands in them, as plain Python; anything else as a tensor."""
+    if not isinstance(value, list | tuple):
+        return _as_tensor(value, "answer", None)
+    return [
+        _as_lists(one) if isinstance(one, list | tuple) else one.tolist() if hasattr(one, "tolist") else one
+        for one in value
+    ]
+
+
+def _as_groups(order: list[Any], designs: int, value: Any) -> list[list[int]]:
+    groups = [one if isinstance(one, list) else [one] for one in order]
+    named = [number for group in groups for number in group]
+    are_numbers = all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < designs for one in named)
+    if not groups or not all(groups) or not are_numbers or len(set(named)) < len(named):
+        raise _no_order(designs, value)
+    return groups
+
+
+def _no_order(designs: int, value: Any) -> InvalidValueError:
+    return InvalidValueError(
+        f"`answer` must be a list of numbers from 0 to {designs - 1}, none of them twice, best first and equals in a "
+        f"list, for all runs; or a list with such a list for each run; but got {value}."
+    )
+
+
+def _as_ordered(orders: list[list[list[int]]], designs: int) -> Ordered:
+    lines, named, equal = [], [], []
+    for groups in orders:
+        line = [number for group in groups for number in group]
+        ties = [place < len(group) - 1 for group in groups for place in range(len(group))]
+        rest = [number for number in range(designs) if number not in line]
+        lines.append(line + rest)
+        named.append(len(line))
+        equal.append((ties + [False] * len(rest))[:-1])
+    return Ordered(torch.tensor(lines), torch.tensor(named), torch.tensor(equal))
 
 
 def places(value: Any, runs: int, like: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from kappasharp.methods.state import FIRST, TIE, Question, State
 
 
 class Told(NamedTuple):
-    """What an answer adds: designs, comparisons (runs, k, 2), whether they are ties, what they share, an anchor."""
+    """What an answer adds: designs, comparisons (runs, k, 2), which are ties (runs, k), what they share, an anchor."""
 
     points: Tensor
     pairs: Tensor
@@ -38,7 +38,8 @@ def _told_pair(state: State, question: Question, answer: Any) -> Told:
     if bool(is_tie.any()):
         checks.allows_ties(state.preset.threshold)
     points, index = _indexed(state, question)
-    return Told(points, _answers(index, torch.where(is_tie, FIRST, W)), is_tie, None, index[:, 0])
+    pairs = _answers(index, torch.where(is_tie, FIRST, W))
+    return Told(points, pairs, is_tie.unsqueeze(-1).expand(pairs.shape[:-1]), None, index[:, 0])
 
 
 def _told_choice(state: State, question: Question, answer: Any) -> Told:
@@ -47,13 +48,23 @@ def _told_choice(state: State, question: Question, answer: Any) -> Told:
 
 
 def _told_order(state: State, question: Question, answer: Any) -> Told:
+    """Each design against the next; those that are not named against the last that is."""
     q = question.points.shape[1]
-    order = checks.orders(answer, len(state.points), q).to(state.points.device)
+    line, named, equal = (part.to(state.points.device) for part in checks.orders(answer, len(state.points), q))
+    if bool(equal.any()):
+        checks.allows_ties(state.preset.threshold)
     points, index = _indexed(state, question)
-    line_up = index.gather(1, order)
-    pairs = torch.stack([line_up[:, :-1], line_up[:, 1:]], -1)
-    none = torch.zeros(len(index), dtype=torch.bool, device=index.device)
-    return Told(points, pairs, none, _shared(order_of(q, range(q)), state), line_up[:, 0])
+    line_up = index.gather(1, line)
+    above = torch.minimum(torch.arange(q - 1, device=line.device), named.unsqueeze(-1) - 1)
+    pairs = torch.stack([line_up.gather(1, above), line_up[:, 1:]], -1)
+    return Told(points, pairs, equal, _of_orders(q, named), line_up[:, 0])
+
+
+def _of_orders(q: int, named: Tensor) -> Detail:
+    """What the comparisons of orders share in which so many designs are named, run by run."""
+    several, which = named.unique(return_inverse=True)
+    found = [detail for count in several.tolist() if (detail := rankings.detail([order_of(q, range(count))]))]
+    return Detail(*(torch.cat(parts).to(named.device)[which] for parts in zip(*found, strict=True)))
 
 
 def _told_slider(state: State, question: Question, answer: Any) -> Told:
@@ -61,8 +72,8 @@ def _told_slider(state: State, question: Question, answer: Any) -> Told:
     place = checks.places(answer, len(state.points), state.points)
     places = torch.cat([place.unsqueeze(-1), rankings.other_places(place, state.method.others, state.method.near)], -1)
     index = state.points.shape[1] + torch.arange(places.shape[-1], device=place.device).expand(len(place), -1)
-    none = torch.zeros(len(place), dtype=torch.bool, device=place.device)
     pairs = _answers(index, torch.zeros_like(index[:, 0]))
+    none = torch.zeros_like(pairs[..., 0], dtype=torch.bool)
     detail = _shared(best_of(places.shape[-1], 0), state)
     return Told(line.at(question.points, places, state.lattice), pairs, none, detail, index[:, 0])
 
@@ -71,8 +82,8 @@ def _told_rating(state: State, question: Question, answer: Any) -> Told:
     rating = checks.ratings(answer, len(state.points)).to(state.points.device)
     points, index = _indexed(state, question)
     pairs = torch.where((rating < 0)[:, None], index.flip(-1), index).unsqueeze(1)
-    plain = rankings.none_of((len(rating),), 1, state.points)
-    return Told(points, pairs, rating == 0, plain._replace(level=rating.abs().unsqueeze(-1)), index[:, 0])
+    detail = rankings.none_of((len(rating),), 1, state.points)._replace(level=rating.abs().unsqueeze(-1))
+    return Told(points, pairs, (rating == 0).unsqueeze(-1), detail, index[:, 0])
 
 
 _BY_KIND = {
@@ -107,7 +118,7 @@ def joined_ties(state: State, said: Told) -> Tensor | None:
         return None
     old = state.ties
     old = torch.zeros(state.comparisons.shape[:-1], dtype=torch.bool, device=said.ties.device) if old is None else old
-    return torch.cat([old, said.ties.unsqueeze(-1).expand(-1, said.pairs.shape[1])], 1)
+    return torch.cat([old, said.ties], 1)
 
 
 def joined_detail(state: State, said: Told) -> Detail | None:

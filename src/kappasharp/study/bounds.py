@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.sentences import Sentence, figures, in_a_row, said
-from kappasharp.study.parameters import DEFAULT_JND, SLACK, Categorical, Float, Int, Tuned, Value, finite, shown
+from kappasharp.study.parameters import DEFAULT_JND, SLACK, Categorical, Float, Int, Tuned, Value
+from kappasharp.study.scalars import finite, shown
 
 Side = Literal["low", "high"]
 Ends = tuple[float, float]

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -31,7 +32,8 @@ from kappasharp.study.expressions import (
     Membership,
     Relation,
 )
-from kappasharp.study.parameters import SLACK, Categorical, Tuned, Value, finite
+from kappasharp.study.parameters import SLACK, Categorical, Tuned, Value
+from kappasharp.study.scalars import finite
 from kappasharp.study.space import Design, Space
 
 Columns = Mapping[str, Tensor]
@@ -140,7 +142,8 @@ def feasible_share(constraints: Sequence[Constraint], space: Space) -> float:
 
 
 def check(constraints: Sequence[Constraint], space: Space) -> None:
-    """A sentence where no design is found that keeps all limits."""
+    """A sentence where no design is found that keeps all limits, or two of them leave no room between them."""
+    _check_room(constraints, space)
     design, miss = nearest(constraints, space)
     if miss == 0.0:
         return
@@ -153,6 +156,29 @@ def check(constraints: Sequence[Constraint], space: Space) -> None:
         f"A limit must leave a design to propose, but none was found that meets {which}: not among {MANY:,} designs "
         f"spread over the space, nor by a search from the best of them. The nearest was {near}."
     )
+
+
+def _check_room(constraints: Sequence[Constraint], space: Space) -> None:
+    """No less than what is wanted, and no more: that is an equality in two parts."""
+    columns = _drawn(space, _sobol(space, FEW), _names(constraints))
+    sides = [(c.text, one, _upwards(one, columns)) for c in constraints for one in _required(c.condition)]
+    for (text, one, above), (other, _, below) in combinations(sides, 2):
+        if bool((above.abs() > SLACK).any()) and torch.allclose(above, -below, rtol=0.0, atol=SLACK):
+            who = f"{text!r} wants" if text == other else f"{text!r} and {other!r} together want"
+            limit_text.check_room(one, space, who)
+
+
+def _required(condition: Condition) -> list[Relation]:
+    """The comparisons of numbers, less or more, that must all hold."""
+    if isinstance(condition, Combined) and condition.every:
+        return [one for part in condition.parts for one in _required(part)]
+    return [condition] if isinstance(condition, Relation) and condition.sign in ("<", "<=", ">", ">=") else []
+
+
+def _upwards(relation: Relation, columns: Columns) -> Tensor:
+    """The scaled difference that must not be above 0."""
+    found = (computed(relation.left, columns) - computed(relation.right, columns)) / relation.spread
+    return found if relation.sign in ("<", "<=") else -found
 
 
 def nearest(constraints: Sequence[Constraint], space: Space) -> tuple[Design, float]:

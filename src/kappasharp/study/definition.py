@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from numbers import Integral
 from typing import Any, TypedDict
 
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, UnknownNameError
@@ -12,7 +11,7 @@ from kappasharp.study import events, kinds, limit_text
 from kappasharp.study.kinds import ONE_PAIR, Form
 from kappasharp.study.outcomes import GivenOutcomes, Limit, Outcomes, split_name
 from kappasharp.study.outcomes import from_plain as read_outcomes
-from kappasharp.study.parameters import shown
+from kappasharp.study.scalars import is_whole, shown
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.space import Design, GivenSpace, Space, space
 from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
@@ -153,7 +152,7 @@ def stated(
     form = FIRST_OF_AUTO if is_auto else kinds.parse(question, or_auto=True)
     first_pairs = _usual_first(method, preset, form) if first_pairs is None else first_pairs
     for name, value, least in (("seed", seed, 0), ("first_pairs", first_pairs, 1)):
-        if isinstance(value, bool) or not isinstance(value, Integral):
+        if not is_whole(value):
             raise InvalidTypeError(f"`{name}` must be a whole number, but got {value!r}.")
         if value < least:
             raise InvalidValueError(f"`{name}` must be {least} or more, but got {shown(value)}.")
@@ -215,9 +214,28 @@ def _check_hints(found: Definition, outcomes: Outcomes | None) -> None:
         )
 
 
+def check_reopened(study_name: str, stored: Definition, wanted: Definition) -> None:
+    """A sentence where a study that goes on has another space than the given one, or was made to ask otherwise."""
+    there, given = stored.space.definition(), wanted.space.definition()
+    if there != given:
+        different = sorted(name for name in there.keys() | given.keys() if there.get(name) != given.get(name))
+        raise InvalidValueError(
+            f"The parameters must be those of the stored study {study_name!r}, but they differ in "
+            f"{', '.join(different)}; another `study_name` makes a new study."
+        )
+    for option, default in (("question", str(ONE_PAIR)), ("use_seconds", False), ("tell_apart", False)):
+        one, other = getattr(wanted, option), getattr(stored, option)
+        if one not in (default, other):
+            raise InvalidValueError(
+                f"`{option}` must be that of the stored study {study_name!r}, {other!r}, but got {one!r}; leave it "
+                "out, or another `study_name` makes a new study. A single question may be of another kind."
+            )
+
+
 def asks_pairs(chosen: Method) -> bool:
-    """Whether a method is one for a study: it says how pairs are chosen, and nothing of what is asked."""
-    return chosen.designs == PAIR and chosen.kind is Kind.PAIR and not chosen.use_seconds and not chosen.tell_apart
+    """Whether a method is one for a study: it says how pairs are chosen, and nothing of what is asked or counts."""
+    beside = chosen.use_seconds or chosen.tell_apart or chosen.use_outcomes
+    return chosen.designs == PAIR and chosen.kind is Kind.PAIR and not beside
 
 
 def _check_choices(chosen: Method, name: str, beside: Mapping[str, Any]) -> None:
@@ -225,7 +243,7 @@ def _check_choices(chosen: Method, name: str, beside: Mapping[str, Any]) -> None
     if not asks_pairs(chosen):
         raise InvalidValueError(
             f"`method` must be one that asks pairs, but got {name!r}; a study is told otherwise by `question`, such as "
-            "'choice:4', 'order:4', 'slider', 'rating' or 'auto', by `use_seconds` and by `tell_apart`."
+            "'choice:4', 'order:4', 'slider', 'rating' or 'auto', by `use_seconds`, `tell_apart` and `outcomes`."
         )
     for option, value in beside.items():
         if not isinstance(value, bool):

@@ -11,7 +11,8 @@ from kappasharp.methods.method import PAIR, Kind
 from kappasharp.sentences import said
 from kappasharp.study import terms
 from kappasharp.study.kinds import NAMES, Answer, Form, parse
-from kappasharp.study.parameters import Value, finite, shown
+from kappasharp.study.parameters import Value
+from kappasharp.study.scalars import finite, is_whole, shown
 from kappasharp.study.space import Design
 
 Origin = Literal["start", "model", "queue", "again", "settle"]
@@ -251,19 +252,21 @@ def confidence(value: Any) -> float | None:
 
 
 def whole(what: str, value: Any, least: int = 0) -> int:
-    """A whole number of at least that much, or a sentence."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    """A whole number of at least that much as Python's own, or a sentence."""
+    if not is_whole(value):
         raise InvalidTypeError(f"`{what}` must be a whole number, but got {value!r}.")
-    if not least <= value <= MOST_EVENTS:
-        raise InvalidValueError(f"`{what}` must be from {least} to {MOST_EVENTS}, but got {shown(value)}.")
-    return value
+    number = int(value)
+    if not least <= number <= MOST_EVENTS:
+        raise InvalidValueError(f"`{what}` must be from {least} to {MOST_EVENTS}, but got {shown(number)}.")
+    return number
 
 
 def duels(value: Any) -> int:
     """How many duels are to settle it, or a sentence."""
-    if whole("duels", value) > MOST_DUELS:
-        raise InvalidValueError(f"`duels` must not pass {MOST_DUELS}, but got {shown(value)}.")
-    return int(value)
+    number = whole("duels", value)
+    if number > MOST_DUELS:
+        raise InvalidValueError(f"`duels` must not pass {MOST_DUELS}, but got {shown(number)}.")
+    return number
 
 
 def settled_by(value: Any) -> Form:

@@ -73,7 +73,7 @@ class JudgeRules:
         events.confidence(self.confidence)
         for name, least in (("calls", 1), ("waiting", 1), ("retries", 0), ("failures", 1)):
             if getattr(self, name) is not None or name != "calls":
-                events.whole(name, getattr(self, name), least)
+                object.__setattr__(self, name, events.whole(name, getattr(self, name), least))
         for name in ("seconds", "per_minute", "backoff", "call_seconds"):
             value = getattr(self, name)
             if value is None and name != "backoff":

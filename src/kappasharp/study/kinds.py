@@ -12,14 +12,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple
 
 from kappasharp.core.choices import OTHERS, Said, best_of, order_of, rated
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import terms
-from kappasharp.study.parameters import shown
+from kappasharp.study.scalars import is_whole, shown
 from kappasharp.study.space import Space
 
 Answer = str | int | float | list[Any]
@@ -101,7 +101,7 @@ def parse(value: Any, designs: Any = None, *, what: str = "question", or_auto: b
 
 
 def _agreed(kind: Kind, count: int | None, designs: Any, what: str) -> int:
-    if isinstance(designs, bool) or not isinstance(designs, Integral):
+    if not is_whole(designs):
         raise InvalidTypeError(f"`designs` must be a whole number, but got {designs!r}.")
     wanted = int(designs)
     said = PAIR if kind not in SEVERAL else wanted if count is None else count
@@ -130,9 +130,9 @@ def answer(form: Form, value: Any) -> Answer:
     if isinstance(value, str) and (value == SKIP or (form.is_pair and value in WORDS)):
         return value
     match form.kind:
-        case Kind.CHOICE if _is_whole(value) and 0 <= value < form.designs:
+        case Kind.CHOICE if is_whole(value) and 0 <= value < form.designs:
             return int(value)
-        case Kind.RATING if _is_whole(value) and abs(value) <= MUCH_BETTER:
+        case Kind.RATING if is_whole(value) and abs(value) <= MUCH_BETTER:
             return int(value)
         case Kind.SLIDER if _is_number(value) and 0.0 <= value <= 1.0:
             return float(value) + 0.0  # nobody means the zero below zero
@@ -180,17 +180,13 @@ def _order(form: Form, value: Sequence[Any]) -> list[Any]:
     """Groups as they are stored: one design by its number, equals as a list in ascending order."""
     groups = [list(group) if isinstance(group, list | tuple) else [group] for group in value]
     named = [number for group in groups for number in group]
-    known = bool(groups) and all(groups) and all(_is_whole(one) and 0 <= one < form.designs for one in named)
+    known = bool(groups) and all(groups) and all(is_whole(one) and 0 <= one < form.designs for one in named)
     if not known:
         raise InvalidValueError(f"`answer` to {form.words} must be {allowed(form)}, but got {_cut(value)}.")
     if len(set(named)) < len(named):
         twice = next(number for number in named if named.count(number) > 1)
         raise InvalidValueError(f"`answer` must name a design once, but got {twice} twice in {_cut(value)}.")
     return [int(group[0]) if len(group) == 1 else sorted(int(number) for number in group) for group in groups]
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _is_number(value: Any) -> bool:

@@ -49,6 +49,8 @@ class Given:
     outcomes: Outcomes
     known: tuple[Known, ...]
     simulator: Simulator | None
+    # How many events there are.
+    moment: int
 
     @property
     def is_quick(self) -> bool:
@@ -83,9 +85,7 @@ class Given:
         if failing == 1.0:
             return True
         many = min(math.ceil(math.log(LEAST_LUCK) / math.log(failing)), MOST_FRESH)
-        fresh = cube.points(
-            self.space, cube.designs(self.space.whole, self.seed + 1, MOST_FRESH * len(self.known), many)
-        )
+        fresh = cube.points(self.space, cube.designs(self.space.whole, self.seed + 1, MOST_FRESH * self.moment, many))
         return all(not _complete(self.computed(one)) for one in fresh.split(LEAST_DESIGNS))
 
     @cached_property
@@ -289,7 +289,7 @@ def given(definition: Definition, history: History) -> Given | None:
     if definition.outcomes is None:
         return None
     known = tuple(history.known.values())
-    return Given(definition.space, definition.seed, definition.outcomes, known, definition.simulator)
+    return Given(definition.space, definition.seed, definition.outcomes, known, definition.simulator, history.number)
 
 
 def rests_on_records(definition: Definition) -> bool:

@@ -60,6 +60,17 @@ INSTEAD = {
 QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`((?:[^`]|``)+)`""")
 
 
+def check_room(wanted: Relation, space: Space, who: str) -> None:
+    """A sentence where a number that may be any would have to be just one; `who` wants it, a text or two together."""
+    parts = [(name, space.parameters[name]) for name in expressions.columns(wanted)]
+    free = [name for name, part in parts if isinstance(part, Float) and part.values is None]
+    if free:
+        raise InvalidValueError(
+            f"A limit must leave room, but {who} an exact value of `{free[0]}`, which may be any number; write "
+            "abs(a - b) <= 0.01 for a == b, or leave out the parameter that follows from the others."
+        )
+
+
 def read(text: str, space: Space) -> Condition:
     """The condition that a text states about the designs of a space, or a sentence."""
     if not isinstance(text, str):
@@ -179,14 +190,8 @@ class _Reader:
 
     def _relation(self, left: ast.expr, sign: str, right: ast.expr) -> Relation:
         found = Relation(self.number(left), sign, self.number(right))
-        parts = [(name, self.space.parameters[name]) for name in expressions.columns(found)]
-        free = [name for name, part in parts if isinstance(part, Float) and part.values is None]
-        if sign == "==" and free:
-            raise InvalidValueError(
-                f"A limit must leave room, but {self._short(self.text)!r} wants an exact value of `{free[0]}`, which "
-                "may be any number; write abs(a - b) <= 0.01 for a == b, or leave out the parameter that follows "
-                "from the others."
-            )
+        if sign == "==":
+            check_room(found, self.space, f"{self._short(self.text)!r} wants")
         return found
 
     def _among(self, left: ast.expr, right: ast.expr, wanted: bool) -> Condition:

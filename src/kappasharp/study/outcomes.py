@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError, named
 from kappasharp.study.events import Source
-from kappasharp.study.parameters import finite
+from kappasharp.study.scalars import finite, plain
 from kappasharp.study.space import Design
 
 Better = Literal["less", "more"]
@@ -81,7 +81,8 @@ class StudyOutcome:
             raise InvalidValueError(f"`better` of {self.name!r} must be 'less' or 'more', but got {self.better!r}.")
         for entry in ("at_least", "at_most"):
             if getattr(self, entry) is not None:
-                finite(getattr(self, entry), f"`{entry}` of {self.name!r}")
+                limit = finite(getattr(self, entry), f"`{entry}` of {self.name!r}")
+                object.__setattr__(self, entry, limit)
         if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
             raise InvalidValueError(
                 f"The limits of {self.name!r} must leave something between them, but got at least {self.at_least:g} "
@@ -239,7 +240,7 @@ def _with(one: StudyOutcome, each: Hint | Limit) -> StudyOutcome:
             raise InvalidValueError(f"{one.name!r} must be better one way only, but got less and more.")
         return replace(one, better=better)
     entry = "at_most" if isinstance(each, AtMost) else "at_least"
-    value, before = number(each.value, f"The limit of {one.name!r}"), getattr(one, entry)
+    value, before = number(plain(each.value), f"The limit of {one.name!r}"), getattr(one, entry)
     # Both hold, so the tighter one says all.
     tighter = min if entry == "at_most" else max
     return replace(one, **{entry: value if before is None else tighter(value, before)})  # type: ignore[arg-type]

@@ -9,11 +9,12 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.sentences import figures, said
+from kappasharp.study.scalars import finite, plain, shown
 
 Value = float | int | str | bool | None
 # Two values of a float closer than this share of its range count as the same unless `jnd` says otherwise.
@@ -27,7 +28,7 @@ ROUNDING = 1e-6
 LARGEST_INT = 2**53 - 1
 # Every choice takes a coordinate of the model; one person's answers do not tell so many apart.
 MOST_CHOICES = 1000
-LONGEST_WHOLE, TWO = 128, 2
+TWO = 2
 
 
 class _Lattice:
@@ -64,12 +65,11 @@ class _Number(_Lattice):
     width = 1
 
     def __post_init__(self) -> None:
-        for name in ("low", "high"):
-            object.__setattr__(self, name, self._number(getattr(self, name), f"`{self._kind}({name}=...)`"))
+        self._make_plain()
         _check_range(self._kind, self.low, self.high, self.log)
-        if self.step is not None and not self._number(self.step, f"`{self._kind}(step=...)`") > 0:
+        if self.step is not None and not self.step > 0:
             raise InvalidValueError(f"`{self._kind}(step=...)` must be above 0, but got {self.step!r}.")
-        if self.jnd is not None and not finite(self.jnd, f"`{self._kind}(jnd=...)`") >= 0:
+        if self.jnd is not None and not self.jnd >= 0:
             raise InvalidValueError(f"`{self._kind}(jnd=...)` must not be below 0, but got {self.jnd!r}.")
         if self.step is not None:
             _check_step(self._kind, self.low, self.high, self.step)
@@ -83,6 +83,15 @@ class _Number(_Lattice):
                 f"`{self._kind}(jnd=...)` must be smaller than the range {self.low:g} to {self.high:g}, but got "
                 f"{self.jnd:g}: nobody could tell any two values apart."
             )
+
+    def _make_plain(self) -> None:
+        """All that was given as Python's own numbers: what is stored."""
+        for name in ("low", "high"):
+            object.__setattr__(self, name, self._number(getattr(self, name), f"`{self._kind}({name}=...)`"))
+        for name in ("step", "jnd"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, finite(getattr(self, name), f"`{self._kind}({name}=...)`"))
+        object.__setattr__(self, "log", plain(self.log))
 
     @property
     def _kind(self) -> str:
@@ -243,7 +252,7 @@ class Categorical(_Lattice):
                 f"`Categorical` must not have more than {MOST_CHOICES} choices, but got {len(self.choices)}; values "
                 "with an order are better an `Int`."
             )
-        object.__setattr__(self, "choices", tuple(_plain(choice) for choice in self.choices))
+        object.__setattr__(self, "choices", tuple(_choice(choice) for choice in self.choices))
         if len(self.choices) < TWO:
             raise InvalidValueError(
                 f"`Categorical` must have two choices or more, but got {list(self.choices)}; one value is `Fixed`."
@@ -317,7 +326,7 @@ class Fixed:
     value: Value
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", _plain(self.value))
+        object.__setattr__(self, "value", _choice(self.value))
 
 
 Tuned = Float | Int | Categorical
@@ -326,17 +335,19 @@ Parameter = Tuned | Fixed
 
 def _told_apart(value: Any) -> tuple[bool, Any]:
     # True is 1 to Python, and not to whoever offers both.
-    return isinstance(value, bool), value
+    own = plain(value)
+    return isinstance(own, bool), own
 
 
-def _plain(value: Any) -> Value:
+def _choice(given: Any) -> Value:
+    value: Any = plain(given)
     if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
         raise InvalidValueError(f"A choice must be a text that can be written as UTF-8, but got {value!r}.")
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Real):
         return finite(value, "a choice")
-    raise InvalidTypeError(f"A choice must be a text, a number, True, False or None, but got {value!r}.")
+    raise InvalidTypeError(f"A choice must be a text, a number, True, False or None, but got {given!r}.")
 
 
 def _check_range(kind: str, low: float, high: float, log: Any) -> None:
@@ -369,25 +380,3 @@ def _check_step(kind: str, low: float, high: float, step: float) -> None:
             f"`{kind}` must not have more than {MOST_LEVELS} values, but got {(high - low) / step:.0f} from {low:g} to "
             f"{high:g}; `Float` has no limit."
         )
-
-
-def finite(value: Any, name: str) -> float:
-    """A finite number as Python's own, or a sentence."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidTypeError(
-            said("fault.number", "{name} must be a number, but got {got}.", name=name, got=repr(value))
-        )
-    try:
-        fits = math.isfinite(value)
-    except OverflowError:
-        fits = False
-    if not fits:
-        raise InvalidValueError(f"{name} must be a finite number, but got {shown(value)}.")
-    return int(value) if isinstance(value, Integral) else float(value)
-
-
-def shown(value: Any) -> str:
-    """The value as a sentence shows it: a whole number that is too long by its size."""
-    if isinstance(value, int) and value.bit_length() > LONGEST_WHOLE:
-        return f"a whole number of {value.bit_length()} bits"
-    return repr(value)

@@ -4,9 +4,13 @@ Whatever the function raises is such a sentence, and what it prints goes to stde
 """
 
 import importlib
+import os
+import pickle
+import select
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +25,9 @@ from kappasharp.study.space import Design
 Function = Callable[[Design], Mapping[str, float]]
 # Seconds that one design may take; letters of a sentence about what went wrong.
 LIMIT, LONGEST_WORDS = 30.0, 400
+# Seconds beyond the limit for what no signal ends; whether a design can have a process of its own at little cost.
+OVERTIME, CAN_FORK = 5.0, sys.platform == "linux"
+ENDED = "The function of the outcomes ended its process: it must return, or raise."
 
 
 class Ran(NamedTuple):
@@ -152,8 +159,11 @@ def _alarm(limit: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def run(name: str, designs: Sequence[Design], limit: float) -> list[Ran]:
-    """A worker's job: designs one after the other; after one that hung the rest are left to somebody else."""
+def run(name: str, designs: Sequence[Design], limit: float, apart: bool = False) -> list[Ran]:
+    """A worker's job: designs one after the other; after one that hung the rest are left to somebody else.
+
+    `apart`: each in a process of its own, for a function that ends its process.
+    """
     found: list[Ran] = []
     with stdout_apart():
         try:
@@ -161,7 +171,30 @@ def run(name: str, designs: Sequence[Design], limit: float) -> list[Ran]:
         except (InvalidValueError, InvalidTypeError) as error:
             return [failed(str(error), loaded=False)] * len(designs)
         for design in designs:
-            found.append(one(function, design, limit))
+            found.append(_apart(function, design, limit) if apart else one(function, design, limit))
             if found[-1].hung:
                 break
     return found
+
+
+def _apart(function: Function, design: Design, limit: float) -> Ran:
+    """The same in a fork of this process, which alone ends where the function ends its own."""
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a worker's other thread waits for its parent's end only
+        child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, pickle.dumps(tuple(one(function, design, limit))))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as source:
+        in_time = bool(select.select([source], [], [], limit + OVERTIME)[0])
+        if not in_time:
+            os.kill(child, signal.SIGKILL)
+        said = source.read()
+    os.waitpid(child, 0)
+    if not in_time:
+        return failed(too_long(limit), limit, hung=True)
+    return Ran(*pickle.loads(said)) if said else failed(ENDED)

@@ -22,6 +22,8 @@ from kappasharp.processes import Pool
 from kappasharp.study.history import design_key
 from kappasharp.study.outcomes import split_name
 from kappasharp.study.running import (
+    CAN_FORK,
+    ENDED,
     LIMIT,
     LONGEST_WORDS,
     Function,
@@ -75,6 +77,7 @@ class Simulator:
         self._switching = threading.Lock()  # held for a moment only: who stops the workers does not wait for them
         self._seconds: list[float] = []
         self.hangs = 0
+        self._ends = False  # whether it has ended a worker: from then on every design has a process of its own
         self._stopped = False
 
     def __reduce__(self) -> Any:
@@ -199,21 +202,30 @@ class Simulator:
         assert self.name is not None
         size = self._chunk(len(designs))
         chunks = [range(at, min(at + size, len(designs))) for at in range(0, len(designs), size)]
+        knew = self._ends
+        found = self._jobs(designs, chunks)
+        if self._ends and not knew:
+            found |= self._jobs(designs, [left for chunk in chunks if (left := [i for i in chunk if i not in found])])
+        for i, design in enumerate(designs):
+            if i not in found:
+                found[i] = self._given_up() or self._noted(self._alone(design))
+        return [found[i] for i in range(len(designs))]
+
+    def _jobs(self, designs: list[Design], chunks: Sequence[Sequence[int]]) -> dict[int, Ran]:
+        """What the workers make of the designs of each chunk; nothing of those whose job broke."""
         found: dict[int, Ran] = {}
         jobs = [(chunk, self._submit([designs[i] for i in chunk])) for chunk in chunks]
         for chunk, job in jobs:
             try:
                 ran = job.result(self.limit + GRACE)
-            except (TimeoutError, BrokenProcessPool, CancelledError):
+            except (TimeoutError, BrokenProcessPool, CancelledError) as error:
+                self._ends |= CAN_FORK and isinstance(error, BrokenProcessPool) and not self._stopped
                 self.close()
                 continue
             except Exception as error:
                 ran = [_not_run(error)] * len(chunk)
             found |= zip(chunk, map(self._noted, ran), strict=False)
-        for i, design in enumerate(designs):
-            if i not in found:
-                found[i] = self._given_up() or self._noted(self._alone(design))
-        return [found[i] for i in range(len(designs))]
+        return found
 
     def _chunk(self, count: int) -> int:
         """How many designs go to a worker together: one where they are slow, and all where sending takes longer."""
@@ -231,7 +243,7 @@ class Simulator:
             return failed(too_long(self.limit), self.limit, hung=True)
         except (BrokenProcessPool, CancelledError):
             self.close()
-            return failed("The function of the outcomes ended its process: it must return, or raise.")
+            return failed(ENDED)
         except Exception as error:
             return _not_run(error)
         return ran
@@ -239,11 +251,11 @@ class Simulator:
     def _submit(self, designs: list[Design]) -> "Future[Any]":
         """Have designs computed; whoever waits for them hears of workers that do not start, either."""
         try:
-            return self._open_pool().submit(run, self.name, designs, self.limit)
+            return self._open_pool().submit(run, self.name, designs, self.limit, self._ends)
         except BrokenProcessPool:
             self.close()
         try:
-            return self._open_pool().submit(run, self.name, designs, self.limit)
+            return self._open_pool().submit(run, self.name, designs, self.limit, self._ends)
         except BrokenProcessPool as error:
             self.close()
             none: Future[Any] = Future()
@@ -254,7 +266,8 @@ class Simulator:
         with self._switching:
             if self._stopped:
                 raise RuntimeError("The function of the outcomes was stopped.")
-            self._pool = self._pool or Pool(self.workers, with_main=False)
+            # A small process is forked soonest.
+            self._pool = self._pool or Pool(self.workers, with_main=False, bare=self._ends)
             return self._pool
 
 

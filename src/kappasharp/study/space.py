@@ -10,6 +10,7 @@ from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.study import bounds
 from kappasharp.study.bounds import Bounds
 from kappasharp.study.parameters import TWO, Categorical, Fixed, Float, Int, Parameter, Tuned, Value
+from kappasharp.study.scalars import plain
 
 Design = dict[str, Value]
 KINDS: dict[str, type[Parameter]] = {"float": Float, "int": Int, "categorical": Categorical, "fixed": Fixed}
@@ -120,7 +121,7 @@ class Space:
         if missing:
             raise InvalidValueError(f"A design must name every parameter, but {', '.join(missing)} is missing.")
         for name, value in self.fixed.items():
-            if name in design and design[name] != value:
+            if name in design and plain(design[name]) != value:
                 raise InvalidValueError(f"`{name}` is fixed at {value!r} in this study, but got {design[name]!r}.")
         return self._complete({name: part.check(name, design[name]) for name, part in self.tuned.items()})
 

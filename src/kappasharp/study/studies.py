@@ -13,10 +13,11 @@ from kappasharp.methods.method import Preset
 from kappasharp.study import computing, events, exchange, kinds, running, simulation, terms
 from kappasharp.study.calling import Command
 from kappasharp.study.database import exists
-from kappasharp.study.definition import Definition, from_plain
+from kappasharp.study.definition import Definition, check_reopened, from_plain
 from kappasharp.study.judging import Judge, JudgeRules, Judging
 from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, read_given
 from kappasharp.study.parameters import Value
+from kappasharp.study.scalars import is_whole
 from kappasharp.study.space import Design, GivenSpace
 from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
@@ -183,15 +184,9 @@ def _unnamed(place: Storage, definition: Definition) -> Study:
             count += 1
 
 
-def _matching(record: Record, definition: Definition) -> Record:
-    """The stored study, if it tunes the same parameters: its seed, method and preset stand."""
-    stored, wanted = from_plain(record.definition).space.definition(), definition.space.definition()
-    if stored != wanted:
-        different = sorted(name for name in stored.keys() | wanted.keys() if stored.get(name) != wanted.get(name))
-        raise InvalidValueError(
-            f"`space` must be that of the stored study {record.name!r}, but it differs in {', '.join(different)}; "
-            "another `study_name` makes a new study."
-        )
+def _matching(record: Record, wanted: Definition) -> Record:
+    """The stored study, if it tunes the same parameters and asks what is wanted: its seed, method and preset stand."""
+    check_reopened(record.name, from_plain(record.definition), wanted)
     return record
 
 
@@ -363,7 +358,7 @@ def optimize(
         voter: who answers; by default "judge" for a judge, else "me".
         storage: as in `create_study`, but by default in memory.
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+    if not is_whole(n) or n < 1:
         raise InvalidValueError(f"`n` must be a whole number of 1 or more, but got {n!r}.")
     if (prefer is None) == (judge is None) or (rules is not None and judge is None):
         raise InvalidValueError(

@@ -24,6 +24,7 @@ from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.outcomes import Known
 from kappasharp.study.parameters import Value
+from kappasharp.study.scalars import is_whole
 from kappasharp.study.terms import DUELS
 
 # Gives questions that were computed elsewhere, one at a time, until there are none left.
@@ -167,7 +168,7 @@ class Study(ArrangedStudy):
                     f"`pair` must come from this study's `ask`, but got a pair of another study than {self.name!r}."
                 )
             return pair.number
-        if isinstance(pair, bool) or not isinstance(pair, int):
+        if not is_whole(pair):
             raise InvalidTypeError(f"`pair` must be what `ask` returned, or its number, but got {pair!r}.")
         return events.whole("pair", pair)
 
@@ -227,15 +228,13 @@ class Study(ArrangedStudy):
             answer: what `tell` takes for that kind of question; None takes it out.
             voter: who changes it.
         """
-        events.whole("comparison", comparison)
+        number = events.whole("comparison", comparison)
 
         def change(history: History) -> Amended:
-            if not history.may_amend(comparison, answer):
-                raise InvalidValueError(
-                    f"`comparison` must be one that counts in {self.name!r}, but got {comparison!r}."
-                )
-            form = history.form_of(comparison)
-            return Amended(comparison, None if answer is None else kinds.given(form, answer))
+            if not history.may_amend(number, answer):
+                raise InvalidValueError(f"`comparison` must be one that counts in {self.name!r}, but got {number}.")
+            form = history.form_of(number)
+            return Amended(number, None if answer is None else kinds.given(form, answer))
 
         self._write(events.voter(voter), change)
 

@@ -31,7 +31,7 @@ from kappasharp.study.events import (
     Weighed,
 )
 from kappasharp.study.history import History, design_key
-from kappasharp.study.parameters import finite
+from kappasharp.study.scalars import finite
 from kappasharp.study.space import Design
 
 ORIGINS: tuple[str, ...] = get_args(Origin)

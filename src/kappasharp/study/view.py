@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from kappasharp.errors import InvalidValueError, named
+from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.faces import face
 from kappasharp.sentences import Sentence
-from kappasharp.study import computing, exchange, recording
+from kappasharp.study import computing, events, exchange, recording
 from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.history import History, design_key
 from kappasharp.study.outcomes import Better, Values
@@ -34,7 +34,8 @@ class StudyView:
     def __init__(
         self, storage: Storage, record: Record, through: int | None = None, simulator: Simulator | None = None
     ) -> None:
-        self.storage, self.stored, self.through = storage, record, through
+        self.storage, self.stored = storage, record
+        self.through = None if through is None else events.whole("through", through)
         self._definition: Definition = replace(from_plain(record.definition), simulator=simulator)
         self._history = History(record.uid, space=self._definition.space)
         self._lock = RLock()
@@ -44,6 +45,13 @@ class StudyView:
 
     def __repr__(self) -> str:
         return f"<Study {self.name!r} in {self.storage.url}: {len(self._history.counted())} answers>"
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidTypeError(
+            "A study must be opened where it is used, because it holds a connection to its database, but "
+            f"{self.name!r} was to be pickled or copied; `ks.load_study({self.name!r}, storage={self.storage.url!r})` "
+            "opens it elsewhere, and one in memory goes there by `export` and `ks.import_json`."
+        )
 
     @property
     def name(self) -> str:

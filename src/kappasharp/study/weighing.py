@@ -8,7 +8,7 @@ from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.sentences import figures, in_a_row, said
 from kappasharp.study.events import DEFAULT_VOTER, Weighed
 from kappasharp.study.history import History
-from kappasharp.study.parameters import finite
+from kappasharp.study.scalars import finite
 
 # Far beyond any use; a sum of such weights is still a number.
 LARGEST = 1e6

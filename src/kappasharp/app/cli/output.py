@@ -75,7 +75,7 @@ def in_words() -> Iterator[None]:
     try:
         yield
     except StalePairError as error:
-        _end(error, STALE)
+        _end(str(error), STALE)
     except DuplicateNameError as error:
         # Its own sentence names Python's ways out.
         taken = str(error).partition(";")[0]
@@ -83,8 +83,12 @@ def in_words() -> Iterator[None]:
     except KappaSharpError as error:
         if isinstance(error, OSError):
             # A database, a folder of results, a scheduler: nothing was wrong with how the command was used.
-            _end(error, REFUSED)
+            _end(str(error), REFUSED)
         raise click.UsageError(typed(str(error))) from error
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _end(f"{error.filename!r} cannot be read or written: {error.strerror}.", REFUSED)
 
 
 @contextmanager
@@ -106,8 +110,8 @@ def with_extra(command: str, extra: str) -> Iterator[None]:
         raise click.UsageError(f"`kappasharp {command}` needs {error.name!r}: {install_command(extra)}.") from error
 
 
-def _end(error: KappaSharpError, code: int) -> None:
-    click.echo(f"Error: {typed(str(error))}", err=True)
+def _end(sentence: str, code: int) -> None:
+    click.echo(f"Error: {typed(sentence)}", err=True)
     sys.exit(code)
 
 

@@ -188,11 +188,12 @@ def _made(example: ExampleStudy, database: "Storage", outcomes: str | None) -> "
     if given is not None and outcomes is not None:
         given = {**given, "function": outcomes}
     stored = next((one for one in database.studies() if one.name == example.study_name), None)
-    if stored is not None and from_plain(stored.definition).outcomes is None:
+    known = None if stored is None else from_plain(stored.definition)
+    if known is not None and known.outcomes is None:
         given = None
     return create_study(
         example.space, storage=database, study_name=example.study_name, load_if_exists=True,
-        question=example.question, outcomes=given, render=example.renderer,
+        question=example.question if known is None else known.question, outcomes=given, render=example.renderer,
     )  # fmt: skip
 
 

@@ -244,7 +244,8 @@ def outcomes_view(at: Snapshot) -> Plain:
 
 def _row(one: tradeoffs.TradeOff, within: dict[str, outcome_views.Range]) -> Plain:
     words = {name: outcome_views.rounded(value, within.get(name)) for name, value in one.outcomes.items()}
-    return {"option": one.option, "outcomes": words, "source": one.source, "front": one.front, "best": one.best}
+    source = outcome_views.SOURCES[one.source]
+    return {"option": one.option, "outcomes": words, "source": source, "front": one.front, "best": one.best}
 
 
 def _graph(nodes: list[Plain], edges: list[Plain], best: int, which: str) -> Plain:

@@ -1,16 +1,18 @@
-/** What the page says, in the language of whoever reads it. English is always there; another language is one file, fetched when it is wanted. */
+/** What the page says, in the language of whoever reads it. English is always there; another language is two files, fetched when they are wanted: `texts` for the page, `said` for the server. */
 
 import { EN } from "./texts.en.js";
 
+/** @import { SAID } from "./said.en.js" */
 /** @typedef {keyof typeof EN} TextKey */
 /** A sentence of the server: its English words, and what it is made of. @typedef {string | {words: string, key: string, values: Record<string, any>}} Said */
 /** A sentence, or one for each form that its `count` takes. @typedef {string | {one?: string, two?: string, few?: string, many?: string, other: string}} Text */
 /** @typedef {Record<TextKey, Text>} Texts */
+/** Those of them that the server says. @typedef {Record<keyof typeof SAID, Text>} SaidTexts */
 /** @typedef {{name: string, tag: string, texts: () => Promise<Texts>}} Language */
 /** The named places of a sentence. @template S @typedef {S extends `${string}{${infer P}}${infer R}` ? P | Places<R> : S extends object ? "count" | Places<S[keyof S]> : never} Places */
 /** What has to be given for them. @template {TextKey} K @template V @typedef {[Places<typeof EN[K]>] extends [never] ? [] : [values: Record<Places<typeof EN[K]>, V>]} Given */
 
-/** A further language is a file like `texts.de.js` and a line here. @type {Record<string, Language>} */
+/** A further language is two files like `texts.de.js` and `said.de.js`, and a line here. @type {Record<string, Language>} */
 export const LANGUAGES = {
   en: { name: "English", tag: "en-GB", texts: async () => EN },
   de: { name: "Deutsch", tag: "de", texts: async () => (await import("./texts.de.js")).TEXTS },

@@ -4,8 +4,8 @@
 import { figure } from "./charts.js";
 import { el } from "./elements.js";
 import { at, get } from "./talk.js";
-import { english, listed, numeral, sentences, text } from "./texts.js";
-import { saidLine } from "./wording.js";
+import { listed, numeral, sentences, text } from "./texts.js";
+import { saidLine, saidList } from "./wording.js";
 
 /** Up to so many charts, every two of four outcomes, are shown at once. */
 const ALL_AT_ONCE = 6;
@@ -39,7 +39,7 @@ function front(found) {
     section.append(el("p", { class: "quiet" }, text("outcomes.noDesign")));
     return section;
   }
-  if (trades.length) section.append(el("ul", { class: "sentences" }, ...trades.map((one) => el("li", { lang: english() }, one))));
+  if (trades.length) section.append(saidList(trades));
   section.append(el("p", { class: "quiet" }, explained(found)), fronts.length > ALL_AT_ONCE ? chosen(found) : el("div", { class: "fronts" }, ...fronts.map(figure)), asTable(found));
   return section;
 }
@@ -75,7 +75,7 @@ function asTable(found) {
     el("tr", { class: row.best ? "on" : null },
       el("th", { scope: "row" }, row.best ? text("outcomes.best", { number: String(row.option ?? "–") }) : (row.option ?? "–")),
       ...found.names.map((name) => el("td", {}, numeral(row.outcomes[name] ?? "–"))),
-      el("td", {}, row.front ? text("outcomes.onFront") : ""), el("td", { lang: english() }, row.source)));
+      el("td", {}, row.front ? text("outcomes.onFront") : ""), saidLine(row.source, null, "td")));
   return el("details", {}, el("summary", {}, text("model.table")),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": text("outcomes.allDesigns") },
       el("table", {}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows))));

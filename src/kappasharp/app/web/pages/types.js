@@ -42,8 +42,8 @@
  * @property {Record<string, "less" | "more" | null>} better
  * @property {Chart[]} taste
  * @property {Chart[]} fronts
- * @property {string[]} trades
- * @property {{option: number | null, outcomes: Record<string, string>, source: string, front: boolean, best: boolean}[]} rows
+ * @property {Said[]} trades
+ * @property {{option: number | null, outcomes: Record<string, string>, source: Said, front: boolean, best: boolean}[]} rows
  * @property {Said[]} notes
  *
  * @typedef {object} Pair

@@ -62,7 +62,7 @@ export function formsOf(study) {
  * A sentence of the server as a line of its own.
  * @param {Said} one
  * @param {string | null} [name] its class
- * @param {"p" | "li" | "span"} [tag]
+ * @param {"p" | "li" | "span" | "td"} [tag]
  */
 export function saidLine(one, name = null, tag = "p") {
   const { words, lang } = spoken(one);
