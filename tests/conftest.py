@@ -66,9 +66,10 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True)
-def _double_precision():
+def _double_precision_and_the_same_numbers():
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
     yield
     torch.set_default_dtype(before)
 
