@@ -8,7 +8,8 @@ python -m benchmarks.people summary FILE …   benchmarks/people.json
 python -m benchmarks.people turn             seconds of a fit of 20 voters × 30 answers, told apart and pooled
 
 `run` adds to FILE, line by line, what is not in it yet; the others read such files and packed ones. A cell may end with
-how many answers each of its people gives, as 10-clustered-20; without that the first protocol's numbers hold.
+how many answers each of its people gives, as 10-clustered-20; without that the first protocol's numbers hold. Of the
+juries `keen` (independent tastes) and `loud` (clustered ones) somebody gives more answers than the others.
 """
 
 import argparse
@@ -44,6 +45,8 @@ FIRST, NOISE, FIRST_SEED, BATCH = 5, 0.1, 12000, 20
 # Juries in which everybody answers as often as one person alone would.
 LONGER = ("3-shared-30", "3-clustered-30", "3-independent-30", "3-careless-30", "10-shared-20", "10-clustered-20",
           "10-independent-20", "10-careless-20")  # fmt: skip
+# Juries in which not all answer equally often.
+UNEVEN = ("3-keen", "3-loud", "3-keen-30", "3-loud-30", "10-keen", "10-loud", "10-keen-20", "10-loud-20")
 # How far a taste of one's own is moved at most.
 MOST = 0.4
 # `common` asks what tells most about all, `people` about whoever is asked; `late` asks as `pooled` does and tells them
@@ -58,14 +61,24 @@ def jury(cell):
     return int(people), kind, int(people) * int(each[0]) if each else QUESTIONS[int(people)]
 
 
+def turns(cell):
+    """Who is asked each question: all in turn, or mostly the second, three times of five or every other time."""
+    people, kind, questions = jury(cell)
+    if kind not in ("keen", "loud"):
+        return [turn % people for turn in range(questions)]
+    others = itertools.cycle(voter for voter in range(people) if voter != 1)
+    often = (1, 0, 1, 0, 1) if people == 3 else (1, 0)
+    return [1 if often[turn % len(often)] else next(others) for turn in range(questions)]
+
+
 def moved(cell, problem, seed):
     """How far each voter's taste (V, d) lies from the problem's own, as shares of the cube."""
     people, kind, _ = jury(cell)
     chance = torch.Generator().manual_seed(seed)
     moves = MOST * (2.0 * torch.rand(people, find_problem(problem).dimensions, generator=chance).double() - 1.0)
-    if kind == "independent":
+    if kind in ("independent", "keen"):
         return moves
-    if kind == "clustered":
+    if kind in ("clustered", "loud"):
         # A third of them, one at least, have another taste.
         return moves[:1] * (torch.arange(people) % 3 == 1).unsqueeze(-1)
     return torch.zeros_like(moves)
@@ -80,7 +93,7 @@ def play(problem, cell, method, seeds, device="cpu"):
     """One row a seed: what is told in the end, by what it is to the careful members of the jury."""
     torch.set_num_threads(1)
     begin = time.monotonic()
-    people, kind, questions = jury(cell)
+    people, kind, _ = jury(cell)
     device = "cpu" if find_problem(problem).is_simulated else device
     moves = torch.stack([moved(cell, problem, seed) for seed in seeds]).to(device)
     chances = [torch.Generator().manual_seed(seed) for seed in seeds]
@@ -88,8 +101,8 @@ def play(problem, cell, method, seeds, device="cpu"):
     state = loop.begin(len(seeds), moves.shape[-1], method=chosen, preset="modern", seeds=seeds, device=device)
     first = initial.designs(find_problem(problem), seeds, FIRST, 2).to(device)
     converged = torch.ones(len(seeds), dtype=torch.bool, device=device)
-    for turn in range(questions):
-        voter = turn % people
+    who = turns(cell)
+    for turn, voter in enumerate(who):
         if turn < FIRST:
             question, state = loop.show(state, first[:, turn])
         else:
@@ -105,9 +118,8 @@ def play(problem, cell, method, seeds, device="cpu"):
             state, question, lots.to(device) if kind == "careless" and voter == 1 else answer, voter=voter
         )
     if method == "late":
-        who = torch.arange(questions, device=device) % people
-        apart = replace(state.method, tell_apart=True)
-        state = replace(state, method=apart, voters=who, preset=replace(state.preset, cold_fit=True))
+        apart, given = replace(state.method, tell_apart=True), torch.tensor(who, device=device)
+        state = replace(state, method=apart, voters=given, preset=replace(state.preset, cold_fit=True))
     learnt = loop.learn(state)
     told = fair = loop.leader(state, learnt)
     rho = [None] * len(seeds)
@@ -228,7 +240,7 @@ def table(options):
     rows, names = read(options.files), options.measures.split(",")
     print("| jury | problems | seeds |" + "".join(f" {name}: won, lost | gain |" for name in names) + " ρ |")
     print("| --- |" + " ---: |" * (3 + 2 * len(names)))
-    for cell in (*CELLS, *LONGER):
+    for cell in (*CELLS, *LONGER, *UNEVEN):
         found = by_method(rows, cell)
         parts = {name: paired.gains(found["people"], found["pooled"], lambda row, n=name: row[n]) for name in names}
         if not parts[names[0]]:
