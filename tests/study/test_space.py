@@ -279,7 +279,9 @@ def test_a_float32_is_what_it_is_written_as():
     assert Float(0, 0.1).check("x", np.float32(0.1)) == 0.1 and Float(0, 1).check("x", np.float16(0.7)) == 0.7
     assert Categorical([0.1, 0.2]).check("x", np.float32(0.2)) == 0.2
     assert Float(0, 1).check("x", np.longdouble(0.25)) == 0.25 and Float(0, 1).check("x", np.float64(1 / 3)) == 1 / 3
-    for bad in (np.float32("nan"), np.float32("inf"), np.float32(0.2)):
+    assert Float(0, 1).check("x", torch.tensor(0.3, dtype=torch.float32, requires_grad=True)) == 0.3
+    assert Int(1, 5).check("n", torch.tensor(3)) == 3 and Categorical([True, 1]).check("b", torch.tensor(True)) is True
+    for bad in (np.float32("nan"), np.float32("inf"), np.float32(0.2), torch.tensor(torch.inf)):
         with pytest.raises(InvalidValueError, match="`x` must be"):
             Float(0, 0.1).check("x", bad)
 

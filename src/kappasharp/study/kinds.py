@@ -102,7 +102,10 @@ def parse(value: Any, designs: Any = None, *, what: str = "question", or_auto: b
 
 def _agreed(kind: Kind, count: int | None, designs: Any, what: str) -> int:
     if not is_whole(designs):
-        raise InvalidTypeError(f"`designs` must be a whole number, but got {designs!r}.")
+        raise InvalidTypeError(
+            f"`designs` must be a whole number, how many are shown, but got {designs!r}; `study.enqueue` asks about "
+            "designs of your own."
+        )
     wanted = int(designs)
     said = PAIR if kind not in SEVERAL else wanted if count is None else count
     if wanted != said:

@@ -15,13 +15,15 @@ FLOAT_BYTES = 8
 
 
 def plain(value: Any) -> Any:
-    """A value of NumPy as Python's own; everything else as it is.
+    """A value of NumPy or torch as Python's own; everything else as it is.
 
     A number of fewer digits than Python's is the shortest one that it is written as: 0.1 of float32 is 0.1, not
     0.10000000149011612.
     """
     if getattr(value, "shape", None) != ():
         return value
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()[()]
     kind = getattr(getattr(value, "dtype", None), "kind", None)
     if kind == FLOAT_KIND:
         return float(str(value) if value.dtype.itemsize < FLOAT_BYTES else value)
