@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -19,6 +20,7 @@ from kappasharp.lab.engines import engine
 from kappasharp.lab.run import error_rows, run_together
 from kappasharp.methods.registry import METHODS
 from tests.lab import tiny
+from tests.waiting import wait_until
 
 PAGE = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text("utf-8")
 EXAMPLE, PROGRAM = (
@@ -169,6 +171,27 @@ def test_a_process_ends_with_its_run():
         running = player.process
         assert running.poll() is None
     assert running.poll() is not None
+
+
+def test_a_method_ends_with_a_runner_that_is_killed_while_it_thinks(here):
+    """A question of an hour is under way when the runner is killed."""
+    ask = "open('thinks', 'w').write(str(os.getpid())), time.sleep(3600)"
+    (here / "slow.py").write_text(BROKEN.format(**RIGHT | {"ask": ask}), "utf-8")
+    asking = "from kappasharp.lab import contract; player = contract.OwnProcess(contract.command('slow:Broken')); "
+    runner = subprocess.Popen([sys.executable, "-c", asking + "player.begin(3, 7); player.ask()"], cwd=here)
+    thinks = here / "thinks"
+    wait_until(lambda: thinks.exists() and thinks.read_text())
+    runner.kill()
+    runner.wait()
+    wait_until(lambda: not is_alive(int(thinks.read_text())))
+
+
+def is_alive(number):
+    """Whether a process runs; one that has ended and is not yet collected does not."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.parametrize(("parameters", "heard"), [("", [None] * 3), (", voter=None", [2, 0, None])])
