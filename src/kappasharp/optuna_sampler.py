@@ -5,14 +5,15 @@ there: the newest that waits for its first comparison, or the best of those comp
 studies: steps, whole numbers and choices are searched on their lattice.
 """
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
 from optuna import Study
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.samplers import BaseSampler, RandomSampler
-from optuna.search_space import IntersectionSearchSpace
 from optuna.trial import FrozenTrial, TrialState
 from optuna_dashboard.preferential import PreferentialStudy
 from torch import Tensor
@@ -20,7 +21,7 @@ from torch import Tensor
 from kappasharp.acquisition import incumbent
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
-from kappasharp.errors import InvalidValueError
+from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods import asking
 from kappasharp.methods.method import Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
@@ -31,13 +32,16 @@ from kappasharp.study.parameters import MOST_LEVELS, Categorical, Float, Int, Tu
 from kappasharp.study.space import Space
 
 Distributions = Mapping[str, BaseDistribution]
+# Steps between two ranges are whole up to this.
+ROUNDING = 1e-9
 
 
 class KappaSharpSampler(BaseSampler):
     """Designs for a preferential study, from a kappasharp model of its preferences.
 
-    Every distribution is modelled: floats and integers, with logarithms and steps, and categories. Parameters that not
-    every trial has and those with a single value come from `independent_sampler`.
+    Every distribution is modelled: floats and integers, with logarithms and steps, and categories. Where a range was
+    changed, the model is over the range that holds all of them, and what it proposes is in the newest. Parameters that
+    not every trial has and those with a single value come from `independent_sampler`.
 
     Args:
         method: as in `kappasharp.fit`; which designs are compared is Optuna's business.
@@ -58,11 +62,17 @@ class KappaSharpSampler(BaseSampler):
     ) -> None:
         if isinstance(n_startup_trials, bool) or not isinstance(n_startup_trials, int) or n_startup_trials < 0:
             raise InvalidValueError(f"`n_startup_trials` must be a whole number from 0, but got {n_startup_trials!r}.")
+        if seed is not None and not isinstance(seed, Integral):
+            raise InvalidTypeError(f"`seed` must be a whole number or None, but got {seed!r}.")
+        if not isinstance(independent_sampler, BaseSampler | None):
+            raise InvalidTypeError(
+                f"`independent_sampler` must be a sampler of Optuna's, but got {independent_sampler!r}."
+            )
         self._n_startup = n_startup_trials
         self._method, self._preset = find_method(method), find_preset(preset)
-        self._seed = torch.Generator().seed() if seed is None else seed
+        self._seed = torch.Generator().seed() if seed is None else int(seed)
         self._independent = independent_sampler or RandomSampler(seed=self._seed % 2**32)
-        self._space = IntersectionSearchSpace()
+        self._told: set[str] = set()
 
     def reseed_rng(self) -> None:
         """A new seed, as Optuna asks for it where a study is copied to other processes."""
@@ -72,13 +82,25 @@ class KappaSharpSampler(BaseSampler):
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that the model is over: those of more than one value that every trial has."""
         del trial
-        return {name: part for name, part in self._space.calculate(study).items() if not part.single()}
+        joint = _joint([one.distributions for one in _finished(study)])
+        for name in sorted(name for name, part in joint.items() if part is None):
+            self._warn(f"The ranges of {name!r} do not join, because their steps differ: it is left to chance.")
+        return {name: part for name, part in sorted(joint.items()) if part is not None and not part.single()}
+
+    def _warn(self, sentence: str) -> None:
+        """Once: a sampler is asked again and again."""
+        if sentence not in self._told:
+            warnings.warn(sentence, stacklevel=2)
+            self._told.add(sentence)
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: dict[str, Any]) -> dict[str, Any]:
         """The design that promises most; nothing, which leaves it to the other sampler, at the start."""
         if trial.number < self._n_startup:
             return {}
-        found = PreferentialStudy(study).get_preferences(deepcopy=False)
+        given = PreferentialStudy(study).get_preferences(deepcopy=False)
+        found = [pair for pair in given if pair[0].number != pair[1].number]
+        if len(found) < len(given):
+            self._warn("A preference of a trial over itself says nothing, and is left out.")
         # The storage keeps no order among answers; without one of our own the same seed would round differently.
         preferences = sorted(found, key=lambda pair: (max(pair[0].number, pair[1].number), pair[0].number))
         if not preferences or not search_space:
@@ -91,8 +113,9 @@ class KappaSharpSampler(BaseSampler):
         model = fit(points, pairs, method=self._method, preset=self._preset)
         waiting = _waiting(study, trial, index, search_space)
         anchor = None if waiting is None else cube.points(space, [waiting])[0]
-        found = space.decode(self._propose(model, anchor, trial.number, cube.lattice(space)).tolist())
-        return {name: _value(part, found[name]) for name, part in search_space.items()}
+        design = space.decode(self._propose(model, anchor, trial.number, cube.lattice(space)).tolist())
+        newest = _finished(study)[-1].distributions
+        return {name: _value(newest[name], design[name]) for name in search_space}
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -109,6 +132,34 @@ class KappaSharpSampler(BaseSampler):
         with torch.no_grad():
             request = asking.request(model.method, model.preset, latent, chance)
             return propose(latent, MAXIMIZERS[model.preset.maximizer], request).pair[0, 0]
+
+
+def _finished(study: Study) -> list[FrozenTrial]:
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+
+def _joint(every: Sequence[Distributions]) -> dict[str, BaseDistribution | None]:
+    """For each parameter that all have, the distribution that holds all of its own; None where there is none."""
+    found: dict[str, Any] = dict(every[0]) if every else {}
+    for one in every[1:]:
+        found = {
+            name: part if part is None or part == one[name] else _joined(part, one[name])
+            for name, part in found.items()
+            if name in one
+        }
+    return found
+
+
+def _joined(old: Any, new: Any) -> BaseDistribution | None:
+    """The range of both; Optuna itself allows no other kinds, logarithms or choices under one name."""
+    low, high = min(old.low, new.low), max(old.high, new.high)
+    if old.step != new.step or (old.step is not None and not _is_whole((new.low - old.low) / old.step)):
+        return None
+    return type(old)(low, high, log=old.log, step=old.step)
+
+
+def _is_whole(number: float) -> bool:
+    return abs(number - round(number)) < ROUNDING
 
 
 def _waiting(study: Study, trial: FrozenTrial, compared: Mapping[int, int], space: Distributions) -> Any:

@@ -36,7 +36,7 @@ def test_comparisons_as_floats_are_converted_with_a_warning():
 
 
 def test_a_point_compared_with_itself_says_nothing():
-    with pytest.warns(InputDataWarning, match="1 of the comparisons have one point on both sides"):
+    with pytest.warns(InputDataWarning, match="One of the comparisons has one point on both sides"):
         model = KappaSharpGP(X, torch.cat([P, torch.tensor([[3, 3]])]))
     assert torch.allclose(model.utility, KappaSharpGP(X, P).utility, atol=1e-7)
 
@@ -49,10 +49,15 @@ def test_a_point_compared_with_itself_says_nothing():
         (X, P.tolist(), InvalidTypeError, "`comparisons` must be a tensor, but got list"),
         (X, P + 0.5, InvalidValueError, "but got fractions: utilities are not comparisons"),
         (X, P > 3, InvalidTypeError, "`comparisons` must hold integer indices"),
-        (X, P + 1, InvalidValueError, "indices from 0 to 19, but got a minimum of .* and a maximum of 20"),
-        (X, P - 1, InvalidValueError, "indices from 0 to 19, but got a minimum of -1"),
-        (X, P.T, InvalidValueError, r"must have the shape \('m', 2\) for datapoints of shape \(20, 3\)"),
-        (X.expand(2, 20, 3), P, InvalidValueError, r"must have the shape \(2, 'm', 2\)"),
+        (
+            X,
+            P + 1,
+            InvalidValueError,
+            "indices from 0 to 19 into `datapoints`, but got a minimum of .* and a maximum of 20",
+        ),
+        (X, P - 1, InvalidValueError, "indices from 0 to 19 into `datapoints`, but got a minimum of -1"),
+        (X, P.T, InvalidValueError, r"must have the shape \(m, 2\) for datapoints of shape \(20, 3\)"),
+        (X.expand(2, 20, 3), P, InvalidValueError, r"must have the shape \(2, m, 2\)"),
         (X.expand(2, 20, 3), P.expand(3, 25, 2), InvalidValueError, r"but got \(3, 25, 2\)"),
         (X[:, :0], P, InvalidValueError, r"none of them 0, but got \(20, 0\)"),
         (X.where(X > 0.5, torch.nan), P, InvalidValueError, "must be finite, but got nan at index"),

@@ -8,6 +8,7 @@ import math
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model, ModelList
 from botorch.models.pairwise_gp import PairwiseGP, PairwiseLaplaceMarginalLogLikelihood
@@ -298,12 +299,36 @@ def test_input_transforms_are_applied_to_data_and_candidates(make):
     assert torch.equal(model.datapoints, wide)
     further = model.condition_on_observations(candidates[:2] + 0.01, torch.tensor([[0, 1]]))
     again = KappaSharpGP(further.datapoints, further.comparisons, input_transform=copy.deepcopy(model.input_transform))
-    again.load_state_dict(model.state_dict())
-    again.eval()
+    again.eval().load_state_dict(model.state_dict())
     assert torch.allclose(further.posterior(candidates).mean, again.posterior(candidates).mean, atol=1e-6)
 
 
+def test_other_data_and_another_state_find_the_transform_as_pairwise_gp_does():
+    """In training mode Normalize learns its bounds again. In eval mode it keeps them; data outside are said."""
+    X, P = preferences()
+    new = 5.0 * X[:4]
+
+    def means(kind):
+        other, loaded = (kind(data, P, input_transform=Normalize(3)) for data in (X, 5.0 * X))
+        other.set_train_data(5.0 * X, P)
+        loaded.load_state_dict(kind(X, P, input_transform=Normalize(3)).state_dict())
+        return torch.cat([model.posterior(new).mean for model in (other, loaded)]).detach()
+
+    assert torch.allclose(means(KappaSharpGP), means(PairwiseGP), atol=1e-3)
+    model = KappaSharpGP(X, P, input_transform=Normalize(3)).eval()
+    with pytest.warns(InputDataWarning, match="not contained to the unit cube"):
+        model.set_train_data(5.0 * X, P)
+
+
 # --- data, state, copies --------------------------------------------------------------------------------------------
+
+
+def test_data_that_are_put_in_the_place_of_others_are_heard():
+    X, P = preferences()
+    model = KappaSharpGP(X, P)
+    model.posterior(NEW)
+    model.datapoints, model.comparisons = 0.5 * X, P.flip(-1)
+    assert torch.allclose(model.posterior(NEW).mean, KappaSharpGP(0.5 * X, P.flip(-1)).posterior(NEW).mean, atol=1e-8)
 
 
 def test_a_vector_is_so_many_points_of_one_dimension():

@@ -14,8 +14,8 @@ from optuna_dashboard.preferential import create_study
 
 import kappasharp as ks
 from kappasharp.acquisition import incumbent
-from kappasharp.errors import InvalidValueError, UnknownNameError
-from kappasharp.optuna_sampler import KappaSharpSampler, _design, _parameter, _value
+from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
+from kappasharp.optuna_sampler import KappaSharpSampler, _design, _joint, _parameter, _value
 from kappasharp.study.space import Space
 from tests.integrations import mixed_space
 
@@ -205,3 +205,55 @@ def test_a_wrong_method_is_refused():
 
     with pytest.raises(UnknownNameError, match="Did you mean 'adaptive'"):
         sampler(method="adaptve")
+
+
+def test_where_a_range_was_changed_the_model_goes_on_over_both(storage):
+    study = study_on(storage, seed=0)
+
+    def asked(high):
+        pair = study.ask(), study.ask()
+        found = {one.number: one.suggest_float("x", 0.0, high) for one in pair}
+        better, worse = sorted(found, key=lambda number: abs(found[number] - 0.3))
+        study.report_preference(study.trials[better], study.trials[worse])
+        return list(found.values())
+
+    for _ in range(6):
+        asked(1.0)
+    wider = [value for _ in range(5) for value in asked(1.5)][4:]
+    # By chance it would be 0.51.
+    assert statistics.mean(abs(value - 0.3) for value in wider) < 0.4
+    asked(0.6)
+    assert all(value <= 0.6 for _ in range(3) for value in asked(0.6))
+
+
+def test_ranges_whose_steps_differ_are_said_not_to_join(storage):
+    study = study_on(storage, seed=0)
+    for step in (0.25, 0.2):
+        pair = study.ask(), study.ask()
+        for one in pair:
+            one.suggest_float("x", 0.0, 1.0, step=step), one.suggest_int("n", 1, 9, step=2)
+        study.report_preference(*(study.trials[one.number] for one in pair))
+    with pytest.warns(UserWarning, match="'x' do not join"):
+        study.ask().suggest_int("n", 3, 11, step=2)
+    apart = {"n": IntDistribution(1, 9, step=2)}, {"n": IntDistribution(2, 10, step=2)}
+    assert _joint(apart) == {"n": None} and _joint([]) == {}
+    assert _joint([{"n": IntDistribution(1, 9, step=2)}, {"n": IntDistribution(5, 13, step=2)}])["n"].high == 13
+
+
+def test_a_preference_of_a_trial_over_itself_is_left_out_and_said(storage):
+    study = study_on(storage, seed=0)
+    for _ in range(3):
+        study.ask().suggest_float("x", 0.0, 1.0)
+    first, second, third = study.trials
+    study.report_preference(first, second)
+    study.report_preference([first, third], [third])
+    with pytest.warns(UserWarning, match="over itself"):
+        assert 0.0 <= study.ask().suggest_float("x", 0.0, 1.0) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [({"seed": "a"}, "`seed`"), ({"independent_sampler": 3}, "`independent")]
+)
+def test_wrong_kinds_of_options_are_refused(options, words):
+    with pytest.raises(InvalidTypeError, match=words):
+        sampler(**options)

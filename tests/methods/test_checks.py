@@ -4,9 +4,11 @@ import json
 import math
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -40,9 +42,9 @@ def changed(value, where=(1, 2)):
         (POINTS, torch.tensor([[0, 4]]), "indices from 0 to 3, but got a minimum of 0 and a maximum of 4"),
         (POINTS, torch.tensor([[-1, 2]]), "a minimum of -1"),
         (POINTS, torch.tensor([[0, 1], [2, 2]]), r"at index \(1,\) has point 2 on both sides; leave it out"),
-        (POINTS, torch.tensor([0, 1]), r"must have the shape \('m', 2\)"),
+        (POINTS, torch.tensor([0, 1]), r"must have the shape \(m, 2\)"),
         (POINTS, torch.tensor([[0, 1, 2]]), r"but got \(1, 3\)"),
-        (POINTS.expand(2, 4, 3), PAIRS, r"must have the shape \(2, 'm', 2\)"),
+        (POINTS.expand(2, 4, 3), PAIRS, r"must have the shape \(2, m, 2\)"),
     ],
 )
 def test_values_that_break_a_rule_are_named_with_their_place(points, pairs, words):
@@ -56,7 +58,12 @@ def test_values_that_break_a_rule_are_named_with_their_place(points, pairs, word
     [
         (POINTS.long(), PAIRS, r"float32 or float64 numbers, but got torch.int64; `points.double\(\)`"),
         (POINTS.half(), PAIRS, "but got torch.float16"),
-        (POINTS, PAIRS.double(), r"integer indices \(winner, loser\), but got torch.float64; `comparisons.long\(\)`"),
+        (
+            POINTS,
+            PAIRS.double(),
+            r"integer indices \(winner, loser\), but got torch.float64; utilities are no comparisons",
+        ),
+        (POINTS.numpy() + 1j, PAIRS, "`points` must be real numbers, but got complex128"),
         ("many", PAIRS, "`points` must be a tensor or a nested list of numbers"),
         (POINTS, [[0, "b"]], "`comparisons` must be a tensor or a nested list of numbers"),
     ],
@@ -337,3 +344,34 @@ def test_places_are_exact_and_seconds_are_checked():
             ks.tell(state, question, 0, seconds=wrong)
     with pytest.raises(InvalidTypeError, match="seconds"):
         ks.tell(state, question, 0, seconds="long")
+
+
+def test_frames_reversed_arrays_and_those_that_must_not_be_written_to_are_taken():
+    expected = ks.fit(POINTS, PAIRS).utility
+    frozen = POINTS.numpy().copy()
+    frozen.setflags(write=False)
+    given = [(pd.DataFrame(POINTS.numpy()), pd.DataFrame(PAIRS.numpy())), (frozen, PAIRS.numpy()),
+             (POINTS.flip(0).numpy()[::-1], PAIRS)]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for points, pairs in given:
+            assert torch.equal(ks.fit(points, pairs).utility, expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(10.0, r"`question\.points` must lie in the unit cube"), (torch.nan, r"`question\.points` must be finite")],
+)
+def test_a_question_in_units_of_ones_own_is_refused(change, words):
+    question, state, _ = ks.ask(ks.init(POINTS, PAIRS))
+    with pytest.raises(InvalidValueError, match=words):
+        ks.tell(state, question._replace(points=question.points * change), 0)
+
+
+def test_what_is_no_state_and_no_answer_is_said():
+    question, state, _ = ks.ask(ks.init(POINTS, PAIRS))
+    with pytest.raises(InvalidTypeError, match=r"`answer` must be .* but got 'a'"):
+        ks.tell(state, question, "a")
+    # In tests the types of all arguments are checked before.
+    with pytest.raises(InvalidTypeError, match="`state` must be one that"):
+        checks.state(None)

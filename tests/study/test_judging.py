@@ -303,3 +303,15 @@ def test_optimize_takes_one_of_the_two():
     study = ks.optimize(SPACE, judge=near, n=3)
     assert len(study.history.counted()) == 3
     assert len(ks.optimize(study, lambda a, b: away(a) < away(b), 2).history.counted()) == 5
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"storage": "sqlite:///x.db"}, {"study_name": "x"}, {"seed": 1}, {"method": "adaptive"}, {"preset": "paper"},
+     {"first_pairs": 3}, {"load_if_exists": True}],
+)  # fmt: skip
+def test_what_makes_a_study_is_refused_of_one_that_goes_on(given):
+    study = ks.create_study(SPACE, storage="sqlite://")
+    with pytest.raises(InvalidValueError, match=f"`{next(iter(given))}` must be left out for a study that goes on"):
+        ks.optimize(study, judge=near, n=1, **given)
+    assert not study.history.counted()

@@ -13,17 +13,19 @@ PLAIN = (bool, int, float, str, torch.Size)
 
 
 class Key(NamedTuple):
-    """All that a surrogate depends on beside the data: modules, their plain attributes, their tensors."""
+    """All that a surrogate depends on: modules, their plain attributes, their tensors; and the data."""
 
     modules: tuple[nn.Module, ...]
     attributes: list[Any]
     numbers: Tensor
+    data: tuple[Tensor | None, ...]
 
     def is_that_of(self, other: "Key") -> bool:
         """Whether a surrogate of the one is a surrogate of the other."""
         if len(self.modules) != len(other.modules) or self.numbers.shape != other.numbers.shape:
             return False
-        same = all(mine is its for mine, its in zip(self.modules, other.modules, strict=True))
+        ours, theirs = (*self.modules, *self.data), (*other.modules, *other.data)
+        same = all(mine is its for mine, its in zip(ours, theirs, strict=True))
         return same and self.attributes == other.attributes and torch.equal(self.numbers, other.numbers)
 
 
@@ -40,8 +42,8 @@ def modules_of(roots: Iterable[nn.Module | None]) -> tuple[nn.Module, ...]:
     return tuple(module for root in roots if root is not None for module in root.modules())
 
 
-def key_of(roots: Iterable[nn.Module | None]) -> Key:
-    """The key of these modules and all inside them."""
+def key_of(roots: Iterable[nn.Module | None], data: tuple[Tensor | None, ...]) -> Key:
+    """The key of these modules, all inside them, and the data."""
     modules = modules_of(roots)
     attributes = [
         (name, value)
@@ -50,6 +52,5 @@ def key_of(roots: Iterable[nn.Module | None]) -> Key:
         if name != "training" and isinstance(value, PLAIN)
     ]
     tensors = [part for module in modules for part in (*module._parameters.values(), *module._buffers.values())]
-    return Key(
-        modules, attributes, torch.cat([part.detach().reshape(-1).double() for part in tensors if part is not None])
-    )
+    numbers = torch.cat([part.detach().reshape(-1).double() for part in tensors if part is not None])
+    return Key(modules, attributes, numbers, data)

@@ -167,28 +167,36 @@ def warn_about_scale(X: Tensor) -> None:
         )
 
 
-def comparisons(value: Any, X: Tensor, n_points: int | None = None) -> Tensor:
+def like(datapoints: Tensor, X: Tensor) -> Tensor:
+    """Further points X of as many dimensions as the datapoints."""
+    if X.shape[-1] != datapoints.shape[-1]:
+        raise InvalidValueError(
+            f"`X` must have {datapoints.shape[-1]} dimensions like the datapoints, but got {X.shape[-1]}."
+        )
+    return X
+
+
+def comparisons(value: Any, X: Tensor, name: str = "comparisons") -> Tensor:
     """Comparisons (…, m, 2), winner first, as indices into the points; whole numbers given as floats are converted."""
     if not isinstance(value, Tensor):
-        raise InvalidTypeError(f"`comparisons` must be a tensor, but got {type(value).__name__}.")
+        raise InvalidTypeError(f"`{name}` must be a tensor, but got {type(value).__name__}.")
+    points = "datapoints" if name == "comparisons" else "X"
     if value.dim() < checks.POINT_DIMS or value.shape[-1] != PAIR or value.shape[:-2] != X.shape[:-2]:
-        wanted = (*X.shape[:-2], "m", 2)
         raise InvalidValueError(
-            f"`comparisons` must have the shape {wanted} for datapoints of shape {tuple(X.shape)}, "
+            f"`{name}` must have the shape {checks.shape_of(X)} for {points} of shape {tuple(X.shape)}, "
             f"but got {tuple(value.shape)}."
         )
-    P = _whole(value).to(X.device)
-    n = X.shape[-2] if n_points is None else n_points
+    P, n = _whole(value).to(X.device), X.shape[-2]
     if P.numel() and (int(P.min()) < 0 or int(P.max()) >= n):
         raise InvalidValueError(
-            f"`comparisons` must hold indices from 0 to {n - 1}, but got a minimum of {int(P.min())} "
+            f"`{name}` must hold indices from 0 to {n - 1} into `{points}`, but got a minimum of {int(P.min())} "
             f"and a maximum of {int(P.max())}."
         )
     itself = int((P[..., 0] == P[..., 1]).sum())
     if itself:
+        have = "One of the comparisons has" if itself == 1 else f"{itself} of the comparisons have"
         warnings.warn(
-            f"{itself} of the comparisons have one point on both sides. They say nothing about the utility and are "
-            "kept without effect on it.",
+            f"{have} one point on both sides. That says nothing about the utility, and is kept without effect on it.",
             InputDataWarning,
             stacklevel=3,
         )

@@ -60,7 +60,6 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
     mean_module: nn.Module
     covar_module: Kernel
     input_transform: InputTransform
-    _cache: Cache | None
     _shares: bool
 
     # Ax reads the names of the arguments from the signature, and the wrapper of a run-time checker would hide them.
@@ -98,27 +97,9 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         state.prior_of(self.covar_module, shape, self._choices)  # refuses what it must refuse now, not at the first fit
         if self.datapoints is not None:
             self.to(self.datapoints)
-            # In training mode, as now, a transform such as Normalize learns its coefficients.
-            checks.warn_about_scale(self.transform_inputs(self.datapoints).detach())
+            self._look_at_scale()
 
     # --- what there is ------------------------------------------------------------------------------------------------
-
-    @property
-    def utility(self) -> Tensor | None:
-        """The posterior mean of the utility at every datapoint (…, n): for Laplace's method the MAP."""
-        return None if self.datapoints is None else self._current().utility
-
-    @utility.setter
-    def utility(self, value: None) -> None:
-        """None forgets the posterior, as in PairwiseGP; the next prediction computes it."""
-        if value is not None:
-            raise InvalidValueError("`utility` must be None, which has it computed again: it is the model's own.")
-        self._cache = None
-
-    @property
-    def unconsolidated_utility(self) -> Tensor | None:
-        """The same as `utility`: nothing is merged here."""
-        return self.utility
 
     @property
     def converged(self) -> Tensor:
@@ -173,6 +154,12 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
             checks.same_kind("targets", self.comparisons, P)
         # What a model learns from is given; only what it is conditioned on may be looked for by a gradient.
         self._set_data(X.detach() if isinstance(X, Tensor) and X.requires_grad else X, P, ties)
+        if hasattr(self, "covar_module"):
+            self._look_at_scale()
+
+    def _look_at_scale(self) -> None:
+        """In training mode a transform such as Normalize learns its coefficients here, as PairwiseGP's does."""
+        checks.warn_about_scale(self.transform_inputs(self.datapoints).detach())
 
     def _set_data(self, datapoints: Any, comparisons: Any, ties: Any) -> None:
         X = checks.points(datapoints)
@@ -195,7 +182,10 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
     def load_state_dict(self, state_dict: Any, strict: bool = False, assign: bool = False) -> Any:
         """Hyperparameters from this model's state dict or PairwiseGP's; the data stay."""
         self._forget()
-        return super().load_state_dict(state_dict, strict=strict, assign=assign)
+        found = super().load_state_dict(state_dict, strict=strict, assign=assign)
+        if self.training and self.datapoints is not None:
+            self._look_at_scale()
+        return found
 
     def _forget(self) -> None:
         """Before modules change in place: the surrogate is no longer theirs, and what is shared becomes its own."""
@@ -228,7 +218,10 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         return [self.covar_module, self.mean_module, getattr(self, "input_transform", None)]
 
     def _key(self) -> Key:
-        return key_of(self._roots())
+        return key_of(self._roots(), self._data())
+
+    def _data(self) -> tuple[Tensor | None, ...]:
+        return self.datapoints, self.comparisons, self.ties
 
     def _keep(self, key: Key, held: Held) -> Cache:
         K = held.known.K.reshape(*held.X.shape[:-1], held.X.shape[-2])
@@ -359,8 +352,8 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
             new = self._twin()
             new._set_data(X, Y, ties)
             return new
-        X = X.to(self.datapoints)
-        Y = checks.comparisons(Y, X)
+        X = checks.like(self.datapoints, X.to(self.datapoints))
+        Y = checks.comparisons(Y, X, "Y")
         tied = checks.ties(None if ties is None else ties.expand(Y.shape[:-1]), Y, self._choices.preset)
         if self.training:
             self.eval()
@@ -372,7 +365,7 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         known = extended.known.ties  # of pairs, so no grades
         new.ties = known.reshape(*batch, -1) if isinstance(known, Tensor) else None
         # The twin's modules are others with the same attributes and numbers.
-        new._keep(current.key._replace(modules=modules_of(new._roots())), extended)
+        new._keep(current.key._replace(modules=modules_of(new._roots()), data=new._data()), extended)
         return new
 
     def fantasize(

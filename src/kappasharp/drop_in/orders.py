@@ -48,7 +48,7 @@ def _checked(given: Sequence[int], name: str) -> list[int]:
         raise InvalidTypeError(f"`{name}` must hold lists of indices, without ties, but got {list(given)!r}.")
     if len(numbers) < TWO or len(set(numbers)) < len(numbers) or min(numbers) < 0:
         raise InvalidValueError(
-            f"`{name}` must hold two or more different indices for every answer, but got {list(given)!r}."
+            f"`{name}` must hold two or more different indices, from 0, for every answer, but got {list(given)!r}."
         )
     return [int(one) for one in numbers]
 

@@ -13,9 +13,11 @@ from torch import Tensor
 
 from kappasharp.core import comparisons, likelihood
 from kappasharp.drop_in import logit, state
+from kappasharp.drop_in.cache import Cache
 from kappasharp.drop_in.checks import Choices, Link
 from kappasharp.drop_in.kernel import Shape
 from kappasharp.drop_in.state import Held
+from kappasharp.errors import InvalidValueError
 
 
 class PairwiseNames:
@@ -30,9 +32,30 @@ class PairwiseNames:
     ties: Tensor | None
     _choices: Choices
     transform_inputs: Any
+    _cache: Cache | None
 
     def _held(self) -> Held:
         raise NotImplementedError
+
+    def _current(self) -> Cache:
+        raise NotImplementedError
+
+    @property
+    def utility(self) -> Tensor | None:
+        """The posterior mean of the utility at every datapoint (…, n): for Laplace's method the MAP."""
+        return None if self.datapoints is None else self._current().utility
+
+    @utility.setter
+    def utility(self, value: None) -> None:
+        """None forgets the posterior, as in PairwiseGP; the next prediction computes it."""
+        if value is not None:
+            raise InvalidValueError("`utility` must be None, which has it computed again: it is the model's own.")
+        self._cache = None
+
+    @property
+    def unconsolidated_utility(self) -> Tensor | None:
+        """The same as `utility`: nothing is merged here."""
+        return self.utility
 
     @property
     def num_outputs(self) -> int:

@@ -13,6 +13,7 @@ from kappasharp.core.choices import Correction, Curvature, Family, Gate, Placeme
 from kappasharp.core.kernel import PRIORS
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.methods.method import PAIR, Acquisition, Inference, Kind, Method, Preset, Query
+from kappasharp.methods.state import State
 
 POINT_DIMS = 2
 # More designs than this a person cannot look at side by side.
@@ -53,12 +54,13 @@ def pairs(value: Any, X: Tensor, name: str = "comparisons") -> Tensor:
         P = torch.empty(*X.shape[:-2], 0, 2, dtype=torch.long)
     if P.is_floating_point() or P.is_complex() or P.dtype is torch.bool:
         raise InvalidTypeError(
-            f"`{name}` must hold integer indices (winner, loser), but got {P.dtype}; `{name}.long()` converts them."
+            f"`{name}` must hold integer indices (winner, loser), but got {P.dtype}; utilities are no comparisons. If "
+            f"they are indices, `torch.as_tensor({name}).long()` converts them."
         )
     if P.dim() < POINT_DIMS or P.shape[-1] != 2 or P.shape[:-2] != X.shape[:-2]:  # noqa: PLR2004
-        wanted = (*X.shape[:-2], "m", 2)
         raise InvalidValueError(
-            f"`{name}` must have the shape {wanted} for points of shape {tuple(X.shape)}, but got {tuple(P.shape)}."
+            f"`{name}` must have the shape {shape_of(X)} for points of shape {tuple(X.shape)}, but got "
+            f"{tuple(P.shape)}."
         )
     P = P.to(X.device, torch.long)
     n = X.shape[-2]
@@ -75,6 +77,11 @@ def pairs(value: Any, X: Tensor, name: str = "comparisons") -> Tensor:
             f"{int(P[where][0])} on both sides; leave it out."
         )
     return P
+
+
+def shape_of(X: Tensor) -> str:
+    """The shape of the comparisons of points X, in words."""
+    return f"({', '.join([*map(str, X.shape[:-2]), 'm', '2'])})"
 
 
 def ties(value: Any, P: Tensor, threshold: float) -> Tensor | None:
@@ -113,6 +120,12 @@ def seeds(value: int | Sequence[int], runs: int) -> tuple[int, ...]:
     if len(chosen) != runs:
         raise InvalidValueError(f"`seeds` must hold one number per run, but got {len(chosen)} for {runs} runs.")
     return tuple(int(number) for number in chosen)
+
+
+def state(value: Any) -> None:
+    """A state of a loop."""
+    if not isinstance(value, State):
+        raise InvalidTypeError(f"`state` must be one that `init`, `ask` or `tell` returned, but got {value!r}.")
 
 
 def method(value: Method) -> Method:
@@ -336,6 +349,13 @@ def ratings(value: Any, runs: int) -> Tensor:
 
 
 def _as_tensor(value: Any, name: str, dtype: torch.dtype | None) -> Tensor:
+    if not isinstance(value, Tensor) and hasattr(value, "__array__"):
+        # A copy: torch takes no frames, no reversed arrays, and warns of those that must not be written to.
+        value = value.__array__().copy()
+        if value.dtype.kind == "c":
+            raise InvalidTypeError(f"`{name}` must be real numbers, but got {value.dtype}.")
+    if isinstance(value, str):
+        raise InvalidTypeError(f"`{name}` must be a tensor or a nested list of numbers, but got {value!r}.")
     try:
         return torch.as_tensor(value, dtype=dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:

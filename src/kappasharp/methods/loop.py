@@ -108,6 +108,7 @@ def ask(state: State) -> tuple[Question, State, Info]:
 
     Returns the question, the state to `tell` its answer to, and what happened on the way, with every certificate.
     """
+    checks.state(state)
     if state.asked:
         raise InvalidValueError(
             "`ask(state)` must not be given a state whose question is still open, but got the one that `ask` returned; "
@@ -258,6 +259,7 @@ def tell(state: State, question: Question, answer: Any, seconds: Any = None, vot
         seconds: How long each run's answer took, or None; used where `Method.use_seconds` says so, of pairs alone.
         voter: Who answers, 0, 1, …, where there are several people.
     """
+    checks.state(state)
     if not state.asked:
         raise InvalidValueError(
             "`tell(state, ...)` must be given the state that `ask` returned with the question, but got one without an "
@@ -266,6 +268,7 @@ def tell(state: State, question: Question, answer: Any, seconds: Any = None, vot
     wanted = (len(state.points), state.method.designs, state.points.shape[-1])
     if not isinstance(question, Question) or question.points.shape != wanted:
         raise InvalidValueError(f"`question` must be the one that came with the state, of {wanted} points.")
+    checks.points(question.points, "question.points")
     said = telling.told(state, question, answer)
     return replace(
         state,

@@ -232,6 +232,16 @@ def check_reopened(study_name: str, stored: Definition, wanted: Definition) -> N
             )
 
 
+def check_made(name: str, /, **given: bool) -> None:
+    """A sentence where something is given, by name, that only a study in the making can be told."""
+    told = [one for one, is_given in given.items() if is_given]
+    if told:
+        raise InvalidValueError(
+            f"`{told[0]}` must be left out for a study that goes on, but got one for {name!r}: it was said when "
+            "the study was made."
+        )
+
+
 def asks_pairs(chosen: Method) -> bool:
     """Whether a method is one for a study: it says how pairs are chosen, and nothing of what is asked or counts."""
     beside = chosen.use_seconds or chosen.tell_apart or chosen.use_outcomes

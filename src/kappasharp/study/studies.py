@@ -13,7 +13,7 @@ from kappasharp.methods.method import Preset
 from kappasharp.study import computing, events, exchange, kinds, running, simulation, terms
 from kappasharp.study.calling import Command
 from kappasharp.study.database import exists
-from kappasharp.study.definition import Definition, check_reopened, from_plain
+from kappasharp.study.definition import Definition, check_made, check_reopened, from_plain
 from kappasharp.study.judging import Judge, JudgeRules, Judging
 from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, read_given
 from kappasharp.study.parameters import Value
@@ -366,6 +366,11 @@ def optimize(
         )
     if isinstance(space, Study):
         study = space
+        check_made(
+            study.name, storage=storage != IN_MEMORY, study_name=study_name is not None, load_if_exists=load_if_exists,
+            seed=seed != 0, method=method != DEFAULT_METHOD, preset=preset != DEFAULT_PRESET,
+            first_pairs=first_pairs is not None,
+        )  # fmt: skip
     else:
         definition = computing.declaring.define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
         study = store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
