@@ -100,6 +100,28 @@ def test_voters_at_once_are_asked_different_pairs():
     assert min(apart) > 0.005
 
 
+@pytest.mark.parametrize("question", ["pair", "order:3", "slider"])
+def test_somebody_slow_gets_a_question_beside_somebody_who_answers_at_once(tmp_path, monkeypatch, question):
+    """Whenever the slow one is about to be asked, the quick one has answered and got the very question."""
+    url = f"sqlite:///{tmp_path / 'both.db'}"
+    quick = ks.create_study(TWO, storage=url, study_name="both", first_pairs=2, question=question)
+    answer = {"pair": "a", "order:3": [1, 0, 2], "slider": 0.3}[question]
+    for _ in range(6):
+        quick.tell(quick.ask("quick"), answer)
+    slow, put, turns = ks.load_study("both", storage=url), ks.Study._put, []
+
+    def overtaken(study, *given):
+        if study is slow and len(turns) < 20:
+            turns.append(quick.ask("quick"))
+            quick.tell(turns[-1], answer)
+        put(study, *given)
+
+    monkeypatch.setattr(ks.Study, "_put", overtaken)
+    found = slow.ask("slow")
+    assert len(turns) <= 3 and found.voter == "slow"
+    assert all(found.designs != one.designs for one in turns)
+
+
 def test_believed_answers_are_never_stored():
     study = run(TWO, 10)
     before = study.model().state.comparisons

@@ -18,6 +18,7 @@ from kappasharp.study.events import (
     Asked,
     Queued,
     Settling,
+    Stored,
     Undone,
 )
 from kappasharp.study.history import History, StudyQuestion
@@ -27,6 +28,8 @@ from kappasharp.study.parameters import Value
 from kappasharp.study.scalars import is_whole
 from kappasharp.study.terms import DUELS
 
+# A name that nobody has.
+OTHERS = ""
 # Gives questions that were computed elsewhere, one at a time, until there are none left.
 Supply = Callable[[], Asked | None]
 
@@ -53,14 +56,16 @@ class Study(ArrangedStudy):
                 rests on other events is not used.
         """
         voter, form = events.voter(voter), self.definition.wanted(kind, designs)
+        choose: Callable[[Form | None, str], Asked] = self.propose
         with self._lock:
             self.refresh()
             while (found := self._waiting(voter, form)) is None:
                 self._writable()
                 if proposed is None or not self._rests_on_all(proposed, form, voter):
-                    proposed = self.propose(form, voter)
+                    proposed = choose(form, voter)
                 self._put(voter, proposed, form)
-                proposed = None
+                # Somebody quicker has got it, and would get the next one too.
+                proposed, choose = None, self._propose_beside
         self.complete(found)
         return found
 
@@ -116,6 +121,16 @@ class Study(ArrangedStudy):
             needs_model = computing.questions.rests_on_model(self.definition, self._history, form, voter)
             model = self.model() if needs_model else None
             return computing.questions.next_question(self.definition, self._history, model, form=form, leaving=voter)
+
+    def _propose_beside(self, form: Form | None, voter: str) -> Asked:
+        """The question after the one that others are about to be asked, as if that were open already."""
+        next_one, (number, packed) = self.propose(form, voter), self.packed()
+        definition, history = pickle.loads(packed)
+        history.apply(Stored(number + 1, OTHERS, "", next_one))
+        needs_model = computing.questions.rests_on_model(definition, history, form, voter)
+        model = self.model() if needs_model else None
+        found = computing.questions.next_question(definition, history, model, form=form, leaving=voter)
+        return replace(found, after=number) if found.after > number else found
 
     def tell(
         self,
