@@ -176,6 +176,7 @@ def summary(options):
         "losses": sum(lost for _, lost in counted.values()),
         "careless_wins": max(counted[cell][0] for cell in counted if cell.endswith("careless")),
         "by_jury": counted,
+        "uneven": {cell: paired.counts(mean_gains(rows, cell))[1] for cell in UNEVEN if mean_gains(rows, cell)},
         "runs": len(rows),
         "runs_not_ok": sum(not row["ok"] for row in rows),
     }

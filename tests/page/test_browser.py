@@ -373,8 +373,12 @@ def test_best_copies_and_challenges(context, server):
     page.keyboard.press("Home" if copied["proportional"] > 2 else "End")
     assert re.match(r"(0\.5|12): .* the best ± .*; better with a chance of \d+\s%$", said.inner_text()) and by_pointer
     assert curve.get_attribute("aria-valuetext") == said.inner_text() != by_pointer
-    page.get_by_role("spinbutton", name="proportional").fill("3")
-    page.get_by_role("spinbutton", name="integral").fill("1")
+    own = page.get_by_role("textbox", name="integral")
+    own.fill("much")
+    page.get_by_role("button", name="Challenge").click()
+    assert own.evaluate("(field) => field.validationMessage") == "This needs a number."
+    page.get_by_role("textbox", name="proportional").fill("3")
+    own.fill("1")
     page.get_by_role("button", name="Challenge").click()
     says(page, "The duel with your settings comes after")
     settle(page)
@@ -658,6 +662,19 @@ def test_axe_finds_nothing(context, server, device, schemes):
         assert complaints(page, schemes) == [], view
 
 
+def challenges_in_german(page):
+    """A decimal comma is one; the duel itself is kept from the others of this study."""
+    sent = []
+    page.route("**/challenge", lambda route: (sent.append(route.request.post_data_json), route.fulfill(status=204)))
+    own = page.get_by_role("textbox", name="proportional")
+    assert re.fullmatch(r"\d+(,\d+)?", own.input_value())
+    own.fill("2,9")
+    page.get_by_role("button", name="Die beste herausfordern").click()
+    wait_until(lambda: sent)
+    assert sent[0]["params"]["proportional"] == 2.9
+    page.unroute("**/challenge")
+
+
 def refuses_in_german(page):
     """What the page and what the server does not take, in forms."""
     visit(page, "study")
@@ -694,6 +711,7 @@ def test_in_german_by_the_browsers_language_until_another_is_chosen(context, ser
         page.locator(".slices svg").first.get_attribute("aria-label"),
     ):
         assert re.search(r"\d,\d", words) and not re.search(r"\d\.\d", words)
+    challenges_in_german(page)
     refuses_in_german(page)
     visit(page, "model")
     assert page.locator(".sentences").first.locator("[lang=en]").all_inner_texts() == []

@@ -11,7 +11,7 @@ from tests.page.chromium import PHONE, WIDE, complaints, number, opened, serving
 from tests.study import simulators
 from tests.waiting import wait_until
 
-NAME, FAILING, STEADY = "PID controller", "failing", "steady"
+NAME, FAILING, STEADY, MANY = "PID controller", "failing", "steady", "many"
 FORMS = ("rating", "choice:4", "order:4", "pair")
 
 
@@ -26,6 +26,7 @@ def server(tmp_path_factory):
     while all(failing.outcomes(design) for design in failing.ask().designs):
         failing.tell(failing.ask(), "a")
     steady(storage)
+    many(storage)
     storage.close()
     with serving(folder, "--example", "pid") as found:
         yield found
@@ -45,6 +46,19 @@ def steady(storage):
             asked = made.ask(voter)
             made.tell(asked, "a" if asked.a["kp"] > asked.b["kp"] else "b")
         made.add_comparison({"kp": 3.0, "ki": 2.0}, {"kp": 2.5, "ki": 0.5}, voter=voter)
+
+
+def many(storage):
+    """More parameters and outcomes than a phone has room for; of two designs, that differ by a hair but in the last."""
+    space = {f"p{i}": (0.0, 1.0) for i in range(7)} | {"roof": ["tin", "tiles"]}
+    made = create_study(
+        space, storage=storage, study_name=MANY, outcomes={name: {} for name in ("cost", "room", "light")}
+    )
+    one = {f"p{i}": 0.5 for i in range(7)} | {"roof": "tin"}
+    other = one | {"p0": 0.51, "p1": 0.49, "p2": 0.505, "p3": 0.495, "roof": "tiles"}
+    for design in (one, other):
+        made.record(design, {"cost": 2000.0, "room": 36.0, "light": 3.0 + design["p0"]})
+    made.enqueue(one, other)
 
 
 @pytest.fixture
@@ -196,3 +210,21 @@ def test_what_is_noted_is_said_in_the_language_of_the_page(context, server):
     page.goto(f"{server.link}&study={STEADY}&voter=me&lang=en#best")
     better = page.locator(".note", has_text="seems better still, but it breaks a limit, and no such design is told.")
     better.wait_for()
+
+
+COVERED = """() => [...document.querySelectorAll(".card dd")].filter((one) => {
+  const { x, y, width, height } = one.getBoundingClientRect();
+  const there = document.elementFromPoint(x + width / 2, y + height / 2);
+  return !one.closest("details:not([open])") && !(there && (one.contains(there) || there.contains(one)));
+}).map((one) => one.parentElement.innerText)"""
+
+
+def test_on_a_phone_parameters_below_outcomes_fold_and_none_is_covered(context, server):
+    page = context(**PHONE).new_page()
+    page.goto(f"{server.link}&study={MANY}&voter=me")
+    settle(page)
+    assert page.evaluate(COVERED) == []
+    values = page.locator(".card").first.locator(".values dl:not(.outcomes dl)").first
+    # What differs by a hair comes after what differs.
+    assert values.locator("dt").first.inner_text() == "roof"
+    assert re.search(r"\d more values, \d of them differ", page.locator(".card summary").first.inner_text())

@@ -7,7 +7,7 @@ import { copy } from "./clipboard.js";
 import { button, el, parameterLines, percent, problem, renew, room, shown } from "./elements.js";
 import { outcomeLines } from "./outcomes.js";
 import { at, following, get, post } from "./talk.js";
-import { listed, spoken, text } from "./texts.js";
+import { listed, numeral, plainNumeral, spoken, text } from "./texts.js";
 import { saidLine, saidList } from "./wording.js";
 
 /**
@@ -253,12 +253,20 @@ function duel(page, best, first, rest) {
     "form",
     {
       class: "duel",
-      oninput: () => (form.dataset.touched = "yes"),
+      oninput: () => {
+        form.dataset.touched = "yes";
+        for (const { input } of inputs) input.setCustomValidity("");
+      },
       onsubmit: (/** @type {Event} */ event) => {
         event.preventDefault();
         /** @type {Design} */
         const params = {};
-        for (const { one, input } of inputs) params[one.name] = read(one, input.value);
+        for (const { one, input } of inputs) {
+          const value = read(one, input.value);
+          input.setCustomValidity(value === null ? text("field.needsNumber") : "");
+          if (value === null) return void input.reportValidity();
+          params[one.name] = value;
+        }
         void challenge(page, text("best.duelOwn"), params, null);
       },
     },
@@ -284,19 +292,22 @@ function field(parameter, value) {
     const options = parameter.choices.map((one, i) => el("option", { value: i, selected: one === value }, shown(one)));
     return el("select", {}, ...options);
   }
-  const step = parameter.step ?? "any";
+  // Not of the type number: that reads a decimal comma by the language of the browser, and drops it in others.
   return el("input", {
-    type: "number", min: parameter.low, max: parameter.high, step, required: true,
-    value: typeof value === "number" ? Number(value.toPrecision(6)) : "",
+    type: "text", inputmode: "decimal", autocomplete: "off", required: true,
+    value: typeof value === "number" ? numeral(String(Number(value.toPrecision(6)))) : "",
   });
 }
 
 /**
+ * What somebody chose or typed; null where it is no number.
  * @param {Parameter} parameter
- * @param {string} text
+ * @param {string} typed
  */
-function read(parameter, text) {
-  return parameter.choices ? parameter.choices[Number(text)] : Number(text);
+function read(parameter, typed) {
+  if (parameter.choices) return parameter.choices[Number(typed)];
+  const number = typed.trim() ? Number(plainNumeral(typed.trim())) : NaN;
+  return Number.isFinite(number) ? number : null;
 }
 
 /**

@@ -137,8 +137,13 @@ export class Compare {
     this.seen = 0;
     this.since = this.shown = performance.now();
     this.progress.show(pair);
-    reachable(made.element);
+    this.fit();
     void prefetch(this.page);
+  }
+
+  /** What stands on the cards has changed: as much of it is shown as there is room for. */
+  fit() {
+    if (this.board !== null) reachable(this.board.element);
   }
 
   /**

@@ -168,6 +168,9 @@ export function apart(parameters, designs) {
   return { differing: tuned.filter(differs), same: tuned.filter((one) => !differs(one)) };
 }
 
+/** What differs by less than this share of its range comes after what differs by more. */
+const SLIGHT = 0.02;
+
 /**
  * What is shown of many parameters at once, and what behind a fold: where the designs differ most comes first.
  * @param {Parameter[]} parameters
@@ -176,10 +179,12 @@ export function apart(parameters, designs) {
  */
 export function foremost(parameters, designs, room) {
   const { differing, same } = apart(parameters, designs);
-  const all = [...differing, ...same];
+  const slight = differing.filter((one) => spread(one, designs) < SLIGHT);
+  const plain = [...differing.filter((one) => !slight.includes(one)), ...slight];
+  const all = [...plain, ...same];
   // A fold that hides one or two is not worth a click.
   if (all.length <= room + 2) return { first: all, rest: [], differing };
-  const sorted = differing.length <= room ? differing : [...differing].sort((one, other) => spread(other, designs) - spread(one, designs));
+  const sorted = differing.length <= room ? plain : [...differing].sort((one, other) => spread(other, designs) - spread(one, designs));
   const first = sorted.slice(0, room);
   return { first, rest: all.filter((one) => !first.includes(one)), differing };
 }

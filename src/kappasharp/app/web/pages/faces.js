@@ -57,7 +57,8 @@ function foldLast(fold, shown) {
 function fit(element) {
   const places = [...element.querySelectorAll(".inside > .values")];
   for (const one of places.some(isOver) ? places : []) {
-    const [list, ...more] = one.querySelectorAll("dl");
+    // Outcomes stay: what folds are the parameters below them.
+    const [list, ...more] = [...one.querySelectorAll("dl")].filter((each) => !each.closest(".outcomes"));
     if (list?.children.length && !more.length) list.after(el("details", { class: "fold" }, el("summary"), el("dl", { class: list.className })));
   }
   const folds = places.flatMap((one) => [...one.querySelectorAll("details")]);

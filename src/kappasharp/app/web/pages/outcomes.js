@@ -116,6 +116,7 @@ export class Outcomes {
         }
       }
       this.show();
+      if (!this.gone) this.view.fit();
     }
   }
 }
