@@ -3,6 +3,7 @@
 import pytest
 
 import kappasharp as ks
+from kappasharp.app.cli.output import typed
 from kappasharp.study import toml_file
 from kappasharp.study.space import space
 from tests.app.shell import Shell, answer
@@ -67,6 +68,24 @@ def test_options_come_before_the_files(shell):
     assert (made["study"], made["seed"], made["preset"], made["method"]) == ("espresso", 9, "modern", "adaptive")
     shell.refused("new", "study.toml", code=2, says="A study called 'espresso' is already in")
     shell.refused("new", "study.toml", "-p", "x=0:1", code=2, says="`--param` must stand beside a name")
+
+
+def test_a_study_that_a_file_makes_is_said_to_be_new(shell):
+    """After a rename the same file makes another study, and nobody should take it for the old one."""
+    path = written(shell, 'name = "tea"\n[parameters]\nx = {low = 0.0, high = 1.0}\n')
+    new = "nothing was asked in the study 'tea' yet"
+    assert new in shell("ask", path).stderr
+    answer(shell, path, "a")
+    assert new not in shell("ask", path).stderr
+    shell("rename", "tea", "morning")
+    assert new in shell("ask", path).stderr
+
+
+def test_what_widens_is_said_in_the_shells_words():
+    assert typed("if so, `study.widen('grams', low=0.0)` opens them") == (
+        "if so, `kappasharp parameters STUDY --widen grams=0.0:` opens them"
+    )
+    assert typed("`study.widen('g', high=2)`") == "`kappasharp parameters STUDY --widen g=:2`"
 
 
 def test_ask_makes_the_files_study_once(shell):

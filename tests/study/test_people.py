@@ -143,6 +143,7 @@ def test_who_has_not_answered_is_predicted_and_said_to_be(study, tmp_path):
     assert (
         best.predicted_for == "gina" and "predicted" in best.notes[0] and study.best_for("anna").predicted_for is None
     )
+    assert "there are no answers of theirs" in str(best.advice)
     assert best.advice.what == "not_enough_signal" and study.best_for("anna").advice.what != "not_enough_signal"
     # A stranger is predicted as well, and nobody without a name is anybody.
     assert study.best_for("zoe").params == best.params

@@ -329,7 +329,9 @@ def _to_settle(history: History) -> Sentence:
 
 def no_signal(answers: int, preferred: float = 0.0) -> Advice:
     """The advice after so few answers, or such unclear ones, that the figures say nothing."""
-    if answers < LEAST_ANSWERS:
+    if not answers:
+        words = said("advice.none", "Not enough signal yet: there are no answers of theirs. Go on.")
+    elif answers < LEAST_ANSWERS:
         little = "Not enough signal yet: {} next to nothing. Go on.".format
         words = counted("advice.little", little("one answer says"), little("{count} answers say"), answers)
     else:

@@ -221,7 +221,8 @@ def check_reopened(study_name: str, stored: Definition, wanted: Definition) -> N
         different = sorted(name for name in there.keys() | given.keys() if there.get(name) != given.get(name))
         raise InvalidValueError(
             f"The parameters must be those of the stored study {study_name!r}, but they differ in "
-            f"{', '.join(different)}; another `study_name` makes a new study."
+            f"{', '.join(different)}; leave them as they were, `study.widen` and `study.narrow` change what is open, "
+            "or another `study_name` makes a new study."
         )
     for option, default in (("question", str(ONE_PAIR)), ("use_seconds", False), ("tell_apart", False)):
         one, other = getattr(wanted, option), getattr(stored, option)

@@ -119,7 +119,8 @@ class Space:
             named("parameter", name, self.parameters)
         missing = [name for name in self.tuned if name not in design]
         if missing:
-            raise InvalidValueError(f"A design must name every parameter, but {', '.join(missing)} is missing.")
+            verb = "is" if len(missing) == 1 else "are"
+            raise InvalidValueError(f"A design must name every parameter, but {', '.join(missing)} {verb} missing.")
         for name, value in self.fixed.items():
             if name in design and plain(design[name]) != value:
                 raise InvalidValueError(f"`{name}` is fixed at {value!r} in this study, but got {design[name]!r}.")

@@ -44,6 +44,9 @@ TYPED = (
     (r"`load_study\(\.\.\., outcomes=[^`]*`(?: or )?", ""),
     (r"`create_study\(\.\.\., outcomes=\[\.\.\.\]\)`", "`kappasharp new --outcomes NAMES`"),
     (r", and by `use_seconds`", ""),
+    (r"`study\.widen` and `study\.narrow` change", "`kappasharp parameters` changes"),
+    (r"`study\.widen\('(.+?)', low=(.+?)\)`", r"`kappasharp parameters STUDY --widen \1=\2:`"),
+    (r"`study\.widen\('(.+?)', high=(.+?)\)`", r"`kappasharp parameters STUDY --widen \1=:\2`"),
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from kappasharp.app.cli.output import REFUSED, best_table, columns, in_format, in_words, say, show
+from kappasharp.app.cli.output import REFUSED, best_table, columns, in_format, in_words, say, show, typed
 from kappasharp.app.words import count
 from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, needed
 from kappasharp.study.terms import DEFAULT_STORAGE, DEFAULT_VOTER, ENVIRONMENT
@@ -66,7 +66,10 @@ def opened(name: str, storage: str | None, through: int | None = None, outcomes:
     from kappasharp.study.studies import existing, load_study
 
     if name.endswith(".toml") and through is None:
-        return from_file(Path(name), storage, load_if_exists=True, function=outcomes)
+        found = from_file(Path(name), storage, load_if_exists=True, function=outcomes)
+        if not found.history.number:
+            say(f"Note: nothing was asked in the study {found.name!r} yet.")
+        return found
     found = load_study(name, storage=existing(storage), through=through, outcomes=outcomes)
     named = None if found.definition.outcomes is None else found.definition.outcomes.function
     if outcomes is None and named in OUR_OWN_OUTCOMES:
@@ -159,9 +162,7 @@ def new(
                 raise InvalidValueError("`--param` must stand beside a name, but got it beside a file with parameters.")
             study = from_file(Path(name), storage, load_if_exists=False, function=outcomes, **given)
         elif not params:
-            raise InvalidValueError(
-                "A study needs parameters: `--param kp=0.2:3`, more than once, or a file NAME.toml."
-            )
+            raise InvalidValueError("A study needs parameters: `--param kp=0.2:3`, more than once, or a NAME.toml.")
         else:
             from kappasharp.study.studies import create_study
 
@@ -214,7 +215,7 @@ def best(storage: str | None, study: str, style: str, *, outcomes: str | None, v
         found, notes = held.best if voter is None else held.best_for(voter), held.notes()
     already = recording.missing_function(held.definition)  # which `opened` has said
     for note in [*(note for note in notes if note != already), *found.notes]:
-        say(f"Note: {note}")
+        say(f"Note: {typed(str(note))}")
     show(style, asdict(found), best_table(found))
 
 

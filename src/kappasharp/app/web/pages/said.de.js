@@ -13,6 +13,7 @@ export const SAID = {
   "said.advice.settling": { one: "Es wird gerade entschieden: noch eine Frage zu Varianten, die Sie gesehen haben.", other: "Es wird gerade entschieden: noch {count} Fragen zu Varianten, die Sie gesehen haben." },
   "said.advice.settled": "Es ist entschieden: Sie haben die Variante mit denen verglichen, die besser hätten sein können.",
   "said.advice.duels": "{duels} Duelle mit den Varianten, die besser sein könnten, würden es entscheiden.",
+  "said.advice.none": "Noch zu wenig: Es gibt noch keine eigenen Antworten. Machen Sie weiter.",
   "said.advice.little": { one: "Noch zu wenig: Eine Antwort sagt fast nichts. Machen Sie weiter.", other: "Noch zu wenig: {count} Antworten sagen fast nichts. Machen Sie weiter." },
   "said.advice.unclear": "Zu wenig: Nach {answers} Antworten wird die beste Variante nur {share} aller anderen vorgezogen. Machen Sie weiter; bleibt es so, unterscheiden sich die Varianten für Sie kaum, oder die Antworten widersprechen einander.",
   "said.why.record": "Verglichen mit anderen Varianten: {rivals}. Gewonnen: {wins}, verloren: {losses}, kein Unterschied: {ties}.",

@@ -12,6 +12,7 @@ export const SAID = /** @satisfies {Record<string, Text>} */ (/** @type {const} 
   "said.advice.settling": { one: "It is being settled: one more question about designs that you have seen.", other: "It is being settled: {count} more questions about designs that you have seen." },
   "said.advice.settled": "It was settled: you have compared it with what might have been better.",
   "said.advice.duels": "{duels} duels with the designs that might be better would settle it.",
+  "said.advice.none": "Not enough signal yet: there are no answers of theirs. Go on.",
   "said.advice.little": { one: "Not enough signal yet: one answer says next to nothing. Go on.", other: "Not enough signal yet: {count} answers say next to nothing. Go on." },
   "said.advice.unclear": "Not enough signal: after {answers} answers the best design is preferred to only {share} of all. Go on; if it stays so, the designs hardly differ to you, or the answers contradict each other.",
   "said.why.record": "Compared with other designs: {rivals}. Wins: {wins}, losses: {losses}, no difference: {ties}.",

@@ -13,6 +13,7 @@ export const SAID = {
   "said.advice.settling": { other: "正在决出：关于您看过的方案还有 {count} 个问题。" },
   "said.advice.settled": "已经确定：您已把它与可能更好的方案比较过。",
   "said.advice.duels": "与可能更好的方案再对决 {duels} 次就能确定。",
+  "said.advice.none": "信息还不够：还没有其本人的回答。请继续。",
   "said.advice.little": { other: "信息还不够：{count} 个回答几乎说明不了什么。请继续。" },
   "said.advice.unclear": "信息不足：{answers} 个回答之后，最佳方案只胜过 {share} 的其他方案。请继续；如果一直这样，说明方案对您差别不大，或者回答互相矛盾。",
   "said.why.record": "与其他方案比较：{rivals} 个。胜 {wins} 次，负 {losses} 次，没有差别 {ties} 次。",

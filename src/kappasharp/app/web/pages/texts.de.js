@@ -330,7 +330,7 @@ export const TEXTS = {
   "team.same": "Im Mittel die beste und auch die fairste: Wer am schlechtesten fährt, verlöre mit jeder anderen mehr.",
   "team.beats": "aller Varianten passen ihnen, alle zusammengenommen, weniger gut",
   "team.map": "Wer mit wem einig ist",
-  "team.mapMeans": "Je näher zwei Personen stehen, desto ähnlicher ist ihr Geschmack; Farben und Linien verbinden, wer einen Geschmack hat. Ein Quadrat ist ein Programm. Wer hohl gezeichnet ist, hat weniger als zehn Antworten gegeben: zu wenige für ein Urteil.",
+  "team.mapMeans": "Je näher zwei Personen stehen, desto ähnlicher ist ihr Geschmack; Farben und Linien verbinden, wer einen Geschmack hat. Ein Quadrat ist ein Programm. Wer hohl gezeichnet ist, gehört noch zu keiner Gruppe: dafür braucht es zwei Personen mit je zehn Antworten oder mehr.",
   "team.group": "Gruppe {number}",
   "team.alike": "Ähnlichkeit {value}",
   "team.alone": "ein eigener Geschmack",

@@ -329,7 +329,7 @@ export const EN = /** @satisfies {Record<string, Text>} */ (/** @type {const} */
   "team.same": "The best on average, and the fairest too: whoever is worst off would mind every other design more.",
   "team.beats": "of all designs suit them less, all taken together",
   "team.map": "Who agrees with whom",
-  "team.mapMeans": "The nearer two voters are, the more alike their tastes; colours and lines join those of one taste. A square is a program. Who is hollow has given fewer than ten answers: too few to tell.",
+  "team.mapMeans": "The nearer two voters are, the more alike their tastes; colours and lines join those of one taste. A square is a program. Who is hollow is in no group yet: that takes two voters with ten answers or more each.",
   "team.group": "Group {number}",
   "team.alike": "{value} alike",
   "team.alone": "a taste of their own",
