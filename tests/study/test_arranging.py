@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -138,10 +139,27 @@ class TestBounds:
         assert study.undo("ann") is None and study.space.open_to("width").high == 2.5
         for _ in range(6):
             assert study.undo() is None
-        # The cube stays as wide as it ever was; what is open is what the study was made with.
-        assert {name: str(one) for name, one in study.space.bounds.items()} == {"width": "0 to 5"}
-        assert study.space.tuned["width"].high == 9.0 and len(study.history.counted()) == 6
+        # What is open is what the study was made with, and so is the cube: nothing was asked while more was open.
+        assert not study.space.bounds and study.space.tuned["width"].high == 5.0 and len(study.history.counted()) == 6
         assert study.undo().kind == "pair" and len(study.history.counted()) == 5
+
+    def test_a_slip_that_is_taken_back_leaves_nothing_behind(self):
+        study = answered(6)
+        before, question = study.best, study.propose()
+        study.widen("width", high=500.0)
+        study.widen("legs", 1)
+        assert study.best.beats_random != before.beats_random
+        study.undo()
+        study.undo()
+        assert study.best == before and replace(study.propose(), after=question.after) == question
+
+    def test_what_somebody_was_asked_about_stays_in_the_cube(self):
+        study = answered(6)
+        study.widen("width", high=9.0)
+        study.ask("ann")
+        study.undo()
+        assert {name: str(one) for name, one in study.space.bounds.items()} == {"width": "0 to 5"}
+        assert study.space.tuned["width"].high == 9.0
 
     def test_questions_that_wait_are_withdrawn_where_they_are_not_open(self):
         study = answered(2)

@@ -285,9 +285,9 @@ class History:
             stored.number, stored.voter, stored.time, options, "tie" if event.tie else "a", None, None
         )
 
-    def _undo(self, _: events.Stored, event: events.Undone) -> None:
+    def _undo(self, stored: events.Stored, event: events.Undone) -> None:
         if event.event in self.changes.made:
-            self._open(self.changes.undone(event.event))
+            self._open(self.changes.undone(event.event, stored.number))
             return
         gone = self.comparisons.pop(event.event)
         if gone.pair is not None:

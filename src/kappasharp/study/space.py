@@ -174,18 +174,31 @@ class Changes:
     widened_at: int = 0
     _first: Space | None = None
     _now: Space | None = None
+    # Before each change the space and `widened_at`; and the numbers of all changes, taken back or not.
+    _before: dict[int, tuple[Space, int]] = field(default_factory=dict)
+    _events: set[int] = field(default_factory=set)
 
     def changed(self, now: Space, number: int, made: Change) -> Space:
         """The space after one more change."""
         self._first = self._first or now
+        self._before[number] = now, self.widened_at
         self._now = now.grown(made.name, *made.ends)
         self.widened_at = self.widened_at if self._now is now else number
         self.made[number] = made
+        self._events.add(number)
         return self._opened()
 
-    def undone(self, number: int) -> Space:
-        """The space without a change; its cube stays as it is."""
+    def undone(self, number: int, at: int) -> Space:
+        """The space without a change, taken back by the event `at`.
+
+        Where nothing but changes came in between the cube is what it was before; else it stays as it is, for somebody
+        may have been asked about what the change had opened.
+        """
         del self.made[number]
+        since = range(number + 1, at)
+        if self._events.issuperset(since) and not self.made.keys() & set(since):
+            self._now, self.widened_at = self._before[number]
+        self._events.add(at)
         return self._opened()
 
     def _opened(self) -> Space:
