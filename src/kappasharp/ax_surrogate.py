@@ -18,6 +18,7 @@ from ax.utils.common.constants import Keys
 from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.transforms.outcome import Standardize
 
+from kappasharp.drop_in import checks
 from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood
 from kappasharp.drop_in.model import KappaSharpGP
 from kappasharp.methods.method import Method, Preset
@@ -79,6 +80,8 @@ def surrogate_spec(
         nugget: as in KappaSharpGP.
     """
     options: dict[str, Any] = {"method": method, "preset": preset} | ({} if nugget is None else {"nugget": nugget})
+    # Refuses what it must refuse now, not after the first trials.
+    checks.choices(method, preset, nugget, checks.likelihood(None), {})
     config = ModelConfig(
         botorch_model_class=KappaSharpGP,
         model_options=options,

@@ -35,6 +35,7 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 import kappasharp as ks
 from kappasharp.ax_surrogate import KappaSharpSurrogate, bope_surrogate_spec, surrogate, surrogate_spec
 from kappasharp.botorch_model import KappaSharpGP
+from kappasharp.errors import KappaSharpError
 
 NAME = "pairwise_pref_query"
 
@@ -120,6 +121,15 @@ def test_the_specification_is_stored_and_loaded(options):
     spec = surrogate_spec(**options)
     text = json.dumps(object_to_json(spec))
     assert object_from_json(json.loads(text)) == spec
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"method": "x"}, "method"), ({"preset": "x"}, "preset"), ({"nugget": -1.0}, "nugget")],
+)
+def test_what_cannot_be_is_refused_before_the_first_trial(options, words):
+    with pytest.raises(KappaSharpError, match=words):
+        surrogate_spec(**options)
 
 
 def test_a_strategy_with_a_surrogate_is_stored_loaded_and_goes_on(started):
