@@ -156,8 +156,19 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-# How often a command is looked at, in seconds.
-LOOK = 0.02
+def end_with_parent() -> None:
+    """The same for a program that was started as a command: once whoever started it has ended, it ends too."""
+    threading.Thread(target=_end_without, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_without(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(LOOK_FOR_PARENT)
+    os._exit(1)
+
+
+# How often a command is looked at, and a parent that is no worker's, in seconds.
+LOOK, LOOK_FOR_PARENT = 0.02, 1.0
 
 
 class Ended(NamedTuple):

@@ -310,18 +310,18 @@ def find_map(
     """argmin J₀(f) + ½ fᵀ diag(r) f, from a start for z if one is given. [eq:augmented_map]"""
     if start is None:
         start = K.new_zeros(C.pairs.shape[:-1])
-    gram, root, L = comparisons.gram(C, K, model.scale), None, K
+    gram, shrinking = comparisons.gram(C, K, model.scale), None
     if r is not None:
         # C K_r Cᵀ without K_r: m columns are solved for, not n.
         root = r.sqrt()
-        L = factor(K, root)
-        rows = comparisons.rows(C, K) * root.unsqueeze(-2)
-        taken = torch.linalg.solve_triangular(L, rows.mT, upper=False)
+        shrinking = root, (L := factor(K, root))
+        taken = torch.linalg.solve_triangular(L, (comparisons.rows(C, K) * root.unsqueeze(-2)).mT, upper=False)
         gram = gram - taken.mT @ taken
     dual = solve(gram / model.scale**2, model.margin, start, ties)
     beta = comparisons.transpose(C, dual.alpha) / model.scale
     f = apply(K, beta)
-    if root is not None:
+    if shrinking is not None:
+        root, L = shrinking
         # β = K⁻¹ f = (I − Q K) Cᵀα/(σ√2): the inverse of K cancels.
         beta = beta - root * torch.cholesky_solve((root * f).unsqueeze(-1), L).squeeze(-1)
         f = apply(K, beta)

@@ -10,14 +10,12 @@ import json
 import os
 import random
 import sys
-import threading
-import time
 import traceback
 import warnings
 from typing import IO, Any
 
-# How often it is looked whether whoever asks is still there, in seconds.
-LOOKS = 1.0
+from kappasharp.processes import end_with_parent
+
 FUTURE = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 
 
@@ -97,15 +95,8 @@ def speak(factory: str, asked: IO[str], answers: IO[str]) -> None:
         answers.flush()
 
 
-def end_without(parent: int) -> None:
-    """End when whoever asks has ended, however long the method would go on with its question."""
-    while os.getppid() == parent:
-        time.sleep(LOOKS)
-    os._exit(1)
-
-
 if __name__ == "__main__":
-    threading.Thread(target=end_without, args=(os.getppid(),), daemon=True).start()
+    end_with_parent()
     kept = os.dup(1)
     os.dup2(2, 1)
     with os.fdopen(kept, "w") as out:

@@ -269,11 +269,11 @@ def _packed(rows: Tensor) -> bytes:
 
 
 @lru_cache(maxsize=8)
-def _foreseen(points: bytes, values: bytes, size: int) -> list[float]:
+def _foreseen(points: bytes, values: bytes, size: int) -> tuple[float, ...]:
     """What of so many outcomes other designs foresee, of a sample that is the same at every question."""
     outcomes = torch.frombuffer(bytearray(values), dtype=torch.float64).reshape(-1, size)
     X = torch.frombuffer(bytearray(points), dtype=torch.float64).reshape(len(outcomes), -1)
-    return foresight.foreseen(X, outcomes).tolist()
+    return tuple(foresight.foreseen(X, outcomes).tolist())
 
 
 def _complete(values: Tensor) -> int:
