@@ -329,7 +329,8 @@ def figure(options):
         axis.set_title(f"{problem}, {len(seeds)} seeds{without}", fontsize=10)
     axes.flat[0].set_ylabel("mean utility")
     axes.flat[-1].axis("off")
-    axes.flat[-1].legend(*axes.flat[0].get_legend_handles_labels(), loc="center", frameon=False)
+    named = {label: line for axis in axes.flat for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    axes.flat[-1].legend(named.values(), named.keys(), loc="center", frameon=False)
     shown.supxlabel("questions answered")
     shown.savefig(options.ours[0], dpi=110)
 
