@@ -19,12 +19,15 @@ NARROW, BROAD = 0.1, 0.9
 TWO_TASTES = {"anna": NARROW, "ben": BROAD, "cleo": NARROW, "dirk": BROAD, "eve": NARROW}
 
 
-def answered(likes, turns=16, seed=0, **options):
-    """A study whose voters like a width each, the middle of the depth, and no colour more than another."""
+def answered(likes, turns=16, seed=0, often=None, **options):
+    """A study whose voters like a width each, the middle of the depth, and no colour more than another.
+
+    Each answers once in a turn, or as `often` has it.
+    """
     study, chance = ks.create_study(SPACE, storage="sqlite://", seed=seed, **options), random.Random(seed)
     rows = ["voter,answer," + ",".join(f"{side}.{name}" for side in "ab" for name in SPACE)]
     for _ in range(turns):
-        for voter, width in likes.items():
+        for voter, width in [one for one in likes.items() for _ in range((often or {}).get(one[0], 1))]:
             pair = [{name: round(chance.random(), 6) for name in SPACE} for _ in "ab"]
             off = [(one["width"] - width) ** 2 + 0.3 * (one["depth"] - 0.5) ** 2 for one in pair]
             values = ",".join(str(one[name]) for one in pair for name in SPACE)
@@ -57,6 +60,19 @@ def test_two_tastes_are_found_and_what_they_split_on(study):
     assert least[0].voter in ("ben", "dirk") and least[1].likes_fairest >= least[0].likes_best
     assert "They split most on width" in str(found) and "2 groups" in str(found)
     json.dumps(asdict(found), allow_nan=False)
+
+
+def test_a_few_who_give_most_of_the_answers_are_said_to_be_leant_to():
+    loud = {"anna": NARROW, "ben": NARROW, "cleo": BROAD}
+    assert answered(loud, turns=10).agreement().leaning is None
+    study = answered(loud, turns=14, often={"cleo": 3})
+    found = study.agreement()
+    assert found.leaning == 1 and found.groups[1].voters == ("cleo",)
+    assert "Group 2 has 1 of 3 voters and gave 60% of the answers." in str(found)
+    # What counts answers leans to her, what counts voters does not.
+    assert study.best.params["width"] > found.best.params["width"] + 0.1
+    study.weigh({"cleo": 0.9})
+    assert study.agreement().leaning is None and study.best.params == found.best.params
 
 
 def test_weights_move_the_common_best_and_stay_in_the_study(study, tmp_path):

@@ -103,7 +103,9 @@ class Agreement:
     `shared` is the part of a taste that all have in common, 0 to 1. `best` suits all on average, each by their weight;
     `fairest` is what the worst-off person minds least, as far below their own best as it is. `alike[i][j]` is how alike
     the tastes of two voters are on the designs seen, −1 (opposite) to 1 (the same), and `places` has
-    them on a map, near each other where they are alike. `status` is the fit's certificate.
+    them on a map, near each other where they are alike. `status` is the fit's certificate. `leaning` is the place in
+    `groups` of one that has fewer than half of the voters and gave more than half of the answers, where `study.best`
+    counts answers and so may lean to it; None where there is none.
     """
 
     shared: float
@@ -116,6 +118,7 @@ class Agreement:
     splits: tuple[Split, ...]
     answers: int
     status: str
+    leaning: int | None = None
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
@@ -123,7 +126,10 @@ class Agreement:
     @property
     def sentences(self) -> list[Sentence]:
         """The same in words."""
-        return [*_about_groups(self), *_about_splits(self), *_about_bests(self), *_about_voters(self)]
+        return [
+            *_about_groups(self), *_about_splits(self), *_about_bests(self), *_about_leaning(self),
+            *_about_voters(self),
+        ]  # fmt: skip
 
 
 @one_thread()
@@ -149,7 +155,18 @@ def agreement(definition: Definition, history: History, apart: StudyModel) -> Ag
         _splits(definition, history, apart, groups, history.options[apart.options[best]]),
         len(history.counted()),
         apart.surrogate.status[0],
+        None if definition.tell_apart or weighing.differ(history) else _leaning(history, groups),
     )
+
+
+def _leaning(history: History, groups: Sequence[TasteGroup]) -> int | None:
+    """The group of fewer than half of the voters that gave more than half of the answers, if there is one."""
+    given = [one.voter for one in history.counted()]
+    for number, group in enumerate(groups):
+        of_it = sum(voter in group.voters for voter in given)
+        if 2 * len(group.voters) < len(set(given)) and 2 * of_it > len(given):
+            return number
+    return None
 
 
 def _correlated(utility: Tensor) -> Tensor:
@@ -333,6 +350,20 @@ def _about_bests(found: Agreement) -> list[Sentence]:
     given = {"option": found.fairest.option, "voter": least.voter, "share": least.likes_fairest}
     # What stands in the way of a design comes right behind it: it is "this" one.
     return [best, *found.best.breaches, said("team.fairest", words, **given), *found.fairest.breaches]
+
+
+def _about_leaning(found: Agreement) -> list[Sentence]:
+    if found.leaning is None:
+        return []
+    words = (
+        "Group {number} has {some} of {all} voters and gave {share:.0%} of the answers. Here every voter counts alike; "
+        "best so far and the questions count every answer, and so may lean to that group. Weights change what is told, "
+        "and a study that is made to tell its voters apart changes both."
+    )
+    told = [one for one in found.voters if not one.predicted]
+    some = [one for one in told if one.group == found.leaning]
+    share = sum(one.answers for one in some) / found.answers
+    return [said("team.leaning", words, number=found.leaning + 1, some=len(some), all=len(told), share=share)]
 
 
 def _about_voters(found: Agreement) -> list[Sentence]:

@@ -121,6 +121,7 @@ export const SAID = {
   "said.team.best": "Variante {option} ist im Mittel für alle die beste; am wenigsten passt sie zu {voter}, aber besser als {share} der Varianten.",
   "said.team.both": "Sie ist auch die fairste: Wer am schlechtesten fährt, verlöre mit jeder anderen mehr.",
   "said.team.fairest": "Variante {option} ist die fairste: Am wenigsten passt sie zu {voter}, und besser als {share} der Varianten.",
+  "said.team.leaning": "Gruppe {number} hat {some} von {all} Personen und gab {share} der Antworten. Hier zählt jede Person gleich; „Bisher am besten“ und die Fragen zählen jede Antwort und können darum zu dieser Gruppe neigen. Gewichte ändern, was dort als Bestes steht; eine Studie, die ihre Personen auseinanderhält, ändert beides.",
   "said.team.predicted": "Noch keine Antworten: {names}. Was ihnen gefällt, wird aus dem Gemeinsamen der anderen vorhergesagt.",
   "said.team.programs": "Programme unter den Abstimmenden: {names}.",
   "said.team.careless": "Fast zufällig, und darum zählen sie wenig: die Antworten von {names}.",

@@ -120,6 +120,7 @@ export const SAID = /** @satisfies {Record<string, Text>} */ (/** @type {const} 
   "said.team.best": "Design {option} is the best for all on average; of all voters it suits {voter} least, better than {share} of designs do.",
   "said.team.both": "It is the fairest, too: the worst-off would mind every other one more.",
   "said.team.fairest": "Design {option} is the fairest: it suits {voter} least, and better than {share} of designs do.",
+  "said.team.leaning": "Group {number} has {some} of {all} voters and gave {share} of the answers. Here every voter counts alike; best so far and the questions count every answer, and so may lean to that group. Weights change what is told, and a study that is made to tell its voters apart changes both.",
   "said.team.predicted": "No answers yet: {names}. What they like is predicted from what the others share.",
   "said.team.programs": "Programs among the voters: {names}.",
   "said.team.careless": "Close to chance, and so counting little: the answers of {names}.",

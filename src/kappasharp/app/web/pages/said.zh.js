@@ -121,6 +121,7 @@ export const SAID = {
   "said.team.best": "方案 {option} 平均来看对所有人最佳；其中最不适合 {voter}，但仍胜过 {share} 的方案。",
   "said.team.both": "它也最公平：对最不满意的人来说，其他方案损失更大。",
   "said.team.fairest": "方案 {option} 最公平：它最不适合 {voter}，但仍胜过 {share} 的方案。",
+  "said.team.leaning": "第 {number} 组占 {all} 位参与者中的 {some} 位，却给出了 {share} 的回答。这里每位参与者同等计入；“目前最佳”和提问按每个回答计入，因此可能偏向该组。设置权重会改变所示的最佳方案；新建研究时选择区分参与者，则两者都会改变。",
   "said.team.predicted": "还没有回答：{names}。他们的偏好由其他人的共同点预测。",
   "said.team.programs": "参与者中的程序：{names}。",
   "said.team.careless": "接近随机，因此影响很小：{names}的回答。",
