@@ -33,11 +33,20 @@ class Pool(ProcessPoolExecutor):
         with_main: whether workers import the program that was started, as jobs that name its functions need. A script
             that is no module, with all its work at its top, would start it again.
         bare: starts each from nothing, without the program and without torch: soonest, for jobs that need neither.
+        preload: modules that the jobs need and that this process may not have.
     """
 
-    def __init__(self, size: int, *, niceness: int = 0, with_main: bool = True, bare: bool = False) -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        niceness: int = 0,
+        with_main: bool = True,
+        bare: bool = False,
+        preload: Sequence[str] = (),
+    ) -> None:
         self._with_main = with_main and not bare
-        context = multiprocessing.get_context("spawn") if bare else _context()
+        context = multiprocessing.get_context("spawn") if bare else _context(preload)
         super().__init__(size, context, initializer=begin, initargs=(niceness, bare))
 
     def submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
@@ -91,7 +100,7 @@ def _no_main() -> Iterator[None]:
             sys.modules["__main__"] = main
 
 
-def _context() -> BaseContext:
+def _context(preload: Sequence[str]) -> BaseContext:
     """How workers start: never as forks of the parent, which may hold threads and a GPU."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
@@ -99,8 +108,18 @@ def _context() -> BaseContext:
     # is there in milliseconds, and they share the memory. It touches no GPU, so that they may. The libraries of other
     # systems do not survive a fork.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", *sorted(name for name in sys.modules if name.startswith("kappasharp."))])
+    ours = sorted(name for name in sys.modules if name.startswith("kappasharp."))
+    context.set_forkserver_preload(["torch", *ours, *preload])
     return context
+
+
+def prepare(preload: Sequence[str] = ()) -> None:
+    """Begin to import what workers will need, in the process that forks them, while this one goes on."""
+    if sys.platform == "linux":
+        from multiprocessing import forkserver  # noqa: PLC0415 - other systems have none
+
+        _context(preload)
+        forkserver.ensure_running()
 
 
 def begin(niceness: int = 0, bare: bool = False) -> None:

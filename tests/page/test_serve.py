@@ -6,6 +6,7 @@ import signal
 import socket
 import ssl
 import subprocess
+from pathlib import Path
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from kappasharp.app.web import connections
 from kappasharp.app.web.service import COMPUTING, DRAWING
 from kappasharp.study.studies import create_study, import_json, load_study
 from tests.page.chromium import Server, serving
+from tests.page.crowd import client
 from tests.page.doubles import TOKEN, WRITE
 from tests.waiting import wait_until
 
@@ -252,6 +254,23 @@ def descendants(process):
     for parent in found:
         found += [pid for pid, above in started if above == parent]
     return found[1:]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")  # noqa: PTH110
+@pytest.mark.parametrize("example", ["pid", "cabin"])
+def test_torch_is_the_workers_business(tmp_path, example):
+    with serving(tmp_path, "--example", example) as server, client(server.link) as browser:
+        study = browser.get("/api/studies").json()["study"]
+        at, voter = f"/api/studies/{study['id']}", {"voter": "me"}
+        for _ in range(7):
+            pair = browser.get(f"{at}/pair", params=voter).json()["pair"]
+            answer = {"pair": pair["number"], "answer": "a" if pair["kind"] == "pair" else 0} | voter
+            assert browser.post(f"{at}/answer", json=answer, headers=WRITE).status_code == 200
+        for view in ("best", "history", "model", "standing", "why"):
+            assert browser.get(f"{at}/{view}").status_code == 200
+        new = {"name": "one more", "parameters": {"x": {"low": 0, "high": 1}}}
+        assert browser.post("/api/studies", json=new, headers=WRITE).status_code == 201
+        assert "libtorch" not in Path(f"/proc/{server.process.pid}/maps").read_text()
 
 
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")  # noqa: PTH110

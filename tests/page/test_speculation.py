@@ -7,6 +7,7 @@ import pytest
 
 from kappasharp.app.web import jobs
 from kappasharp.app.web.cards import Cards
+from kappasharp.app.web.computing import Job, Snapshot, snapshot
 from kappasharp.app.web.session import MOST_VOTERS, Session
 from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.workers import Workers
@@ -35,7 +36,7 @@ def test_the_pair_computed_ahead_is_the_pair_asked(method):
     pair = study.ask()
     for answer in ANSWERS:
         # An undo is an event too; what rests on fewer events is looked at again.
-        at = jobs.snapshot(study)
+        at = snapshot(study)
         ahead = jobs.next_pair_after(at, "me", pair.number, answer)
         study.tell(pair, answer, seconds=2.0)
         assert study.propose() == ahead
@@ -81,7 +82,7 @@ def test_a_study_with_real_workers_asks_what_a_study_without_them_asks():
 def test_an_answer_of_another_voter_makes_what_was_computed_stale():
     study = told(studies.create_study(SPACE, storage="sqlite://", first_pairs=3), SCRIPT[:5])
     mine, theirs = study.ask("me"), study.ask("you")
-    at = jobs.snapshot(study)
+    at = snapshot(study)
     ahead = jobs.next_pair_after(at, "me", mine.number, "a")
     study.tell(theirs, "b")
     study.tell(mine, "a")
@@ -94,7 +95,7 @@ def test_an_answer_of_another_voter_makes_what_was_computed_stale():
 def test_a_pair_in_the_queue_comes_first_whatever_was_computed():
     study = told(studies.create_study(SPACE, storage="sqlite://", first_pairs=3), SCRIPT[:5])
     mine = study.ask()
-    ahead = jobs.next_pair_after(jobs.snapshot(study), "me", mine.number, "a")
+    ahead = jobs.next_pair_after(snapshot(study), "me", mine.number, "a")
     study.tell(mine, "a")
     study.enqueue(mine.a | {"x": 0.25}, mine.b | {"x": 0.75})
     assert study.ask(proposed=ahead).origin == "queue"
@@ -155,7 +156,7 @@ class Held(Workers):
 def test_what_an_answer_waits_for_is_not_given_up_with_the_rest():
     """An answer is stored when it takes what was computed for it; another voter's, at that moment, drops the others."""
     study = told(studies.create_study(SPACE, storage="sqlite://", first_pairs=50), SCRIPT[:2])
-    pair, at = study.ask(), jobs.snapshot(study)
+    pair, at = study.ask(), snapshot(study)
 
     async def overtaken():
         held = Held()
@@ -164,10 +165,14 @@ def test_what_an_answer_waits_for_is_not_given_up_with_the_rest():
         taking = asyncio.create_task(speculation.take("me", at.number, pair.number, "a"))
         await asyncio.sleep(0.01)
         speculation.drop("me")
-        speculation.begin(jobs.Snapshot(at.number + 1, at.content), pair)
+        speculation.begin(Snapshot(at.number + 1, at.content), pair)
         held.let_go()
         found = await taking
         speculation.drop("me")
         return found
 
     assert asyncio.run(overtaken()) == jobs.next_pair_after(at, "me", pair.number, "a")
+
+
+def test_every_job_is_there_by_its_name():
+    assert all(callable(getattr(jobs, one.value)) for one in Job)

@@ -9,8 +9,7 @@ import kappasharp as ks
 from kappasharp.core import hyperparameters
 from kappasharp.methods import loop
 from kappasharp.study import learning
-from kappasharp.study.comparison import Comparison
-from kappasharp.study.diagnosis import cycle, opposite
+from kappasharp.study.comparison import Comparison, cycle, opposite
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 

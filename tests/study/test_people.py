@@ -9,6 +9,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.app.web import jobs
+from kappasharp.app.web.computing import snapshot
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import agreement, reasons
 from kappasharp.study.exchange import sealed
@@ -85,7 +86,7 @@ def test_weights_move_the_common_best_and_stay_in_the_study(study, tmp_path):
     # The best that everybody looks at is that of the weights, and says so.
     assert study.best == replace(found.best, weighed=study.best.weighed) and study.best_params == found.best.params
     assert study.best.notes[0].startswith("It is the best by the weights that are set: anna 0, cleo 0, eve 0;")
-    at = jobs.snapshot(study)
+    at = snapshot(study)
     assert jobs.standing(at)["best"] == jobs.best_view(at)["best"] == asdict(study.best)
     assert jobs.stock(at, 1)[1] is None  # nobody's question waits for that fit
     assert reasons.course(study.definition, study.history)[-1].preferred == study.best.beats_random

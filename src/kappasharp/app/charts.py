@@ -6,15 +6,17 @@ the report writes it as SVG text, the page places the same marks as elements. Co
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kappasharp.app import marks
 from kappasharp.app.marks import Box, Chart, Mark, Number, Reading, Words, html, plain
 from kappasharp.sentences import Sentence, figures, said, share
-from kappasharp.study.certainty import Slice
 from kappasharp.study.parameters import Value
-from kappasharp.study.reasons import Checkpoint
 from kappasharp.study.space import Space
+
+if TYPE_CHECKING:
+    from kappasharp.study.certainty import Slice
+    from kappasharp.study.reasons import Checkpoint
 
 __all__ = ["Box", "Chart", "Mark", "Words", "html", "plain"]
 
@@ -124,7 +126,7 @@ def _course_readings(box: Box, given: Sequence[Curve], up: Scale, across: str) -
     return found
 
 
-def course(found: Sequence[Checkpoint]) -> Chart:
+def course(found: "Sequence[Checkpoint]") -> Chart:
     """How sure the model was after how many answers."""
     given = [
         Curve(said("chart.beats", "beats a random design"), "first", [(one.answers, one.preferred) for one in found]),
@@ -134,7 +136,7 @@ def course(found: Sequence[Checkpoint]) -> Chart:
     return curves(given, shares(), label=label, across=ANSWERS)
 
 
-def slices(found: Sequence[Slice], space: Space | None = None) -> list[Chart]:
+def slices(found: "Sequence[Slice]", space: Space | None = None) -> list[Chart]:
     """Better or worse along each parameter of a space, or along each outcome; on one scale, so that they compare."""
     low = min(0.0, *(value for one in found for value in one.low))
     high = max(0.0, *(value for one in found for value in one.high))
@@ -142,7 +144,7 @@ def slices(found: Sequence[Slice], space: Space | None = None) -> list[Chart]:
     return [_slice(one, (low, high), log=getattr(tuned.get(one.name), "log", False)) for one in found]
 
 
-def _slice(found: Slice, up: tuple[float, float], *, log: bool) -> Chart:
+def _slice(found: "Slice", up: tuple[float, float], *, log: bool) -> Chart:
     """A curve with its band, or a whisker for each choice."""
     if found.ordered:
         places, edge = [math.log(value) if log else float(value) for value in found.values], 0.0  # type: ignore[arg-type]
@@ -160,7 +162,7 @@ def _slice(found: Slice, up: tuple[float, float], *, log: bool) -> Chart:
     return Chart(box.width, box.height, label, drawn, caption, readings)
 
 
-def _reading(found: Slice, i: int) -> str:
+def _reading(found: "Slice", i: int) -> str:
     """What the model expects at one value."""
     value = _short(found.values[i])
     mean, deviation = found.mean[i], found.high[i] - found.mean[i]
@@ -173,7 +175,7 @@ def _reading(found: Slice, i: int) -> str:
     return said(f"chart.{side}", words, value=value, **numbers)
 
 
-def _band(box: Box, places: Sequence[float], found: Slice) -> list[Mark]:
+def _band(box: Box, places: Sequence[float], found: "Slice") -> list[Mark]:
     across = [box.x(value) for value in places]
     upper, lower, line = (list(zip(across, map(box.y, ys), strict=True)) for ys in (found.high, found.low, found.mean))
     here = min(range(len(places)), key=lambda i: abs(float(found.values[i]) - float(found.here)))  # type: ignore[arg-type]
@@ -188,7 +190,7 @@ def _band(box: Box, places: Sequence[float], found: Slice) -> list[Mark]:
     ]
 
 
-def _whiskers(box: Box, places: Sequence[float], found: Slice) -> list[Mark]:
+def _whiskers(box: Box, places: Sequence[float], found: "Slice") -> list[Mark]:
     """Names stand below the choices as far as there is room; where there is none, only the design's own."""
     room = (box.width - box.left - box.right) / len(places)
     crowded = room < LEAST_LETTERS * LETTER

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kappasharp.app import charts
 from kappasharp.app.charts import Axis, Chart, Dot
@@ -12,7 +12,9 @@ from kappasharp.sentences import Sentence, figures, in_a_row, said
 from kappasharp.study.events import Source
 from kappasharp.study.history import History
 from kappasharp.study.outcomes import Better, StudyOutcome, Values
-from kappasharp.study.tradeoffs import TradeOff
+
+if TYPE_CHECKING:
+    from kappasharp.study.tradeoffs import TradeOff
 
 # An outcome is written so that three digits of how far it varies can be read.
 DIGITS, MOST_DECIMALS, LARGE = 3, 6, 1e6
@@ -74,20 +76,22 @@ def plain(state: str, values: Values, sentence: str, within: Mapping[str, Range]
     return {"state": state, "values": rows, "sentence": sentence}
 
 
-def fronts(rows: Sequence[TradeOff], table: Sequence[StudyOutcome], better: Mapping[str, Better | None]) -> list[Chart]:
+def fronts(
+    rows: "Sequence[TradeOff]", table: Sequence[StudyOutcome], better: Mapping[str, Better | None]
+) -> list[Chart]:
     """The designs over every two outcomes, those on the front and the best one marked."""
     within = _within(rows, table)
     drawn = [one for one in table if one.name in within][:MOST_DRAWN]
     return [_front(rows, pair, better, within) for pair in combinations(drawn, 2)]
 
 
-def _within(rows: Sequence[TradeOff], table: Sequence[StudyOutcome]) -> dict[str, Range]:
+def _within(rows: "Sequence[TradeOff]", table: Sequence[StudyOutcome]) -> dict[str, Range]:
     columns = {one.name: [row.outcomes[one.name] for row in rows if one.name in row.outcomes] for one in table}
     return {name: usual(column) for name, column in columns.items() if column}
 
 
 def _front(
-    rows: Sequence[TradeOff],
+    rows: "Sequence[TradeOff]",
     pair: tuple[StudyOutcome, StudyOutcome],
     better: Mapping[str, Better | None],
     within: Mapping[str, Range],
@@ -111,7 +115,7 @@ def _front(
     return charts.scatter(dots, axes[0], axes[1], label=_label(shown, pair, within), joined=is_whole)
 
 
-def _label(shown: Sequence[TradeOff], pair: tuple[StudyOutcome, StudyOutcome], within: Mapping[str, Range]) -> str:
+def _label(shown: "Sequence[TradeOff]", pair: tuple[StudyOutcome, StudyOutcome], within: Mapping[str, Range]) -> str:
     """What the chart shows, for those who do not see it."""
     across, up = (one.name for one in pair)
     words = "{count} designs over {across} and {up}; {front} on the front, marked"
@@ -135,14 +139,14 @@ def _way(better: Better | None) -> str:
     return "" if better is None else WAYS[better]
 
 
-def _mark(row: TradeOff) -> str:
+def _mark(row: "TradeOff") -> str:
     """The words beside a dot: its number, where it is on the front or the best."""
     if row.best:
         return said("chart.dot.mark", "best: {option}", option=str(row.option))
     return str(row.option) if row.front and row.option is not None else ""
 
 
-def _title(row: TradeOff, values: str) -> Sentence:
+def _title(row: "TradeOff", values: str) -> Sentence:
     """What comes up under the pointer: the design, its two outcomes, and how it stands."""
     told = {"who": called(row), "values": values}
     if row.best and row.front:
@@ -154,23 +158,23 @@ def _title(row: TradeOff, values: str) -> Sentence:
     return said("chart.dot.seen", "{who}: {values}", **told)
 
 
-def _both(row: TradeOff, pair: tuple[StudyOutcome, StudyOutcome], within: Mapping[str, Range]) -> str:
+def _both(row: "TradeOff", pair: tuple[StudyOutcome, StudyOutcome], within: Mapping[str, Range]) -> str:
     values = [(one.name, _figures(row, one.name, within)) for one in pair]
     return in_a_row([said("chart.value", "{label} {value}", label=name, value=value) for name, value in values])
 
 
-def _figures(row: TradeOff, name: str, within: Mapping[str, Range]) -> Sentence:
+def _figures(row: "TradeOff", name: str, within: Mapping[str, Range]) -> Sentence:
     return figures(rounded(row.outcomes[name], within.get(name)))
 
 
-def called(row: TradeOff) -> Sentence:
+def called(row: "TradeOff") -> Sentence:
     """What a design is called within a sentence."""
     if row.option is None:
         return said("chart.dot.recorded", "a design that was recorded")
     return said("chart.dot.design", "design {option}", option=str(row.option))
 
 
-def trades(rows: Sequence[TradeOff], better: Mapping[str, Better | None]) -> list[Sentence]:
+def trades(rows: "Sequence[TradeOff]", better: Mapping[str, Better | None]) -> list[Sentence]:
     """What the best design was preferred to: for each outcome the design that has it best, and what it pays for it."""
     best = next((row for row in rows if row.best), None)
     ways = {name: way for name, way in better.items() if way is not None}
@@ -188,7 +192,7 @@ def trades(rows: Sequence[TradeOff], better: Mapping[str, Better | None]) -> lis
 
 
 def _trade(
-    name: str, best: TradeOff, rows: Sequence[TradeOff], ways: Mapping[str, Better], within: Mapping[str, Range]
+    name: str, best: "TradeOff", rows: "Sequence[TradeOff]", ways: Mapping[str, Better], within: Mapping[str, Range]
 ) -> Sentence:
     way = ways[name]
     rival = max(rows, key=lambda row: (_gain(row.outcomes, name, way), row.best))
@@ -210,7 +214,7 @@ def _trade(
     return said("trade.paid", "{who} has {gain} at the price of {costs}.", who=who, gain=gain, costs=_all_of(costs))
 
 
-def _amount(name: str, way: Better, rival: TradeOff, best: TradeOff, within: Mapping[str, Range]) -> Sentence:
+def _amount(name: str, way: Better, rival: "TradeOff", best: "TradeOff", within: Mapping[str, Range]) -> Sentence:
     """How much less or more of an outcome one design has than the best."""
     theirs, own = _figures(rival, name, within), _figures(best, name, within)
     return said(f"trade.{way}", f"{way} {{name}} ({{theirs}} instead of {{own}})", name=name, theirs=theirs, own=own)

@@ -1,7 +1,8 @@
-"""One answer of a study as it counts now, and what it says of the designs that it is about."""
+"""One answer of a study as it counts now, what it says of its designs, and where answers contradict each other."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from graphlib import CycleError, TopologicalSorter
 
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import kinds
@@ -75,3 +76,29 @@ class Comparison:
     def is_tie(self) -> bool:
         """Whether it only says that there was no difference."""
         return bool(self.judgements) and all(one.tie for one in self.judgements)
+
+
+def opposite(counted: list[Comparison]) -> list[tuple[int, int]]:
+    """Answers that say the opposite of an earlier one about the same two designs."""
+    said: dict[tuple[int, int], int] = {}
+    found: list[tuple[int, int]] = []
+    for one in counted:
+        clear = [(judgement.better, judgement.other) for judgement in one.judgements if not judgement.tie]
+        found += dict.fromkeys((said[loser, winner], one.event) for winner, loser in clear if (loser, winner) in said)
+        said |= dict.fromkeys(clear, one.event)
+    return found
+
+
+def cycle(counted: list[Comparison]) -> list[int]:
+    """Options of which each was preferred to the next, and the last to the first; empty where there is no such ring."""
+    graph: dict[int, set[int]] = {}
+    for judgement in (judgement for one in counted for judgement in one.edges):
+        if not judgement.tie:
+            graph.setdefault(judgement.better, set()).add(judgement.other)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        # graphlib names a ring from each node to one that has it among its followers, the first once more at the end.
+        ring: list[int] = list(reversed(error.args[1][1:]))
+        return ring
+    return []

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kappasharp.study import (
         agreement,
+        allowing,
         certainty,
         changing,
-        declaring,
+        constraints,
         diagnosis,
         learning,
         lifting,
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "agreement",
+    "allowing",
     "certainty",
     "changing",
-    "declaring",
+    "constraints",
     "diagnosis",
     "learning",
     "lifting",

@@ -6,18 +6,20 @@ from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.methods.method import Preset
-from kappasharp.study import allowing, constraints, cube, outcomes, simulation
+from kappasharp.study import computing, outcomes, simulation
 from kappasharp.study.definition import Definition, completed, stated
 from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR
 from kappasharp.study.outcomes import AtLeast, AtMost, GivenOutcomes, Hint, Less, Limit, More, Outcomes, StudyOutcome
 from kappasharp.study.simulation import Simulator
-from kappasharp.study.space import GivenSpace, Space
+from kappasharp.study.space import Design, GivenSpace, Space
 from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
 # What a new study may begin with: every favourite is asked about and told from the others, and every design is held
 # against every limit. Studies that are stored already are read with as many as they have.
 MOST_FAVOURITES, MOST_LIMITS = 200, 100
+# Numbers whose multiples spread evenly.
+GOLDEN, PLASTIC = 0.6180339887498949, 0.7548776662466927
 
 
 class Declared(NamedTuple):
@@ -52,11 +54,12 @@ def define(
     for name, many, most in (("favourites", favourites, MOST_FAVOURITES), ("limits", limits, MOST_LIMITS)):
         if isinstance(many, Sequence) and not isinstance(many, str) and len(many) > most:
             raise InvalidValueError(f"`{name}` must be at most {most}, but got {len(many)}; leave some out.")
-    said = declared(found.space, found.seed, outcomes, hints, limits)
+    said = declared(found.space, outcomes, hints, limits)
     found = completed(found, said.outcomes, said.limits, favourites, gave_first=first_pairs is not None)
     found = replace(found, simulator=said.simulator)
     _check_favourites(found)
-    allowing.check(found)
+    if found.limits:
+        computing.allowing.check(found)
     return found
 
 
@@ -77,13 +80,15 @@ def checked(found: Definition) -> Definition:
 
 def _check_favourites(found: Definition) -> None:
     """The designs that people came with keep every limit; or a sentence."""
+    if not found.limits and found.outcomes is None:
+        return
     for place, design in enumerate(found.favourites):
-        broken = allowing.broken(found, History(""), design)
+        broken = computing.allowing.broken(found, History(""), design)
         if broken:
             raise InvalidValueError(f"`favourites[{place}]` must keep every limit, but it breaks {broken[0]}.")
 
 
-def declared(space: Space, seed: int, given: Any, hints: Any, limits: Any) -> Declared:
+def declared(space: Space, given: Any, hints: Any, limits: Any) -> Declared:
     """What was given, checked. A function is run for a few designs: its outcomes' names come from it."""
     hints, texts, of_outcomes = _knowledge(hints, limits)
     _check_limits(space, texts, has_outcomes=given is not None)
@@ -98,10 +103,18 @@ def declared(space: Space, seed: int, given: Any, hints: Any, limits: Any) -> De
         measured = Outcomes(outcomes.with_knowledge(Outcomes(table).table, hints, of_outcomes))
         return Declared(_apart(measured, space), texts, None)
     simulator = simulation.of(name)
-    probed = simulation.probe(simulator, cube.designs(space, seed, 0, simulation.PROBES))
+    probed = simulation.probe(simulator, _some(space, simulation.PROBES))
     table = _complete(table, probed.names)
     table = outcomes.with_knowledge(table, hints, of_outcomes)
     return Declared(_apart(Outcomes(table, simulator.name, True, probed.seconds), space), texts, simulator)
+
+
+def _some(space: Space, count: int) -> list[Design]:
+    """Designs from here and there: two additive sequences, which need no torch."""
+    return [
+        space.draw([(nth * GOLDEN + place * PLASTIC) % 1.0 for place in range(len(space.tuned))])
+        for nth in range(1, count + 1)
+    ]
 
 
 def _apart(found: Outcomes, space: Space) -> Outcomes:
@@ -138,8 +151,10 @@ def _knowledge(hints: Any, limits: Any) -> tuple[list[Any], tuple[str, ...], lis
 
 def _check_limits(space: Space, texts: Sequence[str], *, has_outcomes: bool) -> None:
     """Each limit can be read, and some design meets all of them; or a sentence."""
+    if not texts:
+        return
     try:
-        parsed = [constraints.parse(text, space) for text in texts]
+        parsed = [computing.constraints.parse(text, space) for text in texts]
     except UnknownNameError as error:
         if not has_outcomes:
             raise
@@ -147,8 +162,7 @@ def _check_limits(space: Space, texts: Sequence[str], *, has_outcomes: bool) -> 
             f"{error} A text limits parameters; ks.AtMost and ks.AtLeast limit outcomes, in a study file `at_most` and "
             "`at_least`."
         ) from error
-    if parsed:
-        constraints.check(parsed, space)
+    computing.constraints.check(parsed, space)
 
 
 def _each(what: str, given: Any, kinds: tuple[type, ...], words: str) -> list[Any]:

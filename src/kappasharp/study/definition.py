@@ -78,6 +78,11 @@ class Definition:
         """The preset, by name or its own."""
         return find_preset(self.preset_choice)
 
+    @property
+    def asks_all_alike(self) -> bool:
+        """Whether it asks pairs and nothing else by itself, and of everybody the same."""
+        return self.form.is_pair and not self.is_auto and not self.tell_apart
+
     def plain(self) -> dict[str, Any]:
         """The same as plain data; of a study of pairs as it ever was."""
         choice = self.preset_choice

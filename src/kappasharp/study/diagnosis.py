@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 import torch
@@ -16,7 +15,7 @@ from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP
 from kappasharp.sentences import Sentence, counted, figures, said
 from kappasharp.study import allowing, certainty, changing, kinds, learning, lifting, starting, validation
-from kappasharp.study.comparison import Comparison
+from kappasharp.study.comparison import cycle, opposite
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
 from kappasharp.study.history import History
@@ -154,32 +153,6 @@ def _reason(gate: Gate, model: StudyModel) -> Sentence:
     side = "reach" if clear else "do not reach"
     words = f"recent answers, with a mean decisiveness of {{mean:.2f}}, {side} the threshold {{threshold:.2f}}"
     return said("gate.clear" if clear else "gate.unclear", words, mean=round(mean, 2), threshold=threshold)
-
-
-def opposite(counted: list[Comparison]) -> list[tuple[int, int]]:
-    """Answers that say the opposite of an earlier one about the same two designs."""
-    said: dict[tuple[int, int], int] = {}
-    found: list[tuple[int, int]] = []
-    for one in counted:
-        clear = [(judgement.better, judgement.other) for judgement in one.judgements if not judgement.tie]
-        found += dict.fromkeys((said[loser, winner], one.event) for winner, loser in clear if (loser, winner) in said)
-        said |= dict.fromkeys(clear, one.event)
-    return found
-
-
-def cycle(counted: list[Comparison]) -> list[int]:
-    """Options of which each was preferred to the next, and the last to the first; empty where there is no such ring."""
-    graph: dict[int, set[int]] = {}
-    for judgement in (judgement for one in counted for judgement in one.edges):
-        if not judgement.tie:
-            graph.setdefault(judgement.better, set()).add(judgement.other)
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        # graphlib names a ring from each node to one that has it among its followers, the first once more at the end.
-        ring: list[int] = list(reversed(error.args[1][1:]))
-        return ring
-    return []
 
 
 def surprises(history: History, model: StudyModel) -> list[int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, needed
 from kappasharp.files import replacing
 from kappasharp.methods.method import Kind
-from kappasharp.study import computing, digests, events, kinds
+from kappasharp.study import computing, declaring, digests, events, kinds
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.comparison_file import LETTERS, defused
 from kappasharp.study.definition import from_plain
@@ -211,7 +211,7 @@ def read_json(path: Path, storage: Storage, name: str | None) -> str:
             "once more."
         )
     try:
-        definition = computing.declaring.checked(from_plain(data["definition"]))
+        definition = declaring.checked(from_plain(data["definition"]))
         happened = computing.validation.happened(data["events"], definition)
         chosen = events.named_text("name", name or data["name"])
     except (KeyError, TypeError, ValueError, CorruptedError) as error:

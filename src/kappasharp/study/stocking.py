@@ -40,11 +40,6 @@ NEAR = 0.15
 OFTEN, LEAST = 1.5, 3
 
 
-def can_stock(definition: Definition) -> bool:
-    """Whether the study asks pairs and nothing else by itself, and of everybody the same."""
-    return definition.form.is_pair and not definition.is_auto and not definition.tell_apart
-
-
 @learning.one_thread()
 def pairs(definition: Definition, history: History, model: StudyModel | None, count: int) -> list[Asked]:
     """So many pairs, or as many as there are; nothing where somebody wished for other questions first.

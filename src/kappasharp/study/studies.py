@@ -10,7 +10,7 @@ from typing import Any
 
 from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.methods.method import Preset
-from kappasharp.study import computing, events, exchange, kinds, running, simulation, terms
+from kappasharp.study import declaring, events, exchange, kinds, running, simulation, terms
 from kappasharp.study.calling import Command
 from kappasharp.study.database import exists
 from kappasharp.study.definition import Definition, check_made, check_reopened, from_plain
@@ -113,7 +113,7 @@ def create_study(
             `kappasharp serve` runs the function only where it is named there too.
     """
     defined = partial(
-        computing.declaring.define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs,
+        declaring.define, space, seed=seed, method=method, preset=preset, first_pairs=first_pairs,
         question=question, use_seconds=use_seconds, tell_apart=tell_apart, favourites=favourites, render=render,
     )  # fmt: skip
     # Checked before a database is made, and before anything is run.
@@ -209,7 +209,7 @@ def _check_knowledge(
 ) -> None:
     """A sentence where hints or limits are said that a stored study was made without: they would not be kept."""
     stored = study.definition
-    news = computing.declaring.news(stored.outcomes, stored.limits, outcomes, hints, limits)
+    news = declaring.news(stored.outcomes, stored.limits, outcomes, hints, limits)
     if news:
         raise InvalidValueError(
             f"Hints and limits must be those of the stored study {study.name!r}, but it was made without "
@@ -372,7 +372,7 @@ def optimize(
             first_pairs=first_pairs is not None,
         )  # fmt: skip
     else:
-        definition = computing.declaring.define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
+        definition = declaring.define(space, seed=seed, method=method, preset=preset, first_pairs=first_pairs)
         study = store(definition, storage=storage, study_name=study_name, load_if_exists=load_if_exists)
     if judge is not None:
         asked = Command(judge) if isinstance(judge, str) else judge

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError
 from kappasharp.methods.method import Kind
-from kappasharp.study import computing, events, kinds, recording
+from kappasharp.study import computing, events, kinds, overtaken, recording
 from kappasharp.study.arranging import ArrangedStudy
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.events import (
@@ -74,7 +74,7 @@ class Study(ArrangedStudy):
         return found if found is None or form is None or found.form == form else None
 
     def _put(self, voter: str, proposed: Asked, form: Form | None) -> None:
-        self._write(voter, lambda history: computing.questions.still_right(history, proposed, voter, form))
+        self._write(voter, lambda history: overtaken.still_right(history, proposed, voter, form))
 
     def offer(self, voter: str, proposed: Asked, form: Form | None = None) -> StudyQuestion | None:
         """The question that waits for this voter: the open one, else the one that somebody computed elsewhere.
@@ -99,7 +99,7 @@ class Study(ArrangedStudy):
         if history.open.get(voter) not in (None, leaving) or history.settling:
             return None
         while (proposed := supply()) is not None:
-            found = computing.questions.still_right(history, proposed, voter, leaving=leaving)
+            found = overtaken.still_right(history, proposed, voter, leaving=leaving)
             if found is not None:
                 return found
         return None

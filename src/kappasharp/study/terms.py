@@ -10,5 +10,9 @@ JUDGE, JUDGED_QUESTIONS = "judge", 30
 DEFAULT_METHOD, DEFAULT_PRESET = "baseline", "modern"
 # How many duels settle a study.
 DUELS = 5
+# The simulated people of `problems.oracle`.
+PERSONS = (
+    "paper", "exact", "careless", "hesitant", "biased", "human", "shaky", "hasty", "timed", "interrupted", "absent",
+)  # fmt: skip
 # What may be answered to a pair.
 WORDS = ("a", "b", "tie", "skip")

@@ -13,6 +13,7 @@ from kappasharp.app.cli.output import in_words, say, stoppable
 from kappasharp.app.cli.studies import from_file, outcomes_option
 from kappasharp.app.words import text
 from kappasharp.errors import InvalidValueError
+from kappasharp.processes import prepare
 from kappasharp.study.terms import ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -41,11 +42,11 @@ class ExampleStudy(NamedTuple):
 @cache
 def examples() -> dict[str, ExampleStudy]:
     """The examples by name."""
-    from kappasharp.app.examples import cabin, image_filter, pid
+    from kappasharp.app.examples import cabin, filter_space, pid
 
     found = (
         ExampleStudy("PID controller", pid.SPACE, "kappasharp.app.examples.pid:render", outcomes=pid.OUTCOMES),
-        ExampleStudy("Photo filter", image_filter.SPACE, "kappasharp.app.examples.image_filter:render", "slider"),
+        ExampleStudy("Photo filter", filter_space.SPACE, "kappasharp.app.examples.image_filter:render", "slider"),
         ExampleStudy("Wooden cabin", cabin.SPACE, "kappasharp.app.examples.cabin:render", "choice:4"),
     )
     return dict(zip(EXAMPLE_NAMES, found, strict=True))
@@ -140,6 +141,8 @@ def _service(
     study: str | None, storage: str | None, renderers: tuple[str, ...], example: str | None, outcomes: str | None
 ) -> "Service":
     """The database, and the study that the page opens first."""
+    # What computes takes seconds to import: it begins now, in a process of its own.
+    prepare(["kappasharp.app.web.jobs"])
     from kappasharp.app.web import cards
     from kappasharp.app.web.service import Service
     from kappasharp.study import running

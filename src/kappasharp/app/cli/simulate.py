@@ -6,11 +6,7 @@ import click
 
 from kappasharp.app.cli.output import columns, in_format, in_words, say, show
 from kappasharp.app.cli.studies import question_option, storage_option, study_argument
-
-# The simulated people of `problems.oracle`, by name.
-PERSONS = (
-    "paper", "exact", "careless", "hesitant", "biased", "human", "shaky", "hasty", "timed", "interrupted", "absent",
-)  # fmt: skip
+from kappasharp.study.terms import PERSONS
 
 
 def _persons(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

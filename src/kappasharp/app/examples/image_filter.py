@@ -11,14 +11,6 @@ from torch import Tensor
 
 from kappasharp.streams import stream
 
-SPACE = {
-    "exposure": {"low": -1.0, "high": 1.0},
-    "contrast": {"low": 0.5, "high": 1.8},
-    "saturation": {"low": 0.0, "high": 2.0},
-    "warmth": {"low": -1.0, "high": 1.0},
-    "sharpness": {"low": 0.0, "high": 2.5},
-    "vignette": {"low": 0.0, "high": 1.0},
-}
 HEIGHT, WIDTH = 320, 480
 # How much red, green and blue weigh in what the eye calls bright.
 BRIGHTNESS = (0.2126, 0.7152, 0.0722)

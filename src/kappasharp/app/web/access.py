@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kappasharp.app.web import guard
+from kappasharp.app.web.computing import Plain
 from kappasharp.app.web.guard import Visitor
-from kappasharp.app.web.jobs import Plain
 from kappasharp.app.web.session import Session, off_loop
 from kappasharp.errors import NotAllowedError, UnknownNameError
 from kappasharp.sentences import said

@@ -7,8 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kappasharp.app.web import jobs
-from kappasharp.app.web.jobs import Plain
+from kappasharp.app.web.computing import Job, Plain
 from kappasharp.app.web.service import Service
 from kappasharp.app.web.session import Session, off_loop
 from kappasharp.errors import InvalidTypeError, InvalidValueError
@@ -16,12 +15,12 @@ from kappasharp.study import bounds
 from kappasharp.study.history import History
 from kappasharp.study.study import Study
 
-Job = Callable[[Service, Session, Plain, str], Awaitable[Plain]]
+Arrangement = Callable[[Service, Session, Plain, str], Awaitable[Plain]]
 
 
 async def parameters(session: Session) -> Plain:
     """What is open of each tuned parameter, the best design's value of it, and how far it might be widened."""
-    best = (await session.view("standing", jobs.standing))["best"]
+    best = (await session.view("standing", Job.STANDING))["best"]
     edges = {} if best is None else {edge["name"]: edge for edge in best["edges"]}
     space = await off_loop(lambda: session.study.space)
     rows = []
@@ -93,7 +92,7 @@ async def note(_: Service, session: Session, data: Plain, voter: str) -> Plain:
 
 async def team(session: Session) -> Plain:
     """What the voters have in common; of a large team it takes seconds."""
-    return await session.view("team", jobs.team_view)
+    return await session.view("team", Job.TEAM)
 
 
 async def team_before(session: Session) -> Plain:
@@ -138,7 +137,7 @@ async def delete(service: Service, session: Session, data: Plain, _: str) -> Pla
 READS: dict[str, Callable[[Session], Awaitable[Plain]]] = {
     "parameters": parameters, "notes": notes, "team": team, "team/before": team_before,
 }  # fmt: skip
-WRITES: dict[str, Job] = {
+WRITES: dict[str, Arrangement] = {
     "parameters": change, "note": note, "weights": weigh, "import": import_csv, "rename": rename, "delete": delete,
 }  # fmt: skip
 
@@ -157,7 +156,7 @@ def routes(
 
         return show
 
-    def doing(job: Job) -> Callable[[Request], Awaitable[Response]]:
+    def doing(job: Arrangement) -> Callable[[Request], Awaitable[Response]]:
         async def arrange(request: Request) -> Response:
             return said(await job(request.app.state.service, *await written(request)))
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kappasharp.app.web import access, guard
-from kappasharp.app.web.jobs import Plain
+from kappasharp.app.web.computing import Plain
 from kappasharp.app.web.session import Session, off_loop
 from kappasharp.study import invites
 from kappasharp.study.invites import OpenedInvite

@@ -5,13 +5,13 @@ the same events and seed give the same pair, whether it was computed before the 
 """
 
 import math
-import pickle
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from kappasharp.app import charts, outcome_views, team_views
 from kappasharp.app.charts import Curve, Edge, Node
+from kappasharp.app.web.computing import Plain, Snapshot
 from kappasharp.core.choices import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.problems import oracle
@@ -34,32 +34,10 @@ from kappasharp.study.events import Answered, Asked, Stored
 from kappasharp.study.history import History
 from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.learning import StudyModel
-from kappasharp.study.study import Study
 
-Plain = dict[str, Any]
 MOST_REHEARSED = 60
-# A job that takes longer, in seconds, is given up.
-LIMIT = 120.0
 CONDITION = "The condition number of the Hessian over the number of answers, with and without the correction"
 REHEARSED = "Share of designs that the best one beats, in truth and by the model, over the number of answers"
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A study at one moment, as bytes that go to another process; `number` is its last event."""
-
-    number: int
-    content: bytes
-
-    def opened(self) -> tuple[Definition, History]:
-        """Definition and history."""
-        found: tuple[Definition, History] = pickle.loads(self.content)
-        return found
-
-
-def snapshot(study: Study) -> Snapshot:
-    """The study now."""
-    return Snapshot(*study.packed())
 
 
 def next_pairs(at: Snapshot, voters: Sequence[str], form: Form | None = None) -> list[Asked]:

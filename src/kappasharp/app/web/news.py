@@ -15,9 +15,9 @@ from typing import Protocol
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from kappasharp.app.web import access, jobs
+from kappasharp.app.web import access
+from kappasharp.app.web.computing import Job, Plain
 from kappasharp.app.web.connections import MOST_STREAMS
-from kappasharp.app.web.jobs import Plain
 from kappasharp.app.web.session import Session, off_loop
 from kappasharp.errors import KappaSharpError, StorageError
 from kappasharp.study import weighing
@@ -145,7 +145,7 @@ class Topic:
         while self.streams and not self.is_over and self._figured != self._head["since"]:
             self._figured = self._head["since"]
             try:
-                self._standing = await self.session.view("standing", jobs.standing)
+                self._standing = await self.session.view("standing", Job.STANDING)
                 self._failed = False
             except KappaSharpError as error:
                 LOG.warning("The figures could not be computed: %s", error)

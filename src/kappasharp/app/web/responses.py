@@ -17,16 +17,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kappasharp.app import outcome_views, report
-from kappasharp.app.web import guard
+from kappasharp.app import outcome_views
+from kappasharp.app.web import computing, guard
 from kappasharp.app.web.cards import Card, failed
-from kappasharp.app.web.jobs import Plain, Snapshot, snapshot
+from kappasharp.app.web.computing import Plain, Snapshot, snapshot
 from kappasharp.app.web.outcomes import SOON, ToldOutcomes
 from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session, off_loop
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
 from kappasharp.sentences import taken_apart
-from kappasharp.study import diagnosis, recording, weighing
+from kappasharp.study import comparison, recording, weighing
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
@@ -200,7 +200,7 @@ def history_data(at: Snapshot) -> Plain:
     definition, history = at.opened()
     counted, called = history.counted(), history.answer_numbers()
     against: dict[int, list[int]] = {}
-    for earlier, later in diagnosis.opposite(counted):
+    for earlier, later in comparison.opposite(counted):
         against.setdefault(earlier, []).append(called[later])
         against.setdefault(later, []).append(called[earlier])
 
@@ -214,7 +214,7 @@ def history_data(at: Snapshot) -> Plain:
     designs = {number: history.options[number] for one in rows + removed for number in one["options"]}
     lists = {"since": history.moved_at, "rows": rows, "removed": removed, "options": designs}
     lists["outcomes"] = _told(definition, history, designs)
-    return lists | {"cycle": diagnosis.cycle(counted), "queue": len(history.queue)}
+    return lists | {"cycle": comparison.cycle(counted), "queue": len(history.queue)}
 
 
 def _told(definition: Definition, history: History, designs: Mapping[int, Design]) -> Plain:
@@ -329,14 +329,14 @@ def _exported(ending: str, table: str = "comparisons") -> Callable[[Study], byte
 def _report(study: Study, pictures: Mapping[int, Card] | None = None) -> bytes:
     if not study.history.counted():
         raise InvalidValueError("A report needs an answer; there is none yet.")
-    return report.html(study, pictures=pictures).encode()
+    return computing.report.html(study, pictures=pictures).encode()
 
 
 async def pictures(session: Session, study: Study) -> dict[int, Card] | None:
     """The cards that a report shows, as far as they are drawn within some seconds; None where nothing draws them."""
     if session.renderer is None or not study.history.counted():
         return None
-    designs = await off_loop(report.pictured, study)
+    designs = await off_loop(lambda: computing.report.pictured(study))
     drawing = {
         option: asyncio.ensure_future(session.cards.card(session.renderer, design))
         for option, design in designs.items()

@@ -17,8 +17,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kappasharp.app.web import access, arranging, guard, invitations, jobs, responses
+from kappasharp.app.web import access, arranging, guard, invitations, responses
 from kappasharp.app.web.cards import NOTHING, Card
+from kappasharp.app.web.computing import Job, Plain, Snapshot
 from kappasharp.app.web.guard import number_in, seconds_in
 from kappasharp.app.web.invitations import HERE, Reach
 from kappasharp.app.web.news import news
@@ -38,7 +39,6 @@ from kappasharp.errors import (
     UnknownNameError,
 )
 from kappasharp.methods.registry import METHODS
-from kappasharp.problems.oracle import PERSONS
 from kappasharp.sentences import Sentence
 from kappasharp.study import events, kinds, terms
 from kappasharp.study.definition import asks_pairs
@@ -106,11 +106,11 @@ def _of_a_study(one: str) -> list[Route]:
         Route(f"{one}/again", again, methods=["POST"]),
         Route(f"{one}/settle", settle, methods=["POST"]),
         Route(f"{one}/challenge", challenge, methods=["POST"]),
-        Route(f"{one}/standing", computed("standing", jobs.standing)),
-        Route(f"{one}/best", computed("best", jobs.best_view)),
-        Route(f"{one}/why", computed("why", jobs.why_view)),
-        Route(f"{one}/model", computed("model", jobs.model_view)),
-        Route(f"{one}/outcomes", computed("outcomes", jobs.outcomes_view)),
+        Route(f"{one}/standing", computed("standing", Job.STANDING)),
+        Route(f"{one}/best", computed("best", Job.BEST)),
+        Route(f"{one}/why", computed("why", Job.WHY)),
+        Route(f"{one}/model", computed("model", Job.MODEL)),
+        Route(f"{one}/outcomes", computed("outcomes", Job.OUTCOMES)),
         Route(f"{one}/outcomes/{{number:int}}", outcomes),
         Route(f"{one}/history", computed("history", responses.history_data)),
         Route(f"{one}/card/{{option:int}}", card),
@@ -201,7 +201,7 @@ async def listing(request: Request) -> Response:
             # A name that no study has is told: another study in its place would be a guess.
             "unknown": asked if chosen is None else None,
             "study": None if session is None else await off_loop(_study, request, session),
-            "persons": list(PERSONS),
+            "persons": list(terms.PERSONS),
             "methods": [name for name, row in METHODS.items() if asks_pairs(row)],
             "kinds": list(kinds.NAMES),
             "renderers": list(service.renderers) if who.has_key else [],
@@ -232,7 +232,7 @@ async def rehearse(request: Request) -> Response:
     else:
         definition = (await off_loop(service.described, data)).definition
     person, questions = data.get("person", "paper"), number_in(data, "questions")
-    return said(await service.computing.run(jobs.rehearsed, definition, person, questions, limit=REHEARSAL_LIMIT))
+    return said(await service.computing.run(Job.REHEARSED, definition, person, questions, limit=REHEARSAL_LIMIT))
 
 
 async def study(request: Request) -> Response:
@@ -303,7 +303,7 @@ async def challenge(request: Request) -> Response:
     """Have the best design asked against another one."""
     session, data = await session_of(request), await body(request)
     voter = voter_in(request, data.get("voter"))
-    best = (await session.view("standing", jobs.standing))["best"]
+    best = (await session.view("standing", Job.STANDING))["best"]
     if best is None:
         none = "There is no best design yet: answer a few pairs first."
         raise InvalidValueError(Sentence(none, "fault.no_best"))
@@ -320,7 +320,7 @@ def _enqueue(study: Study, best: Design, given: Any, voter: str) -> None:
     study.enqueue(best, rival, voter=voter)
 
 
-def computed(name: str, job: Callable[[jobs.Snapshot], dict[str, Any]]) -> Handler:
+def computed(name: str, job: Callable[[Snapshot], Plain]) -> Handler:
     """The answer to a request for a view."""
 
     async def show(request: Request) -> Response:

@@ -6,8 +6,9 @@ from dataclasses import asdict
 from threading import Lock
 from typing import Any, NamedTuple
 
+from kappasharp.app.web import computing
 from kappasharp.app.web.cards import Cards
-from kappasharp.app.web.jobs import Plain
+from kappasharp.app.web.computing import Plain
 from kappasharp.app.web.news import News
 from kappasharp.app.web.session import Session, drawn_ahead, off_loop
 from kappasharp.app.web.workers import Workers
@@ -45,7 +46,7 @@ class Service:
         self.functions = tuple(dict.fromkeys(functions))
         # The page can choose among these and name no others: what runs is what the command line named.
         self.renderers = tuple(dict.fromkeys(renderers))
-        self.computing, self.drawing = Workers(COMPUTING), Workers(DRAWING, bare=True)
+        self.computing, self.drawing = computing.workers(COMPUTING), Workers(DRAWING, bare=True)
         self.cards = Cards(self.drawing)
         self.news = News(self)
         self.current: str | None = None

@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
 from typing import TypeVar
 
-from kappasharp.app.web import jobs
 from kappasharp.app.web.cards import Card, Cards
-from kappasharp.app.web.jobs import LIMIT, Plain, Snapshot
+from kappasharp.app.web.computing import LIMIT, Job, Plain, Snapshot, are_soonest, snapshot
 from kappasharp.app.web.outcomes import StudyResults
 from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.stock import Stock
@@ -16,7 +16,6 @@ from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.errors import InvalidValueError, NotAllowedError, StalePairError, StorageError
 from kappasharp.methods.method import Kind
 from kappasharp.sentences import said
-from kappasharp.study import stocking
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.events import Asked
 from kappasharp.study.history import History, StudyQuestion
@@ -74,7 +73,7 @@ class Session:
     @property
     def is_crowded(self) -> bool:
         """Whether so many people answer that none can have a fit of their own."""
-        return len(self._seen | self._waiting_now) > MOST_VOTERS and stocking.can_stock(self.study.definition)
+        return len(self._seen | self._waiting_now) > MOST_VOTERS and self.study.definition.asks_all_alike
 
     async def read(self, look: Callable[[History], Found]) -> Found:
         """What a function makes of the study's history now."""
@@ -149,7 +148,7 @@ class Session:
                 if form is not None:
                     # What was computed for the moment before somebody asked otherwise is of no use after it.
                     self.speculation.drop_all()
-                at = await off_loop(jobs.snapshot, self.study)
+                at = await off_loop(snapshot, self.study)
                 for one, proposed in zip(voters, await self._propose(at, voters, form), strict=True):
                     await off_loop(self.study.offer, one, proposed, form)
         return pair
@@ -164,14 +163,14 @@ class Session:
         return found
 
     async def _propose(self, at: Snapshot, voters: list[str], form: Form | None) -> list[Asked]:
-        """The next questions, by a worker if one is there; the first ones take seconds to start."""
-        if self.workers.is_warm:
-            try:
-                found: list[Asked] = await self.workers.run(jobs.next_pairs, at, voters, form, limit=LIMIT)
-            except WorkerError:
-                return await off_loop(jobs.next_pairs, at, voters, form)
-            return found
-        return await off_loop(jobs.next_pairs, at, voters, form)
+        """The next questions, by a worker or sooner here; the first workers take seconds to start."""
+        found: list[Asked]
+        if are_soonest(self.workers):
+            with suppress(WorkerError):
+                found = await self.workers.run(Job.NEXT_PAIRS, at, voters, form, limit=LIMIT)
+                return found
+        found = await off_loop(Job.NEXT_PAIRS, at, voters, form)
+        return found
 
     def _look_ahead(self, pair: StudyQuestion) -> None:
         """Begin to compute what may come after this pair, once the browser has had time to paint it."""
@@ -214,7 +213,7 @@ class Session:
             LOG.warning("Nothing was computed ahead: %s", error)
 
     async def _look_ahead_for_all(self) -> None:
-        at = await off_loop(jobs.snapshot, self.study)
+        at = await off_loop(snapshot, self.study)
         voters = list(reversed(self._seen))
         if self.study.definition.outcomes is not None:
             # Through a function a question takes ten times as long: only who was asked last is looked ahead for.
@@ -244,7 +243,7 @@ class Session:
                 return self.stock.standing
             if known is not None and not known[1].done():
                 return await asyncio.shield(known[1])
-        at = await off_loop(jobs.snapshot, self.study)
+        at = await off_loop(snapshot, self.study)
         known = self._views.get(name)
         if known is None or known[0] != at.number or (known[1].done() and known[1].exception() is not None):
             self._before |= {name: found} if (found := self.before(name)) is not None else {}
@@ -260,7 +259,7 @@ class Session:
 
     async def _compute(self, job: Callable[[Snapshot], Plain], at: Snapshot) -> Plain:
         await self._looked_ahead()
-        if not self.workers.is_warm:
+        if not are_soonest(self.workers):
             return await off_loop(job, at)
         found: Plain = await self.workers.run(job, at, limit=LIMIT)
         return found

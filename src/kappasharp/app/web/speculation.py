@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kappasharp.app.web import jobs
-from kappasharp.app.web.jobs import Snapshot
+from kappasharp.app.web.computing import LIMIT, Job, Snapshot
 from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.methods.method import Kind
 from kappasharp.study.events import Asked
@@ -110,9 +109,7 @@ class Speculation:
         return task
 
     async def _compute(self, at: Snapshot, pair: StudyQuestion, answer: Answer) -> Asked:
-        asked: Asked = await self.workers.run(
-            jobs.next_pair_after, at, pair.voter, pair.number, answer, limit=jobs.LIMIT
-        )
+        asked: Asked = await self.workers.run(Job.NEXT_PAIR_AFTER, at, pair.voter, pair.number, answer, limit=LIMIT)
         self.prepare(asked)
         return asked
 

@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from kappasharp.app.web import jobs
-from kappasharp.app.web.jobs import LIMIT, Plain
+from kappasharp.app.web.computing import LIMIT, Job, Plain, Snapshot, are_soonest, snapshot
 from kappasharp.app.web.workers import WorkerError, Workers
 from kappasharp.errors import KappaSharpError
 from kappasharp.study.events import Asked
@@ -72,7 +71,7 @@ class Stock:
             await asyncio.sleep(PAUSE if self._questions else 0.0)
 
     async def _fill(self, voters: int) -> None:
-        at = await asyncio.to_thread(jobs.snapshot, self.study)
+        at = await asyncio.to_thread(snapshot, self.study)
         if at.number == self._number and self._questions:
             return
         count, self._taken = max(LEAST, min(voters + SPARE * self._taken, MOST)), 0
@@ -87,13 +86,13 @@ class Stock:
         if standing is not None:
             self.heard()
 
-    async def _computed(self, at: jobs.Snapshot, count: int) -> tuple[list[Asked], Plain | None]:
-        if not self.workers.is_warm:
-            return await asyncio.to_thread(jobs.stock, at, count)
-        try:
-            found: tuple[list[Asked], Plain | None] = await self.workers.run(jobs.stock, at, count, limit=LIMIT)
-        except WorkerError:
-            return await asyncio.to_thread(jobs.stock, at, count)
+    async def _computed(self, at: Snapshot, count: int) -> tuple[list[Asked], Plain | None]:
+        found: tuple[list[Asked], Plain | None]
+        if are_soonest(self.workers):
+            with suppress(WorkerError):
+                found = await self.workers.run(Job.STOCK, at, count, limit=LIMIT)
+                return found
+        found = await asyncio.to_thread(Job.STOCK, at, count)
         return found
 
     def close(self) -> None:

@@ -36,10 +36,10 @@ def ready() -> bool:
 
 
 class Process:
-    """One process, made anew when it was ended; `bare` ones start without torch."""
+    """One process, made anew when it was ended; `bare` ones start without torch, others with what is preloaded."""
 
-    def __init__(self, *, bare: bool) -> None:
-        self.bare = bare
+    def __init__(self, *, bare: bool, preload: tuple[str, ...]) -> None:
+        self.bare, self.preload = bare, preload
         self._lock = threading.Lock()
         self._pool: Pool | None = None
         self._warm: Future[bool] | None = None
@@ -53,7 +53,7 @@ class Process:
         """Start it, unless it is there; what is returned is done when it has started."""
         with self._lock:
             if self._pool is None or self._warm is None:
-                self._pool = Pool(1, niceness=NICENESS, bare=self.bare)
+                self._pool = Pool(1, niceness=NICENESS, bare=self.bare, preload=self.preload)
                 self._warm = self._pool.submit(ready)
             return self._warm
 
@@ -84,9 +84,9 @@ class Turn:
 class Workers:
     """A few processes of one purpose."""
 
-    def __init__(self, size: int, *, bare: bool = False) -> None:
+    def __init__(self, size: int, *, bare: bool = False, preload: tuple[str, ...] = ()) -> None:
         self.size = size
-        self._processes = [Process(bare=bare) for _ in range(size)]
+        self._processes = [Process(bare=bare, preload=preload) for _ in range(size)]
         self._free = list(self._processes)
         self._waiting: list[Turn] = []
         self._doing: dict[Process, Turn] = {}
