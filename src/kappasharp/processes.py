@@ -59,14 +59,8 @@ class Pool(ProcessPoolExecutor):
                 raise BrokenProcessPool(f"A worker could not be started: {type(error).__name__}: {error}.") from error
 
     def _submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
-        if not hasattr(signal, "pthread_sigmask"):
+        with _deaf():
             return super().submit(job, *given, **named)
-        # The pool starts its workers here, and they inherit the mask: Ctrl-C is the parent's business, which ends them.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return super().submit(job, *given, **named)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def end(self, *, wait: bool = False) -> None:
         """End all workers now, whatever they are doing.
@@ -83,6 +77,19 @@ class Pool(ProcessPoolExecutor):
                 worker.kill()
         if wait and thread is not None:
             thread.join(ENDS_WITHIN)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that start now inherit the mask: Ctrl-C is the parent's business, which ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _hiding = threading.Lock()
@@ -116,10 +123,13 @@ def _context(preload: Sequence[str]) -> BaseContext:
 def prepare(preload: Sequence[str] = ()) -> None:
     """Begin to import what workers will need, in the process that forks them, while this one goes on."""
     if sys.platform == "linux":
-        from multiprocessing import forkserver  # noqa: PLC0415 - other systems have none
+        from multiprocessing import forkserver, resource_tracker  # noqa: PLC0415 - other systems have none
 
         _context(preload)
-        forkserver.ensure_running()
+        # The start of this one lets Ctrl-C through again.
+        resource_tracker.ensure_running()
+        with _deaf():
+            forkserver.ensure_running()
 
 
 def begin(niceness: int = 0, bare: bool = False) -> None:
