@@ -240,6 +240,13 @@ class TestBounds:
         for one in found:
             exec(one.call, {"study": study})
 
+    def test_what_reaches_no_further_step_opens_nothing(self):
+        study = ks.create_study({"x": ks.Float(0.0, 1.0, step=0.15), "y": (0.0, 1.0)}, storage="sqlite://")
+        with pytest.raises(ks.KappaSharpError, match="must open something, but x is open"):
+            study.widen("x", high=1.04)
+        study.widen("x", high=1.05)
+        assert study.space.open_to("x").high == 1.05
+
     @pytest.mark.parametrize(
         ("call", "why"),
         [
