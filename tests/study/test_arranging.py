@@ -219,6 +219,13 @@ class TestBounds:
         ("part", "value", "call"),
         [
             (ks.Float(0.01, 1.0, log=True), 0.01, "low=0.001"),
+            (ks.Float(1.0, 1e4, log=True), 1.0, "low=0.01"),
+            (ks.Float(1e-300, 1e300, log=True), 1e300, None),
+            (ks.Float(0.0, 1.0, step=0.15), 0.9, "high=1.35"),
+            (ks.Int(2, 1000, log=True), 2, "low=1"),
+            (ks.Int(1, 1000, log=True), 1, None),
+            (ks.Int(10, 1000, log=True, step=5), 10, "low=5"),
+            (ks.Int(0, 99_999), 0, None),
             (ks.Float(0.0, 1.0, step=0.1), 1.0, "high=1.5"),
             (ks.Int(1, 9), 1, "low=-3"),
             (ks.Int(0, 1), 1, None),
@@ -232,6 +239,13 @@ class TestBounds:
         assert [one.call for one in found] == ([] if call is None else [f"study.widen('x', {call})"])
         for one in found:
             exec(one.call, {"study": study})
+
+    def test_what_reaches_no_further_step_opens_nothing(self):
+        study = ks.create_study({"x": ks.Float(0.0, 1.0, step=0.15), "y": (0.0, 1.0)}, storage="sqlite://")
+        with pytest.raises(ks.KappaSharpError, match="must open something, but x is open"):
+            study.widen("x", high=1.04)
+        study.widen("x", high=1.05)
+        assert study.space.open_to("x").high == 1.05
 
     @pytest.mark.parametrize(
         ("call", "why"),

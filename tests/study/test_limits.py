@@ -184,6 +184,30 @@ def test_the_nearest_design_of_predicted_outcomes_that_keep_no_limit():
     assert abs(float(said.split("nearest has m ")[1].split(". The")[0])) < 0.05
 
 
+def away(design):
+    return {"away": sum((design[name] - 0.3) ** 2 for name in "abcd") ** 0.5}
+
+
+def test_a_small_region_is_found_beside_limits_of_parameters():
+    space = {name: (0.0, 1.0) for name in "abcd"}
+    limits = ["a + b + c + d <= 1.3", ks.AtMost("away", 0.05)]
+    study = ks.create_study(space, storage="sqlite://", outcomes=away, limits=limits)
+    assert not study.notes()
+    assert all(sum(one.values()) <= 1.3 and away(one)["away"] <= 0.05 for one in study.ask().designs)
+
+
+def test_the_nearest_design_keeps_the_limits_of_parameters_and_what_is_opened_again_is_found():
+    limits = ["x + y <= 1", ks.AtLeast("f", 0.9)]
+    study = ks.create_study({"x": (0.0, 1.0), "y": (0.0, 1.0)}, storage="sqlite://", outcomes=total, limits=limits)
+    study.narrow("x", 0.0, 0.4)
+    study.narrow("y", 0.0, 0.4)
+    (said,) = study.notes()
+    assert float(said.split("nearest has f ")[1].split(". The")[0]) > 0.79
+    assert "kept again where more of a parameter is open" in said
+    study.widen("y")
+    assert not study.notes() and all(total(one)["f"] >= 0.9 for one in study.ask().designs)
+
+
 def total(design):
     return {"f": design["x"] + design["y"]}
 

@@ -29,6 +29,9 @@ LEAST_CHANCE = 0.5
 BLOCK, MOST_DRAWN, TIMES_BUDGET = 128, 4096, 4
 # Where they do not suffice: how many of the best have how many children each, in how many rounds, how far away.
 PARENTS, CHILDREN, ROUNDS, FIRST_MOVE, SHRINK = 16, 4, 24, 0.2, 0.8
+# How far behind all others a search ranks designs whose outcomes nobody looked at: they break limits
+# of parameters, or are not open.
+UNSEEN = 1e7
 # How many designs within the limits are looked at, one number after the other, for two that can be told apart.
 TRIES = (16, 128)
 # Fewer designs within the limits of outcomes than this are worth a note.
@@ -46,9 +49,7 @@ class WithinLimits:
 
     def __call__(self, X: Tensor) -> Tensor:
         """How far each point breaks the limits, in units of what varies."""
-        broken = torch.zeros(X.shape[:-1], dtype=torch.float64) if self.between is None else self.between(X)
-        if self.space is not None and self.space.bounds:
-            broken = broken + cube.beyond(self.space, X).to(broken)
+        broken = self._of_parameters(X)
         if self.given is None:
             return broken.to(X)
         flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)
@@ -58,6 +59,11 @@ class WithinLimits:
         if bool(open_.any()):
             kept[open_] = self._of_outcomes(flat[open_])
         return kept.reshape(X.shape[:-1]).to(X)
+
+    def ranked(self, X: Tensor) -> Tensor:
+        """The same for a search: designs whose outcomes were not looked at come after all others."""
+        broken = self(X)
+        return broken if self.given is None else broken + UNSEEN * (self._of_parameters(X) > 0.0).to(broken)
 
     @property
     def budget(self) -> int:
@@ -85,6 +91,12 @@ class WithinLimits:
         """The limits in words."""
         texts = [] if self.between is None else [repr(one.text) for one in self.between.constraints]
         return texts + ([] if self.given is None else [in_words(one) for one in self.given.outcomes.limited])
+
+    def _of_parameters(self, X: Tensor) -> Tensor:
+        broken = torch.zeros(X.shape[:-1], dtype=torch.float64) if self.between is None else self.between(X)
+        if self.space is not None and self.space.bounds:
+            broken = broken + cube.beyond(self.space, X).to(broken)
+        return broken
 
     def _of_outcomes(self, X: Tensor) -> Tensor:
         assert self.given is not None
@@ -171,7 +183,7 @@ class AllowedSequence:
 
     def _sift(self, designs: Sequence[Design]) -> None:
         X = cube.points(self.definition.space, designs)
-        broken = self.allowed(X)
+        broken = self.allowed.ranked(X) if isinstance(self.allowed, WithinLimits) else self.allowed(X)
         self._points.append(X)
         self._broken.append(broken)
         self.found += [design for design, far in zip(designs, broken.tolist(), strict=True) if far == 0.0]
@@ -287,7 +299,10 @@ def notes(definition: Definition, history: History) -> list[Sentence]:
     kept = apart(tried)
     if len(kept) == PAIR:
         return _about_few(tried, limits)
-    rest = "The study goes on without these limits; wider ones, or a wider space, need a new study."
+    rest = (
+        "The study goes on without these limits; they may be kept again where more of a parameter is open, and wider "
+        "ones need a new study."
+    )
     if kept:
         only = ", ".join(f"{name}={value!r}" for name, value in kept[0].items())
         words = f"Only one design was found that keeps {{limits}}: {{design}}. A question needs two. {rest}"

@@ -238,25 +238,46 @@ def edges(name: str, bounds: Bounds, value: Value) -> list[ParameterEdge]:
     near = max(bounds.tolerance, SLACK)
     sides: list[Side] = [side for side, end in (("low", low), ("high", high)) if abs(place - end) <= near]  # type: ignore[misc]
     ends = {"low": bounds.low, "high": bounds.high}
-    return [ParameterEdge(name, side, value, _further(bounds, side), ends[side]) for side in sides[:1]]
+    found = [(side, _further(bounds, side)) for side in sides[:1]]
+    return [ParameterEdge(name, side, value, further, ends[side]) for side, further in found if further is not None]
 
 
-def _further(bounds: Bounds, side: Side) -> float:
-    """Half the range more, in few digits; no further than the hull where that is wider, and on the lattice."""
-    part = bounds.part
+def _further(bounds: Bounds, side: Side) -> float | None:
+    """Half the range more, in few digits; no further than the hull where that is wider. None where no more may be."""
+    part, whole = bounds.part, everything(bounds.part)
     assert not isinstance(part, Categorical)
-    end, hull = (bounds.low, part.low) if side == "low" else (bounds.high, part.high)
+    end, hull = (bounds.low, whole.low) if side == "low" else (bounds.high, whole.high)
     if end != hull:
         return hull
-    if part.log:
-        factor = (bounds.high / bounds.low) ** FURTHER
-        return _short(end / factor if side == "low" else end * factor, end)
-    move = FURTHER * (bounds.high - bounds.low)
+    far = _half_more(bounds, side)
     if part.step is not None:
-        move = max(round(move / part.step), 1) * part.step
-        exact = end - move if side == "low" else end + move
-        return int(exact) if isinstance(part, Int) else float(f"{exact:.12g}")
-    return _short(end - move if side == "low" else end + move, move)
+        far = _on_a_step(part, end, far)
+    try:
+        wider = grown(part, min(part.low, far), max(part.high, far), None)
+    except InvalidValueError:
+        return None
+    return None if wider == part else far
+
+
+def _half_more(bounds: Bounds, side: Side) -> float:
+    end, sign = (bounds.low, -1) if side == "low" else (bounds.high, 1)
+    if bounds.part.log:  # type: ignore[union-attr]
+        far = end * (bounds.high / bounds.low) ** (sign * FURTHER)
+        return _short(far, far) if 0.0 < far < math.inf else far
+    move = FURTHER * (bounds.high - bounds.low)
+    return _short(end + sign * move, move)
+
+
+def _on_a_step(part: Float | Int, end: float, far: float) -> float:
+    """The step nearest to that, one from the end at least; above zero where logarithms are taken."""
+    assert part.step is not None
+    if not math.isfinite(far):
+        return far
+    steps = max(round(abs(far - end) / part.step), 1)
+    if part.log and far < end:
+        steps = min(steps, math.ceil(end / part.step) - 1)
+    exact = end + math.copysign(steps * part.step, far - end)
+    return int(exact) if isinstance(part, Int) else float(f"{exact:.12g}")
 
 
 def _short(value: float, scale: float) -> float:

@@ -148,7 +148,8 @@ def _kept(definition: Definition, now: Bounds, event: Bounded) -> Bounded:
 
 
 def _news(definition: Definition, now: Bounds, event: Bounded) -> Bounded:
-    if (event.low, event.high, tuple(event.choices) if event.choices else None) == now.ends:
+    given = event.low, event.high, event.choices
+    if bounds.some(bounds.grown(now.part, *given), *given).ends == now.ends:
         raise InvalidValueError(f"`widen` must open something, but {event.name} is open to {now} now.")
     return _possible(definition, event)
 
