@@ -259,6 +259,18 @@ def test_a_program_is_marked_everywhere_and_old_studies_are_as_they_were(tmp_pat
     )
     with pytest.raises(InvalidValueError, match="a person has answered as 'anna'"):
         ks.optimize(study, judge=near, n=1, voter="anna")
+    # A table of answers says it too, and who reads it hears it.
+    copy, path = new(study_name="copy"), study.export(tmp_path / "answers.csv")
+    copy.import_csv(path)
+    assert [row["program"] for row in copy.rows("comparisons")] == [False] * 4 + [True] * 4
+    ks.optimize(copy, judge=near, n=1)
+    copy.import_csv(path)
+    assert copy.history.programs.about == {"judge": "near"} and len(copy.history.counted()) == 17
+    copy.tell(copy.ask("bo"), "a")
+    number = copy.history.number
+    with pytest.raises(InvalidValueError, match="a person has answered as 'bo'"):
+        copy.import_text(path.read_text().replace("judge", "bo"), "me")
+    assert copy.history.number == number
     self_made = {"judged": {"confidence": 2}, "joined": {"about": ""}}
     for kind, change in self_made.items():
         number = next(i for i, one in enumerate(after["events"]) if one["kind"] == kind)
