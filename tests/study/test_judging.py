@@ -80,6 +80,14 @@ def test_every_kind_is_asked_in_both_orders(question):
     assert told == [expected[question]] * 2
 
 
+def test_who_looks_at_places_alone_is_told_of():
+    fair, biased = Calls(near, new()), Calls(first, new())
+    assert fair.run(judging.BY_PLACE).disagreed == 0 and not fair.said
+    assert biased.run(judging.BY_PLACE).disagreed == judging.BY_PLACE
+    (told,) = biased.said
+    assert told.startswith("The two orders of all 5 questions disagree") and "as 'judge' tells nothing" in told
+
+
 def test_what_two_answers_say_together():
     pair, rating, slider, order = (parse(name) for name in ("pair", "rating", "slider", "order:4"))
     assert kinds.together(pair, "a", "a") == ("a", True) and kinds.together(pair, "a", "tie") == ("tie", False)
