@@ -244,6 +244,7 @@ def test_voters_have_pairs_of_their_own(shell):
     assert shell.json("tell", "my study", "b", "--pair", hers["pair"])["voter"] == "bench 2"
     shell.refused("undo", "my study", code=2, says="'me' has no answer")
     assert shell.json("undo", "my study", "--voter", "bench 2")["pair"] == hers["pair"]
+    assert shell.json("tell", "my study", "b", "--voter", " bench 2 ")["voter"] == "bench 2"
 
 
 def test_undoing_a_comparison_from_elsewhere_opens_no_pair(shell):

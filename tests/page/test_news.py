@@ -158,6 +158,36 @@ def test_what_was_computed_ahead_is_given_up_when_another_process_writes():
     asyncio.run(asyncio.wait_for(two_processes(), 120))
 
 
+def test_whoever_is_shut_out_hears_nothing_after_the_next_beat(monkeypatch):
+    """Also who came between two beats of the clock that all streams share."""
+    monkeypatch.setattr(news, "BEAT", 0.6)
+
+    async def ended():
+        of = service()
+        topic, loop, allowed = of.news.topic(of.session(of.current)), asyncio.get_running_loop(), {"is": True}
+
+        async def listen(is_still_in):
+            async for _ in topic.messages(is_still_in):
+                pass
+            return loop.time()
+
+        async def anybody():
+            return allowed["is"]
+
+        first = asyncio.create_task(listen(anybody))
+        await asyncio.sleep(0.3)
+        late = asyncio.create_task(listen(anybody))
+        await asyncio.sleep(0.1)
+        allowed["is"], since = False, loop.time()
+        found = [at - since for at in await asyncio.gather(first, late)]
+        of.close()
+        of.storage.close()
+        of.folder.cleanup()
+        return found
+
+    assert max(asyncio.run(ended())) < 0.6
+
+
 def test_many_voters_get_questions_in_stock_that_say_how_old_they_are(browser):
     study = browser.service.session(browser.study).study
     for turn in range(study.definition.first_pairs):

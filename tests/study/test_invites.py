@@ -61,10 +61,11 @@ def test_a_name_is_one_persons(study):
     invites.revoke(storage, study.stored, first.id)
     assert invites.seats(storage, [secret]) == {} and why(storage, other, "Bea") == "taken"
     assert invites.join(storage, other, "", secret)[0].name == "Bea" and len(invites.seats(storage, [secret])) == 1
-    # Who is shut out is gone, and leaves the name to whoever takes it.
+    # Who is shut out is gone, and leaves the name to whoever takes it: as it was spelt, for its answers stand under it.
     invites.remove(storage, study.stored, bea.id)
     assert invites.seats(storage, [secret]) == {}
-    assert invites.join(storage, other, "Bea", secret)[0].id != bea.id
+    again, _ = invites.join(storage, other, " ＢEa", secret)
+    assert again.id != bea.id and again.name == "Bea" and why(storage, other, "bea") == "taken"
     with pytest.raises(UnknownNameError, match="Nobody"):
         invites.remove(storage, study.stored, bea.id)
 

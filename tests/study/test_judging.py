@@ -80,6 +80,14 @@ def test_every_kind_is_asked_in_both_orders(question):
     assert told == [expected[question]] * 2
 
 
+def test_who_looks_at_places_alone_is_told_of():
+    fair, biased = Calls(near, new()), Calls(first, new())
+    assert fair.run(judging.BY_PLACE).disagreed == 0 and not fair.said
+    assert biased.run(judging.BY_PLACE).disagreed == judging.BY_PLACE
+    (told,) = biased.said
+    assert told.startswith("The two orders of all 5 questions disagree") and "as 'judge' tells nothing" in told
+
+
 def test_what_two_answers_say_together():
     pair, rating, slider, order = (parse(name) for name in ("pair", "rating", "slider", "order:4"))
     assert kinds.together(pair, "a", "a") == ("a", True) and kinds.together(pair, "a", "tie") == ("tie", False)
@@ -259,6 +267,18 @@ def test_a_program_is_marked_everywhere_and_old_studies_are_as_they_were(tmp_pat
     )
     with pytest.raises(InvalidValueError, match="a person has answered as 'anna'"):
         ks.optimize(study, judge=near, n=1, voter="anna")
+    # A table of answers says it too, and who reads it hears it.
+    copy, path = new(study_name="copy"), study.export(tmp_path / "answers.csv")
+    copy.import_csv(path)
+    assert [row["program"] for row in copy.rows("comparisons")] == [False] * 4 + [True] * 4
+    ks.optimize(copy, judge=near, n=1)
+    copy.import_csv(path)
+    assert copy.history.programs.about == {"judge": "near"} and len(copy.history.counted()) == 17
+    copy.tell(copy.ask("bo"), "a")
+    number = copy.history.number
+    with pytest.raises(InvalidValueError, match="a person has answered as 'bo'"):
+        copy.import_text(path.read_text().replace("judge", "bo"), "me")
+    assert copy.history.number == number
     self_made = {"judged": {"confidence": 2}, "joined": {"about": ""}}
     for kind, change in self_made.items():
         number = next(i for i, one in enumerate(after["events"]) if one["kind"] == kind)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import kappasharp as ks
+from kappasharp.app import team_views
 from kappasharp.app.web import jobs
 from kappasharp.app.web.computing import snapshot
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, UnknownNameError
@@ -175,6 +176,22 @@ def test_one_voter_is_one():
     assert found.best == found.fairest == study.best and found.shared == 1.0
     assert found.splits == found.groups == () and found.alike == ((1.0,),)
     assert str(found) == "One voter alone has answered, anna: there is nobody to agree with."
+
+
+def test_who_answers_by_lot_agrees_with_nobody():
+    """What the model believes of them is what it believes of everybody; that would look like agreement."""
+    study, alone = answered({"anna": NARROW, "ben": NARROW}), answered({"anna": NARROW})
+    chance = random.Random(1)
+    for _ in range(16):
+        pair = [{name: chance.random() for name in SPACE} for _ in "ab"]
+        for one in (study, alone):
+            one.add_comparison(*pair, tie=True, voter="lot")
+    found = study.agreement()
+    assert found.voters[2].is_careless and found.voters[2].group is None and found.alike[0][2] > agreement.ALIKE
+    assert [one.voters for one in found.groups] == [("anna", "ben")]
+    assert "They agree: anna and ben" in str(found) and "Too few" not in str(found) and "answers of lot." in str(found)
+    assert any("close to chance" in str(mark.title) for mark in team_views.agreement_map(found).marks)
+    assert alone.agreement().groups == () and str(alone.agreement()).startswith("Nobody can be told to agree")
 
 
 def test_few_answers_are_said_to_tell_nothing():

@@ -125,6 +125,10 @@ class TestAskAndTell:
         with pytest.raises(KappaSharpError, match="`voter` must be"):
             study.ask(bad)
 
+    def test_spaces_around_a_name_make_nobody_else_of_it(self, study):
+        pair = study.ask(" anna ")
+        assert pair.voter == "anna" and study.ask("anna") == pair
+
     def test_seconds_are_kept(self, study):
         assert study.tell(study.ask(), "a", seconds=2.5).seconds == 2.5
         with pytest.raises(InvalidValueError, match="not be below 0"):

@@ -22,7 +22,7 @@ MOVES = 40
 SAME = 1e-6
 MAP_MEANS = (
     "The nearer two voters are, the more alike their tastes; colours and lines join those of one taste. A square is a "
-    "program; who is hollow has given too few answers to be placed with any certainty."
+    "program; who is hollow gave too few answers to be placed with any certainty, or answers close to chance."
 )
 
 
@@ -90,7 +90,8 @@ def _title(one: VoterTaste) -> str:
     name = said("team.program", "{name}, a program", name=one.voter) if one.program else one.voter
     told: str = counted("team.answers", "{count} answer", "{count} answers", one.answers)
     told = said("team.none", "no answers yet") if one.predicted else told
-    group = said("team.ungrouped", "too few to tell")
+    lot = said("team.lot", "close to chance")
+    group = lot if one.is_careless else said("team.ungrouped", "too few to tell")
     if one.group is not None:
         group = said("team.numbered", "group {number}", number=one.group + 1)
     return said("team.title", "{name}: {told}, {group}", name=name, told=told, group=group)

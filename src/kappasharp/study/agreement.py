@@ -1,5 +1,6 @@
 """How well several voters agree: what suits all and each, who is like whom, where they split."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -53,8 +54,8 @@ class VoterTaste:
 
     `likes_best` and `likes_fairest` are the shares of designs that they like less than those two, `consistency` is how
     steady their answers are beside the others' (1 is usual, near 0 is by lot). `group` is a place in
-    `Agreement.groups`, None where they gave too few answers to tell. Who is `predicted` has not answered: all of it is
-    what the others share. A `program` is no person.
+    `Agreement.groups`, None where they gave too few answers to tell, or answers close to chance. Who is `predicted` has
+    not answered: all of it is what the others share. A `program` is no person.
     """
 
     voter: str
@@ -71,7 +72,7 @@ class VoterTaste:
     @property
     def is_careless(self) -> bool:
         """Whether the answers are close to chance."""
-        return self.consistency is not None and self.consistency < CARELESS
+        return _is_careless(self.consistency)
 
 
 @dataclass(frozen=True)
@@ -194,17 +195,15 @@ def _taste(
     definition: Definition, history: History, apart: StudyModel, name: str, places: tuple[int, int], group: int | None
 ) -> VoterTaste:
     view = learning.seen_by(history, apart, name)
-    answered, fit = weighing.answered(history), view.learnt.fit.people
-    predicted = name not in answered
+    predicted = name not in weighing.answered(history)
     own, likes_best, likes_fairest = certainty.beats_random(definition, view, (leading(view), *places))
-    consistency = 1.0 if fit is None else None if predicted else float(fit.consistency[0, answered.index(name)])
     return VoterTaste(
         name,
         sum(one.voter == name for one in history.counted()),
         _liked(history, view, own),
         likes_best,
         likes_fairest,
-        None if predicted else consistency,
+        None if predicted else _consistency(history, apart, name),
         history.weights.get(name, 1.0),
         group,
         predicted,
@@ -212,10 +211,24 @@ def _taste(
     )
 
 
+def _consistency(history: History, apart: StudyModel, name: str) -> float:
+    """How steady the answers of somebody who answered are beside the others'."""
+    fit = apart.learnt.fit.people
+    return 1.0 if fit is None else float(fit.consistency[0, weighing.answered(history).index(name)])
+
+
+def _is_careless(consistency: float | None) -> bool:
+    return consistency is not None and consistency < CARELESS
+
+
 def _groups(definition: Definition, history: History, apart: StudyModel, alike: Tensor) -> tuple[TasteGroup, ...]:
-    """Who is of one taste, the largest group first; of voters with enough answers, where there are two of those."""
-    names = weighing.answered(history)
-    enough = [i for i, name in enumerate(names) if sum(one.voter == name for one in history.counted()) >= ENOUGH]
+    """Who is of one taste, the largest group first; of voters with answers enough, where there are two of those.
+
+    Of somebody who answers by lot, too, the model believes what it believes of everybody: that is no agreement.
+    """
+    names, given = weighing.answered(history), Counter(one.voter for one in history.counted())
+    steady = [not _is_careless(_consistency(history, apart, name)) for name in names]
+    enough = [i for i, name in enumerate(names) if given[name] >= ENOUGH and steady[i]]
     if len(enough) < 2:  # noqa: PLR2004
         return ()
     found = [sorted(enough[i] for i in group) for group in clusters(alike[enough][:, enough], ALIKE)]
@@ -289,7 +302,10 @@ def _about_groups(found: Agreement) -> list[Sentence]:
                 voter=told[0].voter,
             )
         ]
-    few = [one.voter for one in told if one.group is None]
+    few = [one.voter for one in told if one.group is None and not one.is_careless]
+    if not found.groups and sum(one.answers >= ENOUGH for one in told) > 1:
+        words = "Nobody can be told to agree: that takes two whose answers are not close to chance."
+        return [said("team.chance", words)]
     if not found.groups:
         words = "Too few answers to tell who agrees with whom: that takes {enough} of each."
         return [said("team.few", words, enough=ENOUGH)]

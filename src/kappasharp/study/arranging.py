@@ -17,6 +17,8 @@ from kappasharp.study.space import Design
 from kappasharp.study.view import StudyView
 
 Decide = Callable[[History], Event | None]
+# What is known of a program whose answers came in a table.
+IMPORTED = "a program, by a table of its answers"
 
 
 class ArrangedStudy(StudyView):
@@ -110,16 +112,8 @@ class ArrangedStudy(StudyView):
             about: a line that says which program.
         """
         joined = Joined(events.named_text("about", about, events.LONGEST_NOTE))
-
-        def if_no_person(history: History) -> Joined | None:
-            if any(one.voter == voter and not one.program for one in history.comparisons.values()):
-                raise InvalidValueError(
-                    f"A program must have a name of its own, but a person has answered as {voter!r}; another `voter` "
-                    "keeps them apart."
-                )
-            return None if history.programs.about.get(voter) == joined.about else joined
-
-        self._write(events.voter(voter), if_no_person)
+        name = events.voter(voter)
+        self._write(name, partial(_if_no_person, joined, name))
 
     def keep_verdict(self, voter: str, verdict: Judged) -> None:
         """Store what a program said of designs; it is durable when this returns, and no answer yet."""
@@ -143,6 +137,11 @@ class ArrangedStudy(StudyView):
         found = comparison_file.parse(text, self.definition, events.voter(voter))
         self._writable()
         with self._lock, self.storage.transaction(self.stored) as transaction:
+            self._history.extend(transaction.read(self._history.number))
+            for who in found.programs:
+                joined = _if_no_person(Joined(self._history.programs.about.get(who, IMPORTED)), who, self._history)
+                if joined is not None:
+                    transaction.append(who, joined)
             for who, added in found.added:
                 transaction.append(who, added)
         known = len(self._history.comparisons)
@@ -217,3 +216,13 @@ class ArrangedStudy(StudyView):
 
 def _if_news(found: Recorded, history: History) -> Recorded | None:
     return found if recording.is_news(history, found) else None
+
+
+def _if_no_person(joined: Joined, voter: str, history: History) -> Joined | None:
+    """That a voter is a program, unless that is known; a sentence where it is a person."""
+    if any(one.voter == voter and not one.program for one in history.comparisons.values()):
+        raise InvalidValueError(
+            f"A program must have a name of its own, but a person has answered as {voter!r}; another `voter` "
+            "keeps them apart."
+        )
+    return None if history.programs.about.get(voter) == joined.about else joined

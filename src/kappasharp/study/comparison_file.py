@@ -41,9 +41,10 @@ class Imported(NamedTuple):
 
 
 class FileContent(NamedTuple):
-    """The comparisons of a file, each with its voter."""
+    """The comparisons of a file, each with its voter, and which voters are programs."""
 
     added: list[tuple[str, Added]]
+    programs: list[str]
     counted: Imported
 
 
@@ -71,6 +72,7 @@ def parse(text: str, definition: Definition, voter: str) -> FileContent:
     layout = _layout(lines[0][1], definition.space, text)
     added: list[tuple[str, Added]] = []
     troubles: list[tuple[int, str]] = []
+    programs: list[str] = []
     answers = skips = 0
     for number, cells in lines[1:]:
         try:
@@ -79,13 +81,14 @@ def parse(text: str, definition: Definition, voter: str) -> FileContent:
             troubles.append((number, error.sentence))
             continue
         added += found
+        programs += [who for who, _ in found[:1] if _reader(cells, layout)("program").lower() == "true"]
         answers, skips = answers + bool(found), skips + (not found)
     if troubles:
         raise InvalidValueError(_in_words(troubles))
     if not added:
         nothing = "The file must hold a comparison below its head line, but it has none."
         raise InvalidValueError(said("fault.file.none", nothing))
-    return FileContent(added, Imported(len(added), answers, skips))
+    return FileContent(added, list(dict.fromkeys(programs)), Imported(len(added), answers, skips))
 
 
 def _in_words(troubles: Sequence[tuple[int, str]]) -> Sentence:

@@ -283,8 +283,8 @@ def note(value: Any) -> str:
 
 
 def voter(value: Any) -> str:
-    """A voter's name, or a sentence."""
-    return named_text("voter", value, LONGEST_VOTER)
+    """A voter's name without the spaces around it, which nobody sees, or a sentence."""
+    return named_text("voter", value.strip(" ") if isinstance(value, str) else value, LONGEST_VOTER)
 
 
 def named_text(what: str, value: Any, longest: int = LONGEST_NAME) -> str:

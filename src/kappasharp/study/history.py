@@ -282,7 +282,14 @@ class History:
     def _add(self, stored: events.Stored, event: events.Added) -> None:
         options = (self._note(event.winner), self._note(event.loser))
         self.comparisons[stored.number] = Comparison(
-            stored.number, stored.voter, stored.time, options, "tie" if event.tie else "a", None, None
+            stored.number,
+            stored.voter,
+            stored.time,
+            options,
+            "tie" if event.tie else "a",
+            None,
+            None,
+            program=stored.voter in self.programs.about,
         )
 
     def _undo(self, stored: events.Stored, event: events.Undone) -> None:

@@ -204,17 +204,18 @@ def _held(connection: Connection, record: Record, secret: str) -> Row[Any] | Non
 
 
 def _free(connection: Connection, record: Record, name: str) -> str:
-    """That name, if it is nobody else's: of those who were let in, or answered without."""
+    """That name, if it is nobody else's: of those who were let in, or answered without; one freed as it was spelt."""
     rows = connection.execute(select(SEATS.c.name, SEATS.c.taken, SEATS.c.removed).where(SEATS.c.study == record.id))
     there = rows.all()
     if len(there) >= MOST_PEOPLE:
         raise InviteError(f"No more than {MOST_PEOPLE} people are let into a study.", "full")
     voters = connection.execute(select(EVENTS.c.voter).where(EVENTS.c.study == record.id).distinct()).scalars()
-    freed = {_key(row.name) for row in there if row.removed is not None and row.name is not None}
-    others = {_key(DEFAULT_VOTER), *({_key(str(one)) for one in voters} - freed), *(row.taken for row in there)}
-    if _key(name) in others:
+    # Whoever takes a freed name goes on with its answers, and those stand under the name as it was spelt.
+    freed = {_key(row.name): row.name for row in there if row.removed is not None and row.name is not None}
+    answered = {_key(str(one)) for one in voters} - freed.keys()
+    if _key(name) in {_key(DEFAULT_VOTER), *answered, *(row.taken for row in there)}:
         raise _taken(name)
-    return name
+    return str(freed.get(_key(name), name))
 
 
 def _taken(name: str) -> InviteError:

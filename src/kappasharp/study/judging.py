@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Unsure = Literal["answer", "leave"]
 # The model of people's answers gives what the judge says less than this chance: they are asked themselves.
 AGAINST = 0.25
+# So many questions, and all of them with two orders that disagree: its answers are about places, not designs.
+BY_PLACE = 5
 # The longest pause before another try.
 LONGEST_PAUSE = 60.0
 
@@ -170,7 +172,16 @@ class Judging:
         except JudgeError:
             self.report.ended = "failures"
             raise
+        self._say_if_by_place()
         return self.report
+
+    def _say_if_by_place(self) -> None:
+        asked = self.report.questions
+        if asked >= BY_PLACE and self.report.disagreed == asked:
+            self.say(
+                f"The two orders of all {asked} questions disagree: this judge seems to answer by the place of a "
+                f"design, not by the design. What was stored of it as {self.voter!r} tells nothing of a taste."
+            )
 
     def _one(self) -> None:
         if self.rules.unsure == "leave":

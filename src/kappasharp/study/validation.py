@@ -78,7 +78,8 @@ def _stored(row: Any, number: int, definition: Definition, history: History) -> 
     time = row["time"]
     _require(isinstance(time, str) and len(time) <= LONGEST_TIME, f"`time` must be a short text, but got {time!r}")
     _require(datetime.fromisoformat(time).tzinfo is not None, f"`time` must have a time zone, but got {time!r}")
-    voter = events.voter(row["voter"])
+    # As it is: names once had spaces around them.
+    voter = events.named_text("voter", row["voter"], events.LONGEST_VOTER)
     kind = named("kind of event", row["kind"], dict.fromkeys(events.KINDS, row["kind"]))
     _require(isinstance(row["body"], Mapping), f"`body` must be a table, but got {row['body']!r}")
     return Stored(number, voter, time, _event(events.read(kind, row["body"]), voter, definition, history))

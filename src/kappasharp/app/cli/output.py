@@ -205,3 +205,8 @@ def best_table(found: "Best") -> list[str]:
         "",
         str(found.advice),
     ]
+
+
+def as_voter(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """A voter's name as studies know it: without the spaces around it."""
+    return value and value.strip(" ")

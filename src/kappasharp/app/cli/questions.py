@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kappasharp.app.cli.output import in_format, in_words, question_table, say, show
+from kappasharp.app.cli.output import as_voter, in_format, in_words, question_table, say, show
 from kappasharp.app.cli.studies import (
     opened,
     outcomes_option,
@@ -109,7 +109,11 @@ def _words(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 @study_argument
 @click.argument("answer", shell_complete=_words)
 @click.option("--pair", type=int, help="The question's number; by default the one that is open for the voter.")
-@click.option("--voter", help=f"Who answers; by default who was asked the pair, or else {DEFAULT_VOTER!r}.")
+@click.option(
+    "--voter",
+    callback=as_voter,
+    help=f"Who answers; by default who was asked the pair, or else {DEFAULT_VOTER!r}.",
+)
 @outcomes_option
 @in_format
 @storage_option

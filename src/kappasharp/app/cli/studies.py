@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from kappasharp.app.cli.output import REFUSED, best_table, columns, in_format, in_words, say, show, typed
+from kappasharp.app.cli.output import REFUSED, as_voter, best_table, columns, in_format, in_words, say, show, typed
 from kappasharp.app.words import count
 from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, needed
 from kappasharp.study.terms import DEFAULT_STORAGE, DEFAULT_VOTER, ENVIRONMENT
@@ -39,7 +39,8 @@ outcomes_option = click.option(
     "--outcomes", metavar="MODULE:FUNCTION",
     help="What computes the outcomes of the study: a function that is in no study file is run only when named here.",
 )  # fmt: skip
-voter_option = click.option("--voter", default=DEFAULT_VOTER, show_default=True, help="Who is asked, or answers.")
+WHO = "Who is asked, or answers."
+voter_option = click.option("--voter", default=DEFAULT_VOTER, show_default=True, callback=as_voter, help=WHO)
 
 
 def _names(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

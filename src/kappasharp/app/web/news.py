@@ -55,7 +55,7 @@ class Topic:
     def __init__(self, session: Session, service: Holder) -> None:
         self.session, self.service = session, service
         self.version, self.message, self.is_over = 0, b"", False
-        self.streams = 0
+        self.streams = self._beats = 0
         self._head: Plain = {}
         self._standing: Plain | None = None
         self._failed = False
@@ -81,11 +81,11 @@ class Topic:
         try:
             yield HERE
             await self.look()
-            version, asked, clock = -1, -BEAT, asyncio.get_running_loop().time
+            version = asked = -1
             while True:
-                # Not at every message: among hundreds of pages that would be most of the work.
-                if clock() - asked >= BEAT:
-                    asked = clock()
+                # At every beat, not at every message: among hundreds of pages that would be most of the work.
+                if self._beats != asked:
+                    asked = self._beats
                     if not await is_still_in():
                         return
                 if self.version != version:
@@ -103,6 +103,7 @@ class Topic:
         """One clock for all streams: each says that the server is there."""
         while self.streams and not self.is_over:
             await asyncio.sleep(BEAT)
+            self._beats += 1
             self._wake()
 
     async def _follow(self) -> None:

@@ -136,12 +136,15 @@ class TeamView {
 
   /** @param {Agreement} found */
   map(found) {
-    const late = found.voters.filter((one) => one.group === null).map((one) => one.voter);
+    const apart = found.voters.filter((one) => one.group === null);
     const groups = found.groups.map((one, index) =>
       el("li", {}, swatch(index), el("b", {}, text("team.group", { number: index + 1 })), " ",
         el("span", { class: "quiet" }, one.alike === null ? text("team.alone") : text("team.alike", { value: numeral(one.alike.toFixed(2)) })),
         el("p", {}, one.voters.join(", "))));
-    if (late.length) groups.push(el("li", {}, el("span", { class: "swatch hollow" }), el("b", {}, text("team.tooFew")), el("p", {}, late.join(", "))));
+    for (const careless of [false, true]) {
+      const some = apart.filter((one) => one.careless === careless).map((one) => one.voter);
+      if (some.length) groups.push(el("li", {}, el("span", { class: "swatch hollow" }), el("b", {}, text(careless ? "team.byLot" : "team.tooFew")), el("p", {}, some.join(", "))));
+    }
     return el("section", { class: "panel map", "aria-label": text("team.map") },
       el("h2", {}, text("team.map")),
       el("div", { class: "columns wide" }, figure(found.map), el("ul", { class: "groups" }, ...groups)),
