@@ -110,7 +110,7 @@ export const SAID = {
   "said.team.corrected": "Personen unterscheidet nur die übliche Methode, aber diese Studie hat eine andere oder eine Korrektur.",
   "said.team.alone": "Nur eine Person hat geantwortet, {voter}: Es ist niemand da, mit dem sie einig sein könnte.",
   "said.team.few": "Zu wenige Antworten, um zu sagen, wer mit wem einig ist: Es braucht {enough} von jeder Person.",
-  "said.team.chance": "Von niemandem lässt sich sagen, wer einig ist: Dafür braucht es zwei, deren Antworten nicht fast zufällig sind.",
+  "said.team.chance": "Wer mit wem einig ist, lässt sich nicht sagen: Dafür braucht es zwei, deren Antworten nicht fast zufällig sind.",
   "said.team.late": "Noch zu wenige Antworten für ein Urteil: die von {names}.",
   "said.team.agree": "Sie sind sich einig: {names} haben einen Geschmack (Ähnlichkeit im Mittel {alike}).",
   "said.team.groups": { one: "Es gibt {count} Geschmacksgruppe: {groups}.", other: "Es gibt {count} Geschmacksgruppen: {groups}." },
