@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kappasharp.core import posterior
 from kappasharp.sentences import Sentence, figures, in_a_row, listed, said
-from kappasharp.study import certainty, cube, learning, people, weighing
+from kappasharp.study import certainty, cube, learning, likeness, people, weighing
 from kappasharp.study.certainty import Best
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
@@ -140,7 +140,7 @@ def agreement(definition: Definition, history: History, apart: StudyModel) -> Ag
     counting = weighing.counting(history)
     persons = [name for name in counting if name not in history.programs.about] or counting
     utility = people.utilities(history, apart, names)
-    alike = _correlated(utility)
+    alike = likeness.correlated(utility)
     of_all = people.mean_of(history, apart, counting)
     best, fair = leading(of_all), people.fairest(apart, utility[[names.index(name) for name in persons]])
     groups = _groups(definition, history, apart, alike[: len(answered), : len(answered)])
@@ -151,7 +151,7 @@ def agreement(definition: Definition, history: History, apart: StudyModel) -> Ag
         certainty.best(definition, history, of_all, fair),
         tuple(_taste(definition, history, apart, name, (best, fair), of_group.get(name)) for name in names),
         tuple(tuple(row) for row in alike.tolist()),
-        _places(alike),
+        likeness.places(alike),
         groups,
         _splits(definition, history, apart, groups, history.options[apart.options[best]]),
         len(history.counted()),
@@ -168,22 +168,6 @@ def _leaning(history: History, groups: Sequence[TasteGroup]) -> int | None:
         if 2 * len(group.voters) < len(set(given)) and 2 * of_it > len(given):
             return number
     return None
-
-
-def _correlated(utility: Tensor) -> Tensor:
-    """Correlations (V, V) of utilities (V, n); one that is the same everywhere is like nobody but itself."""
-    found = torch.corrcoef(utility).reshape(len(utility), len(utility)).nan_to_num(0.0).clamp(-1.0, 1.0)
-    return found.fill_diagonal_(1.0)
-
-
-def _places(alike: Tensor) -> tuple[tuple[float, float], ...]:
-    """The plane in which tastes, as points at distances √(2 − 2 alike), lie furthest apart; the middle is (0, 0)."""
-    centred = alike - alike.mean(0) - alike.mean(1, keepdim=True) + alike.mean()
-    values, vectors = torch.linalg.eigh(0.5 * (centred + centred.mT))
-    found = (vectors * values.clamp(min=0.0).sqrt()).flip(-1)[:, :2]
-    # An axis has no right way round: whoever is furthest out along it is on its right.
-    found = found * found.gather(0, found.abs().argmax(0, keepdim=True)).sign()
-    return tuple((float(one[0]), float(one[1]) if len(one) > 1 else 0.0) for one in found)
 
 
 def _liked(history: History, view: StudyModel, beats: float) -> Liked:
@@ -231,7 +215,7 @@ def _groups(definition: Definition, history: History, apart: StudyModel, alike: 
     enough = [i for i, name in enumerate(names) if given[name] >= ENOUGH and steady[i]]
     if len(enough) < 2:  # noqa: PLR2004
         return ()
-    found = [sorted(enough[i] for i in group) for group in clusters(alike[enough][:, enough], ALIKE)]
+    found = [sorted(enough[i] for i in group) for group in likeness.clusters(alike[enough][:, enough], ALIKE)]
     made = []
     for group in sorted(found, key=lambda one: (-len(one), one)):
         some = tuple(names[i] for i in group)
@@ -240,24 +224,6 @@ def _groups(definition: Definition, history: History, apart: StudyModel, alike: 
         (beats,) = certainty.beats_random(definition, view, [leading(view)])
         made.append(TasteGroup(some, mean(within) if within else None, _liked(history, view, beats)))
     return tuple(made)
-
-
-def clusters(alike: Tensor, least: float) -> list[list[int]]:
-    """Average linkage: the two groups most alike (V, V) become one as long as they are that much alike on average."""
-    groups = [[i] for i in range(len(alike))]
-    between = alike.clone().fill_diagonal_(-torch.inf)
-    while len(groups) > 1:
-        first, second = sorted(divmod(int(between.argmax()), len(groups)))
-        if float(between[first, second]) < least:
-            break
-        one, other = len(groups[first]), len(groups[second])
-        row = (one * between[first] + other * between[second]) / (one + other)
-        between[first], between[:, first] = row, row
-        between[first, first] = -torch.inf
-        stay = [i for i in range(len(groups)) if i != second]
-        between = between[stay][:, stay]
-        groups[first] += groups.pop(second)
-    return groups
 
 
 def _splits(
