@@ -2,7 +2,7 @@
 
 python -m benchmarks.outcomes run FOLDER [--only eight,plain,noise] [--seeds 60] [--workers 2] [--seconds 3600]
 python -m benchmarks.outcomes pack FOLDER … --out docs/results/outcomes/runs.parquet
-python -m benchmarks.outcomes table FILE …          every problem: levels, gains, what is sure
+python -m benchmarks.outcomes table FILE …          every problem, by the last file that has it: gains, what is sure
 python -m benchmarks.outcomes turn                  seconds of a turn with and without outcomes; into the summary
 python -m benchmarks.outcomes summary FILE …        benchmarks/outcomes.json
 python -m benchmarks.outcomes noise FILE …          what noise costs there, of these runs in the place of the summary's
@@ -14,6 +14,7 @@ python -m benchmarks.outcomes starts FILE …         every candidate of the thi
 import argparse
 import json
 import time
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,9 +116,18 @@ def noise_costs(ours, theirs):
     return found
 
 
+def latest(sources):
+    """(method, preset) → problem → seed → row: of each problem, what the last file says that has it."""
+    found = defaultdict(dict)
+    for source in sources:
+        for key, runs in paired.read([source]).items():
+            found[key] |= runs
+    return found
+
+
 def table(options):
     """Every problem against parameters, then against BOPE."""
-    found = paired.read(options.sources)
+    found = latest(options.sources)
     ours = found[OURS]
     reached = level_reached(ours, found[PLAIN])
     for label, theirs in (("parameters", found[PLAIN]), ("BoTorch's BOPE", found[BOPE])):
@@ -169,7 +179,7 @@ def turn(options):
 
 def summary(options):
     """benchmarks/outcomes.json, from packed runs."""
-    found = paired.read(options.sources)
+    found = latest(options.sources)
     ours, theirs, bope = (found[name] for name in (OURS, PLAIN, BOPE))
     reached, costs = level_reached(ours, theirs), noise_costs(ours, theirs)
     eight = of(ours, EIGHT)
