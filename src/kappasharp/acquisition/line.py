@@ -120,8 +120,7 @@ def _first_lines(fitted: Posterior, found: Proposal, maximizer: Maximizer, reque
     mean = posterior.own_mean(fitted)
     best = mean.topk(min(3, mean.shape[-1]), -1).indices
     seen = fitted.X.gather(1, best.unsqueeze(-1).expand(-1, -1, d)).unbind(1)
-    free = len(maximize.free_coordinates(request.lattice, d))
-    maximizer = maximize.within(maximizer, request.budget(fitted), free)
+    maximizer = maximize.within(maximizer, request.budget(fitted))
     pool = maximize.pool(fitted, maximizer, request)[:, : maximizer.raw].unbind(1)[:6]
     a, b = found.pair.unbind(1)
     lines = [(a, b), *((one, other) for one in seen for other in (a, b)), *((seen[0], far) for far in pool)]

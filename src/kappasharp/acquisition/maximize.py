@@ -12,9 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, lattice, through
+from kappasharp.acquisition import eubo, lattice, secants, through
 from kappasharp.acquisition.eubo import NegativeEubo, Prepared
 from kappasharp.acquisition.lattice import Lattice
+from kappasharp.acquisition.secants import BySecants, Evaluated
 from kappasharp.acquisition.through import Allowed, Through
 from kappasharp.core import descent, features, posterior
 from kappasharp.core.choices import Variant
@@ -58,8 +59,9 @@ TRIES, TRIED_AT = 64, (0.1, 0.04, 0.015, 0.005)
 WORST = -1e6
 # Why no kernel ascends there.
 THROUGH = "through outcomes or limits that a program computes"
-# Of a budget of simulations so much goes to the points that a search starts from; and the fewest rounds worth a start.
-TO_START, ROUNDS = 0.4, 8
+# Of a budget of simulations so much goes to the points that a search starts from. Two starts at least: one where two
+# promising points lie side by side, one with an unknown point. More of them where each has this many rounds.
+TO_START, LEAST_STARTS, ROUNDS = 0.4, 2, 20
 
 
 class Proposal(NamedTuple):
@@ -92,7 +94,7 @@ class Request(NamedTuple):
 
 def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Proposal:
     """The pair with the largest EUBO found, for one flat batch of runs."""
-    maximizer = within(maximizer, request.budget(fitted), len(free_coordinates(request.lattice, fitted.X.shape[-1])))
+    maximizer = within(maximizer, request.budget(fitted))
     whole = eubo.prepare(fitted)
     # In units of each run's prior deviation, so that one tolerance means the same in every run.
     unit = whole.outputscale.sqrt()
@@ -101,8 +103,7 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
         prepared = eubo.explored(prepared, request.exploration)
     anchor = request.anchor
     choose = _from_pool if maximizer.from_pool else _from_pairs
-    search = Search(fitted, prepared, request)
-    x = choose(search, maximizer)
+    search, x = choose(Search(fitted, prepared, request), maximizer)
     rounds = torch.zeros(len(x), dtype=torch.long, device=x.device)
     ascend = _ascend if request.lattice is None else _climb
     if maximizer.finalists < maximizer.starts:
@@ -124,25 +125,26 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     )
 
 
-def within(maximizer: Maximizer, budget: int, free: int) -> Maximizer:
+def within(maximizer: Maximizer, budget: int) -> Maximizer:
     """The search that a budget of designs pays for; the usual one where there is none."""
     if not budget:
         return maximizer
     for_pool = max(int(TO_START * budget), INCUMBENTS + 2)
     raw = min(maximizer.raw, max(for_pool // 2, 4))
     copies = min(maximizer.copies, max((for_pool - raw) // INCUMBENTS, 1))
-    rounds = max(int((1.0 - TO_START) * budget) // (2 * (1 + free)), 1)
-    starts = min(maximizer.finalists, max(rounds // ROUNDS, 1))
-    max_rounds = min(maximizer.max_rounds, max(rounds // starts, 1))
+    rounds = max((budget - for_pool) // 2, LEAST_STARTS)
+    starts = min(maximizer.starts, max(rounds // ROUNDS, LEAST_STARTS))
+    max_rounds = min(maximizer.max_rounds, rounds // starts)
     return replace(maximizer, raw=raw, copies=copies, starts=starts, finalists=starts, max_rounds=max_rounds)
 
 
 class Search(NamedTuple):
-    """One search: the posterior, the same prepared in units of its prior deviation, and what is asked of it."""
+    """One search: the posterior, the same in units of its prior deviation, what is asked, and what it knows before."""
 
     fitted: Posterior
     prepared: Prepared
     request: Request
+    known: Evaluated | None = None
 
     def objective(self, starts: int) -> NegativeEubo | Through:
         """−EUBO of rows of designs; through their outcomes, and with their limits, where there are any."""
@@ -151,7 +153,10 @@ class Search(NamedTuple):
         inner = NegativeEubo(self.prepared, starts, request.variant, anchor)
         if lift is None and request.allowed is None:
             return inner
-        return Through(inner, lift, request.allowed, d, free_coordinates(request.lattice, d))
+        free = free_coordinates(request.lattice, d)
+        if request.budget(self.fitted):
+            return BySecants(inner, lift, request.allowed, d, free, known=self.known)
+        return Through(inner, lift, request.allowed, d, free)
 
     def value(self, points: Tensor) -> Tensor:
         """−EUBO of rows (runs, starts, p)."""
@@ -261,7 +266,7 @@ def _placed(request: Request, points: Tensor) -> Tensor:
     return low + (high - low) * points
 
 
-def _from_pairs(search: Search, maximizer: Maximizer) -> Tensor:
+def _from_pairs(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
     """Starts out of uniform pairs: the best one, and others with odds that grow with their EUBO (Boltzmann)."""
     fitted, request = search.fitted, search.request
     d = fitted.X.shape[-1]
@@ -277,14 +282,16 @@ def _from_pairs(search: Search, maximizer: Maximizer) -> Tensor:
     order = standard + noise
     order.scatter_(-1, value.argmax(-1, keepdim=True), torch.inf)
     chosen = order.topk(maximizer.starts, -1).indices
-    return raw.gather(1, chosen.unsqueeze(-1).expand(-1, -1, width))
+    starts = raw.gather(1, chosen.unsqueeze(-1).expand(-1, -1, width))
+    return search._replace(known=secants.evaluated(fitted)), starts
 
 
-def _from_pool(search: Search, maximizer: Maximizer) -> Tensor:
+def _from_pool(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
     """Starts out of all pairs of a shortlist of promising single points."""
-    fitted, prepared, request = search
+    fitted, prepared, request, _ = search
     designs = pool(fitted, maximizer, request)
     points = features.lifted(fitted.lift, designs)
+    search = search._replace(known=secants.evaluated(fitted, points))
     mean, known = _predict(prepared, points)
     deviation = (prepared.outputscale - known.square().sum(-1)).clamp(min=0.0).sqrt()
     # Both kinds of best pair: two promising points side by side, or a promising one and a far, unknown one.
@@ -303,11 +310,11 @@ def _from_pool(search: Search, maximizer: Maximizer) -> Tensor:
         there = _Predicted(anchors, *_predict(prepared, anchors))
         score = _pair_values(prepared, here, there, request.variant)
         best = score.squeeze(-1).topk(min(maximizer.starts, score.shape[1]), -1).indices
-        return designs.gather(1, best.unsqueeze(-1).expand(-1, -1, designs.shape[-1]))
+        return search, designs.gather(1, best.unsqueeze(-1).expand(-1, -1, designs.shape[-1]))
     score = _pair_values(prepared, here, here, request.variant)
     first, second = _spread_out(score, near.shape[-1], maximizer.starts)
     at = torch.arange(len(points), device=points.device).unsqueeze(-1)
-    return torch.cat([designs[at, first], designs[at, second]], -1)
+    return search, torch.cat([designs[at, first], designs[at, second]], -1)
 
 
 def pool(fitted: Posterior, maximizer: Maximizer, request: Request) -> Tensor:

@@ -99,8 +99,7 @@ def joined(fitted: Posterior, best: BestOf, x: Tensor) -> BestOf:
 def extend(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximizer, request: Request) -> Proposal:
     """The pair found and further designs, each the one that adds most to the best of those before it."""
     best = joined(fitted, of_one(fitted, found.pair[:, :1]), found.pair[:, 1:])
-    free = len(maximize.free_coordinates(request.lattice, fitted.X.shape[-1]))
-    pool = _allowed(maximize.pool(fitted, maximize.within(maximizer, request.budget(fitted), free), request), request)
+    pool = _allowed(maximize.pool(fitted, maximize.within(maximizer, request.budget(fitted)), request), request)
     for _ in range(designs - 2):
         best = joined(fitted, best, _search(fitted, best, pool, request))
     return found._replace(pair=best.points, value=best.mean)

@@ -1,0 +1,151 @@
+"""EUBO through outcomes of which every one counts against a budget: slopes are believed first, then learnt on the way.
+
+Notation
+    X, Y  (runs, n, d), (runs, n, k)  designs whose outcomes are known before the ascent, and these
+    J     (rows, q, free, k)          the outcomes' slopes at each design of a row, along its free coordinates
+    s, y  (rows, q, free), (…, k)     the last step of every design, and what it changed
+
+Differences would cost 1 + d designs a slope. The first J is that of a Gaussian process of what is known, whose one
+length scale and noise are the best of a few by the evidence. Every step then corrects it along the step and nowhere
+else: J⁺ = J + s (y − Jᵀs)ᵀ / sᵀs (Broyden 1965), so that a round costs the designs of a question and no more.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kappasharp.acquisition.eubo import NegativeEubo
+from kappasharp.acquisition.through import PENALTY, Allowed, Through
+from kappasharp.batches import take
+from kappasharp.core import kernel
+from kappasharp.core.choices import Family
+from kappasharp.core.features import Lift
+from kappasharp.core.posterior import Posterior
+from kappasharp.shapes import AnyFloat
+
+FAMILY: Family = "matern52"
+# Length scales in units of √d, and noise variances in units of an outcome's own.
+SCALES, NOISES = (0.5, 1.0, 2.0, 4.0), (1e-6, 1e-3, 0.1)
+# Of the designs seen so many count, the last ones; and of those a search starts from as many, evenly.
+MOST = 128
+# A squared step, or a spread, below this is none.
+NOTHING = 1e-18
+
+
+class Evaluated(NamedTuple):
+    """Designs and the outcomes that are known of them, in every run."""
+
+    X: Tensor
+    Y: Tensor
+
+
+class _Memory(NamedTuple):
+    """Where each row was last, what was found there, and the slopes."""
+
+    points: Tensor
+    found: Tensor
+    J: Tensor
+
+
+class BySecants(Through):
+    """−EUBO of rows of designs and a gradient without differences; it learns with every call."""
+
+    def __init__(
+        self,
+        inner: NegativeEubo,
+        lift: Lift | None,
+        allowed: Allowed | None,
+        dimensions: int,
+        free: Sequence[int],
+        *,
+        known: Evaluated | None = None,
+    ) -> None:
+        super().__init__(inner, lift, allowed, dimensions, free)
+        self.known = known
+        self.memory: _Memory | None = None
+
+    def take(self, rows: Tensor) -> "BySecants":
+        """The same for these rows, which are whole runs."""
+        found = super().take(rows)
+        assert isinstance(found, BySecants)
+        found.memory = take(self.memory, rows)
+        return found
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """−EUBO (rows,) with the penalty, and the gradient, like x."""
+        points = x.unflatten(-1, (-1, self.dimensions))
+        outcomes = self._outcomes(points).squeeze(0)
+        broken = None if self.allowed is None else self.allowed(points).to(x).unsqueeze(-1)
+        found = outcomes if broken is None else torch.cat([outcomes, broken], -1)
+        J = self._slopes(points, found)
+        self.memory = _Memory(points, found, J)
+        value, (gradient,) = self._averaged(points, outcomes.unsqueeze(0))
+        own, pull = gradient.split([self.dimensions, gradient.shape[-1] - self.dimensions], -1)
+        if broken is not None:
+            value = value + PENALTY * broken.sum((-2, -1))
+            # Inside the limits there is nothing to slope.
+            pull = torch.cat([pull, PENALTY * (broken > 0.0)], -1)
+        along = (J @ pull.unsqueeze(-1)).squeeze(-1)
+        return value, own.index_add(-1, self.free, along).flatten(-2)
+
+    def _slopes(self, points: Tensor, found: Tensor) -> Tensor:
+        if self.memory is None:
+            return self._first(points, found)
+        before, values, J = self.memory
+        return corrected(J, (points - before)[..., self.free], found - values)
+
+    def _first(self, points: Tensor, found: Tensor) -> Tensor:
+        """Slopes by what is known of the run; none where nothing is, and of limits, which every known design keeps."""
+        rows, q, d = points.shape
+        J = found.new_zeros(rows, q, len(self.free), found.shape[-1])
+        if self.known is not None and self.lift is not None:
+            at = points.reshape(len(self.known.X), -1, d)
+            believed = slopes(self.known, at).reshape(rows, q, d, -1)
+            J[..., : believed.shape[-1]] = believed[:, :, self.free]
+        return J
+
+
+def evaluated(fitted: Posterior, points: Tensor | None = None) -> Evaluated | None:
+    """The designs seen, and points (runs, k, D) given as features: what is known before a search climbs."""
+    if fitted.lift is None:
+        return None
+    n, d = fitted.X.shape[-2:]
+    known = fitted.features[:, max(n - MOST, 0) : n]
+    if points is not None:
+        known = torch.cat([known, points[:, :: 1 + points.shape[1] // MOST]], 1)
+    return Evaluated(known[..., :d], known[..., d:])
+
+
+def corrected(J: AnyFloat, s: AnyFloat, y: AnyFloat) -> AnyFloat:
+    """Slopes (…, d, k) that agree with the last step s (…, d) and the change y (…, k), else as they were."""
+    length = s.square().sum(-1, keepdim=True)
+    missed = y - (s.unsqueeze(-2) @ J).squeeze(-2)
+    missed = torch.where(length > NOTHING, missed / length.clamp(min=NOTHING), 0.0)
+    return J + s.unsqueeze(-1) * missed.unsqueeze(-2)
+
+
+def slopes(known: Evaluated, at: Tensor) -> Tensor:
+    """The slopes (runs, m, d, k) at designs (runs, m, d) of the mean of a Gaussian process, one for each outcome."""
+    X, Y, places = (part.double() for part in (*known, at))
+    spread = Y.std(-2, keepdim=True)
+    y = (Y - Y.mean(-2, keepdim=True)) / torch.where(spread > NOTHING, spread, 1.0)
+    best = y.new_full((len(y), y.shape[-1]), -torch.inf)
+    found = y.new_zeros(*places.shape, y.shape[-1])
+    eye = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
+    for scale, noise in product(SCALES, NOISES):
+        length = scale * X.shape[-1] ** 0.5
+        Z, Z_at = (X - 0.5) / length, (places - 0.5) / length
+        L, failed = torch.linalg.cholesky_ex(kernel.profile(FAMILY, kernel.half_distances(Z, Z)).value + noise * eye)
+        alpha = torch.cholesky_solve(y, L)
+        # The evidence under the output scale that is best for it.
+        s = (y * alpha).mean(-2).clamp(min=NOTHING)
+        evidence = -0.5 * len(eye) * s.log() - L.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
+        better = (evidence > best) & (failed == 0).unsqueeze(-1)
+        best = torch.where(better, evidence, best)
+        w = kernel.profile(FAMILY, kernel.half_distances(Z_at, Z)).slope.unsqueeze(-1) * alpha.unsqueeze(-3)
+        here = torch.einsum("rmnk,rnd->rmdk", w, Z) - Z_at.unsqueeze(-1) * w.sum(-2).unsqueeze(-2)
+        found = torch.where(better[:, None, None], here / length, found)
+    return (found * spread.unsqueeze(-2)).to(at)

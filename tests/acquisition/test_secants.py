@@ -1,0 +1,120 @@
+"""EUBO through outcomes that count against a budget: slopes that are believed first and learnt on the way."""
+
+import pytest
+import torch
+
+from kappasharp.acquisition import eubo, maximize, secants
+from kappasharp.acquisition.maximize import MAXIMIZERS, Request, Search
+from kappasharp.acquisition.secants import BySecants, Evaluated
+from kappasharp.batches import take
+from kappasharp.core import posterior
+from kappasharp.core.comparisons import Answers
+from kappasharp.methods import fitting
+from kappasharp.methods.registry import find_preset
+from kappasharp.streams import stream
+from tests.acquisition.test_through import RUNS, D, few, posterior_of, request
+from tests.reference.lifts import Curved
+
+
+def rand(*shape, seed=0):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_a_correction_agrees_with_the_step_and_changes_nothing_across_it():
+    J, s, y, across = (rand(6, *shape, seed=i) for i, shape in enumerate([(5, 3), (5,), (3,), (5,)]))
+    found = secants.corrected(J, s, y)
+    assert torch.allclose((s.unsqueeze(-2) @ found).squeeze(-2), y)
+    across = across - s * (across * s).sum(-1, keepdim=True) / s.square().sum(-1, keepdim=True)
+    assert torch.allclose(across.unsqueeze(-2) @ found, across.unsqueeze(-2) @ J)
+    assert torch.equal(secants.corrected(J, torch.zeros_like(s), y), J)
+
+
+def test_believed_slopes_are_those_of_smooth_outcomes():
+    X, at = rand(2, 120, 3), 0.2 + 0.6 * rand(2, 7, 3, seed=1)
+
+    def outcomes(x):
+        return torch.stack([3.0 * x[..., 0] - x[..., 2], (2.0 * x[..., 1]).sin() + x[..., 0] * x[..., 2]], -1)
+
+    found = secants.slopes(Evaluated(X, outcomes(X)), at)
+    for j in range(3):
+        step = torch.zeros(3, dtype=torch.float64)
+        step[j] = 1e-5
+        slope = (outcomes(at + step) - outcomes(at - step)) / 2e-5
+        assert torch.allclose(found[:, :, j], slope, atol=0.02)
+
+
+def test_slopes_do_not_depend_on_the_units_of_outcomes_and_a_constant_has_none():
+    X, at = rand(1, 60, 4), rand(1, 5, 4, seed=1)
+    Y = torch.stack([X.square().sum(-1), torch.full((1, 60), 0.5, dtype=torch.float64)], -1)
+    found = secants.slopes(Evaluated(X, Y), at)
+    scaled = secants.slopes(Evaluated(X, 7.0 + 1e5 * Y), at)
+    assert torch.allclose(scaled[..., 0], 1e5 * found[..., 0], rtol=1e-6)
+    assert float(found[..., 1].abs().max()) == 0.0
+
+
+def test_erratic_outcomes_are_smoothed_over():
+    """A slope in a field of noise is about that of the trend; a difference there would be a hundred times it."""
+    X, at = rand(1, 150, 3), 0.3 + 0.4 * rand(1, 5, 3, seed=1)
+    noisy = X[..., :1] + 0.2 * torch.randn(1, 150, 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    found = secants.slopes(Evaluated(X, noisy), at)[..., 0]
+    assert torch.allclose(found, torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).expand_as(found), atol=0.4)
+
+
+@pytest.mark.parametrize("allowed", [None, few])
+def test_the_first_gradient_is_about_that_of_differences_where_much_is_known(allowed):
+    lift = Curved(budget=256)
+    fitted = posterior_of(lift)
+    prepared, X = eubo.prepare(fitted), rand(RUNS, 150, D, seed=5)
+    known = Evaluated(X, lift(X))
+    objective = Search(fitted, prepared, request(allowed=allowed), known).objective(4)
+    exact = Search(fitted._replace(lift=Curved()), prepared, request(allowed=allowed)).objective(4)
+    # Within the limits, where a penalty has no slope.
+    x = 0.3 * rand(RUNS * 4, 2 * D, seed=2)
+    (value, gradient), (true_value, true_gradient) = objective(x), exact(x)
+    assert isinstance(objective, BySecants)
+    assert torch.allclose(value, true_value)
+    assert torch.allclose(gradient, true_gradient, atol=0.15), "of slopes up to 3"
+
+
+def test_beyond_a_limit_a_step_teaches_the_way_back():
+    fitted = posterior_of(Curved(budget=256))
+    objective = Search(fitted, eubo.prepare(fitted), request(allowed=few)).objective(1)
+    inside, outside = (torch.full((RUNS, 2 * D), value, dtype=torch.float64) for value in (0.3, 0.5))
+    objective(inside)
+    value, gradient = objective(outside)
+    assert torch.allclose(value, objective.value(outside))
+    assert bool((gradient > 0.0).all()), "−EUBO with its penalty falls where every parameter falls"
+
+
+def test_runs_do_not_know_of_each_other():
+    """Three runs in a batch propose what each proposes alone."""
+    fitted = posterior_of(Curved(budget=128))
+    together = maximize.propose(fitted, MAXIMIZERS["default"], request())
+    for run in range(RUNS):
+        row = torch.tensor([run])
+        alone = take(fitted._replace(lift=None), row)._replace(lift=Curved(budget=128))
+        found = maximize.propose(alone, MAXIMIZERS["default"], Request([stream(run, "through")]))
+        assert torch.allclose(found.pair[0], together.pair[run], atol=1e-6)
+
+
+def wide(budget, d=16, n=40, m=20):
+    X = rand(RUNS, n, d, seed=7)
+    pairs = torch.arange(2 * m).reshape(1, m, 2).expand(RUNS, m, 2).clone()
+    lift = Curved(budget=budget)
+    utility = -lift(X)[..., 0]
+    worse = utility.gather(1, pairs[..., 0]) < utility.gather(1, pairs[..., 1])
+    pairs = torch.where(worse.unsqueeze(-1), pairs.flip(-1), pairs)
+    fitted = fitting.fit(fitting.model_of(find_preset("modern"), d, lift), Answers(X, pairs), lift=lift).posterior
+    lift.seen.clear()
+    return fitted, lift
+
+
+@pytest.mark.parametrize(("budget", "share"), [(64, 0.75), (256, 0.9)])
+def test_a_small_budget_finds_most_of_what_a_search_without_one_does(budget, share):
+    """In sixteen dimensions one gradient by differences is half of the smaller budget."""
+    fitted, lift = wide(budget)
+    found = maximize.propose(fitted, MAXIMIZERS["default"], request())
+    assert len(lift.seen) <= 1.2 * RUNS * budget
+    whole = maximize.propose(fitted._replace(lift=Curved()), MAXIMIZERS["default"], request())
+    best = posterior.own_mean(fitted).amax(-1)
+    assert float(((found.value - best) / (whole.value - best)).mean()) >= share
