@@ -44,7 +44,7 @@ def main():
         problem = find_problem(name)
         cells = [name]
         for found in map(torch.cat, zip(*(shares(problem, copy) for copy in range(COPIES)), strict=True)):
-            passing = f"{int((found >= foresight.ENOUGH).sum())} of {len(found)}"
+            passing = f"{int((found >= foresight.enough(problem.dimensions)).sum())} of {len(found)}"
             cells += [f"{float(part):.2f}" for part in (found.min(), found.mean(), found.max())] + [passing]
         print(f"| {' | '.join(cells)} |")
 

@@ -34,7 +34,13 @@ def test_sums_of_parameters_are_foreseen_and_chance_is_not(d):
 
 def test_waves_in_many_dimensions_are_as_good_as_chance_and_in_few_they_are_not():
     few, many = (foresight.foreseen(X, Waves("a test", X.shape[-1])(X)) for X in (sample(128, 2), sample(128, 20)))
-    assert (few > foresight.ENOUGH).all() and (many < foresight.ENOUGH).all()
+    assert (few > foresight.enough(2)).all() and (many < foresight.enough(20)).all()
+
+
+def test_the_bar_falls_with_the_dimensions_and_never_rises():
+    bars = [foresight.enough(d) for d in range(1, 40)]
+    assert (bars[0], bars[7], bars[15], bars[-1]) == (0.7, 0.7, 0.5, 0.5)
+    assert bars == sorted(bars, reverse=True) and abs(foresight.enough(12) - 0.6) < 1e-12
 
 
 def test_the_order_alone_counts_and_equal_values_share_a_place():

@@ -25,9 +25,16 @@ FAMILY: Family = "matern52"
 ISOTROPIC, OF_ONE, NOISES = (0.25, 0.5, 1.0, 2.0, 4.0), 0.7, (1e-4, 1e-3, 1e-2, 0.1, 1.0)
 # So many designs are looked at, of more the first, since a share grows with them; fewer than the least say nothing.
 MOST, LEAST = 128, 32
-# An outcome of which less is foreseen is as good as chance: whatever is learnt on it leads nowhere.
-# (docs/results/outcomes.md)
-ENOUGH = 0.7
+# An outcome of which less is foreseen is as good as chance: whatever is learnt on it leads nowhere. In many dimensions
+# chance is foreseen less, and real outcomes too: between these dimensions the bar falls. (docs/results/outcomes.md)
+DIMENSIONS, BARS = (8, 16), (0.7, 0.5)
+
+
+def enough(dimensions: int) -> float:
+    """The least share of an outcome that designs with so many parameters must foresee of each other."""
+    (few, many), (high, low) = DIMENSIONS, BARS
+    way = (min(max(dimensions, few), many) - few) / (many - few)
+    return high + way * (low - high)
 
 
 def foreseen(X: Points, outcomes: AnyFloat) -> AnyFloat:

@@ -65,7 +65,7 @@ def lift(name: str) -> ProblemLift | None:
     Outcomes that the sample shows to be so are left out, as in a study.
     """
     known = sample(name)
-    chance = foresight.foreseen(*known) < foresight.ENOUGH
+    chance = foresight.foreseen(*known) < foresight.enough(known.designs.shape[-1])
     if bool(chance.all()):
         return None
     return ProblemLift(find_problem(name), scaling(known.outcomes).without(chance), BUDGETS.get(name, 0))

@@ -150,7 +150,7 @@ class Given:
             return [False] * self.size
         share = _foreseen(_packed(self.points), _packed(self.values), self.size)
         return [
-            each < foresight.ENOUGH and not hinted
+            each < foresight.enough(self.points.shape[-1]) and not hinted
             for each, hinted in zip(share, self.outcomes.leaning, strict=True)
         ]  # fmt: skip
 
