@@ -148,12 +148,12 @@ def test_both_are_counted(monkeypatch):
 
 
 def test_what_has_no_kernel_is_counted_too(monkeypatch):
-    """A fit on points, and an ascent through outcomes."""
+    """A fit on points, and an ascent through outcomes that count against a budget."""
     monkeypatch.setattr(launch, "taken", launch.Counter())
     model, _, theta, z = sum_task(1, 8, sum_model((3, 2)), n=6)
     X, pairs = data(1, 6, 8, 5)
     hyperparameters.maximize(model, point_space.PointSpace(X, comparisons.incidence(pairs, 6), None).gather(), theta, z)
-    lift = Curved()
+    lift = Curved(budget=64)
     model = fitting.model_of(find_preset("modern"), 3, lift)
     fitted = fitting.fit(model, Answers(X[..., :3], pairs), lift=lift).posterior
     maximize.propose(fitted, maximize.MAXIMIZERS["quick"], maximize.Request([torch.Generator().manual_seed(0)]))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, lattice, secants, through
+from kappasharp.acquisition import eubo, lattice, secants, straight, through
 from kappasharp.acquisition.eubo import NegativeEubo, Prepared
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.secants import BySecants, Evaluated
@@ -58,7 +58,9 @@ TRIES, TRIED_AT = 64, (0.1, 0.04, 0.015, 0.005)
 # Below every promise, in prior deviations.
 WORST = -1e6
 # Why no kernel ascends there.
-THROUGH = "through outcomes or limits that a program computes"
+THROUGH = "through limits, or outcomes that are uncertain or count against a budget"
+# A round through straight outcomes is an ascent by itself, and stands for so many others.
+IN_ONE = 4
 # Of a budget of simulations so much goes to the points that a search starts from. Two starts at least: one where two
 # promising points lie side by side, one with an unknown point. More of them where each has this many rounds.
 TO_START, LEAST_STARTS, ROUNDS = 0.4, 2, 20
@@ -228,16 +230,15 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
         gradient=1e-2 * GAIN_LEFT, decrease=GAIN_LEFT, max_rounds=max_rounds, longest_step=0.25, group=starts
     )
     objective = search.objective(starts)
-    confined = _cube(x, request) if box is None and request.box is not None else box
-    found = None
-    if isinstance(objective, NegativeEubo):
-        found = eubo.fused_ascent(objective, x, confined, tolerances)
-    else:
+    ends = _cube(x, request) if box is None else box
+    if isinstance(objective, Through) and straight.applies(objective):
+        return straight.ascend(objective, x, ends, tolerances._replace(max_rounds=-(-max_rounds // IN_ONE)))
+    if isinstance(objective, Through):
         launch.passed_by("eubo", THROUGH)
-    if found is not None:
+    elif found := eubo.fused_ascent(objective, x, None if box is request.box is None else ends, tolerances):
         return found
-    low, high = _cube(x, request) if box is None else box
-    found = descent.minimize(objective, x.reshape(-1, p), low.reshape(-1, p), high.reshape(-1, p), tolerances)
+    low, high = (end.reshape(-1, p) for end in ends)
+    found = descent.minimize(objective, x.reshape(-1, p), low, high, tolerances)
     if isinstance(objective, Through):
         # Gradients are differences there: where no step goes up any more is as near as they lead.
         found = found._replace(converged=found.converged | (found.rounds < max_rounds))

@@ -11,7 +11,7 @@ averaged over draws of them. Limits are a penalty while a search moves; what it 
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -36,6 +36,14 @@ class Uncertain(Lift, Protocol):
     def sampled(self, X: Tensor, /) -> Tensor:
         """What the outcomes may be: (draws, …, k) of designs (…, d), smooth in the design."""
         ...
+
+
+class Looked(NamedTuple):
+    """Designs (rows, q, d), their outcomes (rows, q, k) and these outcomes' slopes (rows, q, d, k)."""
+
+    points: Tensor
+    outcomes: Tensor
+    J: Tensor
 
 
 class Through:
@@ -83,6 +91,20 @@ class Through:
             slope = (broken[..., 1:] - broken[..., :1]) / steps
             gradient = gradient.index_add(-1, self.free, PENALTY * slope)
         return value, gradient.flatten(-2)
+
+    def look(self, points: Tensor) -> Looked:
+        """Known outcomes of designs (rows, q, d), and their slopes by differences."""
+        around, steps = self._around(points)
+        outcomes = self._outcomes(around).squeeze(0)
+        slopes = (outcomes[..., 1:, :] - outcomes[..., :1, :]) / steps.unsqueeze(-1)
+        return Looked(points, outcomes[..., 0, :], self._of_all(slopes))
+
+    def _of_all(self, slopes: Tensor) -> Tensor:
+        """Slopes along the free coordinates (…, free, k) as those along all (…, d, k); none along the others."""
+        if len(self.free) == self.dimensions:
+            return slopes
+        whole = slopes.new_zeros(*slopes.shape[:-2], self.dimensions, slopes.shape[-1])
+        return whole.index_copy(-2, self.free, slopes)
 
     def _outcomes(self, X: Tensor) -> Tensor:
         """Outcomes (draws, …, k) of designs (…, d): one draw where they are known, and none of them without a lift."""

@@ -5,7 +5,7 @@ using Anchored = NUMBER(ANCHORED);
 using Improvement = NUMBER(IMPROVEMENT);
 
 struct Eubo {
-    Near near;
+    Near<Dimension> near;
     Anchored anchored;
     Improvement improvement;
     double outputscale, least_variance;
@@ -92,7 +92,7 @@ KERNEL eubo(const double* lengthscale, const double* outputscale, const double* 
     const long long at = (long long)run * starts + first;
     objective.outputscale = outputscale[run], objective.least_variance = least_variance;
     objective.lengthscale = scales, objective.anchor = fixed;
-    const int own = 2 * dimension + Near::own_size(matern, n, columns) + 10 * p + p * p;
+    const int own = 2 * dimension + Near<Dimension>::own_size(matern, n, columns) + 10 * p + p * p;
     Row row;
     row.place(objective.place(fixed + dimension + warp * own), p);
     row.low = low + at * box_stride, row.high = high + at * box_stride;

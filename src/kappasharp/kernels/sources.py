@@ -20,11 +20,12 @@ CUDA = ("descent.cuh", "cuda/factor.cuh")
 PARTS = {
     "evidence": ("normal.cuh", "likelihood.cuh", "cuda/contrasts.cuh", "priors.cuh", "evidence.cu"),
     "eubo": ("normal.cuh", "cuda/near.cuh", "eubo.cu"),
+    "straight": ("normal.cuh", "cuda/near.cuh", "straight.cu"),
     "calibration": ("calibration.cu",),
 }
 CPU = (
     "cpu/target.hpp", "normal.cuh", "likelihood.cuh", "descent.cuh", "cpu/factor.hpp", "cpu/contrasts.hpp",
-    "cpu/near.hpp", "priors.cuh", "evidence.cu", "eubo.cu", "calibration.cu", "cpu/entries.hpp",
+    "cpu/near.hpp", "priors.cuh", "evidence.cu", "eubo.cu", "straight.cu", "calibration.cu", "cpu/entries.hpp",
 )  # fmt: skip
 
 Defines = tuple[tuple[str, int], ...]

@@ -24,4 +24,5 @@ static int run(void (*kernel)(A...), int blocks, long long bytes, void** argumen
 #define ENTRY __attribute__((visibility("default"))) int
 extern "C" ENTRY run_evidence(int blocks, long long bytes, void** arguments) { return run(evidence, blocks, bytes, arguments); }
 extern "C" ENTRY run_eubo(int blocks, long long bytes, void** arguments) { return run(eubo, blocks, bytes, arguments); }
+extern "C" ENTRY run_straight(int blocks, long long bytes, void** arguments) { return run(straight, blocks, bytes, arguments); }
 extern "C" ENTRY run_calibration(int blocks, long long bytes, void** arguments) { return run(calibration, blocks, bytes, arguments); }

@@ -1,6 +1,7 @@
 // How EUBO sees the training points, by one thread: along rows of neighbouring numbers.
+template <class Size>
 struct Near {
-    Dimension d;
+    Size d;
     Matern matern;
     int n, columns, ld_w;
     // X (d x n) and weights (n x columns).

@@ -2,8 +2,9 @@
 using Dimension = NUMBER(DIMENSION);
 
 // The vectors of n training points that a start has: k to both points, its slopes, which are k itself unless Matern's.
+template <class Size>
 struct Near {
-    Dimension d;
+    Size d;
     Matern matern;
     int n, columns, ld_x, ld_w;
     // X (d x n) and weights (n x columns), in memory that the run shares.

@@ -1,0 +1,163 @@
+// The ascent of EUBO through outcomes that are straight in the design, one warp a start: acquisition/straight.py in one
+// launch. The prior covariance is a sum: a kernel over the parameters, and one over the outcomes. A start's two designs
+// have outcomes of their own at the start, and slopes.
+using Seen = NUMBER(SEEN);
+using Improvement = NUMBER(IMPROVEMENT);
+using Nothing = NUMBER(0);
+
+struct Straight {
+    // Over parameters and over outcomes; their sum, which has no coordinates of its own, has the weights.
+    Near<Dimension> near;
+    Near<Seen> seen;
+    Near<Nothing> whole;
+    Improvement improvement;
+    double outputscale, least_variance, of_near, of_seen;
+    // Shared by the run: length scales. The start's: both designs, their outcomes (2 x k) and slopes (2 x d x k).
+    const double *near_scales, *seen_scales, *start, *outcomes, *J;
+    // The warp's own: both designs and their outcomes in units of the length scales; the gradient in the outcomes.
+    double *Z, *O, *G;
+
+    METHOD double* place(double* memory) {
+        Z = memory, O = Z + 2 * near.d, G = O + 2 * seen.d;
+        return whole.place(seen.place(near.place(G + 2 * seen.d)));
+    }
+
+    METHOD static int own_size(int d, int k, Matern matern, int n, int columns) {
+        return 2 * d + 4 * k + 2 * Near<Nothing>::own_size(matern, n, 0) + Near<Nothing>::own_size(matern, n, columns);
+    }
+
+    METHOD double operator()(const double* x, double* gradient) const {
+        lift(x);
+        near.look(Z);
+        seen.look(O);
+        const double own_near = apart(Z, near.d, of_near), own_seen = apart(O, seen.d, of_seen);
+        join();
+        const double mean_b = whole.known();
+        double squares = 0.0;
+        for (int c = 1 + lane(); c < whole.columns; c += WARP) squares += whole.du[c] * whole.du[c];
+        const double variance = 2.0 * outputscale * (1.0 - (own_near + own_seen)) - lane_sum(squares);
+        const double spread = sqrt(larger(variance, outputscale * least_variance));
+        const double delta = whole.du[0], ratio = delta / spread, share = cdf(ratio), height = density(ratio);
+        const double pull = height / spread;
+        weigh(share, pull);
+        collect(pull * outputscale, gradient);
+        const double value = delta * share + spread * height;
+        return -(improvement ? value : value + mean_b);
+    }
+
+    // Designs, and their outcomes as the slopes say.
+    METHOD void lift(const double* x) const {
+        const int d = near.d, k = seen.d;
+        for (int e = lane(); e < 2 * d; e += WARP) Z[e] = (x[e] - 0.5) / near_scales[e % d];
+        for (int e = lane(); e < 2 * k; e += WARP) {
+            const int first = e / k * d, c = e % k;
+            double outcome = outcomes[e];
+            for (int j = first; j < first + d; j++) outcome += (x[j] - start[j]) * J[j * k + c];
+            O[e] = (outcome - 0.5) / seen_scales[c];
+        }
+        sync_warp();
+    }
+
+    // One kernel's share of the correlation between the two designs.
+    METHOD double apart(const double* at, int size, double of) const {
+        double value, slope;
+        own_profile(at, size, value, slope);
+        return of * value;
+    }
+
+    METHOD void own_profile(const double* at, int size, double& value, double& slope) const {
+        double distance = 0.0;
+        for (int c = lane(); c < size; c += WARP) distance += (at[c] - at[size + c]) * (at[c] - at[size + c]);
+        profile(near.matern, -0.5 * lane_sum(distance), value, slope);
+    }
+
+    // Both kernels' sum; slopes, which may be the values themselves, by their shares.
+    METHOD void join() const {
+        for (int i = lane(); i < whole.n; i += WARP) {
+            whole.near_a[i] = of_near * near.near_a[i] + of_seen * seen.near_a[i];
+            whole.near_b[i] = of_near * near.near_b[i] + of_seen * seen.near_b[i];
+            near.slope_a[i] *= of_near, near.slope_b[i] *= of_near;
+            seen.slope_a[i] *= of_seen, seen.slope_b[i] *= of_seen;
+        }
+        sync_warp();
+    }
+
+    // The derivatives of EUBO in the sum times each kernel's slope, in place of the slopes.
+    METHOD void weigh(double share, double pull) const {
+        whole.pass();
+        for (int i = lane(); i < whole.n; i += WARP) {
+            const double beta = whole.weights[i * whole.ld_w];
+            const double T_a = share * beta - pull * whole.along(i);
+            const double T_b = improvement ? -T_a : beta - T_a;
+            near.slope_a[i] *= T_a, near.slope_b[i] *= T_b;
+            seen.slope_a[i] *= T_a, seen.slope_b[i] *= T_b;
+        }
+        sync_warp();
+    }
+
+    // Minus the gradient in the designs: their own, and the outcomes' by the slopes.
+    METHOD void collect(double pull, double* gradient) const {
+        const int d = near.d, k = seen.d;
+        double value, near_slope, seen_slope;
+        own_profile(Z, d, value, near_slope);
+        own_profile(O, k, value, seen_slope);
+        for (int e = lane(); e < 2 * k; e += WARP)
+            G[e] = along(seen, O, pull * of_seen * seen_slope, e, k) / seen_scales[e % k];
+        sync_warp();
+        for (int e = lane(); e < 2 * d; e += WARP) {
+            double sum = along(near, Z, pull * of_near * near_slope, e, d) / near_scales[e % d];
+            for (int c = 0; c < k; c++) sum += J[e * k + c] * G[e / d * k + c];
+            gradient[e] = -sum;
+        }
+        sync_warp();
+    }
+
+    template <class Part>
+    METHOD double along(const Part& part, const double* at, double apart, int e, int size) const {
+        const int c = e % size;
+        const double step = apart * (at[c] - at[size + c]);
+        return part.moment(e < size ? part.slope_a : part.slope_b, c, at[e]) + (e < size ? step : -step);
+    }
+};
+
+KERNEL straight(const double* near_scales, const double* seen_scales, const double* shares_of, const double* outputscale,
+                const double* X, const double* Y, const double* weights, const double* start, const double* outcomes,
+                const double* J, const double* low, const double* high, double* x, double* value, double* gradient,
+                int* ended, int n, int columns, int d, int k, int matern, int improvement, int starts, int shares,
+                double least_variance, double small, double decrease, double longest, double sufficient,
+                double shortest, int rounds) {
+    SHARED(memory);
+    const int run = block_index() / shares, share = block_index() % shares, warps = thread_count() / WARP;
+    const Dimension dimension = d;
+    const Seen many = k;
+    Straight objective;
+    objective.improvement = improvement;
+    objective.near.d = dimension, objective.near.matern = matern, objective.near.n = n, objective.near.columns = 0;
+    objective.seen.d = many, objective.seen.matern = matern, objective.seen.n = n, objective.seen.columns = 0;
+    objective.whole.d = 0, objective.whole.matern = matern, objective.whole.n = n, objective.whole.columns = columns;
+    double* scales = objective.near.hold(memory, X + (long long)run * n * dimension, weights);
+    scales = objective.seen.hold(scales, Y + (long long)run * n * many, weights);
+    scales = objective.whole.hold(scales, X, weights + (long long)run * n * columns);
+    for (int c = thread_index(); c < dimension; c += thread_count()) scales[c] = near_scales[run * dimension + c];
+    for (int c = thread_index(); c < many; c += thread_count()) scales[dimension + c] = seen_scales[run * many + c];
+    sync_block();
+    const int warp = thread_index() / WARP, first = share * warps + warp, p = 2 * dimension;
+    if (first >= starts) return;
+    const long long at = (long long)run * starts + first;
+    objective.outputscale = outputscale[run], objective.least_variance = least_variance;
+    objective.of_near = shares_of[2 * run], objective.of_seen = shares_of[2 * run + 1];
+    objective.near_scales = scales, objective.seen_scales = scales + dimension;
+    objective.start = start + at * p, objective.outcomes = outcomes + at * 2 * many, objective.J = J + at * p * many;
+    const int own = Straight::own_size(dimension, many, matern, n, columns) + 10 * p + p * p;
+    Row row;
+    row.place(objective.place(scales + dimension + many + warp * own), p);
+    row.low = low + at * p, row.high = high + at * p;
+    for (int j = lane(); j < p; j += WARP) row.x[j] = start[at * p + j];
+    const Limits limits = {small, decrease, longest, sufficient, shortest, rounds};
+    const Ended end = descend<Warp>(objective, row, limits);
+    for (int j = lane(); j < p; j += WARP) x[at * p + j] = row.x[j], gradient[at * p + j] = row.g[j];
+    if (lane() == 0) {
+        value[at] = end.value;
+        ended[3 * at] = end.converged, ended[3 * at + 1] = end.rounds, ended[3 * at + 2] = end.rounds;
+    }
+}

@@ -1,0 +1,167 @@
+"""The ascent of EUBO through outcomes, straight piece by straight piece: by torch, compiled, and by a device's twin."""
+
+import pytest
+import torch
+
+from kappasharp.acquisition import eubo, maximize, straight
+from kappasharp.acquisition.lattice import Group, Lattice
+from kappasharp.acquisition.maximize import MAXIMIZERS, Request, Search
+from kappasharp.acquisition.straight import StraightEubo
+from kappasharp.acquisition.through import Looked
+from kappasharp.batches import take
+from kappasharp.core import descent, posterior
+from kappasharp.core.kernel import Sum
+from kappasharp.kernels import compiled as kernels_compiled
+from kappasharp.kernels import launch
+from kappasharp.streams import stream
+from tests.acquisition.test_through import RUNS, D, posterior_of, request
+from tests.reference import twin
+from tests.reference.both_ways import assert_same, compiled
+from tests.reference.lifts import Curved
+
+TOLERANCES = descent.Tolerances(gradient=2e-7, decrease=2e-5, max_rounds=200, longest_step=0.25)
+STARTS = 4
+
+
+def rand(*shape, seed=0):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def task(starts=STARTS, family="rbf", variant="expected_max"):
+    """The objective of some starts, where they are, and a box about them."""
+    fitted = posterior_of(Curved())
+    prepared = eubo.prepare(fitted)
+    prepared = prepared._replace(family=Sum(family, prepared.family.sizes))
+    objective = Search(fitted, prepared, request(variant=variant)).objective(starts)
+    points = rand(RUNS * starts, 2, D, seed=3)
+    at = points.flatten(-2)
+    return objective, objective.look(points), ((at - 0.15).clamp(min=0.0), (at + 0.3).clamp(max=1.0))
+
+
+def alone(objective, here, box):
+    """Torch's descent, every row by itself."""
+    inner = objective.inner
+    starts, found = inner.starts, []
+    for row in range(len(here.points)):
+        one = eubo.NegativeEubo(take(inner.prepared, torch.tensor([row // starts])), 1, inner.variant)
+        lines = StraightEubo(one, take(here, torch.tensor([row])))
+        at = here.points[row : row + 1].flatten(-2)
+        found.append(descent.minimize(lines, at, *(end[row : row + 1] for end in box), TOLERANCES))
+    return descent.Descent(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+
+
+def test_slopes_are_differences_and_along_what_is_held_there_are_none():
+    fitted = posterior_of(Curved())
+    on = Lattice((Group((1,), torch.linspace(0.0, 1.0, 5, dtype=torch.float64).unsqueeze(-1)),))
+    objective = Search(fitted, eubo.prepare(fitted), request(lattice=on)).objective(2)
+    points = 0.2 + 0.6 * rand(RUNS * 2, 2, D)
+    here = objective.look(points)
+    assert torch.allclose(here.outcomes, Curved()(points))
+    for j in range(D):
+        step = torch.zeros(D, dtype=torch.float64)
+        step[j] = 1e-5
+        slope = (Curved()(points + step) - Curved()(points - step)) / 2e-5
+        assert torch.allclose(here.J[..., j, :], torch.zeros_like(slope) if j == 1 else slope, atol=5e-3)
+
+
+@pytest.mark.parametrize("family", ["rbf", "matern52"])
+def test_the_gradient_with_straight_outcomes(family):
+    objective, here, _ = task(family=family)
+    lines, x = StraightEubo(objective.inner, here), rand(RUNS * STARTS, 2 * D, seed=5)
+    gradient = lines(x)[1]
+    for j in range(2 * D):
+        step = torch.zeros_like(x)
+        step[:, j] = 1e-6
+        assert torch.allclose(gradient[:, j], (lines(x + step)[0] - lines(x - step)[0]) / 2e-6, atol=1e-6)
+
+
+@compiled
+@pytest.mark.parametrize("variant", ["expected_max", "improvement"])
+@pytest.mark.parametrize("family", ["rbf", "matern52"])
+def test_a_launch_finds_what_torch_finds(family, variant):
+    objective, here, box = task(family=family, variant=variant)
+    expected = alone(objective, here, box)
+    runs = straight.arranged(objective.inner, D)
+    for execute in (twin.Twin(), twin.Twin(4), kernels_compiled.execute):
+        got = straight.fused(objective.inner, here, box, TOLERANCES, runs, execute=execute)
+        assert_same(got, expected, 1e-7)
+
+
+@compiled
+def test_a_launch_of_no_rounds_is_the_value():
+    objective, here, _ = task()
+    at = here.points.flatten(-2)
+    runs = straight.arranged(objective.inner, D)
+    for execute in (twin.Twin(), kernels_compiled.execute):
+        got = straight.fused(objective.inner, here, (at, at), TOLERANCES._replace(max_rounds=0), runs, execute=execute)
+        assert torch.allclose(got.value, objective.value(at), atol=1e-12) and torch.equal(got.x, at)
+
+
+@compiled
+def test_a_launch_in_shares():
+    """More starts than a block has room for are shared out among several."""
+    objective, here, box = task(starts=26)
+    runs = straight.arranged(objective.inner, D)
+    got = straight.fused(objective.inner, here, box, TOLERANCES, runs, execute=twin.Twin())
+    assert_same(got, alone(objective, here, box), 1e-7)
+
+
+def test_other_sums_have_no_launch():
+    objective, here, box = task()
+    for family in ("rbf", Sum("rbf", (D, 1, 1))):
+        inner = eubo.NegativeEubo(objective.inner.prepared._replace(family=family), STARTS, "expected_max")
+        assert straight.fused(inner, here, box, TOLERANCES, straight.arranged(inner, D)) is None
+
+
+@pytest.mark.parametrize("switch", ["0", "1"])
+def test_the_way_up_ends_where_no_gradient_goes_on(switch, monkeypatch):
+    """By torch and by the kernel: no lower than where it began, and nothing left to gain by differences."""
+    monkeypatch.setenv(launch.SWITCH, switch)
+    objective, here, _ = task()
+    x = here.points.flatten(-2).unflatten(0, (RUNS, STARTS))
+    together = TOLERANCES._replace(group=STARTS)
+    found = straight.ascend(objective, x, (torch.zeros_like(x), torch.ones_like(x)), together)
+    assert torch.allclose(found.value, objective.value(found.x), atol=1e-10)
+    assert bool((found.value <= objective.value(here.points.flatten(-2))).all()) and bool(found.converged.all())
+    whole = torch.zeros_like(found.x), torch.ones_like(found.x)
+    further = descent.minimize(objective, found.x, *whole, together)
+    assert float((found.value - further.value).max()) < 1e-3
+
+
+def test_what_is_found_is_no_worse_than_by_gradients(monkeypatch):
+    fitted = posterior_of(Curved(), seed=1)
+    found = maximize.propose(fitted, MAXIMIZERS["default"], request())
+    monkeypatch.setattr(straight, "applies", lambda objective: False)
+    other = maximize.propose(fitted, MAXIMIZERS["default"], request())
+    best = posterior.own_mean(fitted).amax(-1)
+    assert bool(((found.value - best) >= 0.98 * (other.value - best)).all())
+
+
+def test_runs_do_not_know_of_each_other():
+    fitted = posterior_of(Curved())
+    together = maximize.propose(fitted, MAXIMIZERS["default"], request())
+    for run in range(RUNS):
+        one = take(fitted._replace(lift=None), torch.tensor([run]))._replace(lift=Curved())
+        found = maximize.propose(one, MAXIMIZERS["default"], Request([stream(run, "through")]))
+        assert torch.allclose(found.pair[0], together.pair[run], atol=1e-6)
+
+
+def test_a_box_and_a_lattice_are_kept():
+    fitted = posterior_of(Curved())
+    box = torch.full((RUNS, D), 0.2, dtype=torch.float64), torch.full((RUNS, D), 0.4, dtype=torch.float64)
+    found = maximize.propose(fitted, MAXIMIZERS["default"], request(box=box))
+    assert bool(((found.pair >= 0.2) & (found.pair <= 0.4)).all())
+    on = Lattice((Group((1,), torch.linspace(0.0, 1.0, 5, dtype=torch.float64).unsqueeze(-1)),))
+    found = maximize.propose(fitted, MAXIMIZERS["default"], request(lattice=on))
+    assert torch.equal(maximize.lattice.nearest(on, found.pair), found.pair)
+
+
+def test_it_applies_to_known_outcomes_alone():
+    objective, _, _ = task()
+    assert straight.applies(objective)
+    fitted = posterior_of(Curved(budget=64))
+    prepared = eubo.prepare(fitted)
+    assert not straight.applies(Search(fitted, prepared, request()).objective(2))
+    limited = Search(posterior_of(Curved()), prepared, request(allowed=lambda X: X.sum(-1))).objective(2)
+    assert not straight.applies(limited)
+    assert isinstance(objective.look(rand(RUNS * STARTS, 2, D)), Looked)
