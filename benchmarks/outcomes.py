@@ -203,7 +203,7 @@ def summary(options):
 
 def noise(options):
     """What noise costs in these runs, into the summary: where the others were not run again."""
-    found = paired.read(options.sources)
+    found = latest(options.sources)
     costs = noise_costs(found[OURS], found[PLAIN])
     seeds = {name: len(found[OURS][name]) for name in costs}
     rounded = {name: round(float(cost), 4) for name, cost in costs.items()}
