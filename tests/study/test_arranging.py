@@ -9,6 +9,7 @@ from sqlalchemy import create_engine, text
 
 import kappasharp as ks
 from kappasharp.errors import CorruptedError, DeletedError, DuplicateNameError, KappaSharpError, StalePairError
+from kappasharp.study import exchange
 from kappasharp.study.reasons import sentences as reasons
 from kappasharp.study.storage import Storage
 from kappasharp.study.studies import list_studies, rename_study
@@ -178,6 +179,36 @@ class TestBounds:
         proposed = late.propose(voter="eve")
         study.lock("legs", 9 if mine.a["legs"] != 9 else 8, voter="bob")
         assert late.offer("eve", proposed) is None
+
+    def test_an_answer_is_taken_back_whose_question_is_not_open_any_more(self, tmp_path):
+        study = answered(1)
+        ((number, (asked, _)),) = study.history.asked.items()
+        study.ask()
+        study.lock("legs", 9 if asked.a["legs"] != 9 else 8, voter="bob")
+        assert study.undo() is None and not study.history.counted() and not study.history.open
+        with pytest.raises(StalePairError, match="because a parameter was changed"):
+            study.tell(number, "a")
+        assert study.ask().number > number
+        # Where the change was taken back before, the question is as open as ever; and so is one that was wished for.
+        study.tell(study.ask(), "a")
+        study.enqueue(MIDDLE, MIDDLE | {"width": 3.0})
+        wished = study.ask()
+        study.tell(wished, "a")
+        assert study.undo() == wished
+        study.undo("bob")
+        study.tell(wished, "skip")
+        ks.import_json(study.export(tmp_path / "study.json"), storage="sqlite://")
+
+    def test_a_file_from_when_such_a_question_was_open_is_read(self, tmp_path):
+        study = answered(1)
+        number = next(iter(study.history.asked))
+        study.lock("legs", 9 if study.history.asked[number][0].a["legs"] != 9 else 8, voter="bob")
+        study.undo()
+        data = json.loads(study.export(tmp_path / "study.json").read_text())
+        late = {"number": 5, "kind": "answered", "body": {"pair": number, "answer": "b", "seconds": None}}
+        events = [*data["events"], data["events"][1] | late]
+        (tmp_path / "late.json").write_text(json.dumps(exchange.sealed(data | {"events": events})))
+        assert len(ks.import_json(tmp_path / "late.json", storage="sqlite://").history.counted()) == 1
 
     def test_the_best_beyond_the_bounds_is_told(self):
         study = answered(10)

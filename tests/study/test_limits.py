@@ -208,6 +208,23 @@ def test_the_nearest_design_keeps_the_limits_of_parameters_and_what_is_opened_ag
     assert not study.notes() and all(total(one)["f"] >= 0.9 for one in study.ask().designs)
 
 
+@pytest.mark.parametrize("again", [lambda study: study.undo(), lambda study: study.widen("x")])
+def test_what_was_asked_while_limits_were_left_aside_is_withdrawn_where_more_is_open(again):
+    study = ks.create_study(SQUARE, storage="sqlite://", outcomes=total, limits=[ks.AtLeast("f", 1.2)])
+    study.tell(study.ask(), "a")
+    study.narrow("x", 0.0, 0.1)
+    asked, wished = study.ask(), ({"x": 0.05, "y": 0.1}, {"x": 0.05, "y": 0.9})
+    study.enqueue(*wished)
+    hers = study.ask("ann")
+    assert study.notes() and all(total(one)["f"] < 1.2 for one in asked.designs)
+    again(study)
+    with pytest.raises(ks.KappaSharpError, match="because a parameter was changed"):
+        study.tell(asked, "a")
+    assert all(total(one)["f"] >= 1.2 for one in study.ask().designs)
+    # What somebody wished to ask is nobody's to withdraw.
+    assert study.ask("ann") == hers and hers.designs == list(wished)
+
+
 def total(design):
     return {"f": design["x"] + design["y"]}
 

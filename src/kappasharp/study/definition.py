@@ -9,7 +9,7 @@ from kappasharp.methods.method import PAIR, Kind, Method, Preset
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.study import events, kinds, limit_text
 from kappasharp.study.kinds import ONE_PAIR, Form
-from kappasharp.study.outcomes import GivenOutcomes, Limit, Outcomes, split_name
+from kappasharp.study.outcomes import GivenOutcomes, Limit, Outcomes, StudyOutcome, split_name
 from kappasharp.study.outcomes import from_plain as read_outcomes
 from kappasharp.study.scalars import is_whole, shown
 from kappasharp.study.simulation import Simulator
@@ -77,6 +77,11 @@ class Definition:
     def preset(self) -> Preset:
         """The preset, by name or its own."""
         return find_preset(self.preset_choice)
+
+    @property
+    def limited(self) -> tuple[StudyOutcome, ...]:
+        """The outcomes that have limits."""
+        return () if self.outcomes is None else self.outcomes.limited
 
     @property
     def asks_all_alike(self) -> bool:

@@ -12,7 +12,7 @@ from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import events, kinds
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.kinds import ONE_PAIR, SKIP, Answer, Form
-from kappasharp.study.outcomes import Known
+from kappasharp.study.outcomes import Known, StudyOutcome
 from kappasharp.study.parameters import Value
 from kappasharp.study.programs import Programs
 from kappasharp.study.space import Change, Changes, Design, Space
@@ -104,6 +104,8 @@ class History:
     measured_at: int = 0
     # What is open now, in the cube of all that ever was; needed where there are sliders or changes of parameters.
     space: Space | None = None
+    # The study's outcomes that have limits.
+    limited: tuple[StudyOutcome, ...] = ()
     changes: Changes = field(default_factory=Changes)
     remarks: dict[tuple[tuple[str, Value], ...], dict[str, str]] = field(default_factory=dict)
     programs: Programs = field(default_factory=Programs)
@@ -251,6 +253,7 @@ class History:
         before = self.open.get(voter)
         self.open[voter] = number
         self.withdrawn.discard(number)
+        self.shut.discard(number)
         if before is None or before == number:
             return
         self.withdrawn.add(before)
@@ -300,6 +303,9 @@ class History:
         if gone.pair is not None:
             # A pair that this voter was shown since then is withdrawn.
             self._put(gone.voter, gone.pair)
+            # Somebody may have changed a parameter since; but what people wished to ask may be about anything.
+            if self.space is not None and not self._was_wished(gone.pair) and self._is_unfit(gone.pair, self.space):
+                self.shut.add(self.open.pop(gone.voter))
 
     def _amend(self, _: events.Stored, event: events.Amended) -> None:
         if event.answer is None:
@@ -321,11 +327,30 @@ class History:
         self._open(self.changes.changed(self.space, stored.number, made))
 
     def _open(self, space: Space) -> None:
-        """Go on in that space; open questions about what is not open in it are withdrawn."""
+        """Go on in that space; open questions that would not be asked in it are withdrawn."""
         self.space = space
         for voter, number in list(self.open.items()):
-            if any(space.outside(design) for design in self.asked[number][0].designs):
+            if self._is_unfit(number, space):
                 self.shut.add(self.open.pop(voter))
+
+    def _is_unfit(self, number: int, space: Space) -> bool:
+        """Whether a question is about what is not open, or known to break a limit.
+
+        Limits that no open design keeps are left aside, and where more is open they may hold again. Whether they do is
+        not for a history to compute: at worst the question gives way to another that breaks them too.
+        """
+        designs = self.asked[number][0].designs
+        if any(space.outside(design) for design in designs):
+            return True
+        return not self._was_wished(number) and any(self._breaks_a_limit(design) for design in designs)
+
+    def _was_wished(self, number: int) -> bool:
+        return self.asked[number][1].origin in ("queue", "again")
+
+    def _breaks_a_limit(self, design: Design) -> bool:
+        known = self.outcomes(design) if self.limited else None
+        values = {} if known is None else known.values
+        return any(one.violation(values[one.name]) > 0.0 for one in self.limited if one.name in values)
 
     def _remark(self, stored: events.Stored, event: events.Remarked) -> None:
         said = self.remarks.setdefault(design_key(event.design), {})

@@ -214,7 +214,8 @@ class Study(ArrangedStudy):
     def undo(self, voter: str = DEFAULT_VOTER) -> StudyQuestion | None:
         """Take back this voter's last answer and open the same pair again; None where it was no answer to a pair.
 
-        If they narrowed, locked or widened a parameter since, that is taken back instead.
+        If they narrowed, locked or widened a parameter since, that is taken back instead. A pair that would not be
+        asked now, because others have changed a parameter since, stays closed: None again, and `ask` gives another.
 
         Args:
             voter: whose; a pair that this voter was shown since then is withdrawn.
@@ -233,7 +234,8 @@ class Study(ArrangedStudy):
             gone = None if number is None else self._history.comparisons.get(number)
             pair = None if gone is None else gone.pair
             self._write(voter, last)
-            return None if pair is None else self._history.open_pair(voter)
+            reopened = self._history.open_pair(voter)
+            return reopened if reopened is not None and reopened.number == pair else None
 
     def amend(self, comparison: int, answer: Answer | None, *, voter: str = DEFAULT_VOTER) -> None:
         """Change an answer that counts, or put one back that was taken out; the event that it came from stays.

@@ -57,7 +57,7 @@ class _Impossible(ValueError):
 def happened(rows: Any, definition: Definition) -> list[Stored]:
     """The events of plain rows, in order; a CorruptedError names the first that could not have happened."""
     _require(isinstance(rows, list), "`events` must be a list")
-    history, found = History("", space=definition.space), []
+    history, found = History("", space=definition.space, limited=definition.limited), []
     for number, row in enumerate(rows, 1):
         try:
             assert history.space is not None
@@ -137,7 +137,10 @@ def _of_program(event: Joined | Judged, voter: str, definition: Definition, hist
 
 def _answered(event: Answered, voter: str, history: History) -> Answered:
     _require(_whole(event.pair), f"`pair` must be a whole number, but got {event.pair!r}")
-    _require(history.open.get(voter) == event.pair, f"pair {event.pair} was not open for {voter!r}")
+    # Once a question that a change of a parameter had overtaken could be opened again, and answered.
+    overtaken = event.pair in history.shut and history.asked[event.pair][0].voter == voter
+    is_open = history.open.get(voter) == event.pair
+    _require(is_open or overtaken, f"pair {event.pair} was not open for {voter!r}")
     form = history.asked[event.pair][0].form
     return replace(event, answer=kinds.answer(form, event.answer), seconds=events.seconds(event.seconds))
 

@@ -37,7 +37,7 @@ class StudyView:
         self.storage, self.stored = storage, record
         self.through = None if through is None else events.whole("through", through)
         self._definition: Definition = replace(from_plain(record.definition), simulator=simulator)
-        self._history = History(record.uid, space=self._definition.space)
+        self._history = History(record.uid, space=self._definition.space, limited=self._definition.limited)
         self._lock = RLock()
         self._learnt: tuple[Any, StudyModel] | None = None
         self._apart: tuple[StudyModel, StudyModel] | None = None
