@@ -473,6 +473,21 @@ def test_another_kind_once(shell):
     shell.refused("new", "other", "-p", "n=int:1:8", "--question", "slider", code=2, says="continuous")
 
 
+def test_changes_of_one_command_are_taken_back_one_at_a_time_and_it_says_so(shell):
+    shell("new", "chair", "-p", "width=30:50", "-p", "depth=30:50", "-p", "wood=oak,pine")
+    told = shell("parameters", "chair", "--narrow", "width=35:", "--lock", "wood=oak").stderr
+    assert "Made 2 changes; `kappasharp undo chair` takes back one at a time, the last first." in told
+    assert "at a time" not in shell("parameters", "chair", "--narrow", "depth=35:").stderr
+    assert "at a time" not in shell("parameters", "chair").stderr
+    for left in (["width", "wood"], ["width"], []):
+        shell("undo", "chair")
+        rows = shell.json("parameters", "chair")
+        whole = {"width": {"low": 30.0, "high": 50.0}, "depth": {"low": 30.0, "high": 50.0}}
+        assert [
+            row["name"] for row in rows if row["open"] != whole.get(row["name"], {"choices": ["oak", "pine"]})
+        ] == left
+
+
 def test_a_study_is_arranged(shell):
     """A favourite first; all changes of a command or none; notes, a file with a bad line, names and counts."""
     chair = ("-p", "width=30:50", "-p", "wood=oak,pine,3", "--favourite", "width=44,wood=oak")

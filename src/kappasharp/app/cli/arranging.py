@@ -44,7 +44,7 @@ def parameters(
 ) -> None:
     """What is open of each parameter; narrow, lock or widen one.
 
-    Answers stay, and `kappasharp undo` takes a change back.
+    Answers stay, and `kappasharp undo` takes a change back, of several in one command one at a time.
 
     \b
     kappasharp parameters chair --narrow width=38:44 --lock material=oak
@@ -53,7 +53,11 @@ def parameters(
     with in_words():
         found = opened(study, storage)
         _change(found, {"narrow": narrow, "lock": lock, "widen": widen}, voter)
+        many = len(narrow) + len(lock) + len(widen)
         rows = _rows(found, with_best=best and bool(found.history.counted()))
+    if many > 1:
+        # Each is an event of its own, in the history and for whoever looks on.
+        say(f"Made {many} changes; {shell_words('undo', study)} takes back one at a time, the last first.")
     for row in rows:
         if row.get("further") is not None:
             side, end = row["further"]
