@@ -488,6 +488,20 @@ def test_changes_of_one_command_are_taken_back_one_at_a_time_and_it_says_so(shel
         ] == left
 
 
+def test_an_end_between_two_steps_is_told(shell):
+    (shell.folder / "coffee.toml").write_text(
+        'name = "coffee"\n[parameters]\ngrind = {type = "int", low = 10, high = 30, step = 4}\n'
+        "dose = {low = 0.0, high = 1.0, step = 0.1}\nmilk = {low = 0.0, high = 1.0}\n"
+    )
+    shell("new", "coffee.toml")
+    widened = shell("parameters", "coffee", "--widen", "grind=:40", "--widen", "dose=:1.3", "--widen", "milk=:1.5")
+    assert "Note: grind goes in steps of 4: it is open to 38, the last before 40.\n" in widened.stderr
+    assert "dose" not in widened.stderr and "milk" not in widened.stderr
+    narrowed = shell("parameters", "coffee", "--narrow", "grind=12:34", "--narrow", "dose=0.3:0.7").stderr
+    assert "steps of 4: it is open from 14, the first after 12." in narrowed and narrowed.count("Note") == 1
+    shell.refused("parameters", "coffee", "--widen", "grind=7:", code=2, says="6 is the nearest")
+
+
 def test_a_study_is_arranged(shell):
     """A favourite first; all changes of a command or none; notes, a file with a bad line, names and counts."""
     chair = ("-p", "width=30:50", "-p", "wood=oak,pine,3", "--favourite", "width=44,wood=oak")

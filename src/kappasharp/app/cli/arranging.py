@@ -54,10 +54,13 @@ def parameters(
         found = opened(study, storage)
         _change(found, {"narrow": narrow, "lock": lock, "widen": widen}, voter)
         many = len(narrow) + len(lock) + len(widen)
+        between = _between_steps(found, (*narrow, *widen))
         rows = _rows(found, with_best=best and bool(found.history.counted()))
     if many > 1:
         # Each is an event of its own, in the history and for whoever looks on.
         say(f"Made {many} changes; {shell_words('undo', study)} takes back one at a time, the last first.")
+    for sentence in between:
+        say(f"Note: {sentence}")
     for row in rows:
         if row.get("further") is not None:
             side, end = row["further"]
@@ -96,6 +99,23 @@ def _change(study: "Study", wanted: dict[str, tuple[str, ...]], voter: str) -> N
         for _ in range(done):
             study.undo(voter)
         raise
+
+
+def _between_steps(study: "Study", words: tuple[str, ...]) -> list[str]:
+    """A sentence for each end that was given between two steps of its parameter: the step inside of it is the end."""
+    from kappasharp.study.parameters import SLACK
+
+    given = {(name, side): end for name, ends in (_range(study, word) for word in words) for side, end in ends.items()}
+    told = []
+    for (name, side), end in given.items():
+        step = getattr(study.space.tuned[name], "step", None)
+        now = study.space.open_to(name)
+        # A choice has no steps; and what a later word of the same command moved further is not this one's doing.
+        if side == "choices" or step is None or not SLACK * step < abs(getattr(now, side) - end) < step:
+            continue
+        where = f"from {now.low:g}, the first after" if side == "low" else f"to {now.high:g}, the last before"
+        told.append(f"{name} goes in steps of {step:g}: it is open {where} {end:g}.")
+    return told
 
 
 def _range(study: "Study", word: str) -> tuple[str, dict[str, Any]]:
