@@ -126,6 +126,23 @@ def test_a_bad_file_is_a_sentence(shell, command, text, says):
     assert not (shell.folder / "studies.db").exists()
 
 
+@pytest.mark.parametrize(
+    ("favourites", "says"),
+    [
+        ("x = 9.0", "Error: `[[favourites]]` number 1: `x` must be from 0 to 1, but got 9.0"),
+        ("y = 0.5", "Error: `[[favourites]]` number 1: No parameter is called 'y'."),
+        ("x = 0.5\n[[favourites]]\nx = 0.5", "`[[favourites]]` number 2 must be told from the others, but it cannot"),
+    ],
+)
+@pytest.mark.parametrize("command", ["new", "ask"])
+def test_bad_favourites_of_a_file_are_named_as_the_file_has_them(shell, command, favourites, says):
+    path = written(shell, f"[parameters]\nx = {{low = 0.0, high = 1.0}}\n[[favourites]]\n{favourites}\n")
+    assert "--favourite" not in shell.refused(command, path, code=2, says=says)
+    # Those of the command come before the file's.
+    shell.refused("new", path, "--favourite", "x=7", code=2, says="`--favourite` number 1: `x` must be from 0 to 1")
+    assert not (shell.folder / "studies.db").exists()
+
+
 def test_a_file_that_cannot_be_read_is_a_sentence(shell):
     shell.refused("new", "none.toml", code=1, says="none.toml could not be read: No such file")
     (shell.folder / "bytes.toml").write_bytes(b"name = '\xff'")

@@ -39,7 +39,6 @@ TYPED = (
     (r"`Fixed\(value\)`", "`NAME=VALUE`"),
     (r"`space`", "A study"),
     (r"`study_name`", "NAME"),
-    (r"`favourites\[(\d+)\]`", lambda found: f"`--favourite` number {int(found[1]) + 1}"),
     (r"`(narrow|widen)\('(.+?)'\)`", r"`--\1 \2`"),
     (r"`load_study\(\.\.\., outcomes=[^`]*`(?: or )?", ""),
     (r"`create_study\(\.\.\., outcomes=\[\.\.\.\]\)`", "`kappasharp new --outcomes NAMES`"),
@@ -55,9 +54,13 @@ def typed(sentence: str) -> str:
     for python, shell in TYPED:
         sentence = re.sub(python, shell, sentence)
     context = click.get_current_context(silent=True)
+    # Favourites of the command come before those of a file.
+    from_words = context is None or bool(context.params.get("favourites")) or not _names_a_file(context)
+    where = "--favourite" if from_words else "[[favourites]]"
+    sentence = re.sub(r"`favourites\[(\d+)\]`", lambda found: f"`{where}` number {int(found[1]) + 1}", sentence)
     if context is not None and "question" in context.params:
         sentence = sentence.replace("`kind`", "`--question`")  # `kind` is an argument of `Study.ask` alone
-    if context is None or any(str(given).endswith(".toml") for given in context.params.values()):
+    if context is None or _names_a_file(context):
         return sentence  # a study file has Python's names
     own: dict[str, str] = {}
     for one in context.command.params:
@@ -70,6 +73,10 @@ def typed(sentence: str) -> str:
         lambda found: own.get(found[1]) or (f"`kappasharp {found[1]}`" if found[1] in others else found[0]),
         sentence,
     )
+
+
+def _names_a_file(context: click.Context) -> bool:
+    return any(str(given).endswith(".toml") for given in context.params.values())
 
 
 @contextmanager
