@@ -49,7 +49,8 @@ elif way == "once":
         sys.exit(1)
     print("tie")
 else:
-    print({"rubbish": "I like the left one", "two": "a\\nb", "nothing": "", "wrong": '{"answer": 7}'}[way])
+    wrong, both = '{"answer": 7}', '{"answer": "a", "answer": "b"}'
+    print({"rubbish": "I like the left one", "two": "a\\nb", "nothing": "", "wrong": wrong, "both": both}[way])
 """
 
 
@@ -119,6 +120,7 @@ def test_pictures_are_files_while_it_runs(shell):
         ("two", "must print one answer, but it printed 2 lines"),
         ("nothing", "printed nothing"),
         ("wrong", "but got 7"),
+        ("both", "must give every entry of its answer once, but gave \"answer: 'a', answer: 'b'\"."),
     ],
 )
 def test_every_failure_is_a_sentence(shell, way, words, monkeypatch):

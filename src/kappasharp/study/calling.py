@@ -90,12 +90,23 @@ def printed(output: bytes) -> Any:
     if not text:
         raise CallFailed("The judge must print one answer, but it printed nothing.")
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_table)
     except (ValueError, RecursionError):
         lines = len(text.splitlines())
         if lines > 1:
             raise CallFailed(f"The judge must print one answer, but it printed {lines} lines: {_cut(text)}") from None
         return text
+
+
+def _table(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A table of JSON; of an entry that stands there twice nobody can say which is meant."""
+    found: dict[str, Any] = {}
+    for name, value in entries:
+        if name in found:
+            both = f"{name}: {found[name]!r}, {name}: {value!r}"
+            raise CallFailed(f"The judge must give every entry of its answer once, but gave {_cut(both)}")
+        found[name] = value
+    return found
 
 
 def _cut(text: str) -> str:
