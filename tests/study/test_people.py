@@ -94,6 +94,11 @@ def test_weights_move_the_common_best_and_stay_in_the_study(study, tmp_path):
     assert alike < 0.5 < found.best.params["width"] and found.fairest.params["width"] > 0.5
     assert {one.voter: one.weight for one in found.voters} == {"anna": 0, "ben": 1, "cleo": 0, "dirk": 1, "eve": 0}
     assert "Weights are set: anna 0, cleo 0, eve 0" in str(found)
+    assert study.best.weighed.endswith("; the others count 1.") and "; the others count 1." in str(found)
+    # Nobody is one of the others where everybody has a weight.
+    study.weigh({name: 2 + 0.5 * (name == "ben") for name in TWO_TASTES})
+    words = "by the weights that are set: anna 2, ben 2.5, cleo 2, dirk 2, eve 2."
+    assert study.best.weighed.endswith(words) and "the others count" not in str(study.agreement())
     study.weigh({"anna": 3, "ben": 2.5})
     assert study.history.weights == {"anna": 3.0, "ben": 2.5}
     again = import_json(study.export(tmp_path / "two.json"), storage="sqlite://", study_name="again")

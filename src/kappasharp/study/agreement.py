@@ -357,8 +357,12 @@ def _about_voters(found: Agreement) -> list[Sentence]:
     told = [said(f"team.{key}", ABOUT[key], names=_listed(names)) for key, names in named.items() if names]
     weights = {one.voter: one.weight for one in found.voters if one.weight != 1.0}
     if weights:
-        words = "Weights are set: {weights}; the others count 1."
-        told.append(said("team.weights", words, weights=weighing.words(weights)))
+        by_name = weighing.words(weights)
+        if len(weights) < len(found.voters):
+            words = "Weights are set: {weights}; the others count 1."
+            told.append(said("team.weights", words, weights=by_name))
+        else:
+            told.append(said("team.weights_all", "Weights are set: {weights}.", weights=by_name))
     if found.status != "ok":
         words = "A solve lacks its certificate ({status}): these figures may be off."
         told.append(said("team.uncertified", words, status=found.status))

@@ -132,8 +132,15 @@ def best(definition: Definition, history: History, model: StudyModel, seen: Stud
             "Weights are set ({weights}), but this study's method cannot tell voters apart: all answers count alike."
         )
         return replace(found, weighed=said("best.alike", alike, weights=weighing.words(history.weights)))
-    by_weight = "It is the best by the weights that are set: {weights}; the others count 1."
-    return replace(_unasked(found), weighed=said("best.weighed", by_weight, weights=weighing.words(history.weights)))
+    return replace(_unasked(found), weighed=_by_weights(history))
+
+
+def _by_weights(history: History) -> Sentence:
+    weights = weighing.words(history.weights)
+    if any(history.weights.get(name, 1.0) == 1.0 for name in weighing.answered(history)):
+        words = "It is the best by the weights that are set: {weights}; the others count 1."
+        return said("best.weighed", words, weights=weights)
+    return said("best.weighed_all", "It is the best by the weights that are set: {weights}.", weights=weights)
 
 
 def _unasked(found: Best) -> Best:
