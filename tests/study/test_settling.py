@@ -91,6 +91,31 @@ def test_settling_asks_duels_between_designs_seen_and_then_goes_on():
     assert study.ask().origin == "model"
 
 
+def test_the_advice_says_that_it_is_settled_until_the_next_answer():
+    study, worth = settled(6)
+    study.settle(2)
+    told = []
+    for _ in range(3):
+        told.append(str(study.best.advice))
+        answer(study, worth)
+    assert all(one.startswith("Go on: ") for one in told[:2])
+    assert told[2].startswith("Settled among the designs that you have seen: ") and " of the way up is left." in told[2]
+    assert study.best.advice.sentence.startswith("Go on: ")
+
+
+def test_what_was_not_answered_or_ended_early_is_not_settled():
+    study, worth = settled(6)
+    study.settle(1)
+    study.tell(study.ask(), "skip")
+    assert study.best.advice.sentence.startswith("Go on: ")
+    study.settle(2)
+    answer(study, worth)
+    study.ask()
+    assert study.best.advice.sentence.startswith("Go on: ")
+    study.settle(0)
+    assert study.best.advice.sentence.startswith("Go on: ")
+
+
 def best_first(question, worth):
     """A consistent person's answer to a question of any of these kinds."""
     felt = [worth(design) for design in question.designs]

@@ -57,6 +57,10 @@ TASTES, EVEN = 3.0, 0.5
 # leaves 3 points in no tenth (docs/results/from-zero.md#reliability). For the default method and preset.
 SHARPNESS = 1.575
 FIGURES = "you would prefer this design to about {share:.0%} of all, and about {room_share:.0%} of the way up is left"
+SETTLED = (
+    "Settled among the designs that you have seen: this one was compared with those that might be better. Go on for "
+    "new ones alone"
+)
 UNCLEAR = (
     "Not enough signal: after {answers} answers the best design is preferred to only {share:.0%} of all. Go on; if it "
     "stays so, the designs hardly differ to you, or the answers contradict each other (`diagnostics`)."
@@ -306,7 +310,17 @@ def advise(history: History, model: StudyModel, place: int, found: Figures, form
             "{a} with {b} would link the two groups."
         )
         return Advice("link_groups", said("advice.link", link, a=a, b=b), (a, b))
+    if _is_settled(history):
+        return Advice("go_on", said("advice.seen", f"{SETTLED}: {FIGURES}.", **figures))
     return Advice("go_on", said("advice.go", f"Go on: {FIGURES}.", **figures))
+
+
+def _is_settled(history: History) -> bool:
+    """Whether all questions that were to settle it were put, and the last answer that counts is to one of them."""
+    pair = next((one.pair for one in reversed(history.counted())), None)
+    is_last = pair is not None and history.asked[pair][1].origin == "settle" and pair > history.settled_at
+    waiting = (history.asked[number][1].origin == "settle" for number in history.open.values())
+    return is_last and not history.settling and not any(waiting)
 
 
 def _asked_next(form: Form) -> str:

@@ -9,6 +9,7 @@ export const SAID = {
   "said.advice.question": "Die nächste Frage gilt ihr.",
   "said.advice.stop": "Sie könnten aufhören: Diese Variante würden Sie etwa {share} aller anderen vorziehen, und etwa {room_share} des Weges nach oben bleiben. {settle}",
   "said.advice.go": "Weiter: Diese Variante würden Sie etwa {share} aller anderen vorziehen, und etwa {room_share} des Weges nach oben bleiben.",
+  "said.advice.seen": "Entschieden unter den Varianten, die Sie gesehen haben: Diese wurde mit denen verglichen, die besser sein könnten. Weiter geht es nur um neue: Diese Variante würden Sie etwa {share} aller anderen vorziehen, und etwa {room_share} des Weges nach oben bleiben.",
   "said.advice.link": "Variante {a} führt, aber nichts verbindet sie mit der Gruppe von Variante {b}, die besser sein könnte. Ein Vergleich von {a} mit {b} würde beide Gruppen verbinden.",
   "said.advice.settling": { one: "Es wird gerade entschieden: noch eine Frage zu Varianten, die Sie gesehen haben.", other: "Es wird gerade entschieden: noch {count} Fragen zu Varianten, die Sie gesehen haben." },
   "said.advice.settled": "Es ist entschieden: Sie haben die Variante mit denen verglichen, die besser hätten sein können.",

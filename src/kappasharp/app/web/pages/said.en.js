@@ -8,6 +8,7 @@ export const SAID = /** @satisfies {Record<string, Text>} */ (/** @type {const} 
   "said.advice.question": "The next question asks about it.",
   "said.advice.stop": "You could stop: you would prefer this design to about {share} of all, and about {room_share} of the way up is left. {settle}",
   "said.advice.go": "Go on: you would prefer this design to about {share} of all, and about {room_share} of the way up is left.",
+  "said.advice.seen": "Settled among the designs that you have seen: this one was compared with those that might be better. Go on for new ones alone: you would prefer this design to about {share} of all, and about {room_share} of the way up is left.",
   "said.advice.link": "Option {a} leads, but nothing links it to the group of option {b}, which may be better. One comparison of {a} with {b} would link the two groups.",
   "said.advice.settling": { one: "It is being settled: one more question about designs that you have seen.", other: "It is being settled: {count} more questions about designs that you have seen." },
   "said.advice.settled": "It was settled: you have compared it with what might have been better.",

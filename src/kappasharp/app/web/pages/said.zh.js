@@ -9,6 +9,7 @@ export const SAID = {
   "said.advice.question": "下一个问题会问到它。",
   "said.advice.stop": "可以停下了：您会更喜欢这个方案，胜过约 {share} 的其他方案，还剩约 {room_share} 的提升空间。{settle}",
   "said.advice.go": "继续：您会更喜欢这个方案，胜过约 {share} 的其他方案，还剩约 {room_share} 的提升空间。",
+  "said.advice.seen": "在您看过的方案中已经确定：它已与可能更好的方案比较过。继续只是为了新的方案：您会更喜欢这个方案，胜过约 {share} 的其他方案，还剩约 {room_share} 的提升空间。",
   "said.advice.link": "方案 {a} 领先，但没有回答把它和方案 {b} 所在的组连起来，而后者可能更好。比较一次 {a} 和 {b} 就能连起两组。",
   "said.advice.settling": { other: "正在决出：关于您看过的方案还有 {count} 个问题。" },
   "said.advice.settled": "已经确定：您已把它与可能更好的方案比较过。",
