@@ -98,6 +98,24 @@ def test_ask_makes_the_files_study_once(shell):
     shell.refused("ask", path, code=2, says="must be those of the stored study 'espresso', but they differ in grind")
 
 
+def test_what_a_stored_study_keeps_is_said_where_its_file_says_otherwise(shell):
+    path = written(shell, GOOD)
+    pair = shell.json("ask", path)
+    assert "stands" not in shell("ask", path).stderr
+    for old, new, says in (
+        ("seed = 4", "seed = 9", "Note: the study 'espresso' was made with `seed` 4, and that stands: 9 in its file"),
+        ('method = "adaptive"', 'method = "baseline"', "`method` 'adaptive', and that stands: 'baseline' in its file"),
+        ('preset = "paper"', 'preset = "modern"', "`preset` 'paper', and that stands: 'modern' in its file"),
+        ("first_pairs = 3", "first_pairs = 4", "`first_pairs` 3, and that stands: 4 in its file changes nothing"),
+    ):
+        told = shell("ask", written(shell, GOOD.replace(old, new)), "-f", "json")
+        assert says in told.stderr and told.stderr.count("that stands") == 1
+        assert ks.load_study("espresso", storage=shell.url).definition.seed == 4
+        # What is left out is what it was made with.
+        assert "stands" not in shell("ask", written(shell, GOOD.replace(old, ""))).stderr
+    assert shell.json("ask", path) == pair
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -10,13 +10,15 @@ from typing import Any, cast
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StorageError, named
 from kappasharp.study import outcomes
-from kappasharp.study.definition import Options
+from kappasharp.study.definition import Definition, Options
 from kappasharp.study.outcomes import Outcomes, split_name
 from kappasharp.study.space import Space, space
 
 PARTS_OF_A_RANGE = (2, 3)
 # More dots than this between two signs of TOML are no key of a study, nor a text in one.
 MOST_DOTS = 1000
+# What a study that goes on keeps, whatever its file says; what it asks, and what it knows, may not be said otherwise.
+STANDING = ("seed", "method", "preset", "first_pairs")
 ENTRIES = ("name", "parameters", *Options.__annotations__)
 
 
@@ -36,6 +38,17 @@ class StudyFile:
     def render(self) -> str | None:
         """The function that draws a design, as module:function."""
         return self.options.get("render")
+
+    def unheard(self, name: str, stored: Definition) -> list[str]:
+        """A sentence for each choice of the file that a study of that name was made without, and goes on without."""
+        made = stored.plain()
+        chosen = {option: given for option, given in self.options.items() if option in STANDING}
+        return [
+            f"the study {name!r} was made with `{option}` {made[option]!r}, and that stands: {given!r} in its file "
+            "changes nothing; another `name` there makes a new study."
+            for option, given in chosen.items()
+            if given != made[option]
+        ]
 
 
 def read(path: Path) -> StudyFile:

@@ -217,3 +217,15 @@ def best_table(found: "Best") -> list[str]:
 def as_voter(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     """A voter's name as studies know it: without the spaces around it."""
     return value and value.strip(" ")
+
+
+def say_failures(study: "Study", designs: Sequence["Design"]) -> None:
+    """Why designs have no outcomes though a function is to give them: each reason once in a command."""
+    if study.definition.simulator is None:
+        return
+    said = click.get_current_context().meta.setdefault(f"{__name__}.said", set())
+    known = [study.history.outcomes(design) for design in designs]
+    for reason in dict.fromkeys(one.failure for one in known if one is not None and one.failure and not one.runs):
+        if reason not in said:
+            said.add(reason)
+            say(f"Note: there are no outcomes here. {reason}")

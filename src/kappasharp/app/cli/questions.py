@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kappasharp.app.cli.output import as_voter, in_format, in_words, question_table, say, show
+from kappasharp.app.cli.output import as_voter, in_format, in_words, question_table, say, say_failures, show
 from kappasharp.app.cli.studies import (
     opened,
     outcomes_option,
     question_option,
-    say_failures,
     shell_words,
     storage_option,
     study_argument,

@@ -16,12 +16,9 @@ from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpE
 from kappasharp.study.terms import DEFAULT_STORAGE, DEFAULT_VOTER, ENVIRONMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kappasharp.study.definition import Options
     from kappasharp.study.exchange import Rows
     from kappasharp.study.history import History
-    from kappasharp.study.space import Design
     from kappasharp.study.storage import Storage
     from kappasharp.study.study import Study
 
@@ -80,18 +77,6 @@ def opened(name: str, storage: str | None, through: int | None = None, outcomes:
     return found
 
 
-def say_failures(study: "Study", designs: "Sequence[Design]") -> None:
-    """Why designs have no outcomes though a function is to give them: each reason once in a command."""
-    if study.definition.simulator is None:
-        return
-    said = click.get_current_context().meta.setdefault(f"{__name__}.said", set())
-    known = [study.history.outcomes(design) for design in designs]
-    for reason in dict.fromkeys(one.failure for one in known if one is not None and one.failure and not one.runs):
-        if reason not in said:
-            said.add(reason)
-            say(f"Note: there are no outcomes here. {reason}")
-
-
 def shell_words(command: str, study: str, *words: str) -> str:
     """A command as the shell takes it."""
     return f"`kappasharp {command} {shlex.join([study, *words])}`"
@@ -113,9 +98,12 @@ def from_file(
     if function is not None:
         said = given.options.get("outcomes")
         options["outcomes"] = {**said, "function": function} if isinstance(said, dict) else function
-    return create_study(
+    found = create_study(
         given.space, storage=storage, study_name=given.name, load_if_exists=load_if_exists, **(given.options | options)
     )
+    for sentence in given.unheard(found.name, found.definition) if load_if_exists else ():
+        say(f"Note: {sentence}")
+    return found
 
 
 @click.command()

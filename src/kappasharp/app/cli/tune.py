@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kappasharp.app.cli.output import best_table, in_words, question_table
+from kappasharp.app.cli.output import best_table, in_words, question_table, say_failures
 from kappasharp.app.cli.studies import (
     opened,
     outcomes_option,
     question_option,
-    say_failures,
     storage_option,
     study_argument,
     voter_option,
