@@ -60,6 +60,18 @@ def test_erratic_outcomes_are_smoothed_over():
     assert torch.allclose(found, torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).expand_as(found), atol=0.4)
 
 
+def test_what_is_no_number_teaches_nothing():
+    J, s, y = rand(2, 5, 3), rand(2, 5, seed=1), rand(2, 3, seed=2)
+    y[0, 1] = torch.nan
+    found = secants.corrected(J, s, y)
+    assert torch.equal(found[0, :, 1], J[0, :, 1]) and bool(found.isfinite().all())
+    X = rand(1, 30, 4)
+    Y = torch.stack([X.sum(-1), X.sum(-1)], -1)
+    Y[0, 3, 1] = torch.nan
+    for known in (Evaluated(X, Y), Evaluated(X[:, :1], Y[:, :1])):
+        assert bool(secants.slopes(known, X[:, :2]).isfinite().all())
+
+
 @pytest.mark.parametrize("allowed", [None, few])
 def test_the_first_gradient_is_about_that_of_differences_where_much_is_known(allowed):
     lift = Curved(budget=256)

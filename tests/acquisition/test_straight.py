@@ -128,6 +128,24 @@ def test_the_way_up_ends_where_no_gradient_goes_on(switch, monkeypatch):
     assert float((found.value - further.value).max()) < 1e-3
 
 
+class Torn(Curved):
+    """Outcomes that are no numbers where the first parameter is large."""
+
+    def __call__(self, X):
+        return torch.where(X[..., :1] > 0.5, torch.nan, super().__call__(X))
+
+
+def test_where_outcomes_are_no_numbers_the_way_goes_round():
+    fitted = posterior_of(Curved())
+    objective = Search(fitted._replace(lift=Torn()), eubo.prepare(fitted), request()).objective(STARTS)
+    x = 0.5 * rand(RUNS, STARTS, 2 * D, seed=3)
+    before = objective.value(x.reshape(-1, 2 * D))
+    found = straight.ascend(
+        objective, x, (torch.zeros_like(x), torch.ones_like(x)), TOLERANCES._replace(group=STARTS, max_rounds=50)
+    )
+    assert bool(found.value.isfinite().all()) and float((before - found.value).min()) > 0.0
+
+
 def test_what_is_found_is_no_worse_than_by_gradients(monkeypatch):
     fitted = posterior_of(Curved(), seed=1)
     found = maximize.propose(fitted, MAXIMIZERS["default"], request())

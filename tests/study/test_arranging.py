@@ -209,6 +209,24 @@ class TestBounds:
         events = [*data["events"], data["events"][1] | late]
         (tmp_path / "late.json").write_text(json.dumps(exchange.sealed(data | {"events": events})))
         assert len(ks.import_json(tmp_path / "late.json", storage="sqlite://").history.counted()) == 1
+        # But once, and not while another is open.
+        study.ask()
+        asked = json.loads(study.export(tmp_path / "other.json").read_text())["events"][-1]
+        for name, wrong in (
+            ("twice", [*events, events[-1] | {"number": 6}]),
+            ("beside", [*data["events"], asked, events[-1] | {"number": 6}]),
+        ):
+            (tmp_path / f"{name}.json").write_text(json.dumps(exchange.sealed(data | {"events": wrong})))
+            with pytest.raises(CorruptedError, match="was not open"):
+                ks.import_json(tmp_path / f"{name}.json", storage="sqlite://")
+
+    def test_a_duel_that_a_change_overtakes_is_asked_with_other_designs(self):
+        study = answered(6)
+        study.settle(2)
+        duel = study.ask()
+        assert study.history.settling == 1
+        study.lock("legs", 9 if duel.a["legs"] != 9 else 8, voter="bob")
+        assert study.history.settling == 2
 
     def test_the_best_beyond_the_bounds_is_told(self):
         study = answered(10)

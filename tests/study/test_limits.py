@@ -225,6 +225,20 @@ def test_what_was_asked_while_limits_were_left_aside_is_withdrawn_where_more_is_
     assert study.ask("ann") == hers and hers.designs == list(wished)
 
 
+def test_an_answer_is_corrected_by_undo_also_where_limits_are_left_aside_or_known_to_be_broken():
+    aside = ks.create_study(SQUARE, storage="sqlite://", outcomes=total, limits=[ks.AtLeast("f", 9.0)])
+    measured = ks.create_study(
+        SQUARE, storage="sqlite://", study_name="b", outcomes=["f"], limits=[ks.AtMost("f", 1.0)]
+    )
+    for study in (aside, measured):
+        asked = study.ask()
+        study.tell(asked, "a")
+        if study is measured:
+            study.record(asked.a, {"f": 5.0})
+        assert study.undo() == asked
+        study.tell(asked, "b")
+
+
 def total(design):
     return {"f": design["x"] + design["y"]}
 

@@ -240,7 +240,7 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
     low, high = (end.reshape(-1, p) for end in ends)
     found = descent.minimize(objective, x.reshape(-1, p), low, high, tolerances)
     if isinstance(objective, Through):
-        # Gradients are differences there: where no step goes up any more is as near as they lead.
+        # Slopes are differences there, or learnt: where no step goes up any more is as near as they lead.
         found = found._replace(converged=found.converged | (found.rounds < max_rounds))
     return found
 

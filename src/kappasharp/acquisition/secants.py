@@ -120,17 +120,24 @@ def evaluated(fitted: Posterior, points: Tensor | None = None) -> Evaluated | No
 
 
 def corrected(J: AnyFloat, s: AnyFloat, y: AnyFloat) -> AnyFloat:
-    """Slopes (…, d, k) that agree with the last step s (…, d) and the change y (…, k), else as they were."""
+    """Slopes (…, d, k) that agree with the last step s (…, d) and the change y (…, k), else as they were.
+
+    A step of no length teaches nothing, nor does one to or from where an outcome is no number.
+    """
     length = s.square().sum(-1, keepdim=True)
     missed = y - (s.unsqueeze(-2) @ J).squeeze(-2)
-    missed = torch.where(length > NOTHING, missed / length.clamp(min=NOTHING), 0.0)
+    missed = torch.where((length > NOTHING) & missed.isfinite(), missed / length.clamp(min=NOTHING), 0.0)
     return J + s.unsqueeze(-1) * missed.unsqueeze(-2)
 
 
 def slopes(known: Evaluated, at: Tensor) -> Tensor:
-    """The slopes (runs, m, d, k) at designs (runs, m, d) of the mean of a Gaussian process, one for each outcome."""
+    """The slopes (runs, m, d, k) at designs (runs, m, d) of the mean of a Gaussian process, one for each outcome.
+
+    An outcome that never varies, or is no number somewhere, has none.
+    """
     X, Y, places = (part.double() for part in (*known, at))
-    spread = Y.std(-2, keepdim=True)
+    Y = torch.where(Y.isfinite().all(-2, keepdim=True), Y, 0.0)
+    spread = Y.std(-2, keepdim=True, correction=0)
     y = (Y - Y.mean(-2, keepdim=True)) / torch.where(spread > NOTHING, spread, 1.0)
     best = y.new_full((len(y), y.shape[-1]), -torch.inf)
     found = y.new_zeros(*places.shape, y.shape[-1])

@@ -107,7 +107,8 @@ def _moved(way: _Way, there: Looked, value: Tensor, promised: Tensor) -> _Way:
     share = (way.value - value) / promised.clamp(min=torch.finfo(value.dtype).tiny)
     gained = (share > descent.SUFFICIENT) & ~way.ended
     step = (there.points - way.here.points).flatten(-2).abs().amax(-1, keepdim=True)
-    poor, good = (share < POOR).unsqueeze(-1), (share > GOOD).unsqueeze(-1) & (step >= GOOD * way.radius)
+    # Outcomes that are no number are as poor as it gets.
+    poor, good = ~(share >= POOR).unsqueeze(-1), (share > GOOD).unsqueeze(-1) & (step >= GOOD * way.radius)
     radius = torch.where(poor, SHORTER * step, torch.where(good, LONGER * way.radius, way.radius))
     moves = gained[:, None, None]
     here = Looked(

@@ -97,6 +97,8 @@ class Through:
         around, steps = self._around(points)
         outcomes = self._outcomes(around).squeeze(0)
         slopes = (outcomes[..., 1:, :] - outcomes[..., :1, :]) / steps.unsqueeze(-1)
+        # At the edge of where outcomes are numbers nothing is known of their slopes.
+        slopes = torch.where(slopes.isfinite(), slopes, 0.0)
         return Looked(points, outcomes[..., 0, :], self._of_all(slopes))
 
     def _of_all(self, slopes: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """The ascent of EUBO as one launch: one warp a start, the starts of a run side by side in a thread block."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -79,10 +80,14 @@ def minimize(
 
 
 def _warps(runs: Runs, matern: bool, starts: int) -> int:
+    return warps_within(starts, runs.X.device, lambda warps: _shared_bytes(runs, matern, warps))
+
+
+def warps_within(starts: int, device: torch.device, shared_bytes: Callable[[int], int]) -> int:
     """The starts in as few equal shares as fit into shared memory and a block."""
     shares = 1
     while (warps := -(-starts // shares)) > 1:
-        if warps <= MOST_WARPS and _shared_bytes(runs, matern, warps) <= nvrtc.shared_limit(runs.X.device):
+        if warps <= MOST_WARPS and shared_bytes(warps) <= nvrtc.shared_limit(device):
             break
         shares += 1
     return warps

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.kernels import compiled, launch, nvrtc
-from kappasharp.kernels.eubo import MOST_WARPS, MOST_WEIGHTS, READ_ONCE, EuboConstants
+from kappasharp.kernels.eubo import MOST_WARPS, MOST_WEIGHTS, READ_ONCE, EuboConstants, warps_within
 from kappasharp.kernels.evidence import Found
 from kappasharp.kernels.sources import Defines, Execute, Launch
 
@@ -54,7 +54,10 @@ def minimize(runs: StraightRuns, lines: Lines, constants: EuboConstants, execute
     x = lines.start.new_empty(count * starts, p)
     value, gradient = x.new_empty(len(x)), torch.empty_like(x)
     ended = x.new_empty((len(x), 3), dtype=torch.int32)
-    warps = 1 if execute is compiled.execute else min(starts, MOST_WARPS)
+    matern, device = constants.matern, lines.start.device
+    warps = 1
+    if execute is not compiled.execute:
+        warps = warps_within(starts, device, lambda warps: _shared_bytes(runs, matern, warps))
     shares = -(-starts // warps)
     kinds = (int(constants.matern), int(constants.improvement))
     sizes = (n, columns, runs.X.shape[-1], runs.Y.shape[-1], *kinds, starts, shares)

@@ -275,6 +275,7 @@ class History:
         )  # fmt: skip
         self._answered[event.pair] = stored.number
         self.open.pop(stored.voter, None)
+        self.shut.discard(event.pair)
 
     def _about(self, question: StudyQuestion, answer: Answer) -> tuple[int, ...]:
         """The options that an answer speaks of: the question's, or the one where a slider was left."""
@@ -304,8 +305,8 @@ class History:
             # A pair that this voter was shown since then is withdrawn.
             self._put(gone.voter, gone.pair)
             # Somebody may have changed a parameter since; but what people wished to ask may be about anything.
-            if self.space is not None and not self._was_wished(gone.pair) and self._is_unfit(gone.pair, self.space):
-                self.shut.add(self.open.pop(gone.voter))
+            if self.space is not None and not self._was_wished(gone.pair) and self._is_closed(gone.pair, self.space):
+                self._shut(gone.voter)
 
     def _amend(self, _: events.Stored, event: events.Amended) -> None:
         if event.answer is None:
@@ -331,7 +332,18 @@ class History:
         self.space = space
         for voter, number in list(self.open.items()):
             if self._is_unfit(number, space):
-                self.shut.add(self.open.pop(voter))
+                self._shut(voter)
+
+    def _shut(self, voter: str) -> None:
+        """Withdraw a voter's open question for good; a settling one is put again with other designs."""
+        number = self.open.pop(voter)
+        self.shut.add(number)
+        if self.asked[number][1].origin == "settle" and number > self.settled_at:
+            self.settling += 1
+
+    def _is_closed(self, number: int, space: Space) -> bool:
+        """Whether a question is about what is not open."""
+        return any(space.outside(design) for design in self.asked[number][0].designs)
 
     def _is_unfit(self, number: int, space: Space) -> bool:
         """Whether a question is about what is not open, or known to break a limit.
@@ -339,9 +351,9 @@ class History:
         Limits that no open design keeps are left aside, and where more is open they may hold again. Whether they do is
         not for a history to compute: at worst the question gives way to another that breaks them too.
         """
-        designs = self.asked[number][0].designs
-        if any(space.outside(design) for design in designs):
+        if self._is_closed(number, space):
             return True
+        designs = self.asked[number][0].designs
         return not self._was_wished(number) and any(self._breaks_a_limit(design) for design in designs)
 
     def _was_wished(self, number: int) -> bool:

@@ -138,7 +138,7 @@ def _of_program(event: Joined | Judged, voter: str, definition: Definition, hist
 def _answered(event: Answered, voter: str, history: History) -> Answered:
     _require(_whole(event.pair), f"`pair` must be a whole number, but got {event.pair!r}")
     # Once a question that a change of a parameter had overtaken could be opened again, and answered.
-    overtaken = event.pair in history.shut and history.asked[event.pair][0].voter == voter
+    overtaken = event.pair in history.shut and history.asked[event.pair][0].voter == voter and voter not in history.open
     is_open = history.open.get(voter) == event.pair
     _require(is_open or overtaken, f"pair {event.pair} was not open for {voter!r}")
     form = history.asked[event.pair][0].form

@@ -43,7 +43,7 @@ COMMANDS = {
     "team": ("arranging", "What several voters have in common: who agrees with whom, what suits all and each."),
     "tell": ("questions", "Answer a question."),
     "tune": ("tune", "Answer in the terminal, pairs with the arrow keys."),
-    "undo": ("questions", "Take back the voter's last answer, whose pair is open again; or change of a parameter."),
+    "undo": ("questions", "Take back the voter's last answer, to ask it again; or change of a parameter."),
 }  # fmt: skip
 
 

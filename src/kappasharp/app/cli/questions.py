@@ -174,7 +174,7 @@ def _numbered(found: "Study", number: int, voter: str | None) -> "StudyQuestion"
 @in_format
 @storage_option
 def undo(storage: str | None, study: str, voter: str, style: str) -> None:
-    """Take back the voter's last answer, whose pair is open again; or change of a parameter."""
+    """Take back the voter's last answer, to ask it again; or change of a parameter."""
     with in_words():
         pair = opened(study, storage).undo(voter)
     say("Taken back." if pair is None else f"Taken back; {pair.kind} {pair.number} is open again.")
