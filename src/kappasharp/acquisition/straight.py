@@ -98,8 +98,7 @@ def ascend(objective: Through, x: Tensor, box: tuple[Tensor, Tensor], tolerances
         there = objective.look(trial)
         way = _moved(way, there, _value(objective, there, inner, runs), promised)
     end = way.here.points.flatten(-2)
-    H = torch.eye(p, dtype=x.dtype, device=x.device).expand(len(end), p, p)
-    return Descent(end, way.value, torch.zeros_like(end), way.ended, way.rounds, H)
+    return descent.of_kernel(end, way.value, torch.full_like(end, torch.nan), way.ended, way.rounds)
 
 
 def _moved(way: _Way, there: Looked, value: Tensor, promised: Tensor) -> _Way:
