@@ -37,7 +37,7 @@ class Counted:
     """A lift with another budget, and how many designs it was asked for."""
 
     def __init__(self, lift, budget):
-        self.lift, self.size, self.budget, self.count = lift, lift.size, budget, 0
+        self.lift, self.size, self.doubt, self.budget, self.count = lift, lift.size, lift.doubt, budget, 0
 
     def __call__(self, X):
         self.count += X.numel() // X.shape[-1]

@@ -76,8 +76,10 @@ def released(value: T, done: dict[int, Tensor] | None = None) -> T:
             done[id(value)] = value.clone()
         return cast(T, done.get(id(value), value))
     if is_dataclass(value) and not isinstance(value, type):
-        changed = {part.name: released(getattr(value, part.name), done) for part in fields(value)}
-        return replace(value, **changed)
+        before = {part.name: getattr(value, part.name) for part in fields(value)}
+        changed = {name: copy for name, part in before.items() if (copy := released(part, done)) is not part}
+        return replace(value, **changed) if changed else value
     if isinstance(value, tuple):
-        return _made(value, [released(part, done) for part in value])
+        parts = [released(part, done) for part in value]
+        return value if all(copy is part for copy, part in zip(parts, value, strict=True)) else _made(value, parts)
     return value

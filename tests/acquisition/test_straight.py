@@ -16,7 +16,7 @@ from kappasharp.kernels import launch
 from kappasharp.streams import stream
 from tests.acquisition.test_through import RUNS, D, posterior_of, request
 from tests.reference import twin
-from tests.reference.both_ways import assert_same, compiled
+from tests.reference.both_ways import assert_same, compiled, moved, on_device
 from tests.reference.lifts import Curved
 
 TOLERANCES = descent.Tolerances(gradient=2e-7, decrease=2e-5, max_rounds=200, longest_step=0.25)
@@ -34,8 +34,9 @@ def task(starts=STARTS, family="rbf", variant="expected_max"):
     prepared = prepared._replace(family=Sum(family, prepared.family.sizes))
     objective = Search(fitted, prepared, request(variant=variant)).objective(starts)
     points = rand(RUNS * starts, 2, D, seed=3)
-    at = points.flatten(-2)
-    return objective, objective.look(points), ((at - 0.15).clamp(min=0.0), (at + 0.3).clamp(max=1.0))
+    at, here = points.flatten(-2), objective.look(points)
+    here = here._replace(B=rand(*here.B.shape, seed=4) - 0.5)
+    return objective, here, ((at - 0.15).clamp(min=0.0), (at + 0.3).clamp(max=1.0))
 
 
 def alone(objective, here, box):
@@ -106,6 +107,38 @@ def test_a_launch_in_shares():
     assert_same(got, alone(objective, here, box), 1e-7)
 
 
+@on_device
+@pytest.mark.parametrize("starts", [STARTS, 26])
+@pytest.mark.parametrize("family", ["rbf", "matern52"])
+def test_on_a_device(family, starts, monkeypatch):
+    """One launch there finds what torch finds here, and the switch turns it off."""
+    objective, here, box = task(starts=starts, family=family)
+    there = eubo.NegativeEubo(moved(objective.inner.prepared, "cuda"), starts, "expected_max")
+    runs, around = straight.arranged(there, D), (moved(here, "cuda"), moved(box, "cuda"))
+    monkeypatch.setattr(launch, "taken", launch.Counter())
+    got = straight.fused(there, *around, TOLERANCES, runs)
+    assert launch.taken == {("straight", "kernel"): 1}
+    assert_same(moved(got, "cpu"), alone(objective, here, box), 1e-7)
+    monkeypatch.setenv(launch.SWITCH, "0")
+    assert straight.fused(there, *around, TOLERANCES, runs) is None
+
+
+@on_device
+def test_the_way_up_on_a_device(monkeypatch):
+    """Straight piece after straight piece, with outcomes that are computed there."""
+    objective, here, _ = task()
+    x = here.points.flatten(-2).unflatten(0, (RUNS, STARTS))
+    together = TOLERANCES._replace(group=STARTS)
+    expected = straight.ascend(objective, x, (torch.zeros_like(x), torch.ones_like(x)), together)
+    fitted = moved(posterior_of(Curved())._replace(lift=None), "cuda")._replace(lift=Curved())
+    prepared = eubo.prepare(fitted)._replace(family=objective.inner.prepared.family)
+    there, x = Search(fitted, prepared, request()).objective(STARTS), x.cuda()
+    monkeypatch.setattr(launch, "taken", launch.Counter())
+    got = straight.ascend(there, x, (torch.zeros_like(x), torch.ones_like(x)), together)
+    assert set(launch.taken) == {("straight", "kernel")}
+    assert torch.allclose(got.value.cpu(), expected.value, atol=1e-6) and bool(got.converged.all())
+
+
 def test_other_sums_have_no_launch():
     objective, here, box = task()
     for family in ("rbf", Sum("rbf", (D, 1, 1))):
@@ -126,6 +159,39 @@ def test_the_way_up_ends_where_no_gradient_goes_on(switch, monkeypatch):
     whole = torch.zeros_like(found.x), torch.ones_like(found.x)
     further = descent.minimize(objective, found.x, *whole, together)
     assert float((found.value - further.value).max()) < 1e-3
+
+
+def test_bends_are_what_two_looks_differ_by():
+    """Exact where an outcome is a sum of squares; as before along a coordinate that hardly moved."""
+    objective, _, _ = task(starts=1)
+    here = objective.look(0.2 + 0.2 * rand(RUNS, 2, D))
+    moved_by = torch.full((D,), 0.1, dtype=torch.float64)
+    moved_by[1] = 1e-4
+    B = straight._bends(here, objective.look(here.points + moved_by))
+    bowl = B[..., 0]
+    assert torch.allclose(bowl[..., [0, 2, 3]], torch.full_like(bowl[..., :3], 2.0 / D), atol=1e-6)
+    assert bool((B[..., 1, :] == 0.0).all())
+    torn = objective.look(here.points + moved_by)._replace(outcomes=torch.full_like(here.outcomes, torch.nan))
+    assert bool((straight._bends(here, torn) == here.B).all())
+
+
+def test_the_best_of_every_run_go_on():
+    objective, here, _ = task(starts=6)
+    x = here.points.flatten(-2).unflatten(0, (RUNS, 6))
+    box = torch.zeros_like(x), torch.ones_like(x)
+    tolerances = TOLERANCES._replace(group=6, max_rounds=40)
+    all_of_them = straight.ascend(objective, x, box, tolerances).value.reshape(RUNS, 6)
+    found = straight.ascend(objective, x, box, tolerances, (3, 2))
+    assert found.x.shape == (RUNS * 2, 2 * D) and bool(found.converged.all())
+    assert torch.allclose(found.value, objective.of_starts(2).value(found.x), atol=1e-10)
+    assert float((found.value.reshape(RUNS, 2).amin(-1) - all_of_them.amin(-1)).max()) < 1e-3
+
+
+def test_starts_cost_as_much_in_any_dimension():
+    usual, quick = MAXIMIZERS["default"], MAXIMIZERS["quick"]
+    counts = [maximize.straightened(usual, d).starts for d in (1, 5, 8, 16, 40)]
+    assert counts == sorted(counts, reverse=True) and (counts[0], counts[-1]) == (24, 8)
+    assert maximize.straightened(usual, 5).finalists == 2 and maximize.straightened(quick, 5) == quick
 
 
 class Torn(Curved):

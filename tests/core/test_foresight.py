@@ -43,6 +43,12 @@ def test_the_bar_falls_with_the_dimensions_and_never_rises():
     assert bars == sorted(bars, reverse=True) and abs(foresight.enough(12) - 0.6) < 1e-12
 
 
+def test_doubt_is_what_the_mean_share_falls_short_of():
+    assert foresight.doubt([0.99, 0.95], 5) == 0.0 and foresight.doubt([], 5) == 0.0
+    assert abs(foresight.doubt([0.8, 0.9], 5) - 0.07) < 1e-12
+    assert foresight.doubt([0.75], 20) == 0.0  # with many parameters chance is foreseen less
+
+
 def test_the_order_alone_counts_and_equal_values_share_a_place():
     values = torch.tensor([[3.0], [1.0], [1.0], [9.0]], dtype=torch.float64)
     scores = foresight.normal_scores(values)

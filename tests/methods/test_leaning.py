@@ -89,3 +89,19 @@ def test_a_run_with_beliefs_goes_on():
         assert bool(info.fit_converged.all() and info.map_converged.all())
         state = loop.tell(state, question, 0)
     assert state.comparisons.shape[1] == 8 and int(loop.leader(state, loop.learn(state))) < state.points.shape[1]
+
+
+def test_doubted_outcomes_count_less_until_answers_say_otherwise():
+    """The mean of the ratio falls with the doubt and not below an end; forty answers by an outcome overrule it."""
+    preset, few, many = find_preset("modern"), answered(1, 6), answered(1, 60)
+
+    def share(answers, doubt):
+        lift = Curved(doubt=doubt)
+        theta = fitting.fit(fitting.model_of(preset, D, lift), answers, lift=lift).hyper.theta
+        return float(theta[..., -2:].softmax(-1)[0, -1])
+
+    means = [fitting.model_of(preset, D, Curved(doubt=doubt)).priors.ratio[0] for doubt in (0.0, 0.05, 0.1, 0.2)]
+    assert means[0] == fitting.OUTCOMES_TO_PARAMETERS[0] and means == sorted(means, reverse=True)
+    assert means[-1] == fitting.LEAST_RATIO
+    assert share(few, 0.0) > 0.8 and share(few, 0.1) < 0.5
+    assert share(many, 0.05) > 0.5

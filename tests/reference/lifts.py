@@ -6,10 +6,10 @@ import torch
 class Curved:
     """A bowl, and a wave that the first two parameters make together."""
 
-    size, budget = 2, 0
+    size, budget, doubt = 2, 0, 0.0
 
-    def __init__(self, leaning=(0, 0), budget=0):
-        self.leaning, self.budget, self.seen = leaning, budget, set()
+    def __init__(self, leaning=(0, 0), budget=0, doubt=0.0):
+        self.leaning, self.budget, self.doubt, self.seen = leaning, budget, doubt, set()
 
     def __call__(self, X):
         if self.budget:

@@ -56,7 +56,16 @@ class TestLift:
         assert "'settling' looks like chance" in said
         assert said.key == "note.chance" and said.values == {"name": "settling"}
         hinted = computed("sqlite://", simulators.half_chance, hints=[ks.Less("settling")])
-        assert lifting.given(hinted.definition, hinted.history).chancy == [False, False]
+        with_hint = lifting.given(hinted.definition, hinted.history)
+        assert with_hint.chancy == [False, False] and with_hint.shares[1] == 1.0
+        # What is left out is doubted no more, and what somebody hints at is beyond doubt.
+        assert given.doubt == with_hint.doubt == given.lift.doubt == 0.0
+
+    def test_an_outcome_that_is_foreseen_in_part_is_doubted(self, url, monkeypatch):
+        study = computed(url)
+        monkeypatch.setattr(lifting, "_foreseen", lambda *sample: (0.9, 0.8))
+        given = lifting.given(study.definition, study.history)
+        assert given.chancy == [False, False] and abs(given.lift.doubt - 0.07) < 1e-12
 
     def test_the_sample_lies_between_0_and_1(self, url):
         given = lifting.given(computed(url).definition, computed("sqlite://").history)

@@ -120,6 +120,35 @@ def explored(prepared: Prepared, times: float) -> Prepared:
     return prepared._replace(outputscale=prepared.outputscale * times**2, weights=weights)
 
 
+def predicted(prepared: Prepared, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Posterior mean and the known part, whose squares are what the answers took off the prior variance."""
+    Z = (points - 0.5) / prepared.lengthscale
+    near = reduce(torch.add, [found.value for _, found in prepared.profiles(Z, prepared.X)])
+    both = near @ prepared.weights
+    return both[..., 0], both[..., 1:]
+
+
+class Predicted(NamedTuple):
+    """Points, their posterior mean, and the known part."""
+
+    points: Tensor
+    mean: Tensor
+    known: Tensor
+
+
+def of_pairs(prepared: Prepared, left: Predicted, right: Predicted, variant: Variant) -> Tensor:
+    """EUBO of every point on the left with every one on the right."""
+    Z, Z_right = ((side.points - 0.5) / prepared.lengthscale for side in (left, right))
+    own = reduce(torch.add, [found.value for _, found in prepared.profiles(Z, Z_right)])
+    squares = left.known.square().sum(-1).unsqueeze(-1) + right.known.square().sum(-1).unsqueeze(-2)
+    scale = prepared.outputscale.unsqueeze(-1)
+    variance = 2.0 * scale * (1.0 - own) - (squares - 2.0 * left.known @ right.known.mT)
+    delta = left.mean.unsqueeze(-1) - right.mean.unsqueeze(-2)
+    floor = scale * VARIANCE_FLOOR[left.points.dtype]
+    value = closed_form(delta, variance.clamp(min=floor).sqrt())
+    return value if variant == "improvement" else value + right.mean.unsqueeze(-2)
+
+
 class NegativeEubo:
     """−EUBO of pairs and its gradient, as descent wants it: rows are (run, start), neighbours share a run.
 

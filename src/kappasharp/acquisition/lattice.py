@@ -33,6 +33,12 @@ class Lattice(NamedTuple):
 Objective = Callable[[Tensor], Tensor]
 
 
+def free(on: Lattice | None, dimensions: int) -> list[int]:
+    """The coordinates that may take any value."""
+    held = set() if on is None else {j for group in on.groups for j in group.at}
+    return [j for j in range(dimensions) if j not in held]
+
+
 def over(lattice: Lattice, copies: int, dimensions: int) -> Lattice:
     """The lattice of `copies` designs laid end to end."""
     return Lattice(

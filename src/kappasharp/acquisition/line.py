@@ -15,7 +15,7 @@ from torch import Tensor
 from kappasharp.acquisition import eubo, lattice, maximize, several, through
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
-from kappasharp.core import posterior
+from kappasharp.core import normal, posterior
 from kappasharp.core.posterior import Posterior
 
 # Places of a line whose best is expected; how many lines go on, copies around each, and at which distances.
@@ -79,7 +79,7 @@ def propose(fitted: Posterior, found: Proposal, maximizer: Maximizer, request: R
         keep = value.topk(min(STARTS, len(value)), 0).indices
         ends, value = _picked(ends, keep), value.gather(0, keep)
         numbers = maximize.draw(request, (STARTS * count * 2, d), fitted.X)
-        steps = maximize.normal_quantile(numbers).reshape(runs, STARTS, count, 2, d).permute(1, 2, 0, 3, 4)
+        steps = normal.quantile(numbers).reshape(runs, STARTS, count, 2, d).permute(1, 2, 0, 3, 4)
         copies = _allowed((ends.unsqueeze(1) + distance * steps[: len(ends)]).flatten(0, 1), request)
         ends, value = torch.cat([ends, copies]), torch.cat([value, _promise(fitted, copies, request)])
     best, which = value.max(0)

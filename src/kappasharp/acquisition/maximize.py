@@ -6,18 +6,17 @@ the last question's pair); a few rounds sort them, and only the best go on to co
 """
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from kappasharp.acquisition import eubo, lattice, secants, straight, through
-from kappasharp.acquisition.eubo import NegativeEubo, Prepared
+from kappasharp.acquisition.eubo import NegativeEubo, Predicted, Prepared
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.secants import BySecants, Evaluated
 from kappasharp.acquisition.through import Allowed, Through
-from kappasharp.core import descent, features, posterior
+from kappasharp.core import descent, features, normal, posterior
 from kappasharp.core.choices import Variant
 from kappasharp.core.posterior import Posterior
 from kappasharp.kernels import launch
@@ -61,6 +60,8 @@ WORST = -1e6
 THROUGH = "through limits, or outcomes that are uncertain or count against a budget"
 # A round through straight outcomes is an ascent by itself, and stands for so many others.
 IN_ONE = 4
+# There a start costs 2 (1 + d) designs a round. With so many for one and d there are as many starts as usual.
+AS_MANY, SHARES = 10.5, (0.67, 2.0)
 # Of a budget of simulations so much goes to the points that a search starts from. Two starts at least: one where two
 # promising points lie side by side, one with an unknown point. More of them where each has this many rounds.
 TO_START, LEAST_STARTS, ROUNDS = 0.4, 2, 20
@@ -105,25 +106,22 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
         prepared = eubo.explored(prepared, request.exploration)
     anchor = request.anchor
     choose = _from_pool if maximizer.from_pool else _from_pairs
-    search, x = choose(Search(fitted, prepared, request), maximizer)
-    rounds = torch.zeros(len(x), dtype=torch.long, device=x.device)
-    ascend = _ascend if request.lattice is None else _climb
-    if maximizer.finalists < maximizer.starts:
-        first = _inside(search, x, ascend(search, x, maximizer.sorting_rounds))
-        best = first.value.reshape(x.shape[:2]).topk(maximizer.finalists, -1, largest=False).indices
-        x = first.x.reshape(x.shape).gather(1, best.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
-        rounds = rounds + first.rounds.reshape(len(x), -1).amax(-1)
-    last = _inside(search, x, ascend(search, x, maximizer.max_rounds))
-    value, best = last.value.reshape(x.shape[:2]).min(-1)
+    search = Search(fitted, prepared, request)
+    if search.is_straight:
+        maximizer = straightened(maximizer, fitted.X.shape[-1])
+    search, x = choose(search, maximizer)
+    last = _ascended(search, x, maximizer)
+    ends = last.x.reshape(len(x), -1, x.shape[-1])
+    value, best = last.value.reshape(ends.shape[:2]).min(-1)
     at = torch.arange(len(x), device=x.device)
-    winner, value = _polished(search, last.x.reshape(x.shape)[at, best], value)
+    winner, value = _polished(search, ends[at, best], value)
     if anchor is not None:
         winner = torch.cat([winner, anchor], -1)
     return Proposal(
         winner.unflatten(-1, (2, -1)),
         -value * unit.squeeze(-1),
-        last.converged.reshape(x.shape[:2])[at, best],
-        rounds + last.rounds.reshape(len(x), -1).amax(-1),
+        last.converged.reshape(ends.shape[:2])[at, best],
+        last.rounds.reshape(len(x), -1).amax(-1),
     )
 
 
@@ -138,6 +136,15 @@ def within(maximizer: Maximizer, budget: int) -> Maximizer:
     starts = min(maximizer.starts, max(rounds // ROUNDS, LEAST_STARTS))
     max_rounds = min(maximizer.max_rounds, rounds // starts)
     return replace(maximizer, raw=raw, copies=copies, starts=starts, finalists=starts, max_rounds=max_rounds)
+
+
+def straightened(maximizer: Maximizer, dimensions: int) -> Maximizer:
+    """The same through outcomes that are nearly straight: starts that cost as much in any dimension, few go on."""
+    if maximizer.finalists >= maximizer.starts:
+        return maximizer
+    low, high = SHARES
+    share = min(max(AS_MANY / (1 + dimensions), low), high)
+    return replace(maximizer, starts=round(share * maximizer.starts), finalists=max(maximizer.finalists // 2, 1))
 
 
 class Search(NamedTuple):
@@ -155,10 +162,16 @@ class Search(NamedTuple):
         inner = NegativeEubo(self.prepared, starts, request.variant, anchor)
         if lift is None and request.allowed is None:
             return inner
-        free = free_coordinates(request.lattice, d)
+        free = lattice.free(request.lattice, d)
         if request.budget(self.fitted):
             return BySecants(inner, lift, request.allowed, d, free, known=self.known)
         return Through(inner, lift, request.allowed, d, free)
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether outcomes alone bend the objective, and cost next to nothing."""
+        objective = self.objective(1)
+        return isinstance(objective, Through) and straight.applies(objective)
 
     def value(self, points: Tensor) -> Tensor:
         """−EUBO of rows (runs, starts, p)."""
@@ -167,10 +180,26 @@ class Search(NamedTuple):
         return value.reshape(points.shape[:2])
 
 
-def free_coordinates(on: Lattice | None, dimensions: int) -> list[int]:
-    """The coordinates that may take any value."""
-    held = set() if on is None else {j for group in on.groups for j in group.at}
-    return [j for j in range(dimensions) if j not in held]
+def _ascended(search: Search, x: Tensor, maximizer: Maximizer) -> descent.Descent:
+    """Every start (runs, starts, p) goes some way up, then the finalists to the end; the rounds are those of both."""
+    finalists, sorting, rounds = maximizer.finalists, maximizer.sorting_rounds, maximizer.max_rounds
+    if finalists >= x.shape[1]:
+        return _to_the_end(search, x, rounds)
+    objective = search.objective(x.shape[1])
+    if search.request.lattice is None and isinstance(objective, Through) and straight.applies(objective):
+        tolerances = _tolerances(x, -(-rounds // IN_ONE))
+        return straight.ascend(objective, x, _cube(x, search.request), tolerances, (-(-sorting // IN_ONE), finalists))
+    first = _to_the_end(search, x, sorting)
+    best = first.value.reshape(x.shape[:2]).topk(finalists, -1, largest=False).indices
+    x = first.x.reshape(x.shape).gather(1, best.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
+    last = _to_the_end(search, x, rounds)
+    before = first.rounds.reshape(len(x), -1).amax(-1, keepdim=True)
+    return last._replace(rounds=(before + last.rounds.reshape(x.shape[:2])).reshape(-1))
+
+
+def _to_the_end(search: Search, x: Tensor, rounds: int) -> descent.Descent:
+    """So many rounds up from every start (runs, starts, p), on a lattice where there is one, and within the limits."""
+    return _inside(search, x, (_ascend if search.request.lattice is None else _climb)(search, x, rounds))
 
 
 def _inside(search: Search, x: Tensor, found: descent.Descent) -> descent.Descent:
@@ -199,7 +228,7 @@ def _polished(search: Search, x: Tensor, value: Tensor) -> tuple[Tensor, Tensor]
     d = search.fitted.X.shape[-1]
     copies = through.affordable(search.request.budget(search.fitted), TRIES, 2 * x.shape[-1] // d * len(TRIED_AT))
     for distance in TRIED_AT:
-        steps = distance * normal_quantile(draw(search.request, (copies, x.shape[-1]), x))
+        steps = distance * normal.quantile(draw(search.request, (copies, x.shape[-1]), x))
         low, high = _cube(steps, search.request)
         tried = torch.clamp(x.unsqueeze(1) + steps, low, high).unflatten(-1, (-1, d))
         tried = kept_inside(search.request, tried, x.unflatten(-1, (-1, d)).unsqueeze(1))
@@ -226,9 +255,7 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
     One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
     """
     request, (_, starts, p) = search.request, x.shape
-    tolerances = descent.Tolerances(
-        gradient=1e-2 * GAIN_LEFT, decrease=GAIN_LEFT, max_rounds=max_rounds, longest_step=0.25, group=starts
-    )
+    tolerances = _tolerances(x, max_rounds)
     objective = search.objective(starts)
     ends = _cube(x, request) if box is None else box
     if isinstance(objective, Through) and straight.applies(objective):
@@ -243,6 +270,13 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
         # Slopes are differences there, or learnt: where no step goes up any more is as near as they lead.
         found = found._replace(converged=found.converged | (found.rounds < max_rounds))
     return found
+
+
+def _tolerances(x: Tensor, max_rounds: int) -> descent.Tolerances:
+    """Where the ascent of starts (runs, starts, p) ends."""
+    return descent.Tolerances(
+        gradient=1e-2 * GAIN_LEFT, decrease=GAIN_LEFT, max_rounds=max_rounds, longest_step=0.25, group=x.shape[1]
+    )
 
 
 def _cube(x: Tensor, request: Request) -> tuple[Tensor, Tensor]:
@@ -293,7 +327,7 @@ def _from_pool(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
     designs = pool(fitted, maximizer, request)
     points = features.lifted(fitted.lift, designs)
     search = search._replace(known=secants.evaluated(fitted, points))
-    mean, known = _predict(prepared, points)
+    mean, known = eubo.predicted(prepared, points)
     deviation = (prepared.outputscale - known.square().sum(-1)).clamp(min=0.0).sqrt()
     # Both kinds of best pair: two promising points side by side, or a promising one and a far, unknown one.
     # What breaks a limit although it was pulled inside, as on a lattice, comes last.
@@ -305,14 +339,14 @@ def _from_pool(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
         part.gather(1, short.unsqueeze(-1).expand(-1, -1, part.shape[-1])) for part in (designs, points, known)
     )
     mean = mean + last
-    here = _Predicted(points, mean.gather(1, short), known)
+    here = Predicted(points, mean.gather(1, short), known)
     if request.anchor is not None:
         anchors = features.lifted(fitted.lift, request.anchor.unsqueeze(1))
-        there = _Predicted(anchors, *_predict(prepared, anchors))
-        score = _pair_values(prepared, here, there, request.variant)
+        there = Predicted(anchors, *eubo.predicted(prepared, anchors))
+        score = eubo.of_pairs(prepared, here, there, request.variant)
         best = score.squeeze(-1).topk(min(maximizer.starts, score.shape[1]), -1).indices
         return search, designs.gather(1, best.unsqueeze(-1).expand(-1, -1, designs.shape[-1]))
-    score = _pair_values(prepared, here, here, request.variant)
+    score = eubo.of_pairs(prepared, here, here, request.variant)
     first, second = _spread_out(score, near.shape[-1], maximizer.starts)
     at = torch.arange(len(points), device=points.device).unsqueeze(-1)
     return search, torch.cat([designs[at, first], designs[at, second]], -1)
@@ -326,7 +360,7 @@ def pool(fitted: Posterior, maximizer: Maximizer, request: Request) -> Tensor:
     incumbents = _in_box(request, _best_seen(fitted, count))
     low, high = DISTANCES
     sizes = torch.logspace(0, 1, copies, base=high / low, dtype=torch.float64).to(fitted.X) * low
-    offsets = normal_quantile(numbers[:, maximizer.raw : maximizer.raw + count * copies])
+    offsets = normal.quantile(numbers[:, maximizer.raw : maximizer.raw + count * copies])
     around = incumbents.unsqueeze(2) + offsets.reshape(runs, count, copies, d) * sizes.unsqueeze(-1)
     parts = [_placed(request, numbers[:, : maximizer.raw]), incumbents, around.reshape(runs, -1, d).clamp(0.0, 1.0)]
     if request.hints is not None:
@@ -352,40 +386,6 @@ def _best_seen(fitted: Posterior, count: int) -> Tensor:
     """The designs seen (runs, count, d) with the highest means."""
     best = posterior.own_mean(fitted).topk(count, -1).indices
     return fitted.X.gather(1, best.unsqueeze(-1).expand(-1, -1, fitted.X.shape[-1]))
-
-
-def normal_quantile(u: Tensor) -> Tensor:
-    """Standard normal numbers from uniform ones."""
-    return torch.special.ndtri(u.clamp(1e-6, 1.0 - 1e-6))
-
-
-def _predict(prepared: Prepared, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Posterior mean and the known part, whose squares are what the answers took off the prior variance."""
-    Z = (points - 0.5) / prepared.lengthscale
-    near = reduce(torch.add, [found.value for _, found in prepared.profiles(Z, prepared.X)])
-    both = near @ prepared.weights
-    return both[..., 0], both[..., 1:]
-
-
-class _Predicted(NamedTuple):
-    """Points, their posterior mean, and the known part."""
-
-    points: Tensor
-    mean: Tensor
-    known: Tensor
-
-
-def _pair_values(prepared: Prepared, left: _Predicted, right: _Predicted, variant: Variant) -> Tensor:
-    """EUBO of every point on the left with every one on the right."""
-    Z, Z_right = ((side.points - 0.5) / prepared.lengthscale for side in (left, right))
-    own = reduce(torch.add, [found.value for _, found in prepared.profiles(Z, Z_right)])
-    squares = left.known.square().sum(-1).unsqueeze(-1) + right.known.square().sum(-1).unsqueeze(-2)
-    scale = prepared.outputscale.unsqueeze(-1)
-    variance = 2.0 * scale * (1.0 - own) - (squares - 2.0 * left.known @ right.known.mT)
-    delta = left.mean.unsqueeze(-1) - right.mean.unsqueeze(-2)
-    floor = scale * eubo.VARIANCE_FLOOR[left.points.dtype]
-    value = eubo.closed_form(delta, variance.clamp(min=floor).sqrt())
-    return value if variant == "improvement" else value + right.mean.unsqueeze(-2)
 
 
 def _spread_out(score: Tensor, near: int, starts: int) -> tuple[Tensor, Tensor]:

@@ -113,7 +113,7 @@ def _search(fitted: Posterior, best: BestOf, pool: Tensor, request: Request) -> 
     x = _picked(pool, _new_gain(fitted, best, pool, request).topk(starts, -1).indices)
     for distance in DISTANCES:
         numbers = maximize.draw(request, (starts * count, d), x).reshape(runs, starts, count, d)
-        copies = (x.unsqueeze(2) + distance * maximize.normal_quantile(numbers)).clamp(0.0, 1.0)
+        copies = (x.unsqueeze(2) + distance * normal.quantile(numbers)).clamp(0.0, 1.0)
         if request.box is not None:
             copies = torch.clamp(copies, *(end[:, None, None] for end in request.box))
         tried = torch.cat([x.unsqueeze(2), _allowed(copies, request)], 2)

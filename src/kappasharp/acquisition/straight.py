@@ -3,11 +3,13 @@
 Notation
     x        (rows, 2d)      the two designs of a question end to end
     o        (rows, 2, k)    their outcomes, J (rows, 2, d, k) their slopes
+    B        (rows, 2, d, k) their bends: the second derivative along each coordinate
     radius   (rows, 1)       how far from x the outcomes are believed to be straight, in every coordinate
 
-Every round maximises EUBO with outcomes o + Jᵀ(x′ − x) in a box about x, which costs no design and is one launch where
-there is a kernel; then looks at what is really there. What gains moves x. The box grows where the gain is what was
-promised, and shrinks where it is not (a trust region: Conn, Gould and Toint 2000).
+Every round maximises EUBO with outcomes o + Jᵀs + ½ Bᵀs² at x′ = x + s in a box about x, which costs no design and is
+one launch where there is a kernel; then looks at what is really there. What gains moves x. The box grows where the gain
+is what was promised, and shrinks where it is not (a trust region: Conn, Gould and Toint 2000). Bends are nothing at
+first; then each is what the slopes of two looks differ by over the step along its coordinate.
 """
 
 from typing import NamedTuple
@@ -31,6 +33,8 @@ from kappasharp.kernels.straight import StraightRuns
 RADIUS, LEAST_RADIUS = 0.25, 1e-4
 # Of the promised gain: too little, as good as promised; and what then becomes of the box.
 POOR, GOOD, SHORTER, LONGER = 0.25, 0.75, 0.35, 2.0
+# A step along a coordinate that is shorter says nothing of the bend there.
+LEAST_STEP = 1e-3
 # Parameters and outcomes: as many kernels are summed where there is a launch.
 BOTH = 2
 # Rounds of the ascent within a box.
@@ -38,7 +42,7 @@ INNER_ROUNDS = 20
 
 
 class StraightEubo:
-    """−EUBO of rows of two designs whose outcomes are straight, and its gradient, as descent wants it."""
+    """−EUBO of rows of two designs whose outcomes are nearly straight, and its gradient, as descent wants it."""
 
     def __init__(self, inner: NegativeEubo, here: Looked) -> None:
         self.inner, self.here = inner, here
@@ -51,11 +55,19 @@ class StraightEubo:
         """−EUBO (rows,) and its gradient, like x."""
         d = self.here.points.shape[-1]
         points = x.unflatten(-1, (-1, d))
-        outcomes = self.here.outcomes + ((points - self.here.points).unsqueeze(-2) @ self.here.J).squeeze(-2)
+        step = (points - self.here.points).unsqueeze(-1)
+        outcomes = self.here.outcomes + (step * (self.here.J + 0.5 * step * self.here.B)).sum(-2)
         value, gradient = self.inner(torch.cat([points, outcomes], -1).flatten(-2))
         gradient = gradient.unflatten(-1, (points.shape[-2], -1))
-        along = (self.here.J @ gradient[..., d:].unsqueeze(-1)).squeeze(-1)
+        along = ((self.here.J + step * self.here.B) @ gradient[..., d:].unsqueeze(-1)).squeeze(-1)
         return value, (gradient[..., :d] + along).flatten(-2)
+
+
+class _Ends(NamedTuple):
+    """The box of every row."""
+
+    low: Tensor
+    high: Tensor
 
 
 class _Way(NamedTuple):
@@ -74,19 +86,33 @@ def applies(objective: Through) -> bool:
     return known and objective.allowed is None and objective.inner.anchor is None
 
 
-def ascend(objective: Through, x: Tensor, box: tuple[Tensor, Tensor], tolerances: Tolerances) -> Descent:
-    """Ascent of every start (runs, starts, p) in a box like the starts; a round looks at each row's designs once."""
+def ascend(
+    objective: Through,
+    x: Tensor,
+    box: tuple[Tensor, Tensor],
+    tolerances: Tolerances,
+    sorting: tuple[int, int] = (0, 0),
+) -> Descent:
+    """Ascent of every start (runs, starts, p) in a box like the starts; a round looks at each row's designs once.
+
+    With `sorting`, a number of rounds before the others, as many starts of every run go on as it says.
+    """
     d, p = objective.dimensions, x.shape[-1]
-    low, high = (end.reshape(-1, p) for end in box)
-    here = objective.look(x.reshape(-1, p).clamp(low, high).unflatten(-1, (-1, d)))
-    none = torch.zeros(len(low), dtype=torch.long, device=x.device)
+    ends = _Ends(*(end.reshape(-1, p) for end in box))
+    here = objective.look(x.reshape(-1, p).clamp(*ends).unflatten(-1, (-1, d)))
+    none = torch.zeros(len(here.points), dtype=torch.long, device=x.device)
     inner = tolerances._replace(max_rounds=INNER_ROUNDS)
     runs = arranged(objective.inner, d)
-    way = _Way(here, _value(objective, here, inner, runs), torch.full_like(low[:, :1], RADIUS), none > 0, none)
-    for _ in range(tolerances.max_rounds):
+    radius = torch.full_like(here.points[:, 0, :1], RADIUS)
+    way = _Way(here, _value(objective, here, inner, runs), radius, none > 0, none)
+    first, finalists = sorting
+    for number in range(first + tolerances.max_rounds):
+        if number == first and finalists:
+            rows = _best(way.value, objective.inner.starts, finalists)
+            objective, way, ends = objective.of_starts(finalists), take(way, rows), take(ends, rows)
         at = way.here.points.flatten(-2)
         reach = way.radius.masked_fill(way.ended.unsqueeze(-1), 0.0)
-        inside = torch.maximum(at - reach, low), torch.minimum(at + reach, high)
+        inside = torch.maximum(at - reach, ends.low), torch.minimum(at + reach, ends.high)
         found = minimize(objective.inner, way.here, inside, inner, runs)
         promised = way.value - found.value
         way = way._replace(
@@ -101,10 +127,17 @@ def ascend(objective: Through, x: Tensor, box: tuple[Tensor, Tensor], tolerances
     return descent.of_kernel(end, way.value, torch.full_like(end, torch.nan), way.ended, way.rounds)
 
 
+def _best(value: Tensor, starts: int, count: int) -> Tensor:
+    """The rows of as many starts of every run as go on: those with the least −EUBO."""
+    best = value.reshape(-1, starts).topk(count, -1, largest=False).indices
+    return (best + starts * torch.arange(len(best), device=best.device).unsqueeze(-1)).reshape(-1)
+
+
 def _moved(way: _Way, there: Looked, value: Tensor, promised: Tensor) -> _Way:
     """The way after a look: rows that gained are there now, and every row knows better how far to believe."""
     share = (way.value - value) / promised.clamp(min=torch.finfo(value.dtype).tiny)
     gained = (share > descent.SUFFICIENT) & ~way.ended
+    way = way._replace(here=way.here._replace(B=_bends(way.here, there)))
     step = (there.points - way.here.points).flatten(-2).abs().amax(-1, keepdim=True)
     # Outcomes that are no number are as poor as it gets.
     poor, good = ~(share >= POOR).unsqueeze(-1), (share > GOOD).unsqueeze(-1) & (step >= GOOD * way.radius)
@@ -114,10 +147,18 @@ def _moved(way: _Way, there: Looked, value: Tensor, promised: Tensor) -> _Way:
         torch.where(moves, there.points, way.here.points),
         torch.where(moves, there.outcomes, way.here.outcomes),
         torch.where(moves.unsqueeze(-1), there.J, way.here.J),
+        way.here.B,
     )
     return way._replace(
         here=here, value=torch.where(gained, value, way.value), radius=radius, rounds=way.rounds + ~way.ended
     )
+
+
+def _bends(here: Looked, there: Looked) -> Tensor:
+    """How outcomes bend along each coordinate, after slopes at two places; as before where nothing new is known."""
+    step = (there.points - here.points).unsqueeze(-1)
+    known = (step.abs() >= LEAST_STEP) & there.outcomes.isfinite().unsqueeze(-2)
+    return torch.where(known, (there.J - here.J) / torch.where(known, step, 1.0), here.B)
 
 
 def _value(objective: Through, here: Looked, tolerances: Tolerances, runs: StraightRuns | None) -> Tensor:
@@ -176,5 +217,5 @@ def fused(
     execute = execute or kernels.executor(runs, constants, start)
     if execute is None:
         return None
-    lines = kernels.Lines(start, here.outcomes, here.J, *box)
+    lines = kernels.Lines(start, here.outcomes, here.J, here.B, *box)
     return descent.of_kernel(*kernels.minimize(runs, lines, constants, execute)[:5])

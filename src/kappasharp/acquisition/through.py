@@ -39,11 +39,12 @@ class Uncertain(Lift, Protocol):
 
 
 class Looked(NamedTuple):
-    """Designs (rows, q, d), their outcomes (rows, q, k) and these outcomes' slopes (rows, q, d, k)."""
+    """Designs (rows, q, d), their outcomes (rows, q, k), and these outcomes' slopes and bends (rows, q, d, k)."""
 
     points: Tensor
     outcomes: Tensor
     J: Tensor
+    B: Tensor
 
 
 class Through:
@@ -64,6 +65,12 @@ class Through:
         """The same for these rows, which are whole runs."""
         found = copy.copy(self)
         found.inner = self.inner.take(rows)
+        return found
+
+    def of_starts(self, starts: int) -> "Through":
+        """The same for so many starts of every run."""
+        found = copy.copy(self)
+        found.inner = NegativeEubo(self.inner.prepared, starts, self.inner.variant, self.inner.anchor)
         return found
 
     def value(self, x: Tensor) -> Tensor:
@@ -93,13 +100,14 @@ class Through:
         return value, gradient.flatten(-2)
 
     def look(self, points: Tensor) -> Looked:
-        """Known outcomes of designs (rows, q, d), and their slopes by differences."""
+        """Known outcomes of designs (rows, q, d), and their slopes by differences; of bends nothing is known."""
         around, steps = self._around(points)
         outcomes = self._outcomes(around).squeeze(0)
         slopes = (outcomes[..., 1:, :] - outcomes[..., :1, :]) / steps.unsqueeze(-1)
         # At the edge of where outcomes are numbers nothing is known of their slopes.
         slopes = torch.where(slopes.isfinite(), slopes, 0.0)
-        return Looked(points, outcomes[..., 0, :], self._of_all(slopes))
+        J = self._of_all(slopes)
+        return Looked(points, outcomes[..., 0, :], J, torch.zeros_like(J))
 
     def _of_all(self, slopes: Tensor) -> Tensor:
         """Slopes along the free coordinates (…, free, k) as those along all (…, d, k); none along the others."""

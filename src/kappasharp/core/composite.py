@@ -58,8 +58,9 @@ class UncertainLift:
     regression: Regression
     scaled: Callable[[Tensor], Tensor] | None = None
     count: int = DRAWS
-    # It computes nothing that costs more than a matrix product.
+    # It computes nothing that costs more than a matrix product; and how regular an outcome is the regression knows.
     budget: int = 0
+    doubt: float = 0.0
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ searched for: isotropic kernels see what bends, and the mean of kernels over one
 dimensions, what the parameters add up to.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -28,6 +28,8 @@ MOST, LEAST = 128, 32
 # An outcome of which less is foreseen is as good as chance: whatever is learnt on it leads nowhere. In many dimensions
 # chance is foreseen less, and real outcomes too: between these dimensions the bar falls. (docs/results/outcomes.md)
 DIMENSIONS, BARS = (8, 16), (0.7, 0.5)
+# Outcomes of which so much more is foreseen, on average, are no chance for sure. Between the two they are doubted.
+BEYOND_DOUBT = 0.22
 
 
 def enough(dimensions: int) -> float:
@@ -35,6 +37,13 @@ def enough(dimensions: int) -> float:
     (few, many), (high, low) = DIMENSIONS, BARS
     way = (min(max(dimensions, few), many) - few) / (many - few)
     return high + way * (low - high)
+
+
+def doubt(shares: Sequence[float], dimensions: int) -> float:
+    """By how much these shares, of outcomes that are learnt on, fall short on average of one beyond doubt."""
+    if not shares:
+        return 0.0
+    return max(enough(dimensions) + BEYOND_DOUBT - sum(shares) / len(shares), 0.0)
 
 
 def foreseen(X: Points, outcomes: AnyFloat) -> AnyFloat:

@@ -34,6 +34,11 @@ class Derivatives(NamedTuple):
     slope: AnyFloat
 
 
+def quantile(u: AnyFloat) -> AnyFloat:
+    """Standard normal numbers from uniform ones; none is farther out than one in a million."""
+    return torch.special.ndtri(u.clamp(1e-6, 1.0 - 1e-6))
+
+
 def log_cdf(z: AnyFloat) -> AnyFloat:
     """log Φ(z)."""
     return torch.special.log_ndtr(z)

@@ -63,6 +63,14 @@ def _near(posterior: Posterior, F: AnyFloat) -> AnyFloat:
     return kernel.between(posterior.family, F, posterior.features, posterior.theta)
 
 
+def _both(posterior: Posterior, X: AnyFloat, Y: AnyFloat) -> tuple[AnyFloat, AnyFloat]:
+    """The features of both; outcomes are asked for once."""
+    if posterior.lift is None or X.shape[:-2] != Y.shape[:-2]:
+        return features.lifted(posterior.lift, X), features.lifted(posterior.lift, Y)
+    F, G = features.lifted(posterior.lift, torch.cat([X, Y], -2)).split([X.shape[-2], Y.shape[-2]], -2)
+    return F, G
+
+
 def variance(posterior: Posterior) -> PerRun:
     """The prior variance of a utility (*batch,): the unit of every variance here."""
     return kernel.variance(posterior.family, posterior.theta)
@@ -70,13 +78,13 @@ def variance(posterior: Posterior) -> PerRun:
 
 def prior(posterior: Posterior, X: AnyFloat, Y: AnyFloat) -> AnyFloat:
     """Prior covariance of f at the rows of X with f at those of Y."""
-    F, G = (features.lifted(posterior.lift, points) for points in (X, Y))
+    F, G = _both(posterior, X, Y)
     return kernel.between(posterior.family, F, G, posterior.theta)
 
 
 def between(posterior: Posterior, X: AnyFloat, Y: AnyFloat) -> AnyFloat:
     """Posterior covariance of f at the rows of X with f at those of Y, (*batch, k, l)."""
-    F, G = (features.lifted(posterior.lift, points) for points in (X, Y))
+    F, G = _both(posterior, X, Y)
     known_X, known_Y = (_near(posterior, points) @ posterior.root for points in (F, G))
     return kernel.between(posterior.family, F, G, posterior.theta) - known_X @ known_Y.mT
 
@@ -113,7 +121,11 @@ def joint(posterior: Posterior, X: Points) -> tuple[AnyFloat, AnyFloat]:
 
 def contrast(posterior: Posterior, X: Points, Y: Points) -> Contrast:
     """Mean and variance of f(x) − f(y) row by row; what comparisons inform, so free of the common shift."""
-    F, G = (features.lifted(posterior.lift, points) for points in (X, Y))
+    return contrast_of(posterior, *_both(posterior, X, Y))
+
+
+def contrast_of(posterior: Posterior, F: AnyFloat, G: AnyFloat) -> Contrast:
+    """The same of features."""
     k = _near(posterior, F) - _near(posterior, G)
     known = k @ posterior.root
     left = kernel.apart(posterior.family, F, G, posterior.theta) - known.square().sum(-1)

@@ -1,6 +1,6 @@
-// The ascent of EUBO through outcomes that are straight in the design, one warp a start: acquisition/straight.py in one
-// launch. The prior covariance is a sum: a kernel over the parameters, and one over the outcomes. A start's two designs
-// have outcomes of their own at the start, and slopes.
+// The ascent of EUBO through outcomes that are nearly straight in the design, one warp a start: acquisition/straight.py
+// in one launch. The prior covariance is a sum: a kernel over the parameters, and one over the outcomes. A start's two
+// designs have outcomes of their own at the start, slopes, and bends along each coordinate.
 using Seen = NUMBER(SEEN);
 using Improvement = NUMBER(IMPROVEMENT);
 using Nothing = NUMBER(0);
@@ -12,8 +12,8 @@ struct Straight {
     Near<Nothing> whole;
     Improvement improvement;
     double outputscale, least_variance, of_near, of_seen;
-    // Shared by the run: length scales. The start's: both designs, their outcomes (2 x k) and slopes (2 x d x k).
-    const double *near_scales, *seen_scales, *start, *outcomes, *J;
+    // Shared by the run: length scales. The start's: both designs, their outcomes (2 x k), slopes and bends (2 x d x k).
+    const double *near_scales, *seen_scales, *start, *outcomes, *J, *B;
     // The warp's own: both designs and their outcomes in units of the length scales; the gradient in the outcomes.
     double *Z, *O, *G;
 
@@ -40,19 +40,22 @@ struct Straight {
         const double delta = whole.du[0], ratio = delta / spread, share = cdf(ratio), height = density(ratio);
         const double pull = height / spread;
         weigh(share, pull);
-        collect(pull * outputscale, gradient);
+        collect(x, pull * outputscale, gradient);
         const double value = delta * share + spread * height;
         return -(improvement ? value : value + mean_b);
     }
 
-    // Designs, and their outcomes as the slopes say.
+    // Designs, and their outcomes as the slopes and bends say.
     METHOD void lift(const double* x) const {
         const int d = near.d, k = seen.d;
         for (int e = lane(); e < 2 * d; e += WARP) Z[e] = (x[e] - 0.5) / near_scales[e % d];
         for (int e = lane(); e < 2 * k; e += WARP) {
             const int first = e / k * d, c = e % k;
             double outcome = outcomes[e];
-            for (int j = first; j < first + d; j++) outcome += (x[j] - start[j]) * J[j * k + c];
+            for (int j = first; j < first + d; j++) {
+                const double step = x[j] - start[j];
+                outcome += step * (J[j * k + c] + 0.5 * step * B[j * k + c]);
+            }
             O[e] = (outcome - 0.5) / seen_scales[c];
         }
         sync_warp();
@@ -96,7 +99,7 @@ struct Straight {
     }
 
     // Minus the gradient in the designs: their own, and the outcomes' by the slopes.
-    METHOD void collect(double pull, double* gradient) const {
+    METHOD void collect(const double* x, double pull, double* gradient) const {
         const int d = near.d, k = seen.d;
         double value, near_slope, seen_slope;
         own_profile(Z, d, value, near_slope);
@@ -106,7 +109,8 @@ struct Straight {
         sync_warp();
         for (int e = lane(); e < 2 * d; e += WARP) {
             double sum = along(near, Z, pull * of_near * near_slope, e, d) / near_scales[e % d];
-            for (int c = 0; c < k; c++) sum += J[e * k + c] * G[e / d * k + c];
+            const double step = x[e] - start[e];
+            for (int c = 0; c < k; c++) sum += (J[e * k + c] + step * B[e * k + c]) * G[e / d * k + c];
             gradient[e] = -sum;
         }
         sync_warp();
@@ -122,7 +126,7 @@ struct Straight {
 
 KERNEL straight(const double* near_scales, const double* seen_scales, const double* shares_of, const double* outputscale,
                 const double* X, const double* Y, const double* weights, const double* start, const double* outcomes,
-                const double* J, const double* low, const double* high, double* x, double* value, double* gradient,
+                const double* J, const double* B, const double* low, const double* high, double* x, double* value, double* gradient,
                 int* ended, int n, int columns, int d, int k, int matern, int improvement, int starts, int shares,
                 double least_variance, double small, double decrease, double longest, double sufficient,
                 double shortest, int rounds) {
@@ -148,6 +152,7 @@ KERNEL straight(const double* near_scales, const double* seen_scales, const doub
     objective.of_near = shares_of[2 * run], objective.of_seen = shares_of[2 * run + 1];
     objective.near_scales = scales, objective.seen_scales = scales + dimension;
     objective.start = start + at * p, objective.outcomes = outcomes + at * 2 * many, objective.J = J + at * p * many;
+    objective.B = B + at * p * many;
     const int own = Straight::own_size(dimension, many, matern, n, columns) + 10 * p + p * p;
     Row row;
     row.place(objective.place(scales + dimension + many + warp * own), p);

@@ -1,4 +1,4 @@
-"""The ascent of EUBO through outcomes that are straight in the design, as one launch: one warp a start."""
+"""The ascent of EUBO through outcomes that are nearly straight in the design, as one launch: one warp a start."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,6 @@ from kappasharp.kernels import compiled, launch, nvrtc
 from kappasharp.kernels.eubo import MOST_WARPS, MOST_WEIGHTS, READ_ONCE, EuboConstants, warps_within
 from kappasharp.kernels.evidence import Found
 from kappasharp.kernels.sources import Defines, Execute, Launch
-
-# Where no launch is made: its text is tested by a twin's threads, but on no device yet.
-UNTRIED = "no kernel for outcomes was tried on a CUDA device"
 
 
 class StraightRuns(NamedTuple):
@@ -27,20 +24,18 @@ class StraightRuns(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Starts (runs, starts, 2d), outcomes (…, 2, k) and slopes (…, 2, d, k) of their designs, a box like the starts."""
+    """Starts (runs, starts, 2d), of their designs outcomes (…, 2, k), slopes and bends (…, 2, d, k), and a box."""
 
     start: Tensor
     outcomes: Tensor
     J: Tensor
+    B: Tensor
     low: Tensor
     high: Tensor
 
 
 def executor(runs: StraightRuns, constants: EuboConstants, start: Tensor) -> Execute | None:
     """What can do this; None where torch has to."""
-    if start.device.type == "cuda":
-        launch.passed_by("straight", UNTRIED)
-        return None
     if start.device.type == "cpu" and start.shape[1] > 1 and runs.weights[0].numel() > MOST_WEIGHTS:
         launch.passed_by("straight", READ_ONCE)
         return None

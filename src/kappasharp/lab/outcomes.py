@@ -47,6 +47,7 @@ class ProblemLift:
     problem: Problem
     scaling: Scaling
     budget: int
+    doubt: float = 0.0
 
     @property
     def size(self) -> int:
@@ -64,8 +65,10 @@ def lift(name: str) -> ProblemLift | None:
 
     Outcomes that the sample shows to be so are left out, as in a study.
     """
-    known = sample(name)
-    chance = foresight.foreseen(*known) < foresight.enough(known.designs.shape[-1])
+    known, problem = sample(name), find_problem(name)
+    shares = foresight.foreseen(*known)
+    chance = shares < foresight.enough(problem.dimensions)
     if bool(chance.all()):
         return None
-    return ProblemLift(find_problem(name), scaling(known.outcomes).without(chance), BUDGETS.get(name, 0))
+    doubt = foresight.doubt(shares[~chance].tolist(), problem.dimensions)
+    return ProblemLift(problem, scaling(known.outcomes).without(chance), BUDGETS.get(name, 0), doubt)

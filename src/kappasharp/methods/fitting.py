@@ -47,6 +47,8 @@ TOGETHER = 200
 # How much more of a taste is believed to be about outcomes than about parameters beside them: mean and deviation of the
 # logarithm of their output scales' ratio. (docs/results/outcomes.md)
 OUTCOMES_TO_PARAMETERS = (2.3, 2.0)
+# How much less where there is doubt that outcomes are more than chance, by the unit of a share; and the least mean.
+DOUBTED, LEAST_RATIO = 40.0, -4.0
 
 
 class Fit(NamedTuple):
@@ -77,7 +79,9 @@ def model_of(preset: Preset, dimensions: int, lift: Lift | None = None) -> Model
     if lift is None:
         return model
     sizes = (dimensions, lift.size)
-    priors = JointPriors(PRIORS[preset.priors], sizes, OUTCOMES_TO_PARAMETERS).in_units_of(preset.noise)
+    mean, deviation = OUTCOMES_TO_PARAMETERS
+    ratio = max(mean - DOUBTED * lift.doubt, LEAST_RATIO), deviation
+    priors = JointPriors(PRIORS[preset.priors], sizes, ratio).in_units_of(preset.noise)
     return model._replace(family=Sum(preset.kernel, sizes), priors=priors)
 
 

@@ -318,9 +318,9 @@ def decisiveness(model: Model, fit: Fit, gate: Gate) -> Tensor:
     """s_exp of the most recent comparison; 0 where there is none. [eq:sexp]"""
     if fit.C.pairs.shape[1] == 0:
         return fit.X.new_zeros(len(fit.X))
-    last = fit.C.pairs[:, -1].unsqueeze(-1).expand(-1, -1, fit.X.shape[-1])
-    pair = fit.X.gather(1, last)
-    contrast = posterior.contrast(fit.posterior, pair[:, :1], pair[:, 1:])
+    own = fit.posterior.features
+    pair = own.gather(1, fit.C.pairs[:, -1].unsqueeze(-1).expand(-1, -1, own.shape[-1]))
+    contrast = posterior.contrast_of(fit.posterior, pair[:, :1], pair[:, 1:])
     noise = activation.noise_of(gate, model.likelihood.noise)
     p = activation.agreement(contrast.mean.squeeze(-1), contrast.variance.squeeze(-1), noise)
     return activation.decisiveness(p)

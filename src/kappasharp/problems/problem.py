@@ -6,6 +6,7 @@ Where a design has several outcomes the utility is computed from them; `piecewis
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -102,7 +103,15 @@ class Problem:
     @property
     def bounds(self) -> Tensor:
         """Lowest and highest value of every parameter, in native units (2, d)."""
+        return self._box.clone()
+
+    @cached_property
+    def _box(self) -> Tensor:
         return torch.tensor([self.low, self.high], dtype=torch.float64)
+
+    @cached_property
+    def _unit_box(self) -> Tensor:
+        return torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, self.dimensions)
 
     def utility(self, X: Any) -> Tensor:
         """Utilities (…) of points (…, d) in native units, without noise."""
@@ -142,12 +151,12 @@ class Problem:
 
     def to_native(self, U: Tensor) -> Tensor:
         """Unit-cube points in native units."""
-        low, high = self.bounds.to(U)
+        low, high = self._box.to(U)
         return low + (high - low) * U
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Native points in the unit cube."""
-        low, high = self.bounds.to(X)
+        low, high = self._box.to(X)
         return (X - low) / (high - low)
 
     def draw(self, shares: Tensor) -> Tensor:
@@ -173,11 +182,10 @@ class Problem:
         return points
 
     def _native(self, X: Any) -> Tensor:
-        return self._checked(X, "X", self.bounds, "inside the bounds of " + self.name)
+        return self._checked(X, "X", self._box, "inside the bounds of " + self.name)
 
     def _from_cube(self, U: Any) -> Tensor:
-        cube = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, self.dimensions)
-        return self.to_native(self._checked(U, "U", cube, "in the unit cube"))
+        return self.to_native(self._checked(U, "U", self._unit_box, "in the unit cube"))
 
     def _evaluated(self, points: Tensor) -> Tensor:
         return self.evaluate(self._inside(points)).reshape(points.shape[:-1])
@@ -192,7 +200,7 @@ class Problem:
         return found.reshape(*points.shape[:-1], len(self.visible.names))
 
     def _inside(self, points: Tensor) -> Tensor:
-        low, high = self.bounds.to(points)
+        low, high = self._box.to(points)
         # Only the rounding that `_checked` forgives is taken away.
         return points.clamp(low, high).reshape(-1, self.dimensions)
 

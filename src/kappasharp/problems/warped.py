@@ -31,18 +31,19 @@ class Bend:
         low, high = map(math.log, WARPS)
         self.power = (low + (high - low) * _drawn(name, "warp", dimensions)).exp()
         self.flipped = _drawn(name, "flip", dimensions) < 0.5  # noqa: PLR2004 - every second one
+        self.ends = SHIFT**self.power, (1.0 + SHIFT) ** self.power
 
     def to(self, U: Tensor) -> Tensor:
         """Points of the copy's cube in the original's."""
         power = self.power.to(U)
-        low, high = SHIFT**power, (1.0 + SHIFT) ** power
+        low, high = (end.to(U) for end in self.ends)
         bent = ((U + SHIFT) ** power - low) / (high - low)
         return torch.where(self.flipped.to(U.device), 1.0 - bent, bent)
 
     def back(self, U: Tensor) -> Tensor:
         """Points of the original's cube in the copy's."""
         power = self.power.to(U)
-        low, high = SHIFT**power, (1.0 + SHIFT) ** power
+        low, high = (end.to(U) for end in self.ends)
         bent = torch.where(self.flipped.to(U.device), 1.0 - U, U)
         return ((low + (high - low) * bent) ** (1.0 / power) - SHIFT).clamp(0.0, 1.0)
 

@@ -142,17 +142,22 @@ class Given:
 
     @cached_property
     def chancy(self) -> list[bool]:
-        """Which outcomes of a cheap function are as good as chance: other designs foresee too little of them.
+        """Which outcomes of a cheap function are as good as chance: other designs foresee too little of them."""
+        return [share < foresight.enough(self.points.shape[-1]) for share in self.shares]
 
-        One with a hint is none: somebody says that it matters.
-        """
+    @cached_property
+    def shares(self) -> list[float]:
+        """What of each outcome of a cheap function other designs foresee; all of one with a hint: it matters."""
         if not self.is_cheap or all(self.outcomes.leaning):
-            return [False] * self.size
-        share = _foreseen(_packed(self.points), _packed(self.values), self.size)
-        return [
-            each < foresight.enough(self.points.shape[-1]) and not hinted
-            for each, hinted in zip(share, self.outcomes.leaning, strict=True)
-        ]  # fmt: skip
+            return [1.0] * self.size
+        found = _foreseen(_packed(self.points), _packed(self.values), self.size)
+        return [1.0 if hinted else share for share, hinted in zip(found, self.outcomes.leaning, strict=True)]
+
+    @property
+    def doubt(self) -> float:
+        """How much doubt there is that the outcomes that taste is learnt on are more than chance."""
+        kept = [share for share, learnt in zip(self.shares, self.learnt_on, strict=True) if learnt]
+        return foresight.doubt(kept, self.points.shape[-1])
 
     @cached_property
     def learnt_on(self) -> list[bool]:
@@ -245,7 +250,7 @@ class ComputedLift:
 
     def __init__(self, given: Given) -> None:
         self.given, self.size, self.leaning = given, given.size, given.outcomes.leaning
-        self.budget = simulation.budget(given.outcomes.seconds or 0.0)
+        self.budget, self.doubt = simulation.budget(given.outcomes.seconds or 0.0), given.doubt
         self._seen: dict[tuple[float, ...], list[float]] = {}
 
     def __call__(self, X: Tensor) -> Tensor:
