@@ -1,5 +1,7 @@
 """The ascent of EUBO through outcomes, straight piece by straight piece: by torch, compiled, and by a device's twin."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -175,7 +177,9 @@ def test_bends_are_what_two_looks_differ_by():
     assert bool((straight._bends(here, torn) == here.B).all())
 
 
-def test_the_best_of_every_run_go_on():
+@pytest.mark.parametrize("switch", ["0", "1"])
+def test_the_best_of_every_run_go_on(switch, monkeypatch):
+    monkeypatch.setenv(launch.SWITCH, switch)
     objective, here, _ = task(starts=6)
     x = here.points.flatten(-2).unflatten(0, (RUNS, 6))
     box = torch.zeros_like(x), torch.ones_like(x)
@@ -192,6 +196,7 @@ def test_starts_cost_as_much_in_any_dimension():
     counts = [maximize.straightened(usual, d).starts for d in (1, 5, 8, 16, 40)]
     assert counts == sorted(counts, reverse=True) and (counts[0], counts[-1]) == (24, 8)
     assert maximize.straightened(usual, 5).finalists == 2 and maximize.straightened(quick, 5) == quick
+    assert maximize.straightened(replace(usual, raw=15), 5).starts == 15
 
 
 class Torn(Curved):
@@ -210,6 +215,27 @@ def test_where_outcomes_are_no_numbers_the_way_goes_round():
         objective, x, (torch.zeros_like(x), torch.ones_like(x)), TOLERANCES._replace(group=STARTS, max_rounds=50)
     )
     assert bool(found.value.isfinite().all()) and float((before - found.value).min()) > 0.0
+
+
+def test_where_all_end_at_once_what_is_no_number_does_not_go_on():
+    fitted = posterior_of(Curved())
+    objective = Search(fitted._replace(lift=Torn()), eubo.prepare(fitted), request()).objective(STARTS)
+    x = 0.5 * rand(RUNS, STARTS, 2 * D, seed=3)
+    box = torch.zeros_like(x), torch.full_like(x, 0.5)
+    tolerances = TOLERANCES._replace(group=STARTS, max_rounds=50)
+    x = straight.ascend(objective, x, box, tolerances).x.reshape(x.shape)
+    x[:, 1, 0] = 0.9
+    found = straight.ascend(objective, x, (box[0], torch.ones_like(x)), tolerances, (50, 2))
+    assert found.value.shape == (2 * RUNS,) and bool(found.value.isfinite().all())
+
+
+@pytest.mark.parametrize("switch", ["0", "1"])
+@pytest.mark.parametrize("maximizer", ["default", "thorough", "quick"])
+def test_a_question_is_found_beside_what_is_no_number(maximizer, switch, monkeypatch):
+    monkeypatch.setenv(launch.SWITCH, switch)
+    fitted = posterior_of(Curved())._replace(lift=Torn())
+    found = maximize.propose(fitted, MAXIMIZERS[maximizer], request())
+    assert bool(found.value.isfinite().all()) and bool((found.pair[..., 0] <= 0.5).all())
 
 
 def test_what_is_found_is_no_worse_than_by_gradients(monkeypatch):

@@ -1,6 +1,7 @@
 """Problems with outcomes: the utility is a function of them, warped copies keep them, known values are met."""
 
 import re
+from dataclasses import replace
 
 import botorch.test_functions.multi_objective as b
 import pytest
@@ -208,3 +209,12 @@ def test_a_satisfaction_is_half_where_an_outcome_is_just_bearable():
 def test_names_are_words():
     for row in WITH.values():
         assert all(re.fullmatch(r"[\w ,\[\]/]+", name) for name in row.outcome_names)
+
+
+def test_a_problem_first_seen_in_inference_mode_has_gradients_still():
+    problem = replace(find_problem("dtlz2-8d-warped"))
+    with torch.inference_mode():
+        problem.unit_utility(torch.full((1, 8), 0.3, dtype=torch.float64))
+    X = torch.full((1, 8), 0.3, dtype=torch.float64, requires_grad=True)
+    problem.unit_utility(X).sum().backward()
+    assert X.grad is not None and bool(X.grad.isfinite().all())

@@ -116,6 +116,18 @@ def test_what_was_not_answered_or_ended_early_is_not_settled():
     assert study.best.advice.sentence.startswith("Go on: ")
 
 
+def test_a_duel_that_nobody_answered_has_settled_nothing():
+    study, worth = settled(6)
+    study.settle(2)
+    study.ask()
+    study.settle(0)
+    assert "would settle it" in certainty._to_settle(study.history)
+    study.settle(1)
+    answer(study, worth)  # the duel that is open still
+    answer(study, worth)
+    assert "was settled" in certainty._to_settle(study.history)
+
+
 def best_first(question, worth):
     """A consistent person's answer to a question of any of these kinds."""
     felt = [worth(design) for design in question.designs]

@@ -112,7 +112,7 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     search, x = choose(search, maximizer)
     last = _ascended(search, x, maximizer)
     ends = last.x.reshape(len(x), -1, x.shape[-1])
-    value, best = last.value.reshape(ends.shape[:2]).min(-1)
+    value, best = last.value.nan_to_num(nan=torch.inf).reshape(ends.shape[:2]).min(-1)
     at = torch.arange(len(x), device=x.device)
     winner, value = _polished(search, ends[at, best], value)
     if anchor is not None:
@@ -144,7 +144,8 @@ def straightened(maximizer: Maximizer, dimensions: int) -> Maximizer:
         return maximizer
     low, high = SHARES
     share = min(max(AS_MANY / (1 + dimensions), low), high)
-    return replace(maximizer, starts=round(share * maximizer.starts), finalists=max(maximizer.finalists // 2, 1))
+    starts = min(round(share * maximizer.starts), maximizer.raw)
+    return replace(maximizer, starts=starts, finalists=max(maximizer.finalists // 2, 1))
 
 
 class Search(NamedTuple):
@@ -328,11 +329,11 @@ def _from_pool(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
     points = features.lifted(fitted.lift, designs)
     search = search._replace(known=secants.evaluated(fitted, points))
     mean, known = eubo.predicted(prepared, points)
-    deviation = (prepared.outputscale - known.square().sum(-1)).clamp(min=0.0).sqrt()
+    deviation = (prepared.outputscale - known.square().sum(-1)).clamp(min=0.0).sqrt().nan_to_num(nan=WORST)
     # Both kinds of best pair: two promising points side by side, or a promising one and a far, unknown one.
-    # What breaks a limit although it was pulled inside, as on a lattice, comes last.
+    # What breaks a limit although it was pulled inside, as on a lattice, comes last; so does what is no number.
     last = WORST * through.broken(request.allowed, designs).to(mean)
-    near = (mean + deviation + last).topk(min(SHORTLIST, points.shape[1]), -1).indices
+    near = (mean + deviation + last).nan_to_num(nan=WORST).topk(min(SHORTLIST, points.shape[1]), -1).indices
     far = (deviation + last).topk(min(UNKNOWN, points.shape[1]), -1).indices
     short = torch.cat([near, far], -1)
     designs, points, known = (

@@ -107,9 +107,10 @@ def ascend(
     way = _Way(here, _value(objective, here, inner, runs), radius, none > 0, none)
     first, finalists = sorting
     for number in range(first + tolerances.max_rounds):
-        if number == first and finalists:
+        if finalists and number == first:
             rows = _best(way.value, objective.inner.starts, finalists)
             objective, way, ends = objective.of_starts(finalists), take(way, rows), take(ends, rows)
+            inner, finalists = inner._replace(group=finalists), 0
         at = way.here.points.flatten(-2)
         reach = way.radius.masked_fill(way.ended.unsqueeze(-1), 0.0)
         inside = torch.maximum(at - reach, ends.low), torch.minimum(at + reach, ends.high)
@@ -123,13 +124,16 @@ def ascend(
         trial = torch.where(way.ended.unsqueeze(-1), at, found.x).unflatten(-1, (-1, d))
         there = objective.look(trial)
         way = _moved(way, there, _value(objective, there, inner, runs), promised)
+    if finalists:
+        # All had ended before.
+        way = take(way, _best(way.value, objective.inner.starts, finalists))
     end = way.here.points.flatten(-2)
     return descent.of_kernel(end, way.value, torch.full_like(end, torch.nan), way.ended, way.rounds)
 
 
 def _best(value: Tensor, starts: int, count: int) -> Tensor:
-    """The rows of as many starts of every run as go on: those with the least −EUBO."""
-    best = value.reshape(-1, starts).topk(count, -1, largest=False).indices
+    """The rows of as many starts of every run as go on: those with the least −EUBO; what is no number comes last."""
+    best = value.nan_to_num(nan=torch.inf).reshape(-1, starts).topk(count, -1, largest=False).indices
     return (best + starts * torch.arange(len(best), device=best.device).unsqueeze(-1)).reshape(-1)
 
 

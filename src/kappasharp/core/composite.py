@@ -58,9 +58,8 @@ class UncertainLift:
     regression: Regression
     scaled: Callable[[Tensor], Tensor] | None = None
     count: int = DRAWS
-    # It computes nothing that costs more than a matrix product; and how regular an outcome is the regression knows.
+    # It computes nothing that costs more than a matrix product.
     budget: int = 0
-    doubt: float = 0.0
 
     @property
     def size(self) -> int:
@@ -81,7 +80,9 @@ class UncertainLift:
 
     @cached_property
     def _field(self) -> Field:
-        return field(self.regression, self.count)
+        # It is kept, so it must be good for gradients too.
+        with torch.inference_mode(mode=False):
+            return field(self.regression, self.count)
 
 
 def field(fitted: Regression, count: int) -> Field:

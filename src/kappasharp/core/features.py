@@ -36,11 +36,6 @@ class Lift(Protocol):
         """How many designs one question may have computed; 0 for as many as it likes."""
         ...
 
-    @property
-    def doubt(self) -> float:
-        """How much doubt there is that the outcomes are more than chance; 0 for none. (foresight.py)"""
-        ...
-
     def __call__(self, X: Tensor, /) -> Tensor:
         """Outcomes (…, k) of designs (…, d) in the unit cube; the same for the same designs. No gradient is needed."""
         ...

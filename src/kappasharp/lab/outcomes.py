@@ -70,5 +70,7 @@ def lift(name: str) -> ProblemLift | None:
     chance = shares < foresight.enough(problem.dimensions)
     if bool(chance.all()):
         return None
-    doubt = foresight.doubt(shares[~chance].tolist(), problem.dimensions)
-    return ProblemLift(problem, scaling(known.outcomes).without(chance), BUDGETS.get(name, 0), doubt)
+    scaled = scaling(known.outcomes).without(chance)
+    # One that never varies says nothing either way.
+    doubt = foresight.doubt(shares[scaled.high > scaled.low].tolist(), problem.dimensions)
+    return ProblemLift(problem, scaled, BUDGETS.get(name, 0), doubt)

@@ -80,7 +80,8 @@ def model_of(preset: Preset, dimensions: int, lift: Lift | None = None) -> Model
         return model
     sizes = (dimensions, lift.size)
     mean, deviation = OUTCOMES_TO_PARAMETERS
-    ratio = max(mean - DOUBTED * lift.doubt, LEAST_RATIO), deviation
+    # A lift may say how much doubt there is that its outcomes are more than chance. (core/foresight.py)
+    ratio = max(mean - DOUBTED * getattr(lift, "doubt", 0.0), LEAST_RATIO), deviation
     priors = JointPriors(PRIORS[preset.priors], sizes, ratio).in_units_of(preset.noise)
     return model._replace(family=Sum(preset.kernel, sizes), priors=priors)
 

@@ -107,11 +107,11 @@ class Problem:
 
     @cached_property
     def _box(self) -> Tensor:
-        return torch.tensor([self.low, self.high], dtype=torch.float64)
+        return _kept([self.low, self.high])
 
     @cached_property
     def _unit_box(self) -> Tensor:
-        return torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, self.dimensions)
+        return _kept([[0.0] * self.dimensions, [1.0] * self.dimensions])
 
     def utility(self, X: Any) -> Tensor:
         """Utilities (…) of points (…, d) in native units, without noise."""
@@ -224,6 +224,12 @@ class Problem:
                 f"but got {float(points[where])} at index {where}."
             )
         return points
+
+
+def _kept(ends: Sequence[Sequence[float]]) -> Tensor:
+    """A tensor that is made once, and may be differentiated through even if that was in inference mode."""
+    with torch.inference_mode(mode=False):
+        return torch.tensor(ends, dtype=torch.float64)
 
 
 def _as_tensor(value: Any, name: str) -> Tensor:

@@ -336,7 +336,8 @@ def _to_settle(history: History) -> Sentence:
         settling = "It is being settled: {} about designs that you have seen.".format
         one, more = settling("one more question"), settling("{count} more questions")
         return counted("advice.settling", one, more, history.settling)
-    if any(event.origin == "settle" for _, event in history.asked.values()):
+    answered = {one.pair for one in history.counted()}
+    if any(number in answered and event.origin == "settle" for number, (_, event) in history.asked.items()):
         return said("advice.settled", "It was settled: you have compared it with what might have been better.")
     return said("advice.duels", "{duels} duels with the designs that might be better would settle it.", duels=DUELS)
 
