@@ -195,6 +195,7 @@ def summary(options):
     values["seeds"] = {name: len(seeds) for name, seeds in paired.shared(eight, theirs).items()}
     values["noise_cost"] = round(float(np.mean(list(costs.values()))), 4) if costs else None
     values["noise_costs"] = {name: round(float(cost), 4) for name, cost in costs.items()}
+    values["noise_seeds"] = {name: len(paired.shared(ours, theirs)[name]) for name in costs}
     every = [row for runs in (ours, theirs) for rows in runs.values() for row in rows.values()]
     values["runs"], values["runs_not_ok"] = len(every), sum(row["status"] != OK for row in every)
     note(values)

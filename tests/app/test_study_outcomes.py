@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import click
 import pytest
 
 import kappasharp as ks
-from kappasharp.app.cli import studies
+from kappasharp.app.cli import output, studies
 from kappasharp.app.examples import pid
 from tests.app.shell import Shell
 from tests.study.simulators import simulate
@@ -113,7 +115,7 @@ def test_export_and_import(shell, tmp_path):
     assert json.loads((tmp_path / "chair.json").read_text())["version"] == 4
     shell("import", "chair.json", "--name", "copy")
     assert ks.load_study("copy", storage=shell.url).outcomes({"width": 40.0}) == {"mass": 3.1}
-    assert "learns on the parameters alone: one design has outcomes" in " ".join(
+    assert "learns on the parameters alone: one design has all outcomes" in " ".join(
         ks.load_study("copy", storage=shell.url).notes()
     )
 
@@ -157,3 +159,23 @@ def test_what_a_function_prints_past_python_is_in_no_json(shell, tmp_path):
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
     )  # fmt: skip
     assert None not in json.loads(told.stdout)["outcomes"] and "raw\n" in told.stderr and "simulating" in told.stderr
+
+
+def test_undo_shows_the_outcomes_of_what_is_open_again(shell):
+    shell("new", "pid", *PARAMETERS, "--outcomes", FUNCTION)
+    asked = shell("ask", "pid").stdout
+    shell("tell", "pid", "a")
+    assert "→ " in asked and [line for line in asked.splitlines() if "→ " in line] == [
+        line for line in shell("undo", "pid").stdout.splitlines() if "→ " in line
+    ]
+
+
+def test_which_design_has_no_outcomes_is_said(capsys):
+    """Of two designs shown one failed."""
+    found = SimpleNamespace(failure="It raised.", runs=0), SimpleNamespace(failure=None, runs=1)
+    study = SimpleNamespace(
+        definition=SimpleNamespace(simulator=True), history=SimpleNamespace(outcomes=lambda design: found[design])
+    )
+    with click.Context(click.Command("ask")):
+        output.say_failures(study, [0, 1])
+    assert capsys.readouterr().err == "Note: there are no outcomes of design 1 of 2 here. It raised.\n"

@@ -3,7 +3,7 @@
 import pytest
 
 import kappasharp as ks
-from kappasharp.errors import KappaSharpError
+from kappasharp.errors import InvalidValueError, KappaSharpError
 from tests.study.test_arranging import answered, say
 
 ODD = {"x": (0.0, 1.0), "=how": ["=A1", "+b", "plain", None, True, 3], "maker": {"value": "-us"}}
@@ -130,3 +130,26 @@ def test_files_that_are_none(text, why):
     with pytest.raises(KappaSharpError, match=why):
         study.import_text(text, "me")
     assert study.history.number == 0
+
+
+def test_measured_outcomes_come_back_where_none_are_known(tmp_path):
+    space, outcomes = {"width": (10.0, 60.0)}, ["mass", "comfort"]
+    study = ks.create_study(space, storage="sqlite://", outcomes=outcomes)
+    for number in range(4):
+        pair = study.ask()
+        study.record(pair.a, {"mass": 3.5 + number, "comfort": 0.25})
+        study.record(pair.b, {"mass": 7.0})
+        study.tell(pair, "a")
+    path = study.export(tmp_path / "past.csv")
+    copy = ks.create_study(space, storage="sqlite://", outcomes=outcomes)
+    first = study.history.options[0]
+    copy.record(first, {"mass": 1.0})
+    copy.import_csv(path)
+    known = {str(design): study.outcomes(design) for design in study.history.options}
+    for design in copy.history.options:
+        assert copy.outcomes(design) == ({"mass": 1.0} if design == first else known[str(design)])
+    text = path.read_text().replace("7.0", "heavy")
+    with pytest.raises(InvalidValueError, match="the outcome mass must be a number, but got 'heavy'"):
+        copy.import_text(text, "me")
+    plain = ks.create_study(space, storage="sqlite://")
+    assert plain.import_csv(path).answers == 4

@@ -99,7 +99,7 @@ class TestLift:
         study = measured(url, count)
         assert lifting.given(study.definition, study.history).lift is None
         answered(study, 6 - count)
-        assert f"{2 * count} designs have outcomes, and 3 are needed" in str(study.diagnostics())
+        assert f"{2 * count} designs have all outcomes, and 3 are needed" in str(study.diagnostics())
         assert len(study.model().learnt.fit.hyper.theta[0]) == 3
 
     def test_outcomes_that_never_vary(self, url):

@@ -138,6 +138,15 @@ class TestWhatGoesWrong:
         assert [one.hung for one in found[:4]] == [True, True, True, False]
         assert all("left alone after 3 designs that hung" in one.failure for one in found[3:])
 
+    def test_in_workers_it_is_left_alone_too(self, made):
+        """Not one job after another: those that wait behind the third that hung are never begun."""
+        simulator = made("hanging", 0.3)
+        found = simulator.compute([{"kp": 0.2 + 0.01 * i, "ki": 0.0} for i in range(60)])
+        assert sum(one.hung for one in found) == 3
+        assert sum("left alone after 3 designs that hung" in one.failure for one in found) == 57
+        (more,) = simulator.compute([GOOD])
+        assert not more.hung and "left alone after 3 designs" in more.failure
+
     def test_what_no_signal_ends_is_killed(self, made, monkeypatch):
         simulator = made("stubborn", 0.5)
         simulator.compute([GOOD])  # the worker is there

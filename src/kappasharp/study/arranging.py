@@ -123,7 +123,8 @@ class ArrangedStudy(StudyView):
         """Add past comparisons from a CSV file, all of them or none; how many there were.
 
         The file has a column for each parameter of both designs, `a.NAME` and `b.NAME`, and `answer`: a, b or tie; a
-        column `voter` may name who answered. What `export` writes is read too.
+        column `voter` may name who answered. What `export` writes is read too, with the outcomes that were measured, of
+        designs of which none are known.
 
         Args:
             path: the file.
@@ -144,6 +145,10 @@ class ArrangedStudy(StudyView):
                     transaction.append(who, joined)
             for who, added in found.added:
                 transaction.append(who, added)
+            for measured in found.measured:
+                # What is known here stands.
+                if self._history.outcomes(measured.design) is None:
+                    transaction.append(events.voter(voter), measured)
         known = len(self._history.comparisons)
         self.refresh()
         for one in list(self._history.comparisons.values())[known:] if self.definition.simulator is not None else ():

@@ -17,7 +17,7 @@ from kappasharp.methods.method import Kind
 from kappasharp.sentences import Sentence, in_a_row, said
 from kappasharp.study import events, kinds
 from kappasharp.study.definition import Definition
-from kappasharp.study.events import Added
+from kappasharp.study.events import Added, Recorded
 from kappasharp.study.history import design_key
 from kappasharp.study.kinds import SKIP, Answer, Form
 from kappasharp.study.parameters import Categorical, Fixed, Parameter, Value
@@ -41,11 +41,12 @@ class Imported(NamedTuple):
 
 
 class FileContent(NamedTuple):
-    """The comparisons of a file, each with its voter, and which voters are programs."""
+    """The comparisons of a file, each with its voter, which voters are programs, and outcomes that were measured."""
 
     added: list[tuple[str, Added]]
     programs: list[str]
     counted: Imported
+    measured: list[Recorded]
 
 
 class Layout(NamedTuple):
@@ -73,10 +74,12 @@ def parse(text: str, definition: Definition, voter: str) -> FileContent:
     added: list[tuple[str, Added]] = []
     troubles: list[tuple[int, str]] = []
     programs: list[str] = []
+    measured: dict[Any, Recorded] = {}
     answers = skips = 0
     for number, cells in lines[1:]:
         try:
             found = _line(cells, layout, definition, voter)
+            measured |= {design_key(one.design): one for one in _measured(cells, layout, definition)}
         except KappaSharpError as error:
             troubles.append((number, error.sentence))
             continue
@@ -88,7 +91,8 @@ def parse(text: str, definition: Definition, voter: str) -> FileContent:
     if not added:
         nothing = "The file must hold a comparison below its head line, but it has none."
         raise InvalidValueError(said("fault.file.none", nothing))
-    return FileContent(added, list(dict.fromkeys(programs)), Imported(len(added), answers, skips))
+    counted = Imported(len(added), answers, skips)
+    return FileContent(added, list(dict.fromkeys(programs)), counted, list(measured.values()))
 
 
 def _in_words(troubles: Sequence[tuple[int, str]]) -> Sentence:
@@ -185,6 +189,27 @@ def _asked(
         words = "the designs of an answer must differ, but got {design} twice."
         raise InvalidValueError(said("fault.file.twice", words, design=str(designs[0])))
     return Form(Kind(kind), len(designs)), designs
+
+
+def _measured(cells: Sequence[str], layout: Layout, definition: Definition) -> list[Recorded]:
+    """The outcomes that a line has of its designs, where somebody measures them; a function computes its own anew."""
+    if definition.outcomes is None or definition.simulator is not None:
+        return []
+    value, found = _reader(cells, layout), []
+    for letter in LETTERS:
+        told = {name: value(f"{letter}_outcomes_{name}") for name in definition.outcomes.names}
+        given = {name: _number(name, cell, layout.decimal_comma) for name, cell in told.items() if cell}
+        if given and _is_there(cells, layout, letter):
+            design = _design(cells, layout, letter, definition.space)
+            found.append(Recorded(design, definition.outcomes.check(given, complete=False), "measured"))
+    return found
+
+
+def _number(name: str, cell: str, decimal_comma: bool) -> float:
+    try:
+        return float(cell.replace(",", ".") if decimal_comma else cell)
+    except ValueError:
+        raise InvalidValueError(f"the outcome {name} must be a number, but got {cell!r}.") from None
 
 
 def _is_there(cells: Sequence[str], layout: Layout, letter: str) -> bool:

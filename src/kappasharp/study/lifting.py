@@ -374,7 +374,7 @@ def _about_way(found: Given, missing: int) -> list[Sentence]:
 
 def _why_none(found: Given) -> Sentence:
     """Why the model learns on parameters alone."""
-    many, needed = _complete(found.values), "outcomes, and {least} are needed"
+    many, needed = _complete(found.values), "all outcomes, and {least} are needed"
     if many < LEAST_DESIGNS and found.is_cheap:
         words = (
             "the function gives outcomes of {many} of {designs} designs spread over the space, and {least} are needed"

@@ -200,6 +200,8 @@ class Simulator:
     def _pooled(self, designs: list[Design]) -> list[Ran]:
         """In the workers, many designs to a job where they are quick; whatever breaks a job is found one by one."""
         assert self.name is not None
+        if (given_up := self._given_up()) is not None:
+            return [given_up] * len(designs)
         size = self._chunk(len(designs))
         chunks = [range(at, min(at + size, len(designs))) for at in range(0, len(designs), size)]
         knew = self._ends
@@ -216,6 +218,10 @@ class Simulator:
         found: dict[int, Ran] = {}
         jobs = [(chunk, self._submit([designs[i] for i in chunk])) for chunk in chunks]
         for chunk, job in jobs:
+            if self._given_up() is not None:
+                # Nobody waits for jobs that hang, too.
+                self.close()
+                break
             try:
                 ran = job.result(self.limit + GRACE)
             except (TimeoutError, BrokenProcessPool, CancelledError) as error:

@@ -225,7 +225,10 @@ def say_failures(study: "Study", designs: Sequence["Design"]) -> None:
         return
     said = click.get_current_context().meta.setdefault(f"{__name__}.said", set())
     known = [study.history.outcomes(design) for design in designs]
-    for reason in dict.fromkeys(one.failure for one in known if one is not None and one.failure and not one.runs):
+    reasons = [one.failure if one is not None and not one.runs else None for one in known]
+    for reason in dict.fromkeys(filter(None, reasons)):
         if reason not in said:
             said.add(reason)
-            say(f"Note: there are no outcomes here. {reason}")
+            lacking = [str(number) for number, own in enumerate(reasons, 1) if own == reason]
+            whose = "" if len(lacking) == len(reasons) else f"of design {', '.join(lacking)} of {len(reasons)} "
+            say(f"Note: there are no outcomes {whose}here. {reason}")

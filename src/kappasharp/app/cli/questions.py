@@ -176,9 +176,10 @@ def _numbered(found: "Study", number: int, voter: str | None) -> "StudyQuestion"
 def undo(storage: str | None, study: str, voter: str, style: str) -> None:
     """Take back the voter's last answer, to ask it again; or change of a parameter."""
     with in_words():
-        pair = opened(study, storage).undo(voter)
+        found = opened(study, storage)
+        pair = found.undo(voter)
     say("Taken back." if pair is None else f"Taken back; {pair.kind} {pair.number} is open again.")
-    show(style, None if pair is None else pair_data(pair), [] if pair is None else question_table(pair))
+    show(style, None if pair is None else pair_data(pair), [] if pair is None else question_table(pair, found))
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

@@ -151,7 +151,7 @@ export const SAID = {
   "said.note.in_process": "Die Funktion der Ergebnisse läuft in diesem Prozess, eine Variante nach der anderen, weil sie sich nicht unter ihrem Namen importieren lässt; in einem Modul kann sie mehr.",
   "said.note.parameters": "Das Modell lernt nur aus den Parametern: {reason}. {why}",
   "said.note.few_computed": "Die Funktion gibt Ergebnisse von {many} der {designs} Varianten, die über den Raum verteilt sind, und {least} sind nötig",
-  "said.note.few": { one: "Eine Variante hat Ergebnisse, und {least} sind nötig", other: "{count} Varianten haben Ergebnisse, und {least} sind nötig" },
+  "said.note.few": { one: "Eine Variante hat alle Ergebnisse, und {least} sind nötig", other: "{count} Varianten haben alle Ergebnisse, und {least} sind nötig" },
   "said.note.constant": "Keines der Ergebnisse ändert sich",
   "said.note.unforeseen": "Keines der Ergebnisse, die sich ändern, lässt sich aus anderen Varianten vorhersehen",
   "said.note.same": "Das Ergebnis „{name}“ ändert sich nie: Das Modell lernt nichts daraus.",

@@ -150,7 +150,7 @@ export const SAID = /** @satisfies {Record<string, Text>} */ (/** @type {const} 
   "said.note.in_process": "The function of the outcomes runs in this process, one design at a time, because it cannot be imported by its name; put it into a module for more.",
   "said.note.parameters": "The model learns on the parameters alone: {reason}. {why}",
   "said.note.few_computed": "the function gives outcomes of {many} of {designs} designs spread over the space, and {least} are needed",
-  "said.note.few": { one: "one design has outcomes, and {least} are needed", other: "{count} designs have outcomes, and {least} are needed" },
+  "said.note.few": { one: "one design has all outcomes, and {least} are needed", other: "{count} designs have all outcomes, and {least} are needed" },
   "said.note.constant": "none of the outcomes varies",
   "said.note.unforeseen": "none of the outcomes that vary can be foreseen from other designs",
   "said.note.same": "The outcome “{name}” never varies: the model learns nothing from it.",

@@ -151,7 +151,7 @@ export const SAID = {
   "said.note.in_process": "指标的函数在本进程中运行，一次一个方案，因为无法按名称导入；放进模块即可同时计算多个。",
   "said.note.parameters": "模型只根据参数学习：{reason}。{why}",
   "said.note.few_computed": "在遍布空间的 {designs} 个方案中，函数只给出 {many} 个的指标，而至少需要 {least} 个",
-  "said.note.few": { other: "{count} 个方案有指标，而至少需要 {least} 个" },
+  "said.note.few": { other: "{count} 个方案有全部指标，而至少需要 {least} 个" },
   "said.note.constant": "各项指标都不变化",
   "said.note.unforeseen": "会变化的指标都无法由其他方案预见",
   "said.note.same": "指标“{name}”从不变化：模型从中学不到什么。",
