@@ -179,3 +179,13 @@ def test_which_design_has_no_outcomes_is_said(capsys):
     with click.Context(click.Command("ask")):
         output.say_failures(study, [0, 1])
     assert capsys.readouterr().err == "Note: there are no outcomes of design 1 of 2 here. It raised.\n"
+
+
+def test_limits_that_are_left_aside_are_said_with_the_question(shell, tmp_path):
+    limit = '[outcomes]\nfunction = "{}"\novershoot = {{at_most = {}}}\n'
+    for name, most in (("hard", -5.0), ("easy", 5.0)):
+        text = FILE.replace(f'outcomes = "{FUNCTION}"', "") + limit.format(FUNCTION, most)
+        (tmp_path / f"{name}.toml").write_text(text, "utf-8")
+    said = shell("ask", "hard.toml")
+    assert "Note: No design was found that keeps overshoot <= -5" in said.stderr and "goes on without" in said.stderr
+    assert "keeps" not in shell("ask", "easy.toml").stderr

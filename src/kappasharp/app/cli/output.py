@@ -219,6 +219,14 @@ def as_voter(_: click.Context, __: click.Parameter, value: str | None) -> str | 
     return value and value.strip(" ")
 
 
+def say_limits(study: "Study") -> None:
+    """What is to be known of limits on outcomes before anybody answers: that they are left aside, or hardly kept."""
+    if study.definition.outcomes is not None and study.definition.outcomes.limited:
+        for note in study.notes():
+            if note.key.startswith("note.limits"):
+                say(f"Note: {note}")
+
+
 def say_failures(study: "Study", designs: Sequence["Design"]) -> None:
     """Why designs have no outcomes though a function is to give them: each reason once in a command."""
     if study.definition.simulator is None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kappasharp.app.cli.output import as_voter, in_format, in_words, question_table, say, say_failures, show
+from kappasharp.app.cli.output import as_voter, in_format, in_words, question_table, say, say_failures, say_limits, show
 from kappasharp.app.cli.studies import (
     opened,
     outcomes_option,
@@ -69,6 +69,7 @@ def ask(
     others = "b, tie, skip" if pair.form.is_pair else "skip"
     say(f"{pair.kind.capitalize()} {pair.number}. {example}, or {others}, answers it.")
     say_failures(found, pair.designs)
+    say_limits(found)
     data = pair_data(pair) | ({} if there is None else {"at": {"place": place, "params": there}})
     lines = [] if there is None else ["", *(f"{name}  {text(value)}" for name, value in there.items())]
     if found.definition.outcomes is not None:

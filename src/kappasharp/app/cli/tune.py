@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kappasharp.app.cli.output import best_table, in_words, question_table, say_failures
+from kappasharp.app.cli.output import best_table, in_words, question_table, say_failures, say_limits
 from kappasharp.app.cli.studies import (
     opened,
     outcomes_option,
@@ -54,6 +54,7 @@ def tune(
             # A pair that is open already comes first.
             waiting = found.history.open_pair(voter) is not None
             questions = DUELS + waiting if questions is None else questions
+        say_limits(found)
         try:
             _converse(found, voter, questions, question)
         except KeyboardInterrupt:
