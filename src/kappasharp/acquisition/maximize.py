@@ -60,7 +60,7 @@ WORST = -1e6
 THROUGH = "through limits, or outcomes that are uncertain or count against a budget"
 # A round through straight outcomes is an ascent by itself, and stands for so many others.
 IN_ONE = 4
-# There a start costs 2 (1 + d) designs a round. With so many for one and d there are as many starts as usual.
+# There a start costs 2 (1 + d) designs a round. Of the usual starts there are this number by 1 + d, in these bounds.
 AS_MANY, SHARES = 10.5, (0.67, 2.0)
 # Of a budget of simulations so much goes to the points that a search starts from. Two starts at least: one where two
 # promising points lie side by side, one with an unknown point. More of them where each has this many rounds.
@@ -185,20 +185,20 @@ def _ascended(search: Search, x: Tensor, maximizer: Maximizer) -> descent.Descen
     """Every start (runs, starts, p) goes some way up, then the finalists to the end; the rounds are those of both."""
     finalists, sorting, rounds = maximizer.finalists, maximizer.sorting_rounds, maximizer.max_rounds
     if finalists >= x.shape[1]:
-        return _to_the_end(search, x, rounds)
+        return _gone_up(search, x, rounds)
     objective = search.objective(x.shape[1])
     if search.request.lattice is None and isinstance(objective, Through) and straight.applies(objective):
         tolerances = _tolerances(x, -(-rounds // IN_ONE))
         return straight.ascend(objective, x, _cube(x, search.request), tolerances, (-(-sorting // IN_ONE), finalists))
-    first = _to_the_end(search, x, sorting)
+    first = _gone_up(search, x, sorting)
     best = first.value.reshape(x.shape[:2]).topk(finalists, -1, largest=False).indices
     x = first.x.reshape(x.shape).gather(1, best.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
-    last = _to_the_end(search, x, rounds)
+    last = _gone_up(search, x, rounds)
     before = first.rounds.reshape(len(x), -1).amax(-1, keepdim=True)
     return last._replace(rounds=(before + last.rounds.reshape(x.shape[:2])).reshape(-1))
 
 
-def _to_the_end(search: Search, x: Tensor, rounds: int) -> descent.Descent:
+def _gone_up(search: Search, x: Tensor, rounds: int) -> descent.Descent:
     """So many rounds up from every start (runs, starts, p), on a lattice where there is one, and within the limits."""
     return _inside(search, x, (_ascend if search.request.lattice is None else _climb)(search, x, rounds))
 

@@ -126,7 +126,8 @@ struct Straight {
 
 KERNEL straight(const double* near_scales, const double* seen_scales, const double* shares_of, const double* outputscale,
                 const double* X, const double* Y, const double* weights, const double* start, const double* outcomes,
-                const double* J, const double* B, const double* low, const double* high, double* x, double* value, double* gradient,
+                const double* J, const double* B, const double* low, const double* high, double* x, double* value,
+                double* gradient,
                 int* ended, int n, int columns, int d, int k, int matern, int improvement, int starts, int shares,
                 double least_variance, double small, double decrease, double longest, double sufficient,
                 double shortest, int rounds) {
