@@ -2,15 +2,17 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
 import torch
 
-from kappasharp.processes import Pool
+from kappasharp.processes import Pool, Wire
 
 
 @pytest.fixture
@@ -63,3 +65,48 @@ def test_once_its_end_was_waited_for_none_of_its_threads_is_left():
     own = set(threading.enumerate()) - before
     pool.end(wait=True)
     assert own and not own & set(threading.enumerate())
+
+
+class TestWire:
+    """One worker at the end of a pipe."""
+
+    @pytest.fixture
+    def wire(self):
+        found = Wire()
+        yield found
+        found.end(wait=True)
+
+    def test_a_job_comes_back_with_what_it_returned_or_raised(self, wire):
+        assert wire.call(os.getpid, within=60) == wire._worker.pid == wire.call(os.getpid, within=60)
+        with pytest.raises(ValueError, match="invalid literal"):
+            wire.call(int, "x", within=60)
+        assert wire.call(torch.get_num_threads, within=60) == 1
+        assert wire.call(signal.getsignal, signal.SIGINT, within=60) is signal.SIG_IGN
+
+    def test_one_that_takes_too_long_or_ends_its_worker_is_an_error_of_its_own(self, wire):
+        with pytest.raises(TimeoutError):
+            wire.call(time.sleep, 60, within=0.05)
+        other = Wire()
+        with pytest.raises(BrokenProcessPool):
+            other.call(os._exit, 3, within=60)
+        with pytest.raises(BrokenProcessPool):
+            other.call(os.getpid, within=60)
+        other.end()
+
+    def test_its_end_is_the_end_of_the_worker(self, wire):
+        wire.end(wait=True)
+        assert not wire._worker.is_alive()
+        with pytest.raises(BrokenProcessPool):
+            wire.call(os.getpid, within=60)
+
+    def test_a_program_that_leaves_it_open_can_exit(self, tmp_path):
+        """Its worker is no daemon, for it may have children of its own, and Python waits for such at its exit."""
+        words = (
+            "from kappasharp.processes import Wire\nimport os\nkept = Wire()\nprint(kept.call(os.getpid, within=60))"
+        )
+        (tmp_path / "open.py").write_text(words, "utf-8")
+        words = [sys.executable, tmp_path / "open.py"]
+        done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and done.stderr == ""
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(done.stdout), 0)

@@ -121,7 +121,7 @@ def wide(budget, d=16, n=40, m=20):
     return fitted, lift
 
 
-@pytest.mark.parametrize(("budget", "share"), [(64, 0.75), (256, 0.9)])
+@pytest.mark.parametrize(("budget", "share"), [(64, 0.75), (256, 0.9), (1024, 0.97)])
 def test_a_small_budget_finds_most_of_what_a_search_without_one_does(budget, share):
     """In sixteen dimensions one gradient by differences is half of the smaller budget."""
     fitted, lift = wide(budget)
@@ -130,3 +130,48 @@ def test_a_small_budget_finds_most_of_what_a_search_without_one_does(budget, sha
     whole = maximize.propose(fitted._replace(lift=Curved()), MAXIMIZERS["default"], request())
     best = posterior.own_mean(fitted).amax(-1)
     assert float(((found.value - best) / (whole.value - best)).mean()) >= share
+
+
+class Rounded(Curved):
+    """Outcomes as a program prints them: with three digits."""
+
+    def __call__(self, X):
+        return (1e3 * super().__call__(X)).round() / 1e3
+
+
+@pytest.mark.parametrize("budget", [64, 1024])
+def test_a_program_that_rounds_its_numbers_does_not_stop_the_search(budget):
+    """Differences over a thousandth of the cube are nothing but rounding there."""
+    fitted, _ = wide(budget, d=6)
+    found = maximize.propose(fitted._replace(lift=Rounded(budget=budget)), MAXIMIZERS["default"], request())
+    whole = maximize.propose(fitted._replace(lift=Curved()), MAXIMIZERS["default"], request())
+    best = posterior.own_mean(fitted).amax(-1)
+    assert float(((found.value - best) / (whole.value - best)).mean()) >= 0.8
+
+
+def test_the_best_starts_go_on_by_differences_where_the_budget_pays_for_them(monkeypatch):
+    taken, ascend = [], secants.straight.ascend
+
+    def counted(objective, x, *rest):
+        taken.append((objective.learns, x.shape[1]))
+        return ascend(objective, x, *rest)
+
+    monkeypatch.setattr(secants.straight, "ascend", counted)
+    fitted, lift = wide(1024)
+    maximize.propose(fitted, MAXIMIZERS["default"], request())
+    assert taken == [(True, 12), (False, secants.FINALISTS)]
+    taken.clear()
+    maximize.propose(fitted._replace(lift=Curved(budget=64)), MAXIMIZERS["default"], request())
+    assert taken == [(True, 2)]
+    assert len(lift.seen) <= RUNS * 1024
+
+
+def test_a_look_that_gains_nothing_teaches_all_the_same():
+    fitted = posterior_of(Curved(budget=256))
+    prepared, X = eubo.prepare(fitted), rand(RUNS, 60, D, seed=5)
+    objective = Search(fitted, prepared, request(), Evaluated(X, fitted.lift(X))).objective(1)
+    here = objective.look(rand(RUNS, 2, D, seed=6))
+    there = objective.look(rand(RUNS, 2, D, seed=7), before=here)
+    step = (there.points - here.points).unsqueeze(-2)
+    assert torch.allclose((step @ there.J).squeeze(-2), there.outcomes - here.outcomes)
+    assert not torch.allclose((step @ here.J).squeeze(-2), there.outcomes - here.outcomes, atol=1e-3)

@@ -271,7 +271,7 @@ def test_it_applies_to_known_outcomes_alone():
     assert straight.applies(objective)
     fitted = posterior_of(Curved(budget=64))
     prepared = eubo.prepare(fitted)
-    assert not straight.applies(Search(fitted, prepared, request()).objective(2))
+    assert straight.applies(Search(fitted, prepared, request()).objective(2))
     limited = Search(posterior_of(Curved()), prepared, request(allowed=lambda X: X.sum(-1))).objective(2)
     assert not straight.applies(limited)
     assert isinstance(objective.look(rand(RUNS * STARTS, 2, D)), Looked)

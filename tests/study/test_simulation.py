@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+from unittest.mock import Mock
 
 import pytest
 
@@ -194,6 +195,7 @@ class TestWhatGoesWrong:
 
             with monkeypatch.context() as patched:
                 patched.setattr(ProcessPoolExecutor, "_spawn_process", spawn)
+                patched.setattr(simulation, "Wire", Mock(side_effect=BrokenProcessPool))
                 found = simulator.compute([GOOD], NAMES)[0]
             assert found.failure is says is None or says in found.failure
             assert simulator.compute([BAD], NAMES)[0].values == simulators.simulate(BAD)
@@ -265,7 +267,7 @@ def test_who_stops_a_function_waits_for_nothing_and_nothing_is_kept():
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    while not simulator._pool._pending_work_items:  # until a worker has it
+    while simulator._wire is None:  # until a worker has it
         time.sleep(0.01)
     simulator.stop()
     waiting.join(120)
@@ -285,7 +287,7 @@ def test_workers_that_start_just_when_it_is_stopped_are_ended_too(monkeypatch):
             stopping.start()
             stopping.join(0.2)  # whoever did not wait for the start would be done with the stop by now
 
-        def submit(self, *_):
+        def call(self, *_, **__):
             stopping.join()
             then.append(len(ended))
             raise BrokenProcessPool
@@ -293,7 +295,7 @@ def test_workers_that_start_just_when_it_is_stopped_are_ended_too(monkeypatch):
         def end(self, **_):
             ended.append(self)
 
-    monkeypatch.setattr(simulation, "Pool", Starting)
+    monkeypatch.setattr(simulation, "Wire", Starting)
     with pytest.raises(RuntimeError, match="was stopped"):
         simulator.compute([GOOD])
     assert then == [1]

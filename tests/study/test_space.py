@@ -123,6 +123,18 @@ def test_many_designs_are_encoded_as_each_is():
     assert cube.points(found, designs).tolist() == [found.encode(design) for design in designs]
 
 
+def test_many_points_are_decoded_as_each_is():
+    """To the last digit, at both ends of every parameter and beyond them too."""
+    found = space({**MIXED, "s": Float(0.0, 0.3, step=0.1)})
+    drawn = torch.rand(200, found.dimensions, generator=stream(0, "decoded")).double()
+    rows = torch.cat([1.2 * drawn - 0.1, drawn.round()]).tolist()
+    narrow = found.opened(found, {"kp": (0.5, 2.0, None), "shape": (None, None, ("round", "flat"))})
+    for one in (found, narrow):
+        assert one.decode_all(rows) == [one.decode(row) for row in rows]
+        assert [list(design) for design in one.decode_all(rows[:2])] == [list(one.parameters)] * 2
+    assert found.decode_all([]) == []
+
+
 def test_a_fixed_value_is_in_every_design_and_in_no_coordinate():
     found = space(MIXED)
     design = found.draw([0.5] * 5)

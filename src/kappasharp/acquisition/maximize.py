@@ -104,19 +104,17 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     prepared = whole._replace(outputscale=torch.ones_like(unit), weights=whole.weights.div_(unit.unsqueeze(-1)))
     if request.exploration != 1.0:
         prepared = eubo.explored(prepared, request.exploration)
-    anchor = request.anchor
     choose = _from_pool if maximizer.from_pool else _from_pairs
     search = Search(fitted, prepared, request)
-    if search.is_straight:
-        maximizer = straightened(maximizer, fitted.X.shape[-1])
+    maximizer = straightened(maximizer, fitted.X.shape[-1]) if search.is_straight else maximizer
     search, x = choose(search, maximizer)
     last = _ascended(search, x, maximizer)
     ends = last.x.reshape(len(x), -1, x.shape[-1])
     value, best = last.value.nan_to_num(nan=torch.inf).reshape(ends.shape[:2]).min(-1)
     at = torch.arange(len(x), device=x.device)
     winner, value = _polished(search, ends[at, best], value)
-    if anchor is not None:
-        winner = torch.cat([winner, anchor], -1)
+    if request.anchor is not None:
+        winner = torch.cat([winner, request.anchor], -1)
     return Proposal(
         winner.unflatten(-1, (2, -1)),
         -value * unit.squeeze(-1),
@@ -184,12 +182,15 @@ class Search(NamedTuple):
 def _ascended(search: Search, x: Tensor, maximizer: Maximizer) -> descent.Descent:
     """Every start (runs, starts, p) goes some way up, then the finalists to the end; the rounds are those of both."""
     finalists, sorting, rounds = maximizer.finalists, maximizer.sorting_rounds, maximizer.max_rounds
+    objective, ends = search.objective(x.shape[1]), _cube(x, search.request)
+    if search.request.lattice is None and isinstance(objective, Through) and straight.applies(objective):
+        if isinstance(objective, BySecants):
+            return secants.ascend(objective, x, ends, _tolerances(x, rounds))
+        if finalists < x.shape[1]:
+            tolerances = _tolerances(x, -(-rounds // IN_ONE))
+            return straight.ascend(objective, x, ends, tolerances, (-(-sorting // IN_ONE), finalists))
     if finalists >= x.shape[1]:
         return _gone_up(search, x, rounds)
-    objective = search.objective(x.shape[1])
-    if search.request.lattice is None and isinstance(objective, Through) and straight.applies(objective):
-        tolerances = _tolerances(x, -(-rounds // IN_ONE))
-        return straight.ascend(objective, x, _cube(x, search.request), tolerances, (-(-sorting // IN_ONE), finalists))
     first = _gone_up(search, x, sorting)
     best = first.value.reshape(x.shape[:2]).topk(finalists, -1, largest=False).indices
     x = first.x.reshape(x.shape).gather(1, best.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
@@ -259,7 +260,7 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
     tolerances = _tolerances(x, max_rounds)
     objective = search.objective(starts)
     ends = _cube(x, request) if box is None else box
-    if isinstance(objective, Through) and straight.applies(objective):
+    if isinstance(objective, Through) and straight.applies(objective) and not objective.learns:
         return straight.ascend(objective, x, ends, tolerances._replace(max_rounds=-(-max_rounds // IN_ONE)))
     if isinstance(objective, Through):
         launch.passed_by("eubo", THROUGH)
@@ -284,8 +285,8 @@ def _cube(x: Tensor, request: Request) -> tuple[Tensor, Tensor]:
     """Where the starts (runs, starts, p) may go: the unit cube, or the request's box for every design of a row."""
     if request.box is None:
         return torch.zeros_like(x), torch.ones_like(x)
-    low, high = (end.repeat(1, x.shape[-1] // end.shape[-1]).unsqueeze(1).expand_as(x) for end in request.box)
-    return low, high
+    low, high = (end.repeat(1, x.shape[-1] // end.shape[-1]).unsqueeze(1) for end in request.box)
+    return low.expand_as(x), high.expand_as(x)
 
 
 def draw(request: Request, shape: tuple[int, ...], like: Tensor) -> Tensor:
@@ -339,8 +340,7 @@ def _from_pool(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
     designs, points, known = (
         part.gather(1, short.unsqueeze(-1).expand(-1, -1, part.shape[-1])) for part in (designs, points, known)
     )
-    mean = mean + last
-    here = Predicted(points, mean.gather(1, short), known)
+    here = Predicted(points, (mean + last).gather(1, short), known)
     if request.anchor is not None:
         anchors = features.lifted(fitted.lift, request.anchor.unsqueeze(1))
         there = Predicted(anchors, *eubo.predicted(prepared, anchors))

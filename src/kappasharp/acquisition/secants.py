@@ -7,21 +7,23 @@ Notation
 
 Differences would cost 1 + d designs a slope. The first J is that of a Gaussian process of what is known, whose one
 length scale and noise are the best of a few by the evidence. Every step then corrects it along the step and nowhere
-else: J⁺ = J + s (y − Jᵀs)ᵀ / sᵀs (Broyden 1965), so that a round costs the designs of a question and no more.
+else: J⁺ = J + s (y − Jᵀs)ᵀ / sᵀs (Broyden 1965), so that a round costs the designs of a question and no more. Where
+outcomes alone bend the objective these slopes are good enough to sort the starts; the few best are worth differences.
 """
 
 from collections.abc import Sequence
-from itertools import product
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from kappasharp.acquisition import straight
 from kappasharp.acquisition.eubo import NegativeEubo
-from kappasharp.acquisition.through import PENALTY, Allowed, Through
+from kappasharp.acquisition.through import PENALTY, Allowed, Looked, Through
 from kappasharp.batches import take
-from kappasharp.core import kernel
+from kappasharp.core import descent, kernel
 from kappasharp.core.choices import Family
+from kappasharp.core.descent import Descent, Tolerances
 from kappasharp.core.features import Lift
 from kappasharp.core.posterior import Posterior
 from kappasharp.shapes import AnyFloat
@@ -31,6 +33,8 @@ FAMILY: Family = "matern52"
 SCALES, NOISES = (0.5, 1.0, 2.0, 4.0), (1e-6, 1e-3, 0.1)
 # Of the designs seen so many count, the last ones; and of those a search starts from as many, evenly.
 MOST = 128
+# So many rounds sort the starts; so many go on, by differences where there are so many looks for each.
+SORTING, FINALISTS, LEAST_LOOKS = 3, 2, 4
 # A squared step, or a spread, below this is none.
 NOTHING = 1e-18
 
@@ -51,7 +55,9 @@ class _Memory(NamedTuple):
 
 
 class BySecants(Through):
-    """−EUBO of rows of designs and a gradient without differences; it learns with every call."""
+    """−EUBO of rows of designs and a gradient without differences; it learns with every call, or from look to look."""
+
+    learns = True
 
     def __init__(
         self,
@@ -74,6 +80,11 @@ class BySecants(Through):
         found.memory = take(self.memory, rows)
         return found
 
+    @property
+    def by_differences(self) -> Through:
+        """The same with slopes by differences."""
+        return Through(self.inner, self.lift, self.allowed, self.dimensions, self.free.tolist())
+
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """−EUBO (rows,) with the penalty, and the gradient, like x."""
         points = x.unflatten(-1, (-1, self.dimensions))
@@ -91,6 +102,15 @@ class BySecants(Through):
         along = (J @ pull.unsqueeze(-1)).squeeze(-1)
         return value, own.index_add(-1, self.free, along).flatten(-2)
 
+    def look(self, points: Tensor, radius: Tensor | None = None, before: Looked | None = None) -> Looked:
+        """Known outcomes of designs (rows, q, d), and the slopes that are believed after what was known before."""
+        outcomes = self._outcomes(points).squeeze(0)
+        if before is None:
+            J = self._of_all(self._first(points, outcomes))
+        else:
+            J = corrected(before.J, points - before.points, outcomes - before.outcomes)
+        return Looked(points, outcomes, J, torch.zeros_like(J))
+
     def _slopes(self, points: Tensor, found: Tensor) -> Tensor:
         if self.memory is None:
             return self._first(points, found)
@@ -106,6 +126,35 @@ class BySecants(Through):
             believed = slopes(self.known, at).reshape(rows, q, d, -1)
             J[..., : believed.shape[-1]] = believed[:, :, self.free]
         return J
+
+
+def ascend(objective: BySecants, x: Tensor, box: tuple[Tensor, Tensor], tolerances: Tolerances) -> Descent:
+    """Ascent of every start (runs, starts, p) in a box like the starts, with two designs for each start and round.
+
+    All go some rounds with slopes that are believed. The best go on with true ones, by differences, where what is left
+    pays for enough looks; else with what was learnt.
+    """
+    (runs, starts, p), rounds = x.shape, tolerances.max_rounds
+    first = straight.ascend(objective, x, box, tolerances._replace(max_rounds=min(SORTING, rounds)))
+    left = 2 * starts * (rounds - SORTING - 1)
+    looks = left // (2 * (1 + len(objective.free)))
+    pays = looks // LEAST_LOOKS
+    finalists = min(FINALISTS, pays or starts, starts)
+    if left < 2 * finalists:
+        return first
+    rows = straight.best(first.value, starts, finalists)
+    going = (objective.by_differences if pays else objective).of_starts(finalists)
+    x = first.x[rows].reshape(runs, finalists, p)
+    low, high = (end.reshape(-1, p)[rows] for end in box)
+    tolerances = tolerances._replace(
+        group=finalists, max_rounds=looks // finalists - 1 if pays else left // (2 * finalists)
+    )
+    if pays:
+        last = straight.ascend(going, x, (low, high), tolerances)
+    else:
+        last = descent.minimize(going, x.reshape(-1, p), low, high, tolerances)
+        last = last._replace(converged=last.converged | (last.rounds < tolerances.max_rounds))
+    return last._replace(rounds=last.rounds + first.rounds[rows])
 
 
 def evaluated(fitted: Posterior, points: Tensor | None = None) -> Evaluated | None:
@@ -139,20 +188,48 @@ def slopes(known: Evaluated, at: Tensor) -> Tensor:
     Y = torch.where(Y.isfinite().all(-2, keepdim=True), Y, 0.0)
     spread = Y.std(-2, keepdim=True, correction=0)
     y = (Y - Y.mean(-2, keepdim=True)) / torch.where(spread > NOTHING, spread, 1.0)
-    best = y.new_full((len(y), y.shape[-1]), -torch.inf)
+    fitted = _fitted(X, y)
     found = y.new_zeros(*places.shape, y.shape[-1])
-    eye = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
-    for scale, noise in product(SCALES, NOISES):
-        length = scale * X.shape[-1] ** 0.5
-        Z, Z_at = (X - 0.5) / length, (places - 0.5) / length
-        L, failed = torch.linalg.cholesky_ex(kernel.profile(FAMILY, kernel.half_distances(Z, Z)).value + noise * eye)
-        alpha = torch.cholesky_solve(y, L)
-        # The evidence under the output scale that is best for it.
-        s = (y * alpha).mean(-2).clamp(min=NOTHING)
-        evidence = -0.5 * len(eye) * s.log() - L.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
-        better = (evidence > best) & (failed == 0).unsqueeze(-1)
-        best = torch.where(better, evidence, best)
+    for scale in SCALES:
+        alpha = torch.where((fitted.scale == scale).unsqueeze(-2), fitted.alpha, 0.0)
+        if not bool(alpha.any()):
+            continue
+        Z, Z_at = (_scaled(part, scale) for part in (X, places))
         w = kernel.profile(FAMILY, kernel.half_distances(Z_at, Z)).slope.unsqueeze(-1) * alpha.unsqueeze(-3)
         here = torch.einsum("rmnk,rnd->rmdk", w, Z) - Z_at.unsqueeze(-1) * w.sum(-2).unsqueeze(-2)
-        found = torch.where(better[:, None, None], here / length, found)
+        found += here / (scale * X.shape[-1] ** 0.5)
     return (found * spread.unsqueeze(-2)).to(at)
+
+
+class _Fitted(NamedTuple):
+    """Of every run and outcome the best length scale (runs, k), and the weights (runs, n, k) of what is known."""
+
+    scale: Tensor
+    alpha: Tensor
+
+
+def _fitted(X: Tensor, y: Tensor) -> _Fitted:
+    """Length scale and noise of a Gaussian process for each outcome y (runs, n, k), by the evidence."""
+    n, best = y.shape[-2], y.new_full((len(y), y.shape[-1]), -torch.inf)
+    found = _Fitted(torch.zeros_like(best), torch.zeros_like(y))
+    eye = torch.eye(n, dtype=X.dtype, device=X.device)
+    for scale in SCALES:
+        Z = _scaled(X, scale)
+        K = kernel.profile(FAMILY, kernel.half_distances(Z, Z)).value
+        for noise in NOISES:
+            L, failed = torch.linalg.cholesky_ex(K + noise * eye)
+            alpha = torch.cholesky_solve(y, L)
+            # The evidence under the output scale that is best for it.
+            s = (y * alpha).mean(-2).clamp(min=NOTHING)
+            evidence = -0.5 * n * s.log() - L.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
+            better = (evidence > best) & (failed == 0).unsqueeze(-1)
+            best = torch.where(better, evidence, best)
+            found = _Fitted(
+                found.scale.masked_fill(better, scale), torch.where(better.unsqueeze(-2), alpha, found.alpha)
+            )
+    return found
+
+
+def _scaled(X: Tensor, scale: float) -> Tensor:
+    """Points about the middle of the cube, in units of a length scale that is given in units of √d."""
+    return (X - 0.5) / (scale * X.shape[-1] ** 0.5)

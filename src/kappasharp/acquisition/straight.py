@@ -81,8 +81,8 @@ class _Way(NamedTuple):
 
 
 def applies(objective: Through) -> bool:
-    """Whether outcomes alone bend the objective: known ones, of both designs, without limits or a budget."""
-    known = objective.lift is not None and objective.uncertain is None and not objective.lift.budget
+    """Whether outcomes alone bend the objective: known ones, of both designs, without limits."""
+    known = objective.lift is not None and objective.uncertain is None
     return known and objective.allowed is None and objective.inner.anchor is None
 
 
@@ -99,16 +99,17 @@ def ascend(
     """
     d, p = objective.dimensions, x.shape[-1]
     ends = _Ends(*(end.reshape(-1, p) for end in box))
-    here = objective.look(x.reshape(-1, p).clamp(*ends).unflatten(-1, (-1, d)))
-    none = torch.zeros(len(here.points), dtype=torch.long, device=x.device)
+    points = x.reshape(-1, p).clamp(*ends).unflatten(-1, (-1, d))
+    radius = torch.full_like(points[:, 0, :1], RADIUS)
+    here = objective.look(points, radius)
+    none = torch.zeros(len(points), dtype=torch.long, device=x.device)
     inner = tolerances._replace(max_rounds=INNER_ROUNDS)
     runs = arranged(objective.inner, d)
-    radius = torch.full_like(here.points[:, 0, :1], RADIUS)
     way = _Way(here, _value(objective, here, inner, runs), radius, none > 0, none)
     first, finalists = sorting
     for number in range(first + tolerances.max_rounds):
         if finalists and number == first:
-            rows = _best(way.value, objective.inner.starts, finalists)
+            rows = best(way.value, objective.inner.starts, finalists)
             objective, way, ends = objective.of_starts(finalists), take(way, rows), take(ends, rows)
             inner, finalists = inner._replace(group=finalists), 0
         at = way.here.points.flatten(-2)
@@ -122,26 +123,29 @@ def ascend(
         if bool(way.ended.all()):
             break
         trial = torch.where(way.ended.unsqueeze(-1), at, found.x).unflatten(-1, (-1, d))
-        there = objective.look(trial)
-        way = _moved(way, there, _value(objective, there, inner, runs), promised)
+        there = objective.look(trial, way.radius, way.here)
+        way = _moved(way, there, _value(objective, there, inner, runs), promised, learns=objective.learns)
     if finalists:
         # All had ended before.
-        way = take(way, _best(way.value, objective.inner.starts, finalists))
+        way = take(way, best(way.value, objective.inner.starts, finalists))
     end = way.here.points.flatten(-2)
     return descent.of_kernel(end, way.value, torch.full_like(end, torch.nan), way.ended, way.rounds)
 
 
-def _best(value: Tensor, starts: int, count: int) -> Tensor:
+def best(value: Tensor, starts: int, count: int) -> Tensor:
     """The rows of as many starts of every run as go on: those with the least −EUBO; what is no number comes last."""
     best = value.nan_to_num(nan=torch.inf).reshape(-1, starts).topk(count, -1, largest=False).indices
     return (best + starts * torch.arange(len(best), device=best.device).unsqueeze(-1)).reshape(-1)
 
 
-def _moved(way: _Way, there: Looked, value: Tensor, promised: Tensor) -> _Way:
-    """The way after a look: rows that gained are there now, and every row knows better how far to believe."""
+def _moved(way: _Way, there: Looked, value: Tensor, promised: Tensor, *, learns: bool) -> _Way:
+    """The way after a look: rows that gained are there now, and every row knows better how far to believe.
+
+    Slopes that are learnt hold for both places, and their bends are unknown.
+    """
     share = (way.value - value) / promised.clamp(min=torch.finfo(value.dtype).tiny)
     gained = (share > descent.SUFFICIENT) & ~way.ended
-    way = way._replace(here=way.here._replace(B=_bends(way.here, there)))
+    B = there.B if learns else _bends(way.here, there)
     step = (there.points - way.here.points).flatten(-2).abs().amax(-1, keepdim=True)
     # Outcomes that are no number are as poor as it gets.
     poor, good = ~(share >= POOR).unsqueeze(-1), (share > GOOD).unsqueeze(-1) & (step >= GOOD * way.radius)
@@ -150,8 +154,8 @@ def _moved(way: _Way, there: Looked, value: Tensor, promised: Tensor) -> _Way:
     here = Looked(
         torch.where(moves, there.points, way.here.points),
         torch.where(moves, there.outcomes, way.here.outcomes),
-        torch.where(moves.unsqueeze(-1), there.J, way.here.J),
-        way.here.B,
+        there.J if learns else torch.where(moves.unsqueeze(-1), there.J, way.here.J),
+        B,
     )
     return way._replace(
         here=here, value=torch.where(gained, value, way.value), radius=radius, rounds=way.rounds + ~way.ended

@@ -19,8 +19,9 @@ from torch import Tensor
 from kappasharp.acquisition.eubo import NegativeEubo
 from kappasharp.core.features import Lift
 
-# How far a coordinate is moved for a difference: little beside any length scale, much beside rounding.
-STEP = 1e-3
+# How far a coordinate is moved for a difference: little beside any length scale, much beside rounding. A program with a
+# budget may round its own numbers: there it is this share of how far outcomes are believed, where that is more.
+STEP, SHARE_OF_RADIUS = 1e-3, 0.1
 # What a limit broken by one unit costs, in prior deviations.
 PENALTY = 10.0
 # How often the way back inside is halved.
@@ -49,6 +50,9 @@ class Looked(NamedTuple):
 
 class Through:
     """−EUBO of rows of designs and its gradient, as descent wants it."""
+
+    # Whether slopes are learnt from look to look.
+    learns = False
 
     def __init__(
         self, inner: NegativeEubo, lift: Lift | None, allowed: Allowed | None, dimensions: int, free: Sequence[int]
@@ -99,9 +103,22 @@ class Through:
             gradient = gradient.index_add(-1, self.free, PENALTY * slope)
         return value, gradient.flatten(-2)
 
-    def look(self, points: Tensor) -> Looked:
-        """Known outcomes of designs (rows, q, d), and their slopes by differences; of bends nothing is known."""
-        around, steps = self._around(points)
+    def look(
+        self,
+        points: Tensor,
+        radius: Tensor | None = None,
+        before: Looked | None = None,
+    ) -> Looked:
+        """Known outcomes of designs (rows, q, d), and their slopes by differences; of bends nothing is known.
+
+        Args:
+            points: where to look.
+            radius: how far from each row outcomes are believed to be straight (rows, 1); None where that is unknown.
+            before: what was known before, which says nothing new where slopes are differences.
+        """
+        is_bounded = self.lift is not None and self.lift.budget > 0
+        length = None if radius is None or not is_bounded else (SHARE_OF_RADIUS * radius).clamp(min=STEP)
+        around, steps = self._around(points, length)
         outcomes = self._outcomes(around).squeeze(0)
         slopes = (outcomes[..., 1:, :] - outcomes[..., :1, :]) / steps.unsqueeze(-1)
         # At the edge of where outcomes are numbers nothing is known of their slopes.
@@ -131,10 +148,11 @@ class Through:
         gradient = gradient.reshape(rows, draws, q, -1).transpose(0, 1)
         return value.reshape(rows, draws).mean(-1), gradient
 
-    def _around(self, points: Tensor) -> tuple[Tensor, Tensor]:
+    def _around(self, points: Tensor, far: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Every design, then the same moved along each free coordinate (rows, q, 1 + free, d); and by how much."""
+        length = STEP if far is None else far.unsqueeze(-1)
         # Towards the cube's middle: a step stays inside.
-        steps = STEP - 2.0 * STEP * (points[..., self.free] > 0.5)  # noqa: PLR2004
+        steps = length - 2.0 * length * (points[..., self.free] > 0.5)  # noqa: PLR2004
         moves = torch.nn.functional.pad(steps, (1, 0)).unsqueeze(-1) * self.ways
         return points.unsqueeze(-2) + moves, steps
 

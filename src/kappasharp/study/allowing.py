@@ -203,7 +203,7 @@ class AllowedSequence:
             tried = _children(space, X[best], move, chance)
             fresh = (torch.cdist(tried, X) > 0.0).all(-1)
             before = float(broken.min())
-            self._sift([space.decode(row) for row in tried[fresh].tolist()])
+            self._sift(space.decode_all(tried[fresh].tolist()))
             better = float(torch.cat(self._broken).min()) < before or before == 0.0
             move = move if better else move * SHRINK
 

@@ -10,7 +10,7 @@ from kappasharp.study import comparison_file, computing, events, recording, weig
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.comparison_file import Imported
 from kappasharp.study.definition import Definition
-from kappasharp.study.events import DEFAULT_VOTER, Bounded, Event, Joined, Judged, Recorded, Remarked, Stored, Weighed
+from kappasharp.study.events import DEFAULT_VOTER, Bounded, Event, Joined, Judged, Remarked, Stored, Weighed
 from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.parameters import Value
 from kappasharp.study.space import Design
@@ -189,10 +189,11 @@ class ArrangedStudy(StudyView):
                 self._store_outcomes(voter, designs, failures=False)
 
     def _store_outcomes(self, voter: str, designs: Sequence[Design], *, failures: bool = True) -> None:
-        # Whether a design has outcomes is asked again when they are stored.
-        for found in recording.missing(self.definition, self._history, designs):
-            if failures or found.failure is None:
-                self._write(voter, partial(_if_news, found))
+        found = recording.missing(self.definition, self._history, designs)
+        found = [one for one in found if failures or one.failure is None]
+        if found:
+            # Whether a design has outcomes is asked again when they are stored.
+            self._append(voter, lambda history: [one for one in found if recording.is_news(history, one)])
 
     def _writable(self) -> None:
         if self.through is not None:
@@ -203,24 +204,25 @@ class ArrangedStudy(StudyView):
 
         What `then` makes of the same history follows it in the same step: both are durable, or neither.
         """
+
+        def both(history: History) -> Sequence[Event]:
+            happened = decide(history)
+            following = None if happened is None or then is None else then(history)
+            return [one for one in (happened, following) if one is not None]
+
+        stored = self._append(voter, both)
+        return stored[0] if stored else None
+
+    def _append(self, voter: str, decide: Callable[[History], Sequence[Event]]) -> list[Stored]:
+        """Append all that `decide` makes of the latest history, in one step."""
         self._writable()
         with self._lock:
             with self.storage.transaction(self.stored) as transaction:
                 self._history.extend(transaction.read(self._history.number))
-                happened = decide(self._history)
-                if happened is None:
-                    return None
-                stored = [transaction.append(voter, happened)]
-                following = None if then is None else then(self._history)
-                if following is not None:
-                    stored.append(transaction.append(voter, following))
+                stored = [transaction.append(voter, happened) for happened in decide(self._history)]
             # Only now is it durable.
             self._history.extend(stored)
-            return stored[0]
-
-
-def _if_news(found: Recorded, history: History) -> Recorded | None:
-    return found if recording.is_news(history, found) else None
+            return stored
 
 
 def _if_no_person(joined: Joined, voter: str, history: History) -> Joined | None:

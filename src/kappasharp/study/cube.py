@@ -131,6 +131,14 @@ def designs(space: Space, seed: int, skip: int, count: int) -> list[Design]:
     return [space.draw(row) for row in _shares(len(space.tuned), seed, skip, count)]
 
 
+@lru_cache(maxsize=KEPT)
+def sample(space: Space, seed: int, count: int) -> Tensor:
+    """The points (count, d) of the first designs of the sequence, wherever in the cube they are."""
+    # Kept between calls, as above.
+    with torch.inference_mode(mode=False):
+        return points(space, designs(space.whole, seed, 0, count))
+
+
 @cache
 def _shares(dimensions: int, seed: int, skip: int, count: int) -> Sequence[Sequence[float]]:
     scramble = stream(seed, "study start").initial_seed() % 2**31

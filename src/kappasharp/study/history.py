@@ -388,5 +388,8 @@ class History:
 
 def design_key(design: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
     """What tells designs apart."""
+    found = tuple(design.items())
+    if bool not in map(type, design.values()):
+        return found
     # 1, 1.0 and True are one key to Python; a design of a study has one type for each parameter, but choices may mix.
-    return tuple((f"{name}:{isinstance(value, bool)}", value) for name, value in design.items())
+    return tuple((f"{name}:bool" if isinstance(value, bool) else name, value) for name, value in found)

@@ -73,7 +73,7 @@ class Given:
     @cached_property
     def _sample_has(self) -> int:
         """How many designs of the sample the function gives all outcomes of."""
-        return _complete(self.computed(cube.points(self.space, self._sampled)))
+        return _complete(self._sample[1])
 
     @cached_property
     def is_lost(self) -> bool:
@@ -99,15 +99,17 @@ class Given:
     @cached_property
     def points(self) -> Tensor:
         """The designs (n, d) whose outcomes are known: the sample of a cheap function, or what was recorded."""
-        return cube.points(
-            self.space, self._sampled if self.is_cheap else [one.design for one in self.known if one.runs]
+        return (
+            self._sample[0]
+            if self.is_cheap
+            else cube.points(self.space, (one.design for one in self.known if one.runs))
         )
 
     @cached_property
     def values(self) -> Tensor:
         """Their outcomes (n, k) as they are, NaN where there is none."""
         if self.is_cheap:
-            return self.computed(self.points)
+            return self._sample[1]
         rows = [self.outcomes.row(one.values) for one in self.known if one.runs]
         return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), self.size)
 
@@ -116,9 +118,11 @@ class Given:
         """What was measured of single designs comes before what is computed of them."""
         return {design_key(one.design): one.values for one in self.known if one.source == "measured" and one.runs}
 
-    @property
-    def _sampled(self) -> list[dict[str, float | int | str | bool | None]]:
-        return cube.designs(self.space.whole, self.seed, 0, SAMPLE)
+    @cached_property
+    def _sample(self) -> tuple[Tensor, Tensor]:
+        """Designs (n, d) of the Sobol sequence, and what the function gives of them."""
+        points = cube.sample(self.space, self.seed, SAMPLE)
+        return points, self.computed(points)
 
     @property
     def size(self) -> int:
@@ -195,13 +199,13 @@ class Given:
     def _ran(self, X: Tensor) -> tuple[list[Design], list[Ran]]:
         """Points as designs, and what the function makes of them."""
         assert self.simulator is not None
-        designs = [self.space.decode(row) for row in X.tolist()]
+        designs = self.space.decode_all(X.tolist())
         return designs, self.simulator.compute(designs, self.outcomes.names)
 
     @property
     def why_not(self) -> str:
         """Why the function gives no outcomes of the first design of its sample that has none, in a sentence."""
-        ran = self._ran(cube.points(self.space, self._sampled))[1]
+        ran = self._ran(self._sample[0])[1]
         return next((one.failure for one in ran if one.failure is not None), "")
 
     def own(self, X: Tensor) -> Tensor:
@@ -256,17 +260,14 @@ class ComputedLift:
     def __call__(self, X: Tensor) -> Tensor:
         """Designs (…, d) to outcomes (…, k), each about between 0 and 1."""
         flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)
-        found = torch.tensor(self._looked_up(flat), dtype=torch.float64)
-        return found.reshape(*X.shape[:-1], self.size).to(X)
-
-    def _looked_up(self, X: Tensor) -> list[list[float]]:
-        keys = [tuple(row) for row in X.tolist()]
-        fresh = {key: None for key in keys if key not in self._seen}
+        keys = list(map(tuple, flat.tolist()))
+        fresh = {key: i for i, key in enumerate(keys) if key not in self._seen}
         if fresh:
-            points = torch.tensor(list(fresh), dtype=torch.float64)
+            points = flat if len(fresh) == len(keys) else flat[list(fresh.values())]
             scaled: list[list[float]] = self.given.scaling(self.given.raw(points)).tolist()
             self._seen |= zip(fresh, scaled, strict=True)
-        return [self._seen[key] for key in keys]
+        found = torch.tensor([self._seen[key] for key in keys], dtype=torch.float64)
+        return found.reshape(*X.shape[:-1], self.size).to(X)
 
 
 def _packed(rows: Tensor) -> bytes:

@@ -7,6 +7,7 @@ known to break them are not proposed.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from statistics import fmean, stdev
 from typing import Any, Literal
 
@@ -126,7 +127,7 @@ class Outcomes:
         if len(set(self.names)) != len(self.table):
             raise InvalidValueError(f"Every outcome must have a name of its own, but got {', '.join(self.names)}.")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Their names, in order."""
         return tuple(one.name for one in self.table)

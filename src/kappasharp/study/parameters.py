@@ -43,6 +43,14 @@ class _Lattice:
         """The coordinates of a value in the unit cube."""
         raise NotImplementedError
 
+    def decode(self, coordinates: Sequence[float]) -> Value:
+        """The value at, or nearest to, coordinates of the unit cube."""
+        raise NotImplementedError
+
+    def decode_all(self, columns: Sequence[Sequence[float]]) -> list[Value]:
+        """The same of many, whose coordinates come column by column."""
+        return [self.decode(coordinates) for coordinates in zip(*columns, strict=True)]
+
     @property
     def tolerance(self) -> float:
         """How far apart in the cube two values may be that nobody could tell apart."""
@@ -138,11 +146,21 @@ class _Number(_Lattice):
         """The value at, or on the lattice nearest to, a coordinate."""
         if self.values is not None:
             return self._nearest(self.values, coordinates[0])
-        if coordinates[0] in (0.0, 1.0):
-            return self.high if coordinates[0] else self.low
-        low, high = self._scaled(self.low), self._scaled(self.high)
-        number = low + (high - low) * coordinates[0]
-        return min(max(math.exp(number) if self.log else number, self.low), self.high)
+        return self.decode_all([coordinates])[0]
+
+    def decode_all(self, columns: Sequence[Sequence[float]]) -> list[Value]:
+        """The same of many, whose coordinates come column by column."""
+        if self.values is not None:
+            return super().decode_all(columns)
+        (first, last), (places,), low, high = self.ends, columns, self.low, self.high
+        numbers = [first + (last - first) * place for place in places]
+        if self.log:
+            numbers = [math.exp(min(number, last)) for number in numbers]
+        # The ends come out as they were given, whatever rounding makes of them.
+        return [
+            low if place <= 0.0 or number < low else high if place >= 1.0 or number > high else number
+            for place, number in zip(places, numbers, strict=True)
+        ]
 
     def _nearest(self, values: Sequence[Value], place: float) -> Value:
         """The value on the lattice nearest to a coordinate; of two as near the lower."""

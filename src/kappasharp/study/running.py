@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -101,11 +102,17 @@ def name_of(function: Any) -> str | None:
 
 
 def one(function: Function, design: Design, limit: float | None = None) -> Ran:
-    """What the function makes of a design; with a limit the calling thread must be the process's first."""
+    """What the function makes of a design; a limit holds where `_alarm` is set."""
     began = perf_counter()
     try:
-        with _alarm(limit):
+        if limit is None:
             given = function(dict(design))
+        else:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, limit)
+                given = function(dict(design))
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
         return Ran(_values(given), None, perf_counter() - began)
     except _TooLong:
         return failed(too_long(limit or LIMIT), perf_counter() - began, hung=True)
@@ -137,25 +144,27 @@ def _values(given: Any) -> Values:
         raise InvalidTypeError(
             f"The function of the outcomes must return a mapping of names to numbers, but it returned {shown}."
         )
-    return {str(name): float(number(value, f"Outcome {name!r}")) for name, value in given.items()}
+    return {
+        # Most are plain numbers.
+        str(name): value if type(value) is float and isfinite(value) else float(number(value, f"Outcome {name!r}"))
+        for name, value in given.items()
+    }
 
 
 @contextmanager
-def _alarm(limit: float | None) -> Iterator[None]:
-    """End what goes on after so many seconds, where the system can; Python code and sleep, not a loop in C."""
-    if limit is None or not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
+def _alarm(limit: float) -> Iterator[float | None]:
+    """Let a timer end what goes on, where the system can: Python code and sleep, not a loop in C. None where not."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield None
         return
 
     def ring(*_: Any) -> None:
         raise _TooLong
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, limit)
     try:
-        yield
+        yield limit
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
 
 
@@ -170,10 +179,11 @@ def run(name: str, designs: Sequence[Design], limit: float, apart: bool = False)
             function = load(name)
         except (InvalidValueError, InvalidTypeError) as error:
             return [failed(str(error), loaded=False)] * len(designs)
-        for design in designs:
-            found.append(_apart(function, design, limit) if apart else one(function, design, limit))
-            if found[-1].hung:
-                break
+        with _alarm(limit) as alarm:
+            for design in designs:
+                found.append(_apart(function, design, limit) if apart else one(function, design, alarm))
+                if found[-1].hung:
+                    break
     return found
 
 
@@ -185,7 +195,8 @@ def _apart(function: Function, design: Design, limit: float) -> Ran:
         child = os.fork()
     if child == 0:
         try:
-            os.write(writer, pickle.dumps(tuple(one(function, design, limit))))
+            with _alarm(limit) as alarm:
+                os.write(writer, pickle.dumps(tuple(one(function, design, alarm))))
         finally:
             os._exit(0)
     os.close(writer)

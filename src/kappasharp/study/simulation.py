@@ -8,6 +8,7 @@ import math
 import multiprocessing
 import os
 import threading
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -18,7 +19,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.processes import Pool
+from kappasharp.processes import Pool, Wire
 from kappasharp.study.history import design_key
 from kappasharp.study.outcomes import split_name
 from kappasharp.study.running import (
@@ -72,10 +73,11 @@ class Simulator:
         self.name, self.limit = name, limit
         self._function = function
         self._kept: dict[Any, Ran] = {}
-        self._pool: Pool | None = None
+        self._pool: Pool | None = None  # for several jobs at once
+        self._wire: Wire | None = None  # for one
         self._lock = threading.RLock()
         self._switching = threading.Lock()  # held for a moment only: who stops the workers does not wait for them
-        self._seconds: list[float] = []
+        self._seconds: deque[float] = deque(maxlen=64)
         self.hangs = 0
         self._ends = False  # whether it has ended a worker: from then on every design has a process of its own
         self._stopped = False
@@ -123,24 +125,31 @@ class Simulator:
             for key, ran in zip(fresh, self._run(list(fresh.values())), strict=True):
                 self._kept[key] = ran
                 if ran.values is not None:
-                    self._seconds = [*self._seconds[-63:], ran.seconds]
+                    self._seconds.append(ran.seconds)
             found = [self._kept[key] for key in keys]
-        return found if names is None else [_same_names(ran, names) for ran in found]
+        if names is None:
+            return found
+        wanted = set(names)
+        return [ran if ran.values is None or ran.values.keys() == wanted else _other(ran, names) for ran in found]
 
     def close(self) -> None:
         """End the workers; another design would start new ones."""
         with self._lock:
-            pool, self._pool = self._pool, None
-            if pool is not None:
-                pool.end(wait=True)
+            self._let_go(wait=True)
 
     def stop(self) -> None:
         """End the workers in the middle of what they do: whoever waits for it gets an error, and nothing is kept."""
         with self._switching:
             self._stopped = True
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.end()
+        self._let_go()
+
+    def _let_go(self, *, wait: bool = False) -> None:
+        with self._switching:
+            ending = self._pool, self._wire
+            self._pool = self._wire = None
+        for workers in ending:
+            if workers is not None:
+                workers.end(wait=wait)
 
     def _run(self, designs: list[Design]) -> list[Ran]:
         if not designs:
@@ -216,7 +225,8 @@ class Simulator:
     def _jobs(self, designs: list[Design], chunks: Sequence[Sequence[int]]) -> dict[int, Ran]:
         """What the workers make of the designs of each chunk; nothing of those whose job broke."""
         found: dict[int, Ran] = {}
-        jobs = [(chunk, self._submit([designs[i] for i in chunk])) for chunk in chunks]
+        submit = self._at_once if len(chunks) == 1 and not self._ends else self._submit
+        jobs = [(chunk, submit([designs[i] for i in chunk])) for chunk in chunks]
         for chunk, job in jobs:
             if self._given_up() is not None:
                 # Nobody waits for jobs that hang, too.
@@ -254,6 +264,19 @@ class Simulator:
             return _not_run(error)
         return ran
 
+    def _at_once(self, designs: list[Design]) -> "Future[Any]":
+        """The same where there is one job only, done before this returns."""
+        try:
+            wire = self._open_wire()
+        except BrokenProcessPool:
+            return self._submit(designs)
+        done: Future[Any] = Future()
+        try:
+            done.set_result(wire.call(run, self.name, designs, self.limit, within=self.limit + GRACE))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
     def _submit(self, designs: list[Design]) -> "Future[Any]":
         """Have designs computed; whoever waits for them hears of workers that do not start, either."""
         try:
@@ -268,10 +291,19 @@ class Simulator:
             none.set_exception(error.__cause__ or error)
             return none
 
+    def _open_wire(self) -> Wire:
+        with self._switching:
+            self._go_on()
+            self._wire = self._wire or Wire()
+            return self._wire
+
+    def _go_on(self) -> None:
+        if self._stopped:
+            raise RuntimeError("The function of the outcomes was stopped.")
+
     def _open_pool(self) -> Pool:
         with self._switching:
-            if self._stopped:
-                raise RuntimeError("The function of the outcomes was stopped.")
+            self._go_on()
             # A small process is forked soonest.
             self._pool = self._pool or Pool(self.workers, with_main=False, bare=self._ends)
             return self._pool
@@ -282,10 +314,9 @@ def _not_run(error: Exception) -> Ran:
     return failed(f"The function of the outcomes could not be run in a worker process: {words_of(error)}.")
 
 
-def _same_names(ran: Ran, names: Sequence[str]) -> Ran:
-    if ran.values is None or ran.values.keys() == set(names):
-        return ran
-    got = ", ".join(sorted(ran.values))[:LONGEST_WORDS]
+def _other(ran: Ran, names: Sequence[str]) -> Ran:
+    """A failure: its outcomes have other names."""
+    got = ", ".join(sorted(ran.values or ()))[:LONGEST_WORDS]
     return failed(
         f"The function of the outcomes must return {', '.join(names)}, as it did when the study was made, but it "
         f"returned {got}.",

@@ -106,6 +106,16 @@ class Space:
             at += part.width
         return self._complete(values)
 
+    def decode_all(self, points: Sequence[Sequence[float]]) -> list[Design]:
+        """The designs nearest to points of the cube: a parameter after the other, which is quicker for many."""
+        found: dict[str, Sequence[Value]] = {name: [self.fixed.get(name)] * len(points) for name in self.parameters}
+        columns, at = list(zip(*points, strict=True)) or [()] * self.dimensions, 0
+        for name, part in self.tuned.items():
+            values = part.decode_all(columns[at : at + part.width])
+            found[name] = [self.bounds[name].settled(one) for one in values] if name in self.bounds else values
+            at += part.width
+        return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+
     def draw(self, shares: Sequence[float]) -> Design:
         """The design at these shares, one for each tuned parameter."""
         drawn = zip(self.tuned.items(), shares, strict=True)

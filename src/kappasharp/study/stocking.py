@@ -92,7 +92,7 @@ def _promising(
     about = cube.points(space, known[:ABOUT]).repeat(NEIGHBOURS, 1)
     moved = (about + NEAR * torch.randn(about.shape, generator=chance, dtype=about.dtype)).clamp(0.0, 1.0)
     drawn = starting.drawing(definition, seen.allowed)(2 * len(history.asked), DRAWN)
-    pool = seen.keeping([*known, *(space.decode(row) for row in moved.tolist()), *drawn])
+    pool = seen.keeping([*known, *space.decode_all(moved.tolist()), *drawn])
     pool = list({design_key(one): one for one in seen.nearest(*first, *pool)}.values())
     X = cube.points(space, pool)
     mean, variance = (part.squeeze(0) for part in posterior.marginal(fitted, X.unsqueeze(0)))
