@@ -13,6 +13,7 @@ python -m benchmarks.outcomes starts FILE …         every candidate of the thi
 
 import argparse
 import json
+import math
 import time
 from collections import defaultdict
 from dataclasses import replace
@@ -22,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+import kappasharp as ks
 from benchmarks import collecting, paired
 from kappasharp.lab import engines, execution, experiment, grid
 from kappasharp.lab.execution import Limit, Workload
@@ -162,10 +164,35 @@ def turn_seconds(problem, method, seed=0):
     return found[TIMED_FROM - FIRST :]
 
 
+def quick(design):
+    """Three outcomes of six parameters, in no time."""
+    x = list(design.values())
+    return {"far": sum((v - 0.3) ** 2 for v in x), "wave": math.sin(3.0 * x[0]) * x[1], "gap": x[2] - x[3]}
+
+
+def study_seconds(given, seed=0):
+    """Seconds of every turn of a study, after its first ones: `ask`, the function in a worker, SQLite, `tell`."""
+    study = ks.create_study({f"x{i}": (0.0, 1.0) for i in range(6)}, storage="sqlite://", seed=seed, outcomes=given)
+    found = []
+    for _ in range(QUESTIONS - FIRST):
+        begin = time.perf_counter()
+        pair = study.ask()
+        better = sum(map(abs, quick(pair.a).values())) < sum(map(abs, quick(pair.b).values()))
+        study.tell(pair, "a" if better else "b")
+        found.append(time.perf_counter() - begin)
+    return found[TIMED_FROM - FIRST :]
+
+
 def turn(options):
     """The largest ratio over the problems, of median turns; runs take turns, so that both meet the same machine."""
     torch.set_num_threads(1)
-    ratios = {}
+    ratios, times = {}, {None: [], "benchmarks.outcomes:quick": []}
+    for seed in range(options.seeds or 3):
+        for given, seconds in times.items():
+            seconds.extend(study_seconds(given, seed))
+    plain, ours = (float(np.median(seconds)) for seconds in times.values())
+    print(f"a study: {1e3 * plain:.0f} ms plain, {1e3 * ours:.0f} ms with outcomes", flush=True)
+    note({"study_turn_ratio": round(ours / plain, 2)})
     for problem in (*TIMED, *BESIDE):
         times = {"baseline": [], "outcomes": []}
         for seed in range(options.seeds or 3):
