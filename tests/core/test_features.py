@@ -10,6 +10,7 @@ from kappasharp.core.joint_priors import JointPriors
 from kappasharp.core.kernel import PRIORS, Sum
 from kappasharp.methods import fitting
 from kappasharp.methods.registry import find_preset
+from kappasharp.streams import stream
 from tests.reference import dense
 from tests.reference.lifts import Curved
 
@@ -143,3 +144,17 @@ def test_scaling_of_few_values_and_of_none():
     assert two(torch.tensor([[0.0]])) < two(torch.tensor([[1.0]]))
     nothing = features.scaling(torch.full((3, 2), torch.nan, dtype=torch.float64))
     assert bool((nothing(torch.ones(4, 2, dtype=torch.float64)) == 0.5).all())
+
+
+def test_every_outcome_is_scaled_by_the_values_that_it_has():
+    """What is missing of one outcome takes nothing away from the others; of one alone nothing is known."""
+    sample = torch.rand(40, 3, generator=stream(0, "scaling"), dtype=torch.float64)
+    torn = sample.clone()
+    torn[::2, 1], torn[5, 0], torn[:, 2] = torch.nan, torch.inf, torch.nan
+    found = features.scaling(torn)
+    kept = torch.arange(40) != 5
+    for column, rows in ((0, kept), (1, torch.arange(40) % 2 == 1)):
+        alone = features.scaling(sample[rows, column : column + 1])
+        assert torch.equal(found.low[column : column + 1], alone.low)
+        assert torch.equal(found.high[column : column + 1], alone.high)
+    assert bool((found(torn)[:, 2] == 0.5).all())

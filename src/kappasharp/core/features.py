@@ -79,16 +79,18 @@ class Scaling(NamedTuple):
 def scaling(sample: Tensor) -> Scaling:
     """The scaling after a sample (n, k) of raw outcomes: its 5 % and 95 % quantiles become 0.05 and 0.95.
 
-    Rows with a number that is not finite are left out. Where the quantiles coincide the whole range counts.
+    What is not finite is left out. Where the quantiles coincide the whole range counts.
     """
     sample = sample.double()
-    kept = sample[sample.isfinite().all(-1)]
-    if not len(kept):
+    sample = torch.where(sample.isfinite(), sample, torch.nan)
+    if not sample.numel():
         nothing = sample.new_zeros(sample.shape[-1])
         return Scaling(nothing, nothing)
-    low, high = kept.quantile(torch.tensor(QUANTILES, dtype=torch.float64, device=kept.device), 0).unbind(0)
+    ends = torch.tensor((*QUANTILES, 0.0, 1.0), dtype=torch.float64, device=sample.device)
+    # An outcome of which nothing is known never varied.
+    low, high, least, most = sample.nanquantile(ends, 0).nan_to_num(nan=0.0).unbind(0)
     whole = high <= low
-    low, high = torch.where(whole, kept.amin(0), low), torch.where(whole, kept.amax(0), high)
+    low, high = torch.where(whole, least, low), torch.where(whole, most, high)
     width = (high - low) / (PLACES[1] - PLACES[0])
     first = low - PLACES[0] * width
     return Scaling(first, first + width)

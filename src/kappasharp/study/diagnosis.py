@@ -14,7 +14,7 @@ from kappasharp.methods import correcting, fitting
 from kappasharp.methods.fitting import with_threshold
 from kappasharp.methods.registry import KAPPASHARP
 from kappasharp.sentences import Sentence, counted, figures, said
-from kappasharp.study import allowing, certainty, changing, kinds, learning, lifting, starting, validation
+from kappasharp.study import allowing, certainty, changing, kinds, learning, starting, tradeoffs, validation
 from kappasharp.study.comparison import cycle, opposite
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
@@ -131,7 +131,7 @@ def _about_edges(definition: Definition, history: History, model: StudyModel) ->
 def notes(definition: Definition, history: History) -> list[Sentence]:
     """How outcomes and limits stand: what the model learns on, what is missing, which limits are left aside."""
     return (
-        lifting.notes(definition, history) + allowing.notes(definition, history) + starting.notes(definition, history)
+        tradeoffs.notes(definition, history) + allowing.notes(definition, history) + starting.notes(definition, history)
     )
 
 

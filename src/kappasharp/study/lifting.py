@@ -5,7 +5,6 @@ Gaussian process each from the designs whose outcomes are known; so are those th
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -17,8 +16,7 @@ from kappasharp.core import features, foresight, regression
 from kappasharp.core.composite import UncertainLift
 from kappasharp.core.features import Lift, Scaling
 from kappasharp.core.regression import Regression
-from kappasharp.sentences import Sentence, counted, said
-from kappasharp.study import cube, recording, simulation
+from kappasharp.study import cube, simulation
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, design_key
 from kappasharp.study.outcomes import Known, Outcomes, Values
@@ -93,8 +91,8 @@ class Given:
         """How limits are kept. It takes less than learning does: an outcome may be constant, or as good as chance."""
         if self.is_cheap:
             return "recorded" if self.is_lost else "computed"
-        limited = [place for place, one in enumerate(self.outcomes.table) if one.is_limited]
-        return "predicted" if _complete(self.values[:, limited]) >= LEAST_DESIGNS else "recorded"
+        known_of = [many for many, one in zip(self.known_of, self.outcomes.table, strict=True) if one.is_limited]
+        return "predicted" if min(known_of) >= LEAST_DESIGNS else "recorded"
 
     @cached_property
     def points(self) -> Tensor:
@@ -130,9 +128,16 @@ class Given:
         return len(self.outcomes.table)
 
     @cached_property
+    def known_of(self) -> list[int]:
+        """Of how many designs each outcome is known."""
+        found: list[int] = (~self.values.isnan()).sum(0).tolist()
+        return found
+
+    @cached_property
     def scaling(self) -> Scaling:
-        """How outcomes come to lie about between 0 and 1; those that are as good as chance are ½ everywhere."""
-        return features.scaling(self.values).without(torch.tensor(self.chancy))
+        """How outcomes come to lie about between 0 and 1; ½ everywhere where known of few, or by chance."""
+        few = [many < LEAST_DESIGNS for many in self.known_of]
+        return features.scaling(self.values).without(torch.tensor(self.chancy) | torch.tensor(few))
 
     @cached_property
     def varying(self) -> list[bool]:
@@ -166,12 +171,13 @@ class Given:
     @cached_property
     def learnt_on(self) -> list[bool]:
         """Which outcomes taste is learnt on."""
-        return [varies and not chance for varies, chance in zip(self.varying, self.chancy, strict=True)]
+        found = zip(self.varying, self.chancy, self.known_of, strict=True)
+        return [varies and not chance and many >= LEAST_DESIGNS for varies, chance, many in found]
 
     @cached_property
     def way(self) -> Way:
         """How the model comes by outcomes; not at all as long as too few are known, or none can be learnt on."""
-        if _complete(self.values) < LEAST_DESIGNS or not any(self.learnt_on):
+        if not any(self.learnt_on):
             return "none"
         return "computed" if self.is_cheap else "predicted"
 
@@ -182,7 +188,8 @@ class Given:
             return None
         if self.is_cheap:
             return ComputedLift(self)
-        return PredictedLift(self.regression, self.scaling.__call__, leaning=self.outcomes.leaning)
+        leaning = (hint if learnt else 0 for hint, learnt in zip(self.outcomes.leaning, self.learnt_on, strict=True))
+        return PredictedLift(self.regression, self.scaling.__call__, leaning=tuple(leaning))
 
     def computed(self, X: Tensor) -> Tensor:
         """Outcomes (n, k) of points (n, d), recorded or computed; NaN where there are none."""
@@ -314,87 +321,3 @@ def rests_on_records(definition: Definition) -> bool:
     """Whether what was recorded is all that the model has of the outcomes: none is computed, or they are dear."""
     found = given(definition, History(""))
     return found is not None and not found.is_cheap
-
-
-def notes(definition: Definition, history: History) -> list[Sentence]:
-    """How outcomes stand, in sentences: what the model learns on, what is missing, and what would bring it."""
-    found = given(definition, history)
-    if found is None:
-        return []
-    seen = [history.outcomes(design) for design in history.options]
-    missing = sum(one is None or not one.runs for one in seen)
-    return [*_about_function(definition, found), *_about_way(found, missing), *_about_failures(found.known)]
-
-
-def _about_function(definition: Definition, found: Given) -> list[Sentence]:
-    missing = recording.missing_function(definition)
-    if missing is not None:
-        return [missing]
-    lost = "The function of the outcomes no longer works"
-    if found.is_quick and not found.is_cheap:
-        stored = f"{lost}: the model goes by those that were stored"
-        if found.outcomes.limited:
-            words = f"{stored}, and their limits are kept as far as those tell. {{why}}"
-            return [said("note.gone_limited", words, why=found.why_not)]
-        return [said("note.gone", f"{stored}. {{why}}", why=found.why_not)]
-    if found.is_quick and found.outcomes.limited and found.is_lost:
-        return [said("note.lost", f"{lost}.")]
-    if found.simulator is not None and found.simulator.name is None and not found.is_cheap:
-        words = (
-            "The function of the outcomes runs in this process, one design at a time, because it cannot be imported by "
-            "its name; put it into a module for more."
-        )
-        return [said("note.in_process", words)]
-    return []
-
-
-def _about_way(found: Given, missing: int) -> list[Sentence]:
-    if found.way == "none":
-        too_few = found.is_cheap and _complete(found.values) < LEAST_DESIGNS
-        words = "The model learns on the parameters alone: {reason}. {why}"
-        return [said("note.parameters", words, reason=_why_none(found), why=found.why_not if too_few else "")]
-    same = "The outcome {name!r} never varies: the model learns nothing from it."
-    chancy = (
-        "The outcome {name!r} looks like chance: other designs do not foresee it. The model learns nothing from it "
-        "unless a hint says which way is better."
-    )
-    names = found.outcomes.names
-    lines = [
-        said("note.same", same, name=name) for name, varies in zip(names, found.varying, strict=True) if not varies
-    ]
-    lines += [said("note.chance", chancy, name=name) for name, one in zip(names, found.chancy, strict=True) if one]
-    if found.way == "predicted":
-        words = "Outcomes are predicted from the {designs} designs that have them."
-        lines.append(said("note.predicted", words, designs=len(found.points)))
-    if missing and found.way == "predicted":
-        one = "One design that was seen has no outcomes of its own: they are predicted too."
-        several = "{count} designs that were seen have no outcomes of their own: theirs are predicted too."
-        lines.append(counted("note.predicted_too", one, several, missing))
-    return lines
-
-
-def _why_none(found: Given) -> Sentence:
-    """Why the model learns on parameters alone."""
-    many, needed = _complete(found.values), "all outcomes, and {least} are needed"
-    if many < LEAST_DESIGNS and found.is_cheap:
-        words = (
-            "the function gives outcomes of {many} of {designs} designs spread over the space, and {least} are needed"
-        )
-        return said("note.few_computed", words, many=many, designs=len(found.values), least=LEAST_DESIGNS)
-    if many < LEAST_DESIGNS:
-        one, several = f"one design has {needed}", f"{{count}} designs have {needed}"
-        return counted("note.few", one, several, many, least=LEAST_DESIGNS)
-    if not any(found.varying):
-        return said("note.constant", "none of the outcomes varies")
-    return said("note.unforeseen", "none of the outcomes that vary can be foreseen from other designs")
-
-
-def _about_failures(known: Sequence[Known]) -> list[Sentence]:
-    failed = [one for one in known if one.failure is not None]
-    if not failed:
-        return []
-    rest = "no outcomes. The last, {design}: {failure} It counts as without."
-    one, several = f"One design has {rest}", f"{{count}} designs have {rest}"
-    return [
-        counted("note.failed", one, several, len(failed), design=str(failed[-1].design), failure=failed[-1].failure)
-    ]

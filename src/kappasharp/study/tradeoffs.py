@@ -1,4 +1,4 @@
-"""What was traded for what: the designs with their outcomes, the front among them, and the taste along each outcome."""
+"""What is told of outcomes: how they stand, the designs with theirs, the front among them, the taste along each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,15 @@ import torch
 from torch import Tensor
 
 from kappasharp.core import posterior
-from kappasharp.study import learning, lifting
+from kappasharp.sentences import Sentence, counted, said
+from kappasharp.study import learning, lifting, recording
 from kappasharp.study.certainty import DEVIATIONS, STEPS, Slice
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import Source
 from kappasharp.study.history import History
 from kappasharp.study.learning import StudyModel, one_thread
-from kappasharp.study.lifting import Given
-from kappasharp.study.outcomes import Better, Values
+from kappasharp.study.lifting import LEAST_DESIGNS, Given
+from kappasharp.study.outcomes import Better, Known, Values
 from kappasharp.study.space import Design
 
 # An outcome runs one way in the learnt taste if its mean slope is this many of its own deviations from none: the odds
@@ -162,3 +163,98 @@ def front(rows: Sequence[Mapping[str, float]], better: Mapping[str, Better | Non
 
 def _dominates(one: Sequence[float], other: Sequence[float]) -> bool:
     return all(a >= b for a, b in zip(one, other, strict=True)) and list(one) != list(other)
+
+
+def notes(definition: Definition, history: History) -> list[Sentence]:
+    """How outcomes stand, in sentences: what the model learns on, what is missing, and what would bring it."""
+    found = lifting.given(definition, history)
+    if found is None:
+        return []
+    seen = [history.outcomes(design) for design in history.options]
+    missing = sum(one is None or not one.runs for one in seen)
+    return [*_about_function(definition, found), *_about_way(found, missing), *_about_failures(found.known)]
+
+
+def _about_function(definition: Definition, found: Given) -> list[Sentence]:
+    missing = recording.missing_function(definition)
+    if missing is not None:
+        return [missing]
+    lost = "The function of the outcomes no longer works"
+    if found.is_quick and not found.is_cheap:
+        stored = f"{lost}: the model goes by those that were stored"
+        if found.outcomes.limited:
+            words = f"{stored}, and their limits are kept as far as those tell. {{why}}"
+            return [said("note.gone_limited", words, why=found.why_not)]
+        return [said("note.gone", f"{stored}. {{why}}", why=found.why_not)]
+    if found.is_quick and found.outcomes.limited and found.is_lost:
+        return [said("note.lost", f"{lost}.")]
+    if found.simulator is not None and found.simulator.name is None and not found.is_cheap:
+        words = (
+            "The function of the outcomes runs in this process, one design at a time, because it cannot be imported by "
+            "its name; put it into a module for more."
+        )
+        return [said("note.in_process", words)]
+    return []
+
+
+def _about_way(found: Given, missing: int) -> list[Sentence]:
+    if found.way == "none":
+        too_few = found.is_cheap and max(found.known_of) < LEAST_DESIGNS
+        words = "The model learns on the parameters alone: {reason}. {why}"
+        return [said("note.parameters", words, reason=_why_none(found), why=found.why_not if too_few else "")]
+    same = "The outcome {name!r} never varies: the model learns nothing from it."
+    chancy = (
+        "The outcome {name!r} looks like chance: other designs do not foresee it. The model learns nothing from it "
+        "unless a hint says which way is better."
+    )
+    names = found.outcomes.names
+    lines = [_about_few(name, many) for name, many in zip(names, found.known_of, strict=True) if many < LEAST_DESIGNS]
+    stands = zip(names, found.varying, found.known_of, strict=True)
+    lines += [
+        said("note.same", same, name=name) for name, varies, many in stands if not varies and many >= LEAST_DESIGNS
+    ]
+    lines += [said("note.chance", chancy, name=name) for name, one in zip(names, found.chancy, strict=True) if one]
+    if found.way == "predicted":
+        words = "Outcomes are predicted from the {designs} designs that have them."
+        lines.append(said("note.predicted", words, designs=len(found.points)))
+    if missing and found.way == "predicted":
+        one = "One design that was seen has no outcomes of its own: they are predicted too."
+        several = "{count} designs that were seen have no outcomes of their own: theirs are predicted too."
+        lines.append(counted("note.predicted_too", one, several, missing))
+    return lines
+
+
+def _about_few(name: str, many: int) -> Sentence:
+    rest = "the model learns on it from {least} on."
+    one, several = (
+        f"The outcome {{name!r}} is known of one design: {rest}",
+        f"The outcome {{name!r}} is known of {{count}} designs: {rest}",
+    )
+    return counted("note.known_of", one, several, many, name=name, least=LEAST_DESIGNS)
+
+
+def _why_none(found: Given) -> Sentence:
+    """Why the model learns on parameters alone."""
+    many, needed = max(found.known_of), "at most, and {least} are needed"
+    if many < LEAST_DESIGNS and found.is_cheap:
+        words = (
+            "the function gives outcomes of {many} of {designs} designs spread over the space, and {least} are needed"
+        )
+        return said("note.few_computed", words, many=many, designs=len(found.values), least=LEAST_DESIGNS)
+    if many < LEAST_DESIGNS:
+        one, several = f"outcomes are known of one design {needed}", f"outcomes are known of {{count}} designs {needed}"
+        return counted("note.few", one, several, many, least=LEAST_DESIGNS)
+    if not any(found.varying):
+        return said("note.constant", "none of the outcomes varies")
+    return said("note.unforeseen", "none of the outcomes that vary can be foreseen from other designs")
+
+
+def _about_failures(known: Sequence[Known]) -> list[Sentence]:
+    failed = [one for one in known if one.failure is not None]
+    if not failed:
+        return []
+    rest = "no outcomes. The last, {design}: {failure} It counts as without."
+    one, several = f"One design has {rest}", f"{{count}} designs have {rest}"
+    return [
+        counted("note.failed", one, several, len(failed), design=str(failed[-1].design), failure=failed[-1].failure)
+    ]
