@@ -13,7 +13,7 @@ BEGIN, END = "<!-- files: written by docs/file_table.py -->\n", "<!-- end of fil
 ROOMS = (
     "errors", "faces", "sentences", "shapes", "streams", "batches", "files", "processes", "kernels", "parquet", "core",
     "problems", "acquisition", "methods", "study", "lab", "drop_in", "botorch_model", "ax_surrogate", "optuna_sampler",
-    "app", "app/examples", "app/web", "app/cli", "__init__",
+    "app", "app/examples", "app/web", "app/cli", "__init__", "__main__",
 )  # fmt: skip
 
 

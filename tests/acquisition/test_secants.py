@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from kappasharp.acquisition import eubo, maximize, secants
+from kappasharp.acquisition.lattice import Group, Lattice, nearest
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request, Search
-from kappasharp.acquisition.secants import BySecants, Evaluated
+from kappasharp.acquisition.secants import Believed, BySecants
 from kappasharp.batches import take
 from kappasharp.core import posterior
 from kappasharp.core.comparisons import Answers
@@ -35,7 +36,7 @@ def test_believed_slopes_are_those_of_smooth_outcomes():
     def outcomes(x):
         return torch.stack([3.0 * x[..., 0] - x[..., 2], (2.0 * x[..., 1]).sin() + x[..., 0] * x[..., 2]], -1)
 
-    found = secants.slopes(Evaluated(X, outcomes(X)), at)
+    found = Believed(X, outcomes(X)).slopes(at)
     for j in range(3):
         step = torch.zeros(3, dtype=torch.float64)
         step[j] = 1e-5
@@ -46,8 +47,8 @@ def test_believed_slopes_are_those_of_smooth_outcomes():
 def test_slopes_do_not_depend_on_the_units_of_outcomes_and_a_constant_has_none():
     X, at = rand(1, 60, 4), rand(1, 5, 4, seed=1)
     Y = torch.stack([X.square().sum(-1), torch.full((1, 60), 0.5, dtype=torch.float64)], -1)
-    found = secants.slopes(Evaluated(X, Y), at)
-    scaled = secants.slopes(Evaluated(X, 7.0 + 1e5 * Y), at)
+    found = Believed(X, Y).slopes(at)
+    scaled = Believed(X, 7.0 + 1e5 * Y).slopes(at)
     assert torch.allclose(scaled[..., 0], 1e5 * found[..., 0], rtol=1e-6)
     assert float(found[..., 1].abs().max()) == 0.0
 
@@ -56,7 +57,7 @@ def test_erratic_outcomes_are_smoothed_over():
     """A slope in a field of noise is about that of the trend; a difference there would be a hundred times it."""
     X, at = rand(1, 150, 3), 0.3 + 0.4 * rand(1, 5, 3, seed=1)
     noisy = X[..., :1] + 0.2 * torch.randn(1, 150, 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    found = secants.slopes(Evaluated(X, noisy), at)[..., 0]
+    found = Believed(X, noisy).slopes(at)[..., 0]
     assert torch.allclose(found, torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).expand_as(found), atol=0.4)
 
 
@@ -68,8 +69,8 @@ def test_what_is_no_number_teaches_nothing():
     X = rand(1, 30, 4)
     Y = torch.stack([X.sum(-1), X.sum(-1)], -1)
     Y[0, 3, 1] = torch.nan
-    for known in (Evaluated(X, Y), Evaluated(X[:, :1], Y[:, :1])):
-        assert bool(secants.slopes(known, X[:, :2]).isfinite().all())
+    for known in (Believed(X, Y), Believed(X[:, :1], Y[:, :1])):
+        assert bool(known.slopes(X[:, :2]).isfinite().all())
 
 
 @pytest.mark.parametrize("allowed", [None, few])
@@ -77,7 +78,7 @@ def test_the_first_gradient_is_about_that_of_differences_where_much_is_known(all
     lift = Curved(budget=256)
     fitted = posterior_of(lift)
     prepared, X = eubo.prepare(fitted), rand(RUNS, 150, D, seed=5)
-    known = Evaluated(X, lift(X))
+    known = Believed(X, lift(X))
     objective = Search(fitted, prepared, request(allowed=allowed), known).objective(4)
     exact = Search(fitted._replace(lift=Curved()), prepared, request(allowed=allowed)).objective(4)
     # Within the limits, where a penalty has no slope.
@@ -169,9 +170,32 @@ def test_the_best_starts_go_on_by_differences_where_the_budget_pays_for_them(mon
 def test_a_look_that_gains_nothing_teaches_all_the_same():
     fitted = posterior_of(Curved(budget=256))
     prepared, X = eubo.prepare(fitted), rand(RUNS, 60, D, seed=5)
-    objective = Search(fitted, prepared, request(), Evaluated(X, fitted.lift(X))).objective(1)
+    objective = Search(fitted, prepared, request(), Believed(X, fitted.lift(X))).objective(1)
     here = objective.look(rand(RUNS, 2, D, seed=6))
     there = objective.look(rand(RUNS, 2, D, seed=7), before=here)
     step = (there.points - here.points).unsqueeze(-2)
     assert torch.allclose((step @ there.J).squeeze(-2), there.outcomes - here.outcomes)
     assert not torch.allclose((step @ here.J).squeeze(-2), there.outcomes - here.outcomes, atol=1e-3)
+
+
+def test_believed_outcomes_are_about_the_true_ones_and_compute_nothing():
+    lift = Curved(budget=64)
+    X, at = rand(2, 120, 3), rand(2, 7, 2, 3, seed=1)
+    known = Believed(X, lift(X))
+    lift.seen.clear()
+    assert torch.allclose(known(at), Curved()(at), atol=0.02) and not lift.seen
+    # Rows of a run side by side, however they are cut.
+    assert torch.equal(known(at.reshape(14, 2, 3)).reshape(2, 7, 2, 2), known(at))
+
+
+@pytest.mark.parametrize("budget", [64, 1024])
+def test_a_lattice_keeps_to_the_budget_too(budget):
+    """Every value of every parameter was tried: thousands of designs, half a minute of a program."""
+    fitted, lift = wide(budget, d=4)
+    on = Lattice(tuple(Group((j,), torch.linspace(0.0, 1.0, 101).double().unsqueeze(-1)) for j in range(3)))
+    found = maximize.propose(fitted, MAXIMIZERS["default"], request(lattice=on))
+    assert len(lift.seen) <= 1.2 * RUNS * budget
+    assert torch.equal(nearest(on, found.pair), found.pair)
+    whole = maximize.propose(fitted._replace(lift=Curved()), MAXIMIZERS["default"], request(lattice=on))
+    best = posterior.own_mean(fitted).amax(-1)
+    assert float(((found.value - best) / (whole.value - best)).mean()) >= 0.8

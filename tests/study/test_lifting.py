@@ -105,7 +105,9 @@ class TestLift:
 
     def test_an_outcome_that_nobody_measures_stops_none_of_the_others(self, url):
         """Three designs have overshoot, no design has settling: taste is learnt on overshoot, and all is told of it."""
-        study = ks.create_study(SPACE, storage=url, seed=1, outcomes=["overshoot", "settling"], hints=[ks.Less("settling")])
+        study = ks.create_study(
+            SPACE, storage=url, seed=1, outcomes=["overshoot", "settling"], hints=[ks.Less("settling")]
+        )
         for number in range(6):
             pair = study.ask()
             for design in pair.designs:

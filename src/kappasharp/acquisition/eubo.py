@@ -246,3 +246,14 @@ def fused_ascent(
         return None
     ends = (x.new_zeros(x.shape[-1]), x.new_ones(x.shape[-1])) if box is None else box
     return descent.of_kernel(*kernels.minimize(runs, x, ends, constants, execute)[:5])
+
+
+def spread_out(score: Tensor, near: int, starts: int) -> tuple[Tensor, Tensor]:
+    """The best pairs among the first `near` points, no two with the same first point, and the best with a far point."""
+    far_starts = max(1, starts // 4)
+    lower = torch.ones(near, near, dtype=torch.bool, device=score.device).tril()
+    best, partner = score[:, :near, :near].masked_fill(lower, -torch.inf).max(-1)
+    first = best.topk(min(starts - far_starts, near), -1).indices
+    best_far, partner_far = score[:, :near, near:].max(-2)
+    far = best_far.topk(min(far_starts, best_far.shape[-1]), -1).indices
+    return torch.cat([first, partner_far.gather(-1, far)], -1), torch.cat([partner.gather(-1, first), far + near], -1)

@@ -70,14 +70,19 @@ def nearest(lattice: Lattice, x: Tensor) -> Tensor:
     return x
 
 
-def exchange(lattice: Lattice, x: Tensor, objective: Objective) -> Tensor:
+def sweep_cost(lattice: Lattice) -> int:
+    """How many rows a sweep over all groups tries for one."""
+    return sum(min(len(group.levels), TRIED) for group in lattice.groups)
+
+
+def exchange(lattice: Lattice, x: Tensor, objective: Objective, sweeps: int = SWEEPS) -> Tensor:
     """Rows (runs, starts, p) on the lattice, no single group of which could take a value with a smaller objective.
 
     `objective` takes (runs, rows, p) to (runs, rows).
     """
     x = nearest(lattice, x)
     value = objective(x)
-    for _ in range(SWEEPS):
+    for _ in range(sweeps):
         before = value
         for group in lattice.groups:
             x, value = _improve(group, x, value, objective)

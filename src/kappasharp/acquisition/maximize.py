@@ -14,7 +14,7 @@ from torch import Tensor
 from kappasharp.acquisition import eubo, lattice, secants, straight, through
 from kappasharp.acquisition.eubo import NegativeEubo, Predicted, Prepared
 from kappasharp.acquisition.lattice import Lattice
-from kappasharp.acquisition.secants import BySecants, Evaluated
+from kappasharp.acquisition.secants import Believed, BySecants
 from kappasharp.acquisition.through import Allowed, Through
 from kappasharp.core import descent, features, normal, posterior
 from kappasharp.core.choices import Variant
@@ -152,7 +152,7 @@ class Search(NamedTuple):
     fitted: Posterior
     prepared: Prepared
     request: Request
-    known: Evaluated | None = None
+    known: Believed | None = None
 
     def objective(self, starts: int) -> NegativeEubo | Through:
         """−EUBO of rows of designs; through their outcomes, and with their limits, where there are any."""
@@ -165,6 +165,12 @@ class Search(NamedTuple):
         if request.budget(self.fitted):
             return BySecants(inner, lift, request.allowed, d, free, known=self.known)
         return Through(inner, lift, request.allowed, d, free)
+
+    @property
+    def guessed(self) -> "Search":
+        """The same with outcomes that are believed, and without limits that a program tells: it computes no design."""
+        allowed = None if through.budget(None, self.request.allowed) else self.request.allowed
+        return Search(self.fitted._replace(lift=self.known), self.prepared, self.request._replace(allowed=allowed))
 
     @property
     def is_straight(self) -> bool:
@@ -182,15 +188,12 @@ class Search(NamedTuple):
 def _ascended(search: Search, x: Tensor, maximizer: Maximizer) -> descent.Descent:
     """Every start (runs, starts, p) goes some way up, then the finalists to the end; the rounds are those of both."""
     finalists, sorting, rounds = maximizer.finalists, maximizer.sorting_rounds, maximizer.max_rounds
-    objective, ends = search.objective(x.shape[1]), _cube(x, search.request)
-    if search.request.lattice is None and isinstance(objective, Through) and straight.applies(objective):
-        if isinstance(objective, BySecants):
-            return secants.ascend(objective, x, ends, _tolerances(x, rounds))
-        if finalists < x.shape[1]:
-            tolerances = _tolerances(x, -(-rounds // IN_ONE))
-            return straight.ascend(objective, x, ends, tolerances, (-(-sorting // IN_ONE), finalists))
     if finalists >= x.shape[1]:
         return _gone_up(search, x, rounds)
+    objective = search.objective(x.shape[1])
+    if search.request.lattice is None and isinstance(objective, Through) and straight.applies(objective):
+        tolerances = _tolerances(x, -(-rounds // IN_ONE))
+        return straight.ascend(objective, x, _cube(x, search.request), tolerances, (-(-sorting // IN_ONE), finalists))
     first = _gone_up(search, x, sorting)
     best = first.value.reshape(x.shape[:2]).topk(finalists, -1, largest=False).indices
     x = first.x.reshape(x.shape).gather(1, best.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
@@ -247,7 +250,10 @@ def _climb(search: Search, x: Tensor, max_rounds: int) -> descent.Descent:
     request, d = search.request, search.fitted.X.shape[-1]
     assert request.lattice is not None
     whole = lattice.over(request.lattice, x.shape[-1] // d, d)
-    x = lattice.exchange(whole, x, search.value)
+    if request.budget(search.fitted):
+        x, max_rounds = secants.exchange(whole, x, search.value, search.guessed.value, max_rounds)
+    else:
+        x = lattice.exchange(whole, x, search.value)
     return _ascend(search, x, max_rounds, lattice.held(whole, x, _cube(x, request)))
 
 
@@ -260,7 +266,9 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
     tolerances = _tolerances(x, max_rounds)
     objective = search.objective(starts)
     ends = _cube(x, request) if box is None else box
-    if isinstance(objective, Through) and straight.applies(objective) and not objective.learns:
+    if isinstance(objective, BySecants) and straight.applies(objective):
+        return secants.ascend(objective, x, ends, tolerances)
+    if isinstance(objective, Through) and straight.applies(objective):
         return straight.ascend(objective, x, ends, tolerances._replace(max_rounds=-(-max_rounds // IN_ONE)))
     if isinstance(objective, Through):
         launch.passed_by("eubo", THROUGH)
@@ -320,7 +328,7 @@ def _from_pairs(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
     order.scatter_(-1, value.argmax(-1, keepdim=True), torch.inf)
     chosen = order.topk(maximizer.starts, -1).indices
     starts = raw.gather(1, chosen.unsqueeze(-1).expand(-1, -1, width))
-    return search._replace(known=secants.evaluated(fitted)), starts
+    return search._replace(known=secants.believed(fitted)), starts
 
 
 def _from_pool(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
@@ -328,7 +336,7 @@ def _from_pool(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
     fitted, prepared, request, _ = search
     designs = pool(fitted, maximizer, request)
     points = features.lifted(fitted.lift, designs)
-    search = search._replace(known=secants.evaluated(fitted, points))
+    search = search._replace(known=secants.believed(fitted, points))
     mean, known = eubo.predicted(prepared, points)
     deviation = (prepared.outputscale - known.square().sum(-1)).clamp(min=0.0).sqrt().nan_to_num(nan=WORST)
     # Both kinds of best pair: two promising points side by side, or a promising one and a far, unknown one.
@@ -348,7 +356,7 @@ def _from_pool(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
         best = score.squeeze(-1).topk(min(maximizer.starts, score.shape[1]), -1).indices
         return search, designs.gather(1, best.unsqueeze(-1).expand(-1, -1, designs.shape[-1]))
     score = eubo.of_pairs(prepared, here, here, request.variant)
-    first, second = _spread_out(score, near.shape[-1], maximizer.starts)
+    first, second = eubo.spread_out(score, near.shape[-1], maximizer.starts)
     at = torch.arange(len(points), device=points.device).unsqueeze(-1)
     return search, torch.cat([designs[at, first], designs[at, second]], -1)
 
@@ -387,14 +395,3 @@ def _best_seen(fitted: Posterior, count: int) -> Tensor:
     """The designs seen (runs, count, d) with the highest means."""
     best = posterior.own_mean(fitted).topk(count, -1).indices
     return fitted.X.gather(1, best.unsqueeze(-1).expand(-1, -1, fitted.X.shape[-1]))
-
-
-def _spread_out(score: Tensor, near: int, starts: int) -> tuple[Tensor, Tensor]:
-    """The best pairs among the first `near` points, no two with the same first point, and the best with a far point."""
-    far_starts = max(1, starts // 4)
-    lower = torch.ones(near, near, dtype=torch.bool, device=score.device).tril()
-    best, partner = score[:, :near, :near].masked_fill(lower, -torch.inf).max(-1)
-    first = best.topk(min(starts - far_starts, near), -1).indices
-    best_far, partner_far = score[:, :near, near:].max(-2)
-    far = best_far.topk(min(far_starts, best_far.shape[-1]), -1).indices
-    return torch.cat([first, partner_far.gather(-1, far)], -1), torch.cat([partner.gather(-1, first), far + near], -1)

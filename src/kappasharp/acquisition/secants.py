@@ -11,14 +11,15 @@ else: J⁺ = J + s (y − Jᵀs)ᵀ / sᵀs (Broyden 1965), so that a round cost
 outcomes alone bend the objective these slopes are good enough to sort the starts; the few best are worth differences.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import straight
+from kappasharp.acquisition import lattice, straight
 from kappasharp.acquisition.eubo import NegativeEubo
+from kappasharp.acquisition.lattice import Lattice, Objective
 from kappasharp.acquisition.through import PENALTY, Allowed, Looked, Through
 from kappasharp.batches import take
 from kappasharp.core import descent, kernel
@@ -39,11 +40,54 @@ SORTING, FINALISTS, LEAST_LOOKS = 3, 2, 4
 NOTHING = 1e-18
 
 
-class Evaluated(NamedTuple):
-    """Designs and the outcomes that are known of them, in every run."""
+class _Fitted(NamedTuple):
+    """Of every run and outcome the best length scale (runs, k), and the weights (runs, n, k) of what is known."""
 
-    X: Tensor
-    Y: Tensor
+    scale: Tensor
+    alpha: Tensor
+
+
+class Believed:
+    """`features.Lift` by designs X (runs, n, d) with outcomes Y (runs, n, k): the mean of a Gaussian process for each.
+
+    It has nothing computed. An outcome that never varies, or is no number somewhere, is the same everywhere.
+    """
+
+    budget = 0
+
+    def __init__(self, X: Tensor, Y: Tensor) -> None:
+        self.X, Y = X.double(), Y.double()
+        Y = torch.where(Y.isfinite().all(-2, keepdim=True), Y, 0.0)
+        self.size, self.centre, self.spread = (
+            Y.shape[-1],
+            Y.mean(-2, keepdim=True),
+            Y.std(-2, keepdim=True, correction=0),
+        )
+        self.fitted = _fitted(self.X, (Y - self.centre) / torch.where(self.spread > NOTHING, self.spread, 1.0))
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Designs (rows, …, d), those of a run side by side, to outcomes (rows, …, k)."""
+        at = X.reshape(len(self.X), -1, X.shape[-1]).double()
+        found = at.new_zeros(*at.shape[:2], self.size)
+        for _, Z, Z_at, alpha in self._scales(at):
+            found += kernel.profile(FAMILY, kernel.half_distances(Z_at, Z)).value @ alpha
+        return (self.centre + self.spread * found).reshape(*X.shape[:-1], self.size).to(X)
+
+    def slopes(self, at: Tensor) -> Tensor:
+        """The slopes (runs, m, d, k) of the same at designs (runs, m, d)."""
+        found = self.X.new_zeros(*at.shape, self.size)
+        for length, Z, Z_at, alpha in self._scales(at.double()):
+            w = kernel.profile(FAMILY, kernel.half_distances(Z_at, Z)).slope.unsqueeze(-1) * alpha.unsqueeze(-3)
+            here = torch.einsum("rmnk,rnd->rmdk", w, Z) - Z_at.unsqueeze(-1) * w.sum(-2).unsqueeze(-2)
+            found += here / length
+        return (found * self.spread.unsqueeze(-2)).to(at)
+
+    def _scales(self, at: Tensor) -> Iterator[tuple[float, Tensor, Tensor, Tensor]]:
+        """Every length scale that is best for an outcome, what is known and `at` in its units, and its weights."""
+        for scale in SCALES:
+            alpha = torch.where((self.fitted.scale == scale).unsqueeze(-2), self.fitted.alpha, 0.0)
+            if bool(alpha.any()):
+                yield scale * at.shape[-1] ** 0.5, _scaled(self.X, scale), _scaled(at, scale), alpha
 
 
 class _Memory(NamedTuple):
@@ -67,7 +111,7 @@ class BySecants(Through):
         dimensions: int,
         free: Sequence[int],
         *,
-        known: Evaluated | None = None,
+        known: Believed | None = None,
     ) -> None:
         super().__init__(inner, lift, allowed, dimensions, free)
         self.known = known
@@ -123,7 +167,7 @@ class BySecants(Through):
         J = found.new_zeros(rows, q, len(self.free), found.shape[-1])
         if self.known is not None and self.lift is not None:
             at = points.reshape(len(self.known.X), -1, d)
-            believed = slopes(self.known, at).reshape(rows, q, d, -1)
+            believed = self.known.slopes(at).reshape(rows, q, d, -1)
             J[..., : believed.shape[-1]] = believed[:, :, self.free]
         return J
 
@@ -157,15 +201,26 @@ def ascend(objective: BySecants, x: Tensor, box: tuple[Tensor, Tensor], toleranc
     return last._replace(rounds=last.rounds + first.rounds[rows])
 
 
-def evaluated(fitted: Posterior, points: Tensor | None = None) -> Evaluated | None:
-    """The designs seen, and points (runs, k, D) given as features: what is known before a search climbs."""
+def exchange(on: Lattice, x: Tensor, value: Objective, guess: Objective, rounds: int) -> tuple[Tensor, int]:
+    """Rows (runs, starts, p) on a lattice after exchanges, and how many rounds of two designs a start are left.
+
+    By a guess first, which computes no design; then by true values for half of the rounds, where these pay for it.
+    """
+    before, after = lattice.nearest(on, x), lattice.exchange(on, x, guess)
+    x = torch.where((value(after) < value(before)).unsqueeze(-1), after, before)
+    sweeps = rounds // lattice.sweep_cost(on)
+    return lattice.exchange(on, x, value, sweeps), rounds // 2 if sweeps else rounds
+
+
+def believed(fitted: Posterior, points: Tensor | None = None) -> Believed | None:
+    """Outcomes by the designs seen and by points (runs, k, D) given as features: all that is known before a search."""
     if fitted.lift is None:
         return None
     n, d = fitted.X.shape[-2:]
     known = fitted.features[:, max(n - MOST, 0) : n]
     if points is not None:
         known = torch.cat([known, points[:, :: 1 + points.shape[1] // MOST]], 1)
-    return Evaluated(known[..., :d], known[..., d:])
+    return Believed(known[..., :d], known[..., d:])
 
 
 def corrected(J: AnyFloat, s: AnyFloat, y: AnyFloat) -> AnyFloat:
@@ -177,35 +232,6 @@ def corrected(J: AnyFloat, s: AnyFloat, y: AnyFloat) -> AnyFloat:
     missed = y - (s.unsqueeze(-2) @ J).squeeze(-2)
     missed = torch.where((length > NOTHING) & missed.isfinite(), missed / length.clamp(min=NOTHING), 0.0)
     return J + s.unsqueeze(-1) * missed.unsqueeze(-2)
-
-
-def slopes(known: Evaluated, at: Tensor) -> Tensor:
-    """The slopes (runs, m, d, k) at designs (runs, m, d) of the mean of a Gaussian process, one for each outcome.
-
-    An outcome that never varies, or is no number somewhere, has none.
-    """
-    X, Y, places = (part.double() for part in (*known, at))
-    Y = torch.where(Y.isfinite().all(-2, keepdim=True), Y, 0.0)
-    spread = Y.std(-2, keepdim=True, correction=0)
-    y = (Y - Y.mean(-2, keepdim=True)) / torch.where(spread > NOTHING, spread, 1.0)
-    fitted = _fitted(X, y)
-    found = y.new_zeros(*places.shape, y.shape[-1])
-    for scale in SCALES:
-        alpha = torch.where((fitted.scale == scale).unsqueeze(-2), fitted.alpha, 0.0)
-        if not bool(alpha.any()):
-            continue
-        Z, Z_at = (_scaled(part, scale) for part in (X, places))
-        w = kernel.profile(FAMILY, kernel.half_distances(Z_at, Z)).slope.unsqueeze(-1) * alpha.unsqueeze(-3)
-        here = torch.einsum("rmnk,rnd->rmdk", w, Z) - Z_at.unsqueeze(-1) * w.sum(-2).unsqueeze(-2)
-        found += here / (scale * X.shape[-1] ** 0.5)
-    return (found * spread.unsqueeze(-2)).to(at)
-
-
-class _Fitted(NamedTuple):
-    """Of every run and outcome the best length scale (runs, k), and the weights (runs, n, k) of what is known."""
-
-    scale: Tensor
-    alpha: Tensor
 
 
 def _fitted(X: Tensor, y: Tensor) -> _Fitted:
