@@ -93,6 +93,30 @@ class TestWire:
             other.call(os.getpid, within=60)
         other.end()
 
+    def test_who_is_interrupted_never_reads_the_answer_to_another_job(self, wire, monkeypatch):
+        """Ctrl-C while it waits: the answer that comes too late belongs to nobody."""
+
+        def interrupted(_):
+            raise KeyboardInterrupt
+
+        ours = wire._ours
+        with monkeypatch.context() as patched:
+            patched.setattr(type(ours), "poll", lambda *_: interrupted(_))
+            with pytest.raises(KeyboardInterrupt):
+                wire.call(os.getpid, within=60)
+        assert not wire.is_open
+        with pytest.raises(BrokenProcessPool):
+            wire.call(os.getppid, within=60)
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
+    def test_a_fork_of_its_process_leaves_it_alone(self, wire):
+        child = os.fork()
+        if child == 0:
+            wire.end()
+            os._exit(int(wire.is_open))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert wire.is_open and wire.call(os.getpid, within=60) == wire._worker.pid
+
     def test_its_end_is_the_end_of_the_worker(self, wire):
         wire.end(wait=True)
         assert not wire._worker.is_alive()

@@ -93,26 +93,39 @@ class Wire:
             except (EOFError, OSError) as error:
                 raise BrokenProcessPool(_not_started(error)) from error
         theirs.close()
+        self._owner = os.getpid()
         # At the exit of this process: the worker ends once nobody can send it anything.
         self._hung_up = util.Finalize(self, self._ours.close, exitpriority=0)
 
     def call(self, job: Callable[..., Any], /, *given: Any, within: float) -> Any:
-        """What a job returns; or its error, or TimeoutError after so many seconds, or BrokenProcessPool."""
+        """What a job returns; or its error, or TimeoutError after so many seconds, or BrokenProcessPool.
+
+        Whoever is interrupted ends the worker: its answer must not be taken for that of another job.
+        """
         try:
             self._ours.send((job, given))
             if not self._ours.poll(within):
                 raise TimeoutError
             succeeded, found = self._ours.recv()
-        except (EOFError, OSError) as error:
-            if isinstance(error, TimeoutError):
+        except BaseException as error:
+            self.end()
+            self._hung_up()
+            if isinstance(error, TimeoutError) or not isinstance(error, EOFError | OSError):
                 raise
             raise BrokenProcessPool(f"A worker has ended: {type(error).__name__}.") from error
         if not succeeded:
             raise found
         return found
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes jobs: of the process that opened it, and of no fork, which would read others' answers."""
+        return self._owner == os.getpid() and not self._ours.closed
+
     def end(self, *, wait: bool = False) -> None:
         """End the worker now, whatever it is doing."""
+        if self._owner != os.getpid():
+            return
         if self._worker.is_alive():
             self._worker.kill()
         if wait:

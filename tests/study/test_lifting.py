@@ -126,7 +126,7 @@ class TestLift:
         assert "The outcome 'settling' is known of one design: the model learns on it from 3 on." in said
         assert "never varies" not in said
 
-    def test_every_outcome_may_be_known_of_other_designs(self, url):
+    def test_every_outcome_may_be_known_of_other_designs(self, url, tmp_path):
         study = ks.create_study(SPACE, storage=url, seed=1, outcomes=["overshoot", "settling"])
         designs = cube.designs(study.space, 5, 0, 12)
         for number, design in enumerate(designs):
@@ -136,8 +136,23 @@ class TestLift:
         given = lifting.given(study.definition, study.history)
         assert given.known_of == [6, 6] and given.learnt_on == [True, True] and given.way == "predicted"
         assert len(study.model().learnt.fit.hyper.theta[0]) == 6
+        # No design has both: there is no picture over the two, and no other trouble.
+        assert "overshoot" in study.export(tmp_path / "report.html").read_text("utf-8")
         X = cube.points(study.space, designs)
         assert bool(((given.raw(X) - study_values(X, study)).abs().amax(0) < study_values(X, study).std(0)).all())
+
+    def test_the_last_record_of_each_outcome_counts(self, url):
+        """Who weighs a chair today and sits on it tomorrow keeps both."""
+        study, design = ks.create_study(SPACE, storage=url, outcomes=list(NAMES)), {"kp": 1.0, "ki": 0.5}
+        study.record(design, {"overshoot": 0.1})
+        study.record(design, {"settling": 2.0})
+        assert study.outcomes(design) == {"overshoot": 0.1, "settling": 2.0}
+        study.record(design, {"overshoot": 0.3}, repeat=True)
+        assert study.outcomes(design) == {"overshoot": pytest.approx(0.2), "settling": 2.0}
+        study.record(design, {"overshoot": 0.4})
+        assert study.outcomes(design) == {"overshoot": 0.4, "settling": 2.0}
+        study.record(design, None)
+        assert study.outcomes(design) is None
 
     def test_outcomes_that_never_vary(self, url):
         study = answered(computed(url, simulators.constant), 6)

@@ -228,10 +228,10 @@ class TestEvents:
         known = study.record(design, {"mass": 3, "comfort": 7.5}, voter="bench")
         assert known.values == {"mass": 3.0, "comfort": 7.5} and known.spread == {} and known.source == "measured"
         study.record(design, {"mass": 4.0})
-        assert study.outcomes(design) == {"mass": 4.0}, "the last one counts"
+        assert study.outcomes(design) == {"mass": 4.0, "comfort": 7.5}, "of each the last one counts"
         for mass in (5.0, 6.0):
             known = study.record(design, {"mass": mass}, repeat=True)
-        assert known.values == {"mass": 5.0} and known.spread == {"mass": 1.0}
+        assert known.values == {"mass": 5.0, "comfort": 7.5} and known.spread == {"mass": 1.0}
         again = ks.load_study("pid", storage=url)
         assert again.history.known == study.history.known and again.history.options == []
         assert study.record(design, None) is None and study.outcomes(design) is None

@@ -299,3 +299,21 @@ def test_workers_that_start_just_when_it_is_stopped_are_ended_too(monkeypatch):
     with pytest.raises(RuntimeError, match="was stopped"):
         simulator.compute([GOOD])
     assert then == [1]
+
+
+def test_a_worker_that_somebody_ended_is_not_the_functions_fault():
+    simulator = simulation.Simulator(None, "tests.study.simulators:simulate")
+    assert simulator.compute([GOOD], NAMES)[0].values is not None
+    simulator._wire._worker.kill()
+    simulator._wire._worker.join(60)
+    assert simulator.compute([BAD], NAMES)[0].values == simulators.simulate(BAD) and not simulator._ends
+    simulator.close()
+
+
+def test_a_first_call_that_loads_something_does_not_make_a_function_slow(monkeypatch):
+    monkeypatch.setattr(simulation, "PROBE_SECONDS", 0.0)
+    seconds = iter([1.2, *[1e-4] * 20])
+    simulator = Mock(compute=lambda designs: [running.Ran({"a": 1.0}, None, next(seconds)) for _ in designs])
+    assert simulation.probe(simulator, [GOOD] * 8).seconds < 1e-3
+    seconds = iter([1.2, 1.1, 1.3])
+    assert simulation.probe(simulator, [GOOD] * 8).seconds > 1.0 and next(seconds) == 1.3

@@ -79,10 +79,15 @@ def plain(state: str, values: Values, sentence: str, within: Mapping[str, Range]
 def fronts(
     rows: "Sequence[TradeOff]", table: Sequence[StudyOutcome], better: Mapping[str, Better | None]
 ) -> list[Chart]:
-    """The designs over every two outcomes, those on the front and the best one marked."""
+    """The designs over every two outcomes that one of them has both, those on the front and the best one marked."""
     within = _within(rows, table)
     drawn = [one for one in table if one.name in within][:MOST_DRAWN]
-    return [_front(rows, pair, better, within) for pair in combinations(drawn, 2)]
+    pairs = (
+        pair
+        for pair in combinations(drawn, 2)
+        if any({one.name for one in pair} <= row.outcomes.keys() for row in rows)
+    )
+    return [_front(rows, pair, better, within) for pair in pairs]
 
 
 def _within(rows: "Sequence[TradeOff]", table: Sequence[StudyOutcome]) -> dict[str, Range]:

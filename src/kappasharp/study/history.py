@@ -381,8 +381,8 @@ class History:
             self.known.pop(key, None)
             return
         before = self.known.get(key)
-        kept = before.runs if before is not None and event.repeat else ()
-        runs = kept if event.outcomes is None else (*kept, event.outcomes)
+        nothing = () if event.outcomes is None else (event.outcomes,)
+        runs = nothing if before is None else before.after(event)
         self.known[key] = Known(event.design, stored.number, event.source, runs, event.failure)
 
 

@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 from typing import Any, Literal
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError, named
-from kappasharp.study.events import Source
+from kappasharp.study.events import Recorded, Source
 from kappasharp.study.scalars import finite, plain
 from kappasharp.study.space import Design
 
@@ -264,6 +264,19 @@ class Known:
     source: Source
     runs: tuple[dict[str, float], ...] = ()
     failure: str | None = None
+
+    def after(self, event: Recorded) -> tuple[dict[str, float], ...]:
+        """All that is known with one more record: the last one of each outcome counts, or all of them as repetitions.
+
+        What was computed is no repetition, and gives way as a whole.
+        """
+        fresh = () if event.outcomes is None else (event.outcomes,)
+        if event.repeat:
+            return (*self.runs, *fresh)
+        if event.source == self.source == "measured" and fresh:
+            rest = ({name: value for name, value in run.items() if name not in fresh[0]} for run in self.runs)
+            return (*(run for run in rest if run), *fresh)
+        return fresh
 
     @property
     def values(self) -> dict[str, float]:

@@ -342,7 +342,8 @@ class Study(ArrangedStudy):
         Args:
             design: seen or not, its fixed parameters or not.
             outcomes: name -> number, all outcomes or some; None takes back what is known of the design.
-            repeat: one more measurement, averaged with those before; otherwise it stands in their place.
+            repeat: one more measurement, averaged with those before; otherwise it stands in the place of those of the
+                same outcomes.
             voter: who measured.
         """
         happened = recording.measured(self.definition, design, outcomes, repeat)
