@@ -87,15 +87,20 @@ class Wire:
         context: Any = _context(())
         self._ours, theirs = context.Pipe()
         self._worker = context.Process(target=_answer, args=(theirs,))
-        with _no_main(), _deaf():
-            try:
-                self._worker.start()
-            except (EOFError, OSError) as error:
-                raise BrokenProcessPool(_not_started(error)) from error
-        theirs.close()
         self._owner = os.getpid()
-        # At the exit of this process: the worker ends once nobody can send it anything.
-        self._hung_up = util.Finalize(self, self._ours.close, exitpriority=0)
+        # Also at the exit of this process, which waits for its workers; a fork of it may hold the pipe open.
+        self._hung_up = util.Finalize(self, _hang_up, (self._ours, self._worker), exitpriority=0)
+        try:
+            with _no_main(), _deaf():
+                self._worker.start()
+        except BaseException as error:
+            # Ctrl-C is heard once the worker has started.
+            self._hung_up()
+            if isinstance(error, EOFError | OSError):
+                raise BrokenProcessPool(_not_started(error)) from error
+            raise
+        finally:
+            theirs.close()
 
     def call(self, job: Callable[..., Any], /, *given: Any, within: float) -> Any:
         """What a job returns; or its error, or TimeoutError after so many seconds, or BrokenProcessPool.
@@ -108,7 +113,6 @@ class Wire:
                 raise TimeoutError
             succeeded, found = self._ours.recv()
         except BaseException as error:
-            self.end()
             self._hung_up()
             if isinstance(error, TimeoutError) or not isinstance(error, EOFError | OSError):
                 raise
@@ -130,6 +134,12 @@ class Wire:
             self._worker.kill()
         if wait:
             self._worker.join(ENDS_WITHIN)
+
+
+def _hang_up(ours: Any, worker: Any) -> None:
+    ours.close()
+    if worker.is_alive():
+        worker.kill()
 
 
 def _answer(wire: Any) -> None:

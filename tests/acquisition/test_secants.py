@@ -167,6 +167,27 @@ def test_the_best_starts_go_on_by_differences_where_the_budget_pays_for_them(mon
     assert len(lift.seen) <= RUNS * 1024
 
 
+@pytest.mark.parametrize("budget", [64, 1024])
+def test_nothing_is_computed_outside_the_box(budget):
+    """A study that was narrowed: its program need not work beyond."""
+    fitted, lift = wide(budget, d=4)
+    low, high = torch.full((RUNS, 4), 0.2, dtype=torch.float64), torch.full((RUNS, 4), 0.4, dtype=torch.float64)
+    low[:, 3] = high[:, 3] = 0.3
+    maximize.propose(fitted, MAXIMIZERS["default"], request(box=(low, high)))
+    computed = torch.tensor(sorted(lift.seen), dtype=torch.float64)
+    assert bool(((computed >= low[0] - 1e-12) & (computed <= high[0] + 1e-12)).all())
+
+
+def test_one_start_with_hardly_a_budget_ends_where_it_is():
+    fitted = posterior_of(Curved(budget=256))
+    prepared, X = eubo.prepare(fitted), rand(RUNS, 60, D, seed=5)
+    objective = Search(fitted, prepared, request(), Believed(X, fitted.lift(X))).objective(1)
+    x = rand(RUNS, 1, 2 * D, seed=6)
+    for rounds in (0, 1, 3, 5):
+        found = secants.ascend(objective, x, (torch.zeros_like(x), torch.ones_like(x)), maximize._tolerances(x, rounds))
+        assert bool(found.value.isfinite().all()) and len(found.x) == RUNS
+
+
 def test_a_look_that_gains_nothing_teaches_all_the_same():
     fitted = posterior_of(Curved(budget=256))
     prepared, X = eubo.prepare(fitted), rand(RUNS, 60, D, seed=5)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import time
 
@@ -133,3 +134,11 @@ def writing(design):
     os.write(1, b"raw\n")
     subprocess.run(["echo", "from a command"], check=True)
     return talking(design)
+
+
+def deafens_then_hangs(design):
+    """Takes the alarm for itself at the first design, and hangs at the next."""
+    if design["kp"]:
+        time.sleep(60)
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    return {"overshoot": 1.0}

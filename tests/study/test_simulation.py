@@ -3,6 +3,9 @@
 import os
 import pickle
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
@@ -317,3 +320,24 @@ def test_a_first_call_that_loads_something_does_not_make_a_function_slow(monkeyp
     assert simulation.probe(simulator, [GOOD] * 8).seconds < 1e-3
     seconds = iter([1.2, 1.1, 1.3])
     assert simulation.probe(simulator, [GOOD] * 8).seconds > 1.0 and next(seconds) == 1.3
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs alarms")
+def test_a_function_that_takes_the_alarm_for_itself_is_ended_at_the_next_design():
+    designs = [{"kp": 0.0, "ki": 0.0}, {"kp": 1.0, "ki": 0.0}]
+    first, second = running.run(f"{MODULE}:deafens_then_hangs", designs, 0.3)
+    assert first.values is not None and second.hung
+
+
+def test_a_program_that_is_interrupted_while_its_worker_starts_exits(tmp_path):
+    """Python waits for workers at its exit."""
+    words = """
+        import os, signal, threading
+        from kappasharp.processes import Wire
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        kept = Wire()
+    """
+    (tmp_path / "interrupted.py").write_text(textwrap.dedent(words), "utf-8")
+    words = [sys.executable, tmp_path / "interrupted.py"]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "KeyboardInterrupt" in done.stderr

@@ -146,7 +146,13 @@ class BySecants(Through):
         along = (J @ pull.unsqueeze(-1)).squeeze(-1)
         return value, own.index_add(-1, self.free, along).flatten(-2)
 
-    def look(self, points: Tensor, radius: Tensor | None = None, before: Looked | None = None) -> Looked:
+    def look(
+        self,
+        points: Tensor,
+        radius: Tensor | None = None,
+        before: Looked | None = None,
+        box: tuple[Tensor, Tensor] | None = None,
+    ) -> Looked:
         """Known outcomes of designs (rows, q, d), and the slopes that are believed after what was known before."""
         outcomes = self._outcomes(points).squeeze(0)
         if before is None:
@@ -176,11 +182,11 @@ def ascend(objective: BySecants, x: Tensor, box: tuple[Tensor, Tensor], toleranc
     """Ascent of every start (runs, starts, p) in a box like the starts, with two designs for each start and round.
 
     All go some rounds with slopes that are believed. The best go on with true ones, by differences, where what is left
-    pays for enough looks; else with what was learnt.
+    pays for enough looks; else with those that are believed where they are, which was better than what was learnt.
     """
     (runs, starts, p), rounds = x.shape, tolerances.max_rounds
     first = straight.ascend(objective, x, box, tolerances._replace(max_rounds=min(SORTING, rounds)))
-    left = 2 * starts * (rounds - SORTING - 1)
+    left = max(2 * starts * (rounds - SORTING - 1), 0)
     looks = left // (2 * (1 + len(objective.free)))
     pays = looks // LEAST_LOOKS
     finalists = min(FINALISTS, pays or starts, starts)

@@ -69,6 +69,10 @@ class _Ends(NamedTuple):
     low: Tensor
     high: Tensor
 
+    def by_design(self, d: int) -> tuple[Tensor, Tensor]:
+        """The same, design by design (rows, q, d)."""
+        return self.low.unflatten(-1, (-1, d)), self.high.unflatten(-1, (-1, d))
+
 
 class _Way(NamedTuple):
     """Where every row is, −EUBO there, how far outcomes are believed, whether it has ended, and its rounds."""
@@ -101,7 +105,7 @@ def ascend(
     ends = _Ends(*(end.reshape(-1, p) for end in box))
     points = x.reshape(-1, p).clamp(*ends).unflatten(-1, (-1, d))
     radius = torch.full_like(points[:, 0, :1], RADIUS)
-    here = objective.look(points, radius)
+    here = objective.look(points, radius, box=ends.by_design(d))
     none = torch.zeros(len(points), dtype=torch.long, device=x.device)
     inner = tolerances._replace(max_rounds=INNER_ROUNDS)
     runs = arranged(objective.inner, d)
@@ -123,7 +127,7 @@ def ascend(
         if bool(way.ended.all()):
             break
         trial = torch.where(way.ended.unsqueeze(-1), at, found.x).unflatten(-1, (-1, d))
-        there = objective.look(trial, way.radius, way.here)
+        there = objective.look(trial, way.radius, way.here, ends.by_design(d))
         way = _moved(way, there, _value(objective, there, inner, runs), promised, learns=objective.learns)
     if finalists:
         # All had ended before.

@@ -108,6 +108,7 @@ class Through:
         points: Tensor,
         radius: Tensor | None = None,
         before: Looked | None = None,
+        box: tuple[Tensor, Tensor] | None = None,
     ) -> Looked:
         """Known outcomes of designs (rows, q, d), and their slopes by differences; of bends nothing is known.
 
@@ -115,10 +116,13 @@ class Through:
             points: where to look.
             radius: how far from each row outcomes are believed to be straight (rows, 1); None where that is unknown.
             before: what was known before, which says nothing new where slopes are differences.
+            box: where a program with a budget may be asked (rows, q, d); the unit cube if None.
         """
-        is_bounded = self.lift is not None and self.lift.budget > 0
-        length = None if radius is None or not is_bounded else (SHARE_OF_RADIUS * radius).clamp(min=STEP)
-        around, steps = self._around(points, length)
+        steps = None
+        if radius is not None and self.lift is not None and self.lift.budget:
+            box = (torch.zeros_like(points), torch.ones_like(points)) if box is None else box
+            steps = self._within(points, (SHARE_OF_RADIUS * radius).clamp(min=STEP), box)
+        around, steps = self._around(points, steps)
         outcomes = self._outcomes(around).squeeze(0)
         slopes = (outcomes[..., 1:, :] - outcomes[..., :1, :]) / steps.unsqueeze(-1)
         # At the edge of where outcomes are numbers nothing is known of their slopes.
@@ -148,11 +152,17 @@ class Through:
         gradient = gradient.reshape(rows, draws, q, -1).transpose(0, 1)
         return value.reshape(rows, draws).mean(-1), gradient
 
-    def _around(self, points: Tensor, far: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _within(self, points: Tensor, far: Tensor, box: tuple[Tensor, Tensor]) -> Tensor:
+        """So far (rows, 1) along each free coordinate (rows, q, free), towards the middle of the box, not past it."""
+        low, high, at = (part[..., self.free] for part in (*box, points))
+        length = torch.minimum(far.unsqueeze(-1), 0.5 * (high - low))
+        return torch.where(at > 0.5 * (low + high), -length, length)
+
+    def _around(self, points: Tensor, steps: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Every design, then the same moved along each free coordinate (rows, q, 1 + free, d); and by how much."""
-        length = STEP if far is None else far.unsqueeze(-1)
-        # Towards the cube's middle: a step stays inside.
-        steps = length - 2.0 * length * (points[..., self.free] > 0.5)  # noqa: PLR2004
+        if steps is None:
+            # Towards the cube's middle: a step stays inside.
+            steps = STEP - 2.0 * STEP * (points[..., self.free] > 0.5)  # noqa: PLR2004
         moves = torch.nn.functional.pad(steps, (1, 0)).unsqueeze(-1) * self.ways
         return points.unsqueeze(-2) + moves, steps
 

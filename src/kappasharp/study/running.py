@@ -109,6 +109,8 @@ def one(function: Function, design: Design, limit: float | None = None) -> Ran:
             given = function(dict(design))
         else:
             try:
+                # For every design: the one before may have left another.
+                signal.signal(signal.SIGALRM, _ring)
                 signal.setitimer(signal.ITIMER_REAL, limit)
                 given = function(dict(design))
             finally:
@@ -158,14 +160,15 @@ def _alarm(limit: float) -> Iterator[float | None]:
         yield None
         return
 
-    def ring(*_: Any) -> None:
-        raise _TooLong
-
-    before = signal.signal(signal.SIGALRM, ring)
+    before = signal.getsignal(signal.SIGALRM)
     try:
         yield limit
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def _ring(*_: Any) -> None:
+    raise _TooLong
 
 
 def run(name: str, designs: Sequence[Design], limit: float, apart: bool = False) -> list[Ran]:
