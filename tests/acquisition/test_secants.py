@@ -220,3 +220,9 @@ def test_a_lattice_keeps_to_the_budget_too(budget):
     whole = maximize.propose(fitted._replace(lift=Curved()), MAXIMIZERS["default"], request(lattice=on))
     best = posterior.own_mean(fitted).amax(-1)
     assert float(((found.value - best) / (whole.value - best)).mean()) >= 0.8
+
+
+def test_nothing_is_fitted_to_outcomes_that_cost_nothing(monkeypatch):
+    """A search without a budget asks the outcomes themselves."""
+    monkeypatch.setattr(secants, "_fitted", pytest.fail)
+    maximize.propose(posterior_of(Curved()), MAXIMIZERS["default"], request())

@@ -12,6 +12,7 @@ outcomes alone bend the objective these slopes are good enough to sort the start
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -57,13 +58,13 @@ class Believed:
 
     def __init__(self, X: Tensor, Y: Tensor) -> None:
         self.X, Y = X.double(), Y.double()
-        Y = torch.where(Y.isfinite().all(-2, keepdim=True), Y, 0.0)
-        self.size, self.centre, self.spread = (
-            Y.shape[-1],
-            Y.mean(-2, keepdim=True),
-            Y.std(-2, keepdim=True, correction=0),
-        )
-        self.fitted = _fitted(self.X, (Y - self.centre) / torch.where(self.spread > NOTHING, self.spread, 1.0))
+        self.Y, self.size = torch.where(Y.isfinite().all(-2, keepdim=True), Y, 0.0), Y.shape[-1]
+        self.centre, self.spread = self.Y.mean(-2, keepdim=True), self.Y.std(-2, keepdim=True, correction=0)
+
+    @cached_property
+    def fitted(self) -> _Fitted:
+        """The processes, fitted when they are needed first."""
+        return _fitted(self.X, (self.Y - self.centre) / torch.where(self.spread > NOTHING, self.spread, 1.0))
 
     def __call__(self, X: Tensor) -> Tensor:
         """Designs (rows, …, d), those of a run side by side, to outcomes (rows, …, k)."""
