@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kappasharp.acquisition import maximize
+from kappasharp.acquisition import maximize, through
 from kappasharp.core import comparison_space, comparisons, hyperparameters, kernel, point_space, rankings, voices
 from kappasharp.core.choices import order_of
 from kappasharp.core.comparisons import Answers, Detail
@@ -158,7 +158,7 @@ def test_what_has_no_kernel_is_counted_too(monkeypatch):
     fitted = fitting.fit(model, Answers(X[..., :3], pairs), lift=lift).posterior
     maximize.propose(fitted, maximize.MAXIMIZERS["quick"], maximize.Request([torch.Generator().manual_seed(0)]))
     assert launch.taken["evidence", hyperparameters.ON_POINTS] == 1
-    assert launch.taken["eubo", maximize.THROUGH] == 1
+    assert launch.taken["eubo", through.NO_LAUNCH] == 1
 
 
 @on_device

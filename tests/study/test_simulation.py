@@ -332,9 +332,11 @@ def test_a_function_that_takes_the_alarm_for_itself_is_ended_at_the_next_design(
 def test_a_program_that_is_interrupted_while_its_worker_starts_exits(tmp_path):
     """Python waits for workers at its exit."""
     words = """
-        import os, signal, threading
+        import os, signal
+        from multiprocessing.process import BaseProcess
         from kappasharp.processes import Wire
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        start = BaseProcess.start
+        BaseProcess.start = lambda self: (start(self), os.kill(os.getpid(), signal.SIGINT))
         kept = Wire()
     """
     (tmp_path / "interrupted.py").write_text(textwrap.dedent(words), "utf-8")

@@ -56,8 +56,6 @@ GAIN_LEFT = 2e-5
 TRIES, TRIED_AT = 64, (0.1, 0.04, 0.015, 0.005)
 # Below every promise, in prior deviations.
 WORST = -1e6
-# Why no kernel ascends there.
-THROUGH = "through limits, or outcomes that are uncertain or count against a budget"
 # A round through straight outcomes is an ascent by itself, and stands for so many others.
 IN_ONE = 4
 # There a start costs 2 (1 + d) designs a round. Of the usual starts there are this number by 1 + d, in these bounds.
@@ -271,7 +269,7 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
     if isinstance(objective, Through) and straight.applies(objective):
         return straight.ascend(objective, x, ends, tolerances._replace(max_rounds=-(-max_rounds // IN_ONE)))
     if isinstance(objective, Through):
-        launch.passed_by("eubo", THROUGH)
+        launch.passed_by("eubo", through.NO_LAUNCH)
     elif found := eubo.fused_ascent(objective, x, None if box is request.box is None else ends, tolerances):
         return found
     low, high = (end.reshape(-1, p) for end in ends)

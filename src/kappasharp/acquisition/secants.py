@@ -21,13 +21,14 @@ from torch import Tensor
 from kappasharp.acquisition import lattice, straight
 from kappasharp.acquisition.eubo import NegativeEubo
 from kappasharp.acquisition.lattice import Lattice, Objective
-from kappasharp.acquisition.through import PENALTY, Allowed, Looked, Through
+from kappasharp.acquisition.through import NO_LAUNCH, PENALTY, Allowed, Looked, Through
 from kappasharp.batches import take
 from kappasharp.core import descent, kernel
 from kappasharp.core.choices import Family
 from kappasharp.core.descent import Descent, Tolerances
 from kappasharp.core.features import Lift
 from kappasharp.core.posterior import Posterior
+from kappasharp.kernels import launch
 from kappasharp.shapes import AnyFloat
 
 FAMILY: Family = "matern52"
@@ -203,6 +204,7 @@ def ascend(objective: BySecants, x: Tensor, box: tuple[Tensor, Tensor], toleranc
     if pays:
         last = straight.ascend(going, x, (low, high), tolerances)
     else:
+        launch.passed_by("eubo", NO_LAUNCH)
         last = descent.minimize(going, x.reshape(-1, p), low, high, tolerances)
         last = last._replace(converged=last.converged | (last.rounds < tolerances.max_rounds))
     return last._replace(rounds=last.rounds + first.rounds[rows])

@@ -24,6 +24,8 @@ from kappasharp.core.features import Lift
 STEP, SHARE_OF_RADIUS = 1e-3, 0.1
 # What a limit broken by one unit costs, in prior deviations.
 PENALTY = 10.0
+# Why no kernel ascends there.
+NO_LAUNCH = "through limits, or outcomes that are uncertain or count against a budget"
 # How often the way back inside is halved.
 HALVINGS = 8
 
