@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 from click.testing import CliRunner
@@ -32,6 +34,12 @@ def test_an_unknown_method_is_a_usage_error_with_a_suggestion(tmp_path):
 
 def test_the_version_is_printed():
     assert "kappasharp, version" in CliRunner().invoke(main, ["--version"]).output
+
+
+def test_the_package_is_the_command_line_too():
+    words = [sys.executable, "-m", "kappasharp", "--version"]
+    said = subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert said.startswith("kappasharp, version")
 
 
 def demonstrate(folder, *words):

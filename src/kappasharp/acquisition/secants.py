@@ -21,7 +21,7 @@ from torch import Tensor
 from kappasharp.acquisition import lattice, straight
 from kappasharp.acquisition.eubo import NegativeEubo
 from kappasharp.acquisition.lattice import Lattice, Objective
-from kappasharp.acquisition.through import NO_LAUNCH, PENALTY, Allowed, Looked, Through
+from kappasharp.acquisition.through import NO_LAUNCH, PENALTY, Allowed, Looked, Region, Through
 from kappasharp.batches import take
 from kappasharp.core import descent, kernel
 from kappasharp.core.choices import Family
@@ -148,13 +148,7 @@ class BySecants(Through):
         along = (J @ pull.unsqueeze(-1)).squeeze(-1)
         return value, own.index_add(-1, self.free, along).flatten(-2)
 
-    def look(
-        self,
-        points: Tensor,
-        radius: Tensor | None = None,
-        before: Looked | None = None,
-        box: tuple[Tensor, Tensor] | None = None,
-    ) -> Looked:
+    def look(self, points: Tensor, within: Region | None = None, before: Looked | None = None) -> Looked:
         """Known outcomes of designs (rows, q, d), and the slopes that are believed after what was known before."""
         outcomes = self._outcomes(points).squeeze(0)
         if before is None:
@@ -218,7 +212,7 @@ def exchange(on: Lattice, x: Tensor, value: Objective, guess: Objective, rounds:
     before, after = lattice.nearest(on, x), lattice.exchange(on, x, guess)
     x = torch.where((value(after) < value(before)).unsqueeze(-1), after, before)
     sweeps = rounds // lattice.sweep_cost(on)
-    return lattice.exchange(on, x, value, sweeps), rounds // 2 if sweeps else rounds
+    return (lattice.exchange(on, x, value, sweeps), rounds // 2) if sweeps else (x, rounds)
 
 
 def believed(fitted: Posterior, points: Tensor | None = None) -> Believed | None:

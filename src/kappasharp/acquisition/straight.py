@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kappasharp.acquisition import eubo
 from kappasharp.acquisition.eubo import NegativeEubo
-from kappasharp.acquisition.through import Looked, Through
+from kappasharp.acquisition.through import Looked, Region, Through
 from kappasharp.batches import take
 from kappasharp.core import descent
 from kappasharp.core.descent import Descent, Tolerances
@@ -69,9 +69,9 @@ class _Ends(NamedTuple):
     low: Tensor
     high: Tensor
 
-    def by_design(self, d: int) -> tuple[Tensor, Tensor]:
-        """The same, design by design (rows, q, d)."""
-        return self.low.unflatten(-1, (-1, d)), self.high.unflatten(-1, (-1, d))
+    def about(self, radius: Tensor, d: int) -> Region:
+        """The same, design by design, with how far outcomes are believed."""
+        return Region(radius, self.low.unflatten(-1, (-1, d)), self.high.unflatten(-1, (-1, d)))
 
 
 class _Way(NamedTuple):
@@ -105,7 +105,7 @@ def ascend(
     ends = _Ends(*(end.reshape(-1, p) for end in box))
     points = x.reshape(-1, p).clamp(*ends).unflatten(-1, (-1, d))
     radius = torch.full_like(points[:, 0, :1], RADIUS)
-    here = objective.look(points, radius, box=ends.by_design(d))
+    here = objective.look(points, ends.about(radius, d))
     none = torch.zeros(len(points), dtype=torch.long, device=x.device)
     inner = tolerances._replace(max_rounds=INNER_ROUNDS)
     runs = arranged(objective.inner, d)
@@ -127,7 +127,7 @@ def ascend(
         if bool(way.ended.all()):
             break
         trial = torch.where(way.ended.unsqueeze(-1), at, found.x).unflatten(-1, (-1, d))
-        there = objective.look(trial, way.radius, way.here, ends.by_design(d))
+        there = objective.look(trial, ends.about(way.radius, d), way.here)
         way = _moved(way, there, _value(objective, there, inner, runs), promised, learns=objective.learns)
     if finalists:
         # All had ended before.

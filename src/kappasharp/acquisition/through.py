@@ -50,6 +50,14 @@ class Looked(NamedTuple):
     B: Tensor
 
 
+class Region(NamedTuple):
+    """How far from each row outcomes are believed to be straight (rows, 1), and the ends (rows, q, d) of its box."""
+
+    radius: Tensor
+    low: Tensor
+    high: Tensor
+
+
 class Through:
     """−EUBO of rows of designs and its gradient, as descent wants it."""
 
@@ -105,26 +113,16 @@ class Through:
             gradient = gradient.index_add(-1, self.free, PENALTY * slope)
         return value, gradient.flatten(-2)
 
-    def look(
-        self,
-        points: Tensor,
-        radius: Tensor | None = None,
-        before: Looked | None = None,
-        box: tuple[Tensor, Tensor] | None = None,
-    ) -> Looked:
+    def look(self, points: Tensor, within: Region | None = None, before: Looked | None = None) -> Looked:
         """Known outcomes of designs (rows, q, d), and their slopes by differences; of bends nothing is known.
 
         Args:
             points: where to look.
-            radius: how far from each row outcomes are believed to be straight (rows, 1); None where that is unknown.
+            within: where a program with a budget may be asked; without it differences are as small as they get.
             before: what was known before, which says nothing new where slopes are differences.
-            box: where a program with a budget may be asked (rows, q, d); the unit cube if None.
         """
-        steps = None
-        if radius is not None and self.lift is not None and self.lift.budget:
-            box = (torch.zeros_like(points), torch.ones_like(points)) if box is None else box
-            steps = self._within(points, (SHARE_OF_RADIUS * radius).clamp(min=STEP), box)
-        around, steps = self._around(points, steps)
+        is_bounded = self.lift is not None and self.lift.budget > 0
+        around, steps = self._around(points, within if is_bounded else None)
         outcomes = self._outcomes(around).squeeze(0)
         slopes = (outcomes[..., 1:, :] - outcomes[..., :1, :]) / steps.unsqueeze(-1)
         # At the edge of where outcomes are numbers nothing is known of their slopes.
@@ -154,17 +152,17 @@ class Through:
         gradient = gradient.reshape(rows, draws, q, -1).transpose(0, 1)
         return value.reshape(rows, draws).mean(-1), gradient
 
-    def _within(self, points: Tensor, far: Tensor, box: tuple[Tensor, Tensor]) -> Tensor:
-        """So far (rows, 1) along each free coordinate (rows, q, free), towards the middle of the box, not past it."""
-        low, high, at = (part[..., self.free] for part in (*box, points))
-        length = torch.minimum(far.unsqueeze(-1), 0.5 * (high - low))
-        return torch.where(at > 0.5 * (low + high), -length, length)
-
-    def _around(self, points: Tensor, steps: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _around(self, points: Tensor, within: Region | None = None) -> tuple[Tensor, Tensor]:
         """Every design, then the same moved along each free coordinate (rows, q, 1 + free, d); and by how much."""
-        if steps is None:
-            # Towards the cube's middle: a step stays inside.
-            steps = STEP - 2.0 * STEP * (points[..., self.free] > 0.5)  # noqa: PLR2004
+        at = points[..., self.free]
+        # Towards the middle of the cube, or of the region: a step stays inside.
+        if within is None:
+            steps = STEP - 2.0 * STEP * (at > 0.5)  # noqa: PLR2004
+        else:
+            low, high = within.low[..., self.free], within.high[..., self.free]
+            length = (SHARE_OF_RADIUS * within.radius).clamp(min=STEP).unsqueeze(-1)
+            length = torch.minimum(length, 0.5 * (high - low))
+            steps = torch.where(at > 0.5 * (low + high), -length, length)
         moves = torch.nn.functional.pad(steps, (1, 0)).unsqueeze(-1) * self.ways
         return points.unsqueeze(-2) + moves, steps
 

@@ -380,10 +380,8 @@ class History:
         if event.outcomes is None and event.failure is None:
             self.known.pop(key, None)
             return
-        before = self.known.get(key)
-        nothing = () if event.outcomes is None else (event.outcomes,)
-        runs = nothing if before is None else before.after(event)
-        self.known[key] = Known(event.design, stored.number, event.source, runs, event.failure)
+        before = self.known.get(key, Known(event.design, stored.number, event.source))
+        self.known[key] = Known(event.design, stored.number, event.source, before.after(event), event.failure)
 
 
 def design_key(design: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:

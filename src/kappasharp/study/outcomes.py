@@ -266,17 +266,15 @@ class Known:
     failure: str | None = None
 
     def after(self, event: Recorded) -> tuple[dict[str, float], ...]:
-        """All that is known with one more record: the last one of each outcome counts, or all of them as repetitions.
+        """Every repetition with one more record: the last one of each outcome counts, or all of them as repetitions.
 
         What was computed is no repetition, and gives way as a whole.
         """
-        fresh = () if event.outcomes is None else (event.outcomes,)
-        if event.repeat:
-            return (*self.runs, *fresh)
-        if event.source == self.source == "measured" and fresh:
-            rest = ({name: value for name, value in run.items() if name not in fresh[0]} for run in self.runs)
-            return (*(run for run in rest if run), *fresh)
-        return fresh
+        fresh = event.outcomes or {}
+        kept = self.runs if event.repeat else ()
+        if not event.repeat and fresh and event.source == self.source == "measured":
+            kept = tuple({name: value for name, value in run.items() if name not in fresh} for run in self.runs)
+        return tuple(run for run in (*kept, fresh) if run)
 
     @property
     def values(self) -> dict[str, float]:

@@ -367,9 +367,9 @@ def probe(simulator: Simulator, designs: Sequence[Design]) -> Probed:
         if not ran[-1].loaded:
             raise InvalidValueError(f"{ran[-1].failure} Nothing was stored.")
         # A first call may load what later ones have: it takes a second slow one to make a function slow.
-        if len(ran) > 1 and ran[-1].seconds > CHEAP and perf_counter() - began > PROBE_SECONDS:
-            if any(each.values for each in ran):
-                break
+        is_slow = len(ran) > 1 and ran[-1].seconds > CHEAP and perf_counter() - began > PROBE_SECONDS
+        if is_slow and any(each.values for each in ran):
+            break
     good = [each for each in ran if each.values is not None]
     if not good:
         raise InvalidValueError(
