@@ -1,7 +1,8 @@
 """What a search through outcomes costs and reaches: EUBO by question, settings side by side. (docs/results/outcomes.md)
 
 python -m benchmarks.through [--seeds 3]
-python -m benchmarks.through --budgets 64 128 256 512 1024 2048      the usual search with so many designs a question
+python -m benchmarks.through --budgets 64 2048 [--problems …]      the usual search with so many designs a question, and
+                                                                   the same without a sample that foresees outcomes
 
 The states are those of development runs; the measure is what a pair promises beyond the best design seen, as a share of
 what the `thorough` search finds, and processor seconds of one thread.
@@ -36,8 +37,9 @@ TRIED = {
 class Counted:
     """A lift with another budget, and how many designs it was asked for."""
 
-    def __init__(self, lift, budget):
-        self.lift, self.size, self.doubt, self.budget, self.count = lift, lift.size, lift.doubt, budget, 0
+    def __init__(self, lift, budget, foresees):
+        self.lift, self.size, self.doubt, self.sample = lift, lift.size, lift.doubt, lift.sample if foresees else None
+        self.budget, self.count = budget, 0
 
     def __call__(self, X):
         self.count += X.numel() // X.shape[-1]
@@ -56,10 +58,10 @@ def states(problem, seeds):
 
 
 @torch.inference_mode()
-def reached(state, maximizer, budget):
+def reached(state, maximizer, budget, foresees=True):
     """What the pair found promises beyond the best design seen; seconds, rounds and designs that it took."""
     fitted = loop.learn(state).corrected.posterior
-    lift = Counted(fitted.lift, budget)
+    lift = Counted(fitted.lift, budget, foresees)
     request = Request([stream(state.seeds[0], "through", str(state.step))], hints=state.hints)
     begin = time.process_time()
     found = maximize.propose(fitted._replace(lift=lift), maximizer, request)
@@ -72,17 +74,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--budgets", type=int, nargs="+")
+    parser.add_argument("--problems", nargs="+", default=PROBLEMS)
     options = parser.parse_args()
     torch.set_num_threads(1)
     tried = TRIED
     if options.budgets:
-        tried = {"thorough": TRIED["thorough"]} | {f"{budget} designs": (USUAL, budget) for budget in options.budgets}
+        tried = {"thorough": TRIED["thorough"]}
+        for budget in options.budgets:
+            tried[f"{budget} designs"] = (USUAL, budget)
+            tried[f"{budget} designs, no sample"] = (USUAL, budget, False)
     print("| problem | search | of `thorough`: mean | least | ms | rounds | designs |\n| --- | --- |" + " ---: |" * 5)
-    for problem in PROBLEMS:
+    for problem in options.problems:
         found = {name: [] for name in tried}
         for state in states(problem, options.seeds):
-            for name, (maximizer, budget) in tried.items():
-                found[name].append(reached(state, maximizer, budget))
+            for name, how in tried.items():
+                found[name].append(reached(state, *how))
         most = np.array([gain for gain, *_ in found["thorough"]])
         for name, rows in found.items():
             gain, seconds, rounds, designs = (np.array(part) for part in zip(*rows, strict=True))

@@ -36,7 +36,7 @@ def test_believed_slopes_are_those_of_smooth_outcomes():
     def outcomes(x):
         return torch.stack([3.0 * x[..., 0] - x[..., 2], (2.0 * x[..., 1]).sin() + x[..., 0] * x[..., 2]], -1)
 
-    found = Believed(X, outcomes(X)).slopes(at)
+    found = Believed(X, outcomes(X)).about(at)[1]
     for j in range(3):
         step = torch.zeros(3, dtype=torch.float64)
         step[j] = 1e-5
@@ -47,8 +47,8 @@ def test_believed_slopes_are_those_of_smooth_outcomes():
 def test_slopes_do_not_depend_on_the_units_of_outcomes_and_a_constant_has_none():
     X, at = rand(1, 60, 4), rand(1, 5, 4, seed=1)
     Y = torch.stack([X.square().sum(-1), torch.full((1, 60), 0.5, dtype=torch.float64)], -1)
-    found = Believed(X, Y).slopes(at)
-    scaled = Believed(X, 7.0 + 1e5 * Y).slopes(at)
+    found = Believed(X, Y).about(at)[1]
+    scaled = Believed(X, 7.0 + 1e5 * Y).about(at)[1]
     assert torch.allclose(scaled[..., 0], 1e5 * found[..., 0], rtol=1e-6)
     assert float(found[..., 1].abs().max()) == 0.0
 
@@ -57,7 +57,7 @@ def test_erratic_outcomes_are_smoothed_over():
     """A slope in a field of noise is about that of the trend; a difference there would be a hundred times it."""
     X, at = rand(1, 150, 3), 0.3 + 0.4 * rand(1, 5, 3, seed=1)
     noisy = X[..., :1] + 0.2 * torch.randn(1, 150, 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    found = Believed(X, noisy).slopes(at)[..., 0]
+    found = Believed(X, noisy).about(at)[1][..., 0]
     assert torch.allclose(found, torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).expand_as(found), atol=0.4)
 
 
@@ -70,7 +70,7 @@ def test_what_is_no_number_teaches_nothing():
     Y = torch.stack([X.sum(-1), X.sum(-1)], -1)
     Y[0, 3, 1] = torch.nan
     for known in (Believed(X, Y), Believed(X[:, :1], Y[:, :1])):
-        assert bool(known.slopes(X[:, :2]).isfinite().all())
+        assert bool(known.about(X[:, :2])[1].isfinite().all())
 
 
 @pytest.mark.parametrize("allowed", [None, few])
@@ -224,5 +224,53 @@ def test_a_lattice_keeps_to_the_budget_too(budget):
 
 def test_nothing_is_fitted_to_outcomes_that_cost_nothing(monkeypatch):
     """A search without a budget asks the outcomes themselves."""
-    monkeypatch.setattr(secants, "_fitted", pytest.fail)
+    monkeypatch.setattr(secants, "best_kernels", pytest.fail)
     maximize.propose(posterior_of(Curved()), MAXIMIZERS["default"], request())
+
+
+def test_values_and_slopes_are_of_one_process():
+    X, at = rand(2, 90, 3), rand(2, 7, 2, 3, seed=1)
+    known = Believed(X, Curved()(X))
+    value, slopes = known.about(at)
+    assert torch.allclose(value, known(at))
+    for j in range(3):
+        step = 1e-6 * torch.eye(3, dtype=torch.float64)[j]
+        assert torch.allclose(slopes[..., j, :], (known(at + step) - known(at - step)) / 2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("budget", "most"), [(64, 48), (1024, 2 * 2 * 5 * 5)])
+def test_where_outcomes_are_foreseen_few_designs_find_as_much(budget, most):
+    """Points to start from and the first rounds cost nothing: two designs of two finalists have five looks."""
+    fitted, _ = wide(budget, d=4)
+    lift = Curved(budget=budget, sample=rand(128, 4, seed=9))
+    found = maximize.propose(fitted._replace(lift=lift), MAXIMIZERS["default"], request())
+    assert 0 < len(lift.seen) <= RUNS * most
+    whole = maximize.propose(fitted._replace(lift=Curved()), MAXIMIZERS["default"], request())
+    best = posterior.own_mean(fitted).amax(-1)
+    assert float(((found.value - best) / (whole.value - best)).mean()) >= 0.97
+    assert torch.allclose(eubo.value(fitted._replace(lift=Curved()), *found.pair.split(1, 1)).squeeze(-1), found.value)
+    again = take(fitted._replace(lift=None), torch.tensor([1]))._replace(lift=lift)
+    alone = maximize.propose(again, MAXIMIZERS["default"], Request([stream(1, "through")]))
+    assert torch.allclose(alone.pair[0], found.pair[1], atol=1e-6), "runs do not know of each other"
+
+
+def test_outcomes_are_foreseen_only_by_designs_that_foresee_each_other():
+    fitted, _ = wide(256, d=4)
+
+    def foreseen(sample):
+        lift = Curved(budget=256)
+        lift.sample = sample
+        return secants.foreseen(fitted._replace(lift=lift))
+
+    X = rand(128, 4, seed=9)
+    smooth, noise = Curved()(X), rand(128, 2, seed=10)
+    assert foreseen(torch.cat([X, smooth], -1)) is not None
+    assert foreseen(torch.cat([X, smooth[:, :1], noise[:, :1]], -1)) is None, "not one of them"
+    assert foreseen(torch.cat([X, smooth[:, :1] + 0.02 * noise[:, :1], smooth[:, 1:]], -1)) is not None
+    assert foreseen(torch.cat([X, smooth], -1)[: secants.LEAST_SAMPLE - 1]) is None
+    assert foreseen(None) is None
+    smooth[3] = torch.nan
+    known = foreseen(torch.cat([X, smooth], -1))
+    assert known.X.shape[1] == fitted.X.shape[1] + 127
+    # A constant is foreseen: there is nothing to miss.
+    assert foreseen(torch.cat([X, Curved()(X)[:, :1], torch.full((128, 1), 0.5, dtype=torch.float64)], -1)) is not None

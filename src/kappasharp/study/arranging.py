@@ -172,7 +172,7 @@ class ArrangedStudy(StudyView):
         if isinstance(question, StudyQuestion):
             designs = question.designs
         else:
-            designs = self.read(lambda history: [history.options[option] for option in question.options])
+            designs = self.glance(lambda history: [history.options[option] for option in question.options])
         self._store_outcomes(question.voter, designs)
         self.try_again(question.voter)
 
@@ -183,7 +183,7 @@ class ArrangedStudy(StudyView):
             voter: in whose name.
         """
         if self.through is None and self.definition.simulator is not None:
-            designs = self.read(lambda history: recording.to_try_again(self.definition, history))
+            designs = self.glance(lambda history: recording.to_try_again(self.definition, history))
             # Who may only read the database sees what is stored in it.
             with suppress(StorageError):
                 self._store_outcomes(voter, designs, failures=False)

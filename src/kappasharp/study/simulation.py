@@ -93,7 +93,7 @@ class Simulator:
     def workers(self) -> int:
         """How many designs are computed at once."""
         alone = self.name is None or multiprocessing.parent_process() is not None
-        return 1 if alone else min(os.cpu_count() or 1, MOST_WORKERS)
+        return 1 if alone else min(_cores(), MOST_WORKERS)
 
     @property
     def seconds(self) -> float | None:
@@ -119,14 +119,14 @@ class Simulator:
         keys = [design_key(design) for design in designs]
         with self._lock:
             self._stopped = False
-            fresh = {key: design for key, design in zip(keys, designs, strict=True) if key not in self._kept}
+            kept = {key: self._kept[key] for key in keys if key in self._kept}
+            fresh = {key: design for key, design in zip(keys, designs, strict=True) if key not in kept}
             if len(self._kept) + len(fresh) > MOST_KEPT:
-                self._kept = {key: self._kept[key] for key in keys if key in self._kept}
-            for key, ran in zip(fresh, self._run(list(fresh.values())), strict=True):
-                self._kept[key] = ran
-                if ran.values is not None:
-                    self._seconds.append(ran.seconds)
-            found = [self._kept[key] for key in keys]
+                self._kept = kept.copy()
+            ran = dict(zip(fresh, self._run(list(fresh.values())), strict=True))
+            self._kept |= ran
+            self._seconds.extend(one.seconds for one in ran.values() if one.values is not None)
+            found = list(map((kept | ran).__getitem__, keys))
         if names is None:
             return found
         wanted = set(names)
@@ -315,6 +315,11 @@ class Simulator:
             # A small process is forked soonest.
             self._pool = self._pool or Pool(self.workers, with_main=False, bare=self._ends)
             return self._pool
+
+
+@cache
+def _cores() -> int:
+    return os.cpu_count() or 1
 
 
 def _not_run(error: Exception) -> Ran:
