@@ -362,3 +362,30 @@ def test_a_server_that_is_not_there_and_no_password_in_the_words():
 def test_stored_events_are_values():
     one = EVERY_KIND[1]
     assert replace(one, answer="b") != one and hash(one) == hash(Answered(1, "a", 1.25))
+
+
+class TestInMemory:
+    """One connection holds everything."""
+
+    @pytest.mark.parametrize("statement", ["INSERT", "SELECT"])
+    def test_who_is_interrupted_loses_nothing(self, statement):
+        study = create_study(SPACE, storage="sqlite://", study_name="s")
+        study.tell(study.ask(), "a")
+        pair, pressed = study.ask(), []
+
+        def press(_, __, words, *___):
+            if words.startswith(statement) and not pressed:
+                pressed.append(words)
+                raise KeyboardInterrupt
+
+        event.listen(study.storage._engine, "before_cursor_execute", press)
+        with pytest.raises(KeyboardInterrupt):
+            study.tell(pair, "b")
+        assert pressed and len(study.history.comparisons) == 1 and study.ask() == pair
+        study.tell(pair, "b")
+        assert len(study.history.comparisons) == 2
+
+    def test_databases_in_memory_are_apart(self):
+        create_study(SPACE, storage="sqlite://", study_name="s")
+        with pytest.raises(UnknownNameError):
+            load_study("s", storage="sqlite://")

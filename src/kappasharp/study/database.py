@@ -4,6 +4,7 @@ import os
 import re
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -85,10 +86,23 @@ def engine(url: str, busy_seconds: float) -> Engine:
     return _sqlite(found, busy_seconds)
 
 
+class _Lasting(sqlite3.Connection):
+    """The one connection that holds a database in memory: an interrupted call makes SQLAlchemy throw it away."""
+
+    def close(self) -> None:
+        """Forget what was not committed; all else ends with the engine."""
+        if self.in_transaction:
+            self.rollback()
+
+
 def _sqlite(found: URL, busy_seconds: float = 0.0) -> Engine:
-    # One connection holds a database in memory; a file gets as many as there are threads.
-    pool: dict[str, Any] = {"poolclass": StaticPool} if found.database in IN_MEMORY else {}
-    made = create_engine(found, connect_args={"check_same_thread": False, "timeout": busy_seconds}, **pool)
+    if found.database in IN_MEMORY:
+        kept = sqlite3.connect(":memory:", check_same_thread=False, timeout=busy_seconds, factory=_Lasting)
+        made = create_engine(found, poolclass=StaticPool, creator=lambda: kept)
+        weakref.finalize(made, sqlite3.Connection.close, kept)
+    else:
+        # A file gets as many connections as there are threads.
+        made = create_engine(found, connect_args={"check_same_thread": False, "timeout": busy_seconds})
     event.listen(made, "connect", _set_up_sqlite)
     event.listen(made, "begin", _begin_sqlite)
     return made
