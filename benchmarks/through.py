@@ -17,11 +17,12 @@ import torch
 
 from kappasharp.acquisition import eubo, maximize
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request
-from kappasharp.core import posterior
-from kappasharp.lab import experiment, grid
+from kappasharp.core import features, posterior
+from kappasharp.lab import experiment, grid, outcomes
 from kappasharp.lab.run import play
 from kappasharp.methods import loop
 from kappasharp.streams import stream
+from kappasharp.study.lifting import SAMPLE
 
 PROBLEMS, FIRST_SEED, QUESTIONS, AT = ("vehicle-5d", "carcab-7d", "dtlz2-8d", "dtlz2-20d"), 500, 40, (8, 14, 20, 28, 36)
 USUAL = MAXIMIZERS["default"]
@@ -38,8 +39,9 @@ class Counted:
     """A lift with another budget, and how many designs it was asked for."""
 
     def __init__(self, lift, budget, foresees):
-        self.lift, self.size, self.doubt, self.sample = lift, lift.size, lift.doubt, lift.sample if foresees else None
-        self.budget, self.count = budget, 0
+        self.lift, self.size, self.doubt, self.budget, self.count = lift, lift.size, lift.doubt, budget, 0
+        known = outcomes.sample(lift.problem.name).designs[:SAMPLE]
+        self.sample = features.lifted(lift, known) if foresees else None
 
     def __call__(self, X):
         self.count += X.numel() // X.shape[-1]

@@ -128,7 +128,7 @@ def within(maximizer: Maximizer, budget: int, *, foresees: bool = False) -> Maxi
         return maximizer
     if foresees:
         starts = FORESEEN * maximizer.starts
-        return replace(maximizer, starts=starts, finalists=starts, max_rounds=max(budget // (2 * starts), 1))
+        return replace(maximizer, starts=starts, finalists=starts, max_rounds=max(budget // 2, 2))
     for_pool = max(int(TO_START * budget), INCUMBENTS + 2)
     raw = min(maximizer.raw, max(for_pool // 2, 4))
     copies = min(maximizer.copies, max((for_pool - raw) // INCUMBENTS, 1))

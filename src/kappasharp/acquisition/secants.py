@@ -22,7 +22,7 @@ from torch import Tensor
 from kappasharp.acquisition import lattice, straight
 from kappasharp.acquisition.eubo import NegativeEubo
 from kappasharp.acquisition.lattice import Lattice, Objective
-from kappasharp.acquisition.through import NO_LAUNCH, PENALTY, Allowed, Looked, Region, Through
+from kappasharp.acquisition.through import NO_LAUNCH, PENALTY, Allowed, Looked, Region, Through, budget
 from kappasharp.batches import take
 from kappasharp.core import descent, kernel
 from kappasharp.core.choices import Family
@@ -89,12 +89,12 @@ class Believed:
         return found
 
     def __call__(self, X: Tensor) -> Tensor:
-        """Designs (rows, …, d), those of a run side by side, to outcomes (rows, …, k)."""
+        """Designs (…, rows, q, d), the rows of a run side by side, to outcomes (…, rows, q, k)."""
         found = torch.stack([K.value @ alpha for _, _, K, alpha in self._near(X)]).sum(0)
-        return (self.centre + self.spread * found).reshape(*X.shape[:-1], self.size).to(X)
+        return self._like(X, self.centre + self.spread * found, self.size)
 
     def about(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """The same, and its slopes (rows, …, d, k)."""
+        """The same, and its slopes (…, rows, q, d, k)."""
         value, slopes = torch.zeros_like(self.spread), torch.zeros_like(self.spread).unsqueeze(-2)
         for scale, Z_at, K, alpha in self._near(X):
             Z = _scaled(self.X, scale)
@@ -103,14 +103,20 @@ class Believed:
             along = along.unflatten(-1, (-1, self.size)) - (K.slope @ alpha).unsqueeze(-2) * Z_at.unsqueeze(-1)
             value, slopes = value + K.value @ alpha, slopes + along / _length(scale, X)
         value, slopes = self.centre + self.spread * value, self.spread.unsqueeze(-2) * slopes
-        return value.reshape(*X.shape[:-1], self.size).to(X), slopes.reshape(*X.shape, self.size).to(X)
+        return self._like(X, value, self.size), self._like(X, slopes, X.shape[-1], self.size)
 
     def _near(self, X: Tensor) -> Iterator[tuple[float, Tensor, Profile, Tensor]]:
         """Of every process its length scale, designs in its units (runs, m, d), their covariances, and its weights."""
-        at = X.reshape(len(self.X), -1, X.shape[-1]).double()
+        at = X.movedim(-3, 0).reshape(len(self.X), -1, X.shape[-1]).double()
         for scale, Z, alpha in self.processes:
             Z_at = _scaled(at, scale)
             yield scale, Z_at, kernel.profile(FAMILY, kernel.half_distances(Z_at, Z)), alpha
+
+    @staticmethod
+    def _like(X: Tensor, found: Tensor, *sizes: int) -> Tensor:
+        """What was found of every design (runs, m, …), arranged as the designs are."""
+        first = X.movedim(-3, 0).shape[:-1]
+        return found.reshape(*first, *sizes).movedim(0, X.ndim - 3).to(X)
 
 
 class Foreseen(Through):
@@ -215,14 +221,14 @@ def ascend(
 ) -> Descent:
     """Ascent of every start (runs, starts, p) in a box like the starts, with two designs for each start and round.
 
-    All go some rounds with slopes that are believed, or with outcomes that are foreseen, which has none computed. The
-    best go on with true ones, by differences, where what is left pays for enough looks; else with those that are
-    believed where they are, which was better than what was learnt.
+    All go some rounds with slopes that are believed. The best go on with true ones, by differences, where what is left
+    pays for enough looks; else with those that are believed where they are, which was better than what was learnt.
+    Where outcomes are foreseen the first rounds cost nothing, and a round's two designs are for all starts together.
     """
     (runs, starts, p), rounds = x.shape, tolerances.max_rounds
     sorting = tolerances._replace(max_rounds=SORTING if foresees else min(SORTING, rounds))
     first = straight.ascend(objective.foreseen if foresees else objective, x, box, sorting)
-    left = 2 * starts * (rounds if foresees else max(rounds - SORTING - 1, 0))
+    left = 2 * (rounds if foresees else starts * max(rounds - SORTING - 1, 0))
     looks = left // (2 * (1 + len(objective.free)))
     pays = looks // LEAST_LOOKS
     finalists = min(FINALISTS, pays or starts, starts)
@@ -266,37 +272,59 @@ def believed(fitted: Posterior, points: Tensor | None = None) -> Believed | None
 
 
 def foreseen(fitted: Posterior) -> Believed | None:
-    """Outcomes by the designs seen and those of the sample, where these foresee one another's; else None."""
+    """Outcomes by the designs seen and those of the sample, where the sample foresees its own and theirs; else None.
+
+    Of one run: others have seen other designs.
+    """
     lift = fitted.lift
-    if lift is None or not lift.budget or lift.sample is None:
+    if lift is None or not lift.budget or lift.sample is None or len(fitted.X) > 1:
         return None
     n, d = fitted.X.shape[-2:]
     sample = lift.sample[lift.sample.isfinite().all(-1)]
-    kernels = _foreseeing(sample.double().contiguous().cpu().numpy().tobytes(), d, d + lift.size)
-    if kernels is None:
+    found = _foreseeing(sample.double().contiguous().cpu().numpy().tobytes(), d, d + lift.size)
+    seen = fitted.features[:, max(n - MOST, 0) : n].double().cpu()
+    if found is None or not _is_foreseen(seen[..., d:] - found(seen[..., :d]), found.spread):
         return None
-    seen = fitted.features[:, max(n - MOST, 0) : n]
-    known = torch.cat([seen, sample.to(seen).expand(len(seen), -1, -1)], 1)
+    known = torch.cat([seen, sample.to(seen).unsqueeze(0)], 1).to(fitted.X.device)
+    kernels = Kernels(*(part.to(known.device) for part in found.kernels or ()))
     return Believed(known[..., :d], known[..., d:], kernels)
 
 
-@lru_cache(maxsize=8)
-def _foreseeing(sample: bytes, d: int, size: int) -> Kernels | None:
-    """The kernels by which a sample, the same at every question, foresees outcomes; None where some are foreseen less.
+def _is_foreseen(missed: Tensor, spread: Tensor) -> bool:
+    """Whether outcomes (1, n, k) are missed by little of their variance."""
+    return bool((missed.square().mean(-2, keepdim=True) <= (1.0 - FORESEEN) * spread.square() + NOTHING).all())
 
-    What all others foresee of a design misses it by (R y)_i / R_ii, R the inverse of their covariance.
+
+def guess(fitted: Posterior, allowed: Allowed | None) -> Posterior:
+    """The same posterior through foreseen outcomes, which cost nothing; itself where there are none.
+
+    Limits that a program tells have all outcomes computed anyway.
+    """
+    known = None if budget(None, allowed) else foreseen(fitted)
+    return fitted if known is None else fitted._replace(lift=known)
+
+
+@lru_cache(maxsize=8)
+def _foreseeing(sample: bytes, d: int, size: int) -> Believed | None:
+    """The process of a sample, the same at every question; None where it foresees less of an outcome, or one is rough.
+
+    What all others foresee of a design misses it by (R y)_i / R_ii, R the inverse of their covariance. An outcome with
+    noise, or of the shortest length scale, may have kinks: a smooth process leads past what lies in one.
     """
     known = torch.frombuffer(bytearray(sample), dtype=torch.float64).reshape(1, -1, size)
     if known.shape[1] < LEAST_SAMPLE:
         return None
     X, y = known[..., :d], known[..., d:] - known[..., d:].mean(-2, keepdim=True)
-    kernels = best_kernels(X, y)
-    for k, (scale, noise) in enumerate(zip(*(part[0].tolist() for part in kernels), strict=True)):
-        L, alpha = _solved(_covariance(X, scale), noise, y[..., k : k + 1])
-        missed = alpha.squeeze(-1) / torch.cholesky_inverse(L).diagonal(dim1=-2, dim2=-1)
-        if not bool(missed.square().sum() <= (1.0 - FORESEEN) * y[..., k].square().sum()):
+    found = Believed(X, known[..., d:], kernels := best_kernels(X, y))
+    rough = (kernels.noise > NOISES[0]) | (kernels.scale <= SCALES[0])
+    if bool((rough.unsqueeze(-2) & (found.spread > NOTHING)).any()):
+        return None
+    for k, scale in enumerate(kernels.scale[0].tolist()):
+        L, alpha = _solved(_covariance(X, scale), NOISES[0], y[..., k : k + 1])
+        missed = alpha / torch.cholesky_inverse(L).diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+        if not _is_foreseen(missed, found.spread[..., k : k + 1]):
             return None
-    return kernels
+    return found
 
 
 def corrected(J: AnyFloat, s: AnyFloat, y: AnyFloat) -> AnyFloat:

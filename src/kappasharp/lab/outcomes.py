@@ -14,8 +14,7 @@ from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import find_problem
 from kappasharp.streams import stream
 
-# Designs of the sample, and those by which outcomes are foreseen where they cost, as many as in a study.
-SAMPLE, FORESEEN_BY = 256, 128
+SAMPLE = 256
 # How many designs a question may simulate, as in a study with a cheap simulator; formulas have no limit.
 BUDGETS = {"plasma-16d": 256, "pid-3d": 1024}
 
@@ -48,8 +47,9 @@ class ProblemLift:
     problem: Problem
     scaling: Scaling
     budget: int
-    sample: Tensor
     doubt: float = 0.0
+    # Runs of a batch have seen different designs: nothing is foreseen for all of them.
+    sample: None = None
 
     @property
     def size(self) -> int:
@@ -75,5 +75,4 @@ def lift(name: str) -> ProblemLift | None:
     scaled = scaling(known.outcomes).without(chance)
     # One that never varies says nothing either way.
     doubt = foresight.doubt(shares[scaled.high > scaled.low].tolist(), problem.dimensions)
-    features = torch.cat([known.designs, scaled(known.outcomes)], -1)[:FORESEEN_BY]
-    return ProblemLift(problem, scaled, BUDGETS.get(name, 0), features, doubt)
+    return ProblemLift(problem, scaled, BUDGETS.get(name, 0), doubt)

@@ -271,9 +271,9 @@ class Known:
         What was computed is no repetition, and gives way as a whole.
         """
         fresh = event.outcomes or {}
-        kept = self.runs if event.repeat else ()
-        if not event.repeat and fresh and event.source == self.source == "measured":
-            kept = tuple({name: value for name, value in run.items() if name not in fresh} for run in self.runs)
+        kept = self.runs if event.source == self.source == "measured" and (fresh or event.repeat) else ()
+        if not event.repeat:
+            kept = tuple({name: value for name, value in run.items() if name not in fresh} for run in kept)
         return tuple(run for run in (*kept, fresh) if run)
 
     @property

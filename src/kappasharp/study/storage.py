@@ -261,8 +261,9 @@ class Storage:
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
-        """Give back the connections."""
-        self._engine.dispose()
+        """Give back the connections; in memory, after whoever writes."""
+        with self._alone:
+            self._engine.dispose()
 
     def _anchor(self, connection: Connection, record: Record) -> Anchor:
         """What the study's row knows; in a transaction that writes, PostgreSQL locks it as SQLite locks the file."""
