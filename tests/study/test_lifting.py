@@ -154,6 +154,13 @@ class TestLift:
         study.record(design, None)
         assert study.outcomes(design) is None
 
+    def test_what_was_computed_is_no_repetition(self, url):
+        study = answered(computed(url, simulators.simulate), 1)
+        design, name = study.ask().a, next(iter(study.definition.outcomes.names))
+        for value, mean in ((70.0, 70.0), (72.0, 71.0)):
+            study.record(design, {name: value}, repeat=True)
+            assert study.outcomes(design)[name] == mean
+
     def test_outcomes_that_never_vary(self, url):
         study = answered(computed(url, simulators.constant), 6)
         assert "learns on the parameters alone: none of the outcomes varies" in str(study.diagnostics())

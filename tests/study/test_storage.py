@@ -2,6 +2,7 @@
 
 import sqlite3
 from dataclasses import replace
+from threading import Thread
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine, event, insert, inspect, text
@@ -389,3 +390,17 @@ class TestInMemory:
         create_study(SPACE, storage="sqlite://", study_name="s")
         with pytest.raises(UnknownNameError):
             load_study("s", storage="sqlite://")
+
+    def test_who_closes_waits_for_who_writes(self):
+        storage = create_study(SPACE, storage="sqlite://", study_name="s").storage
+        with storage.writing() as connection:
+            connection.exec_driver_sql("CREATE TABLE numbers (i int)")
+            connection.exec_driver_sql("INSERT INTO numbers VALUES (1)")
+            closing = Thread(target=storage.close)
+            closing.start()
+            closing.join(0.2)
+            assert closing.is_alive()
+            connection.exec_driver_sql("INSERT INTO numbers VALUES (2)")
+        closing.join(10.0)
+        with storage.reading() as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM numbers").scalar() == 2

@@ -39,8 +39,8 @@ SCALES, NOISES = (0.5, 1.0, 2.0, 4.0), (1e-6, 1e-3, 0.1)
 # Of the designs seen so many count, the last ones; and of those a search starts from as many, evenly.
 MOST = 128
 # So many rounds sort the starts; so many go on, by differences where there are so many looks for each. Where outcomes
-# are foreseen these are nearly there: so many looks at most.
-SORTING, FINALISTS, LEAST_LOOKS, MOST_LOOKS = 3, 2, 4, 5
+# are foreseen these are nearly there: so many looks at most, which in kinks are worth their time.
+SORTING, FINALISTS, LEAST_LOOKS, MOST_LOOKS = 3, 2, 4, 10
 # Outcomes are foreseen where designs of a sample, so many or more, foresee each other's to this share of the variance.
 LEAST_SAMPLE, FORESEEN = 32, 0.9
 # A squared step, or a spread, below this is none.
