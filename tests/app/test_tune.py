@@ -334,3 +334,14 @@ def test_a_kind_that_is_none_is_told_by_the_option(shell, monkeypatch):
     monkeypatch.setattr(tune, "_is_terminal", lambda: True)
     for guess in ("foo", "auto", "order:10"):
         shell.refused("tune", shell.folder / "tea.toml", "--question", guess, code=2, says="Error: `--question` must ")
+
+
+def test_what_stands_against_the_best_so_far_is_said(shell, press):
+    press(["a", "b", "a", "q"])
+    study = stored(shell)
+    compared = [design["minutes"] for design in study.history.options]
+    free = next(
+        low / 10.0 for low in range(10, 79) if not any(low / 10.0 <= one <= low / 10.0 + 0.1 for one in compared)
+    )
+    study.narrow("minutes", free, free + 0.1)
+    assert "Note: No design was compared yet that is open now" in press(["q"])

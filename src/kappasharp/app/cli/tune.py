@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kappasharp.app.cli.output import best_table, in_words, question_table, say_failures, say_limits
+from kappasharp.app.cli.output import best_table, in_words, question_table, say_failures, say_limits, typed
 from kappasharp.app.cli.studies import (
     opened,
     outcomes_option,
@@ -136,6 +136,9 @@ def _tell(study: "Study", pair: "StudyQuestion", pressed: "Pressed", seconds: fl
 def _leave(study: "Study") -> None:
     if not study.history.counted():
         return
+    best = study.best
     click.echo("\nBest so far")
-    for line in best_table(study.best):
+    for line in best_table(best):
         click.echo(f"  {line}".rstrip())
+    for note in best.notes:
+        click.echo(f"Note: {typed(str(note))}")
