@@ -1,6 +1,6 @@
-"""Studies whose search foresees outcomes against the same without, on all sorts of functions. (docs/results/outcomes.md)
+"""Studies whose search foresees outcomes against the same without, on all sorts. (docs/results/outcomes.md)
 
-python -m benchmarks.foreseeing [--seeds 30] [--workers 2]
+python -m benchmarks.foreseeing [--seeds 30] [--workers 2] [--budget 64]      as if a function took its time
 
 A simulated person without noise answers pairs; what counts is the utility of `study.best` at the end, and how many
 designs were computed for it. Seven functions, none of which was looked at when the search was made.
@@ -19,6 +19,7 @@ from scipy.stats import wilcoxon
 import kappasharp as ks
 from kappasharp.acquisition import secants
 from kappasharp.lab.statistics import holm
+from kappasharp.study import simulation
 
 DIMENSIONS, ANSWERS, FIRST_SEED = (2, 3, 5), 22, 1000
 
@@ -73,10 +74,12 @@ def outcomes(name, design):
     return dict(zip(("first", "second"), FUNCTIONS[name](list(design.values())), strict=True))
 
 
-def studied(job):
+def studied(budget, job):
     """The utility of the best design, and designs a question."""
     name, d, seed, foresees = job
     torch.set_num_threads(1)
+    if budget:
+        simulation.budget = lambda _: budget
     found = secants.foreseen
     if not foresees:
         secants.foreseen = lambda _: None
@@ -95,11 +98,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--budget", type=int, default=0)
     options = parser.parse_args()
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
     jobs = [(name, d, seed, how) for name in FUNCTIONS for d in DIMENSIONS for seed in seeds for how in (True, False)]
     with get_context("spawn").Pool(options.workers) as pool:
-        found = {job: (best, designs) for job, best, designs in pool.imap_unordered(studied, jobs)}
+        found = {
+            job: (best, designs) for job, best, designs in pool.imap_unordered(partial(studied, options.budget), jobs)
+        }
     rows, values = [], []
     for name in FUNCTIONS:
         for d in DIMENSIONS:
