@@ -1,8 +1,8 @@
 """Studies whose search foresees outcomes against the same without, on all sorts. (docs/results/outcomes.md)
 
-python -m benchmarks.foreseeing [--seeds 30] [--workers 2] [--budget 64]      as if a function took its time
+python -m benchmarks.foreseeing [--seeds 30] [--workers 2] [--budget 64] [--kind order:4] [--answers 15]
 
-A simulated person without noise answers pairs; what counts is the utility of `study.best` at the end, and how many
+A simulated person without noise answers; what counts is the utility of `study.best` at the end, and how many
 designs were computed for it. Seven functions, none of which was looked at when the search was made.
 """
 
@@ -21,7 +21,7 @@ from kappasharp.acquisition import secants
 from kappasharp.lab.statistics import holm
 from kappasharp.study import simulation
 
-DIMENSIONS, ANSWERS, FIRST_SEED = (2, 3, 5), 22, 1000
+DIMENSIONS, FIRST_SEED = (2, 3, 5), 1000
 
 
 def beam(x):
@@ -74,22 +74,33 @@ def outcomes(name, design):
     return dict(zip(("first", "second"), FUNCTIONS[name](list(design.values())), strict=True))
 
 
-def studied(budget, job):
+def answer(name, question):
+    """Exactly what is best, of a hundred places on a slider."""
+    if question.kind == "slider":
+        return max((place / 100.0 for place in range(101)), key=lambda place: utility(name, question.at(place)))
+    worth = [utility(name, design) for design in question.designs]
+    order = sorted(range(len(worth)), key=lambda i: -worth[i])
+    return {"pair": "ab"[order[0] % 2], "choice": order[0], "order": order}[question.kind]
+
+
+def studied(options, job):
     """The utility of the best design, and designs a question."""
     name, d, seed, foresees = job
     torch.set_num_threads(1)
-    if budget:
-        simulation.budget = lambda _: budget
+    if options.budget:
+        simulation.budget = lambda _: options.budget
     found = secants.foreseen
     if not foresees:
         secants.foreseen = lambda _: None
     try:
         space = {f"x{i}": (0.0, 1.0) for i in range(d)}
-        study = ks.create_study(space, outcomes=partial(outcomes, name), storage="sqlite://", seed=seed)
-        for _ in range(ANSWERS):
-            pair = study.ask()
-            study.tell(pair, "a" if utility(name, pair.a) >= utility(name, pair.b) else "b")
-        return job, utility(name, study.best.params), study.definition.simulator.computed / ANSWERS
+        study = ks.create_study(
+            space, outcomes=partial(outcomes, name), storage="sqlite://", seed=seed, question=options.kind
+        )
+        for _ in range(options.answers):
+            question = study.ask()
+            study.tell(question, answer(name, question))
+        return job, utility(name, study.best.params), study.definition.simulator.computed / options.answers
     finally:
         secants.foreseen = found
 
@@ -98,7 +109,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--budget", type=int, default=0)
+    parser.add_argument("--budget", type=int, default=0, help="designs a question, as if every call took its time")
+    parser.add_argument("--kind", default="pair")
+    parser.add_argument("--answers", type=int, default=22)
     options = parser.parse_args()
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
     jobs = [(name, d, seed, how) for name in FUNCTIONS for d in DIMENSIONS for seed in seeds for how in (True, False)]
