@@ -116,9 +116,7 @@ def main():
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
     jobs = [(name, d, seed, how) for name in FUNCTIONS for d in DIMENSIONS for seed in seeds for how in (True, False)]
     with get_context("spawn").Pool(options.workers) as pool:
-        found = {
-            job: (best, designs) for job, best, designs in pool.imap_unordered(partial(studied, options.budget), jobs)
-        }
+        found = {job: (best, designs) for job, best, designs in pool.imap_unordered(partial(studied, options), jobs)}
     rows, values = [], []
     for name in FUNCTIONS:
         for d in DIMENSIONS:
