@@ -1,8 +1,7 @@
 """What a search through outcomes costs and reaches: EUBO by question, settings side by side. (docs/results/outcomes.md)
 
 python -m benchmarks.through [--seeds 3]
-python -m benchmarks.through --budgets 64 2048 [--problems …]      the usual search with so many designs a question, and
-                                                                   the same without a sample that foresees outcomes
+python -m benchmarks.through --budgets 64 128 256 512 1024 2048      the usual search with so many designs a question
 
 The states are those of development runs; the measure is what a pair promises beyond the best design seen, as a share of
 what the `thorough` search finds, and processor seconds of one thread.
@@ -17,12 +16,11 @@ import torch
 
 from kappasharp.acquisition import eubo, maximize
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request
-from kappasharp.core import features, posterior
-from kappasharp.lab import experiment, grid, outcomes
+from kappasharp.core import posterior
+from kappasharp.lab import experiment, grid
 from kappasharp.lab.run import play
 from kappasharp.methods import loop
 from kappasharp.streams import stream
-from kappasharp.study.lifting import SAMPLE
 
 PROBLEMS, FIRST_SEED, QUESTIONS, AT = ("vehicle-5d", "carcab-7d", "dtlz2-8d", "dtlz2-20d"), 500, 40, (8, 14, 20, 28, 36)
 USUAL = MAXIMIZERS["default"]
@@ -38,10 +36,8 @@ TRIED = {
 class Counted:
     """A lift with another budget, and how many designs it was asked for."""
 
-    def __init__(self, lift, budget, foresees):
+    def __init__(self, lift, budget):
         self.lift, self.size, self.doubt, self.budget, self.count = lift, lift.size, lift.doubt, budget, 0
-        known = outcomes.sample(lift.problem.name).designs[:SAMPLE]
-        self.sample = features.lifted(lift, known) if foresees else None
 
     def __call__(self, X):
         self.count += X.numel() // X.shape[-1]
@@ -60,10 +56,10 @@ def states(problem, seeds):
 
 
 @torch.inference_mode()
-def reached(state, maximizer, budget, foresees=True):
+def reached(state, maximizer, budget):
     """What the pair found promises beyond the best design seen; seconds, rounds and designs that it took."""
     fitted = loop.learn(state).corrected.posterior
-    lift = Counted(fitted.lift, budget, foresees)
+    lift = Counted(fitted.lift, budget)
     request = Request([stream(state.seeds[0], "through", str(state.step))], hints=state.hints)
     begin = time.process_time()
     found = maximize.propose(fitted._replace(lift=lift), maximizer, request)
@@ -76,21 +72,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--budgets", type=int, nargs="+")
-    parser.add_argument("--problems", nargs="+", default=PROBLEMS)
     options = parser.parse_args()
     torch.set_num_threads(1)
     tried = TRIED
     if options.budgets:
-        tried = {"thorough": TRIED["thorough"]}
-        for budget in options.budgets:
-            tried[f"{budget} designs"] = (USUAL, budget)
-            tried[f"{budget} designs, no sample"] = (USUAL, budget, False)
+        tried = {"thorough": TRIED["thorough"]} | {f"{budget} designs": (USUAL, budget) for budget in options.budgets}
     print("| problem | search | of `thorough`: mean | least | ms | rounds | designs |\n| --- | --- |" + " ---: |" * 5)
-    for problem in options.problems:
+    for problem in PROBLEMS:
         found = {name: [] for name in tried}
         for state in states(problem, options.seeds):
-            for name, how in tried.items():
-                found[name].append(reached(state, *how))
+            for name, (maximizer, budget) in tried.items():
+                found[name].append(reached(state, maximizer, budget))
         most = np.array([gain for gain, *_ in found["thorough"]])
         for name, rows in found.items():
             gain, seconds, rounds, designs = (np.array(part) for part in zip(*rows, strict=True))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kappasharp.acquisition import eubo, line, maximize, secants, several
+from kappasharp.acquisition import eubo, maximize, secants
 from kappasharp.acquisition.lattice import Group, Lattice, nearest
 from kappasharp.acquisition.maximize import MAXIMIZERS, Request, Search
 from kappasharp.acquisition.secants import Believed, BySecants
@@ -36,7 +36,7 @@ def test_believed_slopes_are_those_of_smooth_outcomes():
     def outcomes(x):
         return torch.stack([3.0 * x[..., 0] - x[..., 2], (2.0 * x[..., 1]).sin() + x[..., 0] * x[..., 2]], -1)
 
-    found = Believed(X, outcomes(X)).about(at)[1]
+    found = Believed(X, outcomes(X)).slopes(at)
     for j in range(3):
         step = torch.zeros(3, dtype=torch.float64)
         step[j] = 1e-5
@@ -47,8 +47,8 @@ def test_believed_slopes_are_those_of_smooth_outcomes():
 def test_slopes_do_not_depend_on_the_units_of_outcomes_and_a_constant_has_none():
     X, at = rand(1, 60, 4), rand(1, 5, 4, seed=1)
     Y = torch.stack([X.square().sum(-1), torch.full((1, 60), 0.5, dtype=torch.float64)], -1)
-    found = Believed(X, Y).about(at)[1]
-    scaled = Believed(X, 7.0 + 1e5 * Y).about(at)[1]
+    found = Believed(X, Y).slopes(at)
+    scaled = Believed(X, 7.0 + 1e5 * Y).slopes(at)
     assert torch.allclose(scaled[..., 0], 1e5 * found[..., 0], rtol=1e-6)
     assert float(found[..., 1].abs().max()) == 0.0
 
@@ -57,7 +57,7 @@ def test_erratic_outcomes_are_smoothed_over():
     """A slope in a field of noise is about that of the trend; a difference there would be a hundred times it."""
     X, at = rand(1, 150, 3), 0.3 + 0.4 * rand(1, 5, 3, seed=1)
     noisy = X[..., :1] + 0.2 * torch.randn(1, 150, 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    found = Believed(X, noisy).about(at)[1][..., 0]
+    found = Believed(X, noisy).slopes(at)[..., 0]
     assert torch.allclose(found, torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).expand_as(found), atol=0.4)
 
 
@@ -70,7 +70,7 @@ def test_what_is_no_number_teaches_nothing():
     Y = torch.stack([X.sum(-1), X.sum(-1)], -1)
     Y[0, 3, 1] = torch.nan
     for known in (Believed(X, Y), Believed(X[:, :1], Y[:, :1])):
-        assert bool(known.about(X[:, :2])[1].isfinite().all())
+        assert bool(known.slopes(X[:, :2]).isfinite().all())
 
 
 @pytest.mark.parametrize("allowed", [None, few])
@@ -201,15 +201,12 @@ def test_a_look_that_gains_nothing_teaches_all_the_same():
 
 def test_believed_outcomes_are_about_the_true_ones_and_compute_nothing():
     lift = Curved(budget=64)
-    X, at = rand(2, 120, 3), rand(2, 14, 3, seed=1)
+    X, at = rand(2, 120, 3), rand(2, 7, 2, 3, seed=1)
     known = Believed(X, lift(X))
     lift.seen.clear()
     assert torch.allclose(known(at), Curved()(at), atol=0.02) and not lift.seen
-    # Rows of a run side by side, however they are cut; and lines, the runs of each beside one another.
-    assert torch.equal(known(at.reshape(14, 2, 3)).reshape(2, 14, 2), known(at))
-    lines = at.reshape(2, 7, 2, 3).movedim(0, 1)
-    for found, whole in zip((known(lines), *known.about(lines)), (known(at), *known.about(at)), strict=True):
-        assert torch.allclose(found.movedim(1, 0).reshape(whole.shape), whole)
+    # Rows of a run side by side, however they are cut.
+    assert torch.equal(known(at.reshape(14, 2, 3)).reshape(2, 7, 2, 2), known(at))
 
 
 @pytest.mark.parametrize("budget", [64, 1024])
@@ -227,98 +224,5 @@ def test_a_lattice_keeps_to_the_budget_too(budget):
 
 def test_nothing_is_fitted_to_outcomes_that_cost_nothing(monkeypatch):
     """A search without a budget asks the outcomes themselves."""
-    monkeypatch.setattr(secants, "best_kernels", pytest.fail)
+    monkeypatch.setattr(secants, "_fitted", pytest.fail)
     maximize.propose(posterior_of(Curved()), MAXIMIZERS["default"], request())
-
-
-def test_values_and_slopes_are_of_one_process():
-    X, at = rand(2, 90, 3), rand(2, 7, 3, seed=1)
-    known = Believed(X, Curved()(X))
-    value, slopes = known.about(at)
-    assert torch.allclose(value, known(at))
-    for j in range(3):
-        step = 1e-6 * torch.eye(3, dtype=torch.float64)[j]
-        assert torch.allclose(slopes[..., j, :], (known(at + step) - known(at - step)) / 2e-6, atol=1e-6)
-
-
-def alone(lift, d=4, run=1):
-    """One run of those with so many dimensions, with another lift, and how to ask it."""
-    fitted = take(wide(64, d=d)[0]._replace(lift=None), torch.tensor([run]))
-    return fitted._replace(lift=lift), Request([stream(run, "through")])
-
-
-def gained(fitted, *found):
-    best = posterior.own_mean(fitted).amax(-1)
-    return [float(one.value - best) for one in found]
-
-
-@pytest.mark.parametrize(("budget", "most"), [(64, 64), (1024, 256)])
-def test_where_outcomes_are_foreseen_few_designs_find_as_much(budget, most):
-    """Points to start from and the first rounds cost nothing: two finalists alone have true looks."""
-    lift = Curved(budget=budget, sample=rand(128, 4, seed=9))
-    fitted, asked = alone(lift)
-    assert secants.foreseen(fitted) is not None
-    found = maximize.propose(fitted, MAXIMIZERS["default"], asked)
-    assert 0 < len(lift.seen) <= most
-    free, asked = alone(Curved())
-    ours, whole = gained(free, found, maximize.propose(free, MAXIMIZERS["default"], asked))
-    assert ours >= 0.97 * whole
-    assert torch.allclose(eubo.value(free, *found.pair.split(1, 1)).squeeze(-1), found.value)
-
-
-def test_outcomes_are_foreseen_only_by_designs_that_foresee_each_other():
-    X = rand(128, 4, seed=9)
-
-    def foreseen(outcomes, count=128):
-        lift = Curved(budget=256)
-        lift.sample = torch.cat([X, outcomes], -1)[:count]
-        return secants.foreseen(alone(lift)[0])
-
-    smooth, noise = Curved()(X), rand(128, 1, seed=10)
-    assert foreseen(smooth) is not None
-    assert foreseen(torch.cat([smooth[:, :1], noise], -1)) is None, "not one of them"
-    assert foreseen(torch.cat([smooth[:, :1] + 0.02 * noise, smooth[:, 1:]], -1)) is None, "noise"
-    assert foreseen(torch.cat([smooth[:, :1], (X - 0.3).abs().amax(-1, keepdim=True)], -1)) is None, "kinks"
-    assert foreseen(smooth, secants.LEAST_SAMPLE - 1) is None
-    assert foreseen(1.5 * smooth) is None, "the designs seen say otherwise"
-    missing = smooth.clone()
-    missing[3] = torch.nan
-    assert foreseen(missing).X.shape[1] == 40 + 127
-    lift = Curved(budget=256)
-    assert secants.foreseen(alone(lift)[0]) is None, "without a sample"
-    together, _ = wide(64, d=4)
-    lift.sample = torch.cat([X, smooth], -1)
-    assert secants.foreseen(together._replace(lift=lift)) is None, "runs have seen different designs"
-
-
-def test_what_never_varies_is_foreseen():
-    """There is nothing to miss."""
-    lift = Curved(budget=256)
-    fitted, _ = alone(lift)
-    d = fitted.X.shape[-1]
-    constant = fitted.features.clone()
-    constant[..., d + 1] = 0.5
-    X = rand(128, 4, seed=9)
-    lift.sample = torch.cat([X, lift(X)[:, :1], torch.full((128, 1), 0.5, dtype=torch.float64)], -1)
-    known = secants.foreseen(fitted._replace(lifted=constant))
-    assert bool((known(fitted.X)[..., 1] == 0.5).all())
-
-
-def galleries(fitted, found, asked):
-    return several.extend(fitted, found, 4, MAXIMIZERS["default"], asked)
-
-
-def lines(fitted, found, asked):
-    return line.propose(fitted, found, MAXIMIZERS["default"], asked)
-
-
-@pytest.mark.parametrize(("ask", "most"), [(galleries, 2 * several.STARTS), (lines, line.PLACES * line.STARTS)])
-def test_other_questions_are_led_by_foreseen_outcomes_too(ask, most):
-    """A slow function is asked about the last few candidates alone, and more is found than by true looks at a few."""
-    free, asked = alone(Curved())
-    pair = maximize.propose(free, MAXIMIZERS["default"], asked)
-    lift, without = Curved(budget=64, sample=rand(128, 4, seed=9)), Curved(budget=64)
-    whole, found, blind = (ask(alone(one)[0], pair, alone(one)[1]) for one in (Curved(), lift, without))
-    assert len(lift.seen) <= most + 2 < len(without.seen)
-    whole, found, blind = gained(free, whole, found, blind)
-    assert found >= 0.95 * whole and found > blind

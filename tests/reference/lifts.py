@@ -4,14 +4,12 @@ import torch
 
 
 class Curved:
-    """A bowl, and a wave that the first two parameters make together; known of a sample of designs, if there is one."""
+    """A bowl, and a wave that the first two parameters make together."""
 
     size, budget, doubt = 2, 0, 0.0
 
-    def __init__(self, leaning=(0, 0), budget=0, doubt=0.0, sample=None):
+    def __init__(self, leaning=(0, 0), budget=0, doubt=0.0):
         self.leaning, self.budget, self.doubt, self.seen = leaning, budget, doubt, set()
-        self.sample = None if sample is None else torch.cat([sample, self(sample)], -1)
-        self.seen.clear()
 
     def __call__(self, X):
         if self.budget:

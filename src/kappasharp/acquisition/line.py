@@ -12,7 +12,7 @@ leave the cube, and moves their ends by ever smaller steps.
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, lattice, maximize, secants, several, through
+from kappasharp.acquisition import eubo, lattice, maximize, several, through
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
 from kappasharp.core import normal, posterior
@@ -71,21 +71,17 @@ def _far(start: Tensor, step: Tensor, low: Tensor, high: Tensor, most: float) ->
 def propose(fitted: Posterior, found: Proposal, maximizer: Maximizer, request: Request) -> Proposal:
     """The ends (runs, 2, d) of the line with the largest expected best, given the pair that EUBO found."""
     runs, _, d = found.pair.shape
-    guess = secants.guess(fitted, request.allowed)
-    ends = _first_lines(guess, found, maximizer, request)
-    ends = ends[: through.affordable(request.budget(guess), len(ends), 2 * PLACES)]
-    value = _promise(guess, ends, request)
-    count = through.affordable(request.budget(guess), COPIES, 2 * PLACES * STARTS * len(DISTANCES))
+    ends = _first_lines(fitted, found, maximizer, request)
+    ends = ends[: through.affordable(request.budget(fitted), len(ends), 2 * PLACES)]
+    value = _promise(fitted, ends, request)
+    count = through.affordable(request.budget(fitted), COPIES, 2 * PLACES * STARTS * len(DISTANCES))
     for distance in DISTANCES:
         keep = value.topk(min(STARTS, len(value)), 0).indices
         ends, value = _picked(ends, keep), value.gather(0, keep)
         numbers = maximize.draw(request, (STARTS * count * 2, d), fitted.X)
         steps = normal.quantile(numbers).reshape(runs, STARTS, count, 2, d).permute(1, 2, 0, 3, 4)
         copies = _allowed((ends.unsqueeze(1) + distance * steps[: len(ends)]).flatten(0, 1), request)
-        ends, value = torch.cat([ends, copies]), torch.cat([value, _promise(guess, copies, request)])
-    if guess is not fitted:
-        ends = _picked(ends, value.topk(min(STARTS, len(value)), 0).indices)
-        value = _promise(fitted, ends, request)
+        ends, value = torch.cat([ends, copies]), torch.cat([value, _promise(fitted, copies, request)])
     best, which = value.max(0)
     line = _picked(ends, which.unsqueeze(0))[0]
     return found._replace(pair=_shortened(line, request), value=best)

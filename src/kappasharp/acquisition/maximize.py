@@ -61,9 +61,8 @@ IN_ONE = 4
 # There a start costs 2 (1 + d) designs a round. Of the usual starts there are this number by 1 + d, in these bounds.
 AS_MANY, SHARES = 10.5, (0.67, 2.0)
 # Of a budget of simulations so much goes to the points that a search starts from. Two starts at least: one where two
-# promising points lie side by side, one with an unknown point. More where each has this many rounds; where outcomes are
-# foreseen this many times the usual.
-TO_START, LEAST_STARTS, ROUNDS, FORESEEN = 0.4, 2, 20, 2
+# promising points lie side by side, one with an unknown point. More of them where each has this many rounds.
+TO_START, LEAST_STARTS, ROUNDS = 0.4, 2, 20
 
 
 class Proposal(NamedTuple):
@@ -96,17 +95,17 @@ class Request(NamedTuple):
 
 def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Proposal:
     """The pair with the largest EUBO found, for one flat batch of runs."""
+    maximizer = within(maximizer, request.budget(fitted))
+    whole = eubo.prepare(fitted)
     # In units of each run's prior deviation, so that one tolerance means the same in every run.
-    unit = (whole := eubo.prepare(fitted)).outputscale.sqrt()
+    unit = whole.outputscale.sqrt()
     prepared = whole._replace(outputscale=torch.ones_like(unit), weights=whole.weights.div_(unit.unsqueeze(-1)))
     if request.exploration != 1.0:
         prepared = eubo.explored(prepared, request.exploration)
+    choose = _from_pool if maximizer.from_pool else _from_pairs
     search = Search(fitted, prepared, request)
-    foresees = maximizer.from_pool and request.lattice is None and search.is_straight
-    search = search._replace(foreseen=secants.foreseen(fitted) if foresees else None)
-    maximizer = within(maximizer, request.budget(fitted), foresees=search.foreseen is not None)
     maximizer = straightened(maximizer, fitted.X.shape[-1]) if search.is_straight else maximizer
-    search, x = (_from_pool if maximizer.from_pool else _from_pairs)(search, maximizer)
+    search, x = choose(search, maximizer)
     last = _ascended(search, x, maximizer)
     ends = last.x.reshape(len(x), -1, x.shape[-1])
     value, best = last.value.nan_to_num(nan=torch.inf).reshape(ends.shape[:2]).min(-1)
@@ -122,20 +121,17 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
     )
 
 
-def within(maximizer: Maximizer, budget: int, *, foresees: bool = False) -> Maximizer:
-    """The search that a budget of designs pays for; foreseen outcomes cost nothing, so that more starts are sorted."""
+def within(maximizer: Maximizer, budget: int) -> Maximizer:
+    """The search that a budget of designs pays for; the usual one where there is none."""
     if not budget:
         return maximizer
-    if foresees:
-        starts = FORESEEN * maximizer.starts
-        return replace(maximizer, starts=starts, finalists=starts, max_rounds=max(budget // 2, 2))
     for_pool = max(int(TO_START * budget), INCUMBENTS + 2)
     raw = min(maximizer.raw, max(for_pool // 2, 4))
     copies = min(maximizer.copies, max((for_pool - raw) // INCUMBENTS, 1))
     rounds = max((budget - for_pool) // 2, LEAST_STARTS)
     starts = min(maximizer.starts, max(rounds // ROUNDS, LEAST_STARTS))
-    rounds = min(maximizer.max_rounds, rounds // starts)
-    return replace(maximizer, raw=raw, copies=copies, starts=starts, finalists=starts, max_rounds=rounds)
+    max_rounds = min(maximizer.max_rounds, rounds // starts)
+    return replace(maximizer, raw=raw, copies=copies, starts=starts, finalists=starts, max_rounds=max_rounds)
 
 
 def straightened(maximizer: Maximizer, dimensions: int) -> Maximizer:
@@ -149,13 +145,12 @@ def straightened(maximizer: Maximizer, dimensions: int) -> Maximizer:
 
 
 class Search(NamedTuple):
-    """One search: the posterior, the same in units of its prior deviation, what is asked, what it knows or foresees."""
+    """One search: the posterior, the same in units of its prior deviation, what is asked, and what it knows before."""
 
     fitted: Posterior
     prepared: Prepared
     request: Request
     known: Believed | None = None
-    foreseen: Believed | None = None
 
     def objective(self, starts: int) -> NegativeEubo | Through:
         """−EUBO of rows of designs; through their outcomes, and with their limits, where there are any."""
@@ -270,7 +265,7 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
     objective = search.objective(starts)
     ends = _cube(x, request) if box is None else box
     if isinstance(objective, BySecants) and straight.applies(objective):
-        return secants.ascend(objective, x, ends, tolerances, foresees=search.foreseen is not None)
+        return secants.ascend(objective, x, ends, tolerances)
     if isinstance(objective, Through) and straight.applies(objective):
         return straight.ascend(objective, x, ends, tolerances._replace(max_rounds=-(-max_rounds // IN_ONE)))
     if isinstance(objective, Through):
@@ -336,10 +331,10 @@ def _from_pairs(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
 
 def _from_pool(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
     """Starts out of all pairs of a shortlist of promising single points."""
-    fitted, prepared, request = search[:3]
+    fitted, prepared, request, _ = search
     designs = pool(fitted, maximizer, request)
-    points = features.lifted(search.foreseen or fitted.lift, designs)
-    search = search._replace(known=search.foreseen or secants.believed(fitted, points))
+    points = features.lifted(fitted.lift, designs)
+    search = search._replace(known=secants.believed(fitted, points))
     mean, known = eubo.predicted(prepared, points)
     deviation = (prepared.outputscale - known.square().sum(-1)).clamp(min=0.0).sqrt().nan_to_num(nan=WORST)
     # Both kinds of best pair: two promising points side by side, or a promising one and a far, unknown one.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, lattice, maximize, secants, through
+from kappasharp.acquisition import eubo, lattice, maximize, through
 from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
 from kappasharp.core import normal, posterior
 from kappasharp.core.posterior import Posterior
@@ -99,25 +99,18 @@ def joined(fitted: Posterior, best: BestOf, x: Tensor) -> BestOf:
 def extend(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximizer, request: Request) -> Proposal:
     """The pair found and further designs, each the one that adds most to the best of those before it."""
     best = joined(fitted, of_one(fitted, found.pair[:, :1]), found.pair[:, 1:])
-    # Foreseen outcomes take the place of true ones that the usual search cannot pay for.
-    guess = fitted if _copies(fitted, STARTS, request) == COPIES else secants.guess(fitted, request.allowed)
-    pool = _allowed(maximize.pool(fitted, maximize.within(maximizer, request.budget(guess)), request), request)
+    pool = _allowed(maximize.pool(fitted, maximize.within(maximizer, request.budget(fitted)), request), request)
     for _ in range(designs - 2):
-        x = _picked(pool, _new_gain(guess, best, pool, request).topk(min(STARTS, pool.shape[1]), -1).indices)
-        x = _moved(guess, best, x, request)
-        best = joined(fitted, best, _picked(x, _new_gain(fitted, best, x, request).argmax(-1, keepdim=True)))
+        best = joined(fitted, best, _search(fitted, best, pool, request))
     return found._replace(pair=best.points, value=best.mean)
 
 
-def _copies(fitted: Posterior, starts: int, request: Request) -> int:
-    """How many copies of every start, at each distance, the budget pays for."""
-    return through.affordable(request.budget(fitted), COPIES, 2 * starts * len(DISTANCES))
-
-
-def _moved(fitted: Posterior, best: BestOf, x: Tensor, request: Request) -> Tensor:
-    """Points (runs, k, d), each moved to the best of copies ever nearer to it."""
-    runs, starts, d = x.shape
-    count = _copies(fitted, starts, request)
+def _search(fitted: Posterior, best: BestOf, pool: Tensor, request: Request) -> Tensor:
+    """The point (runs, 1, d) that adds most: the best of the pool, each moved to copies ever nearer to it."""
+    runs, _, d = pool.shape
+    starts = min(STARTS, pool.shape[1])
+    count = through.affordable(request.budget(fitted), COPIES, 2 * starts * len(DISTANCES))
+    x = _picked(pool, _new_gain(fitted, best, pool, request).topk(starts, -1).indices)
     for distance in DISTANCES:
         numbers = maximize.draw(request, (starts * count, d), x).reshape(runs, starts, count, d)
         copies = (x.unsqueeze(2) + distance * normal.quantile(numbers)).clamp(0.0, 1.0)
@@ -126,7 +119,7 @@ def _moved(fitted: Posterior, best: BestOf, x: Tensor, request: Request) -> Tens
         tried = torch.cat([x.unsqueeze(2), _allowed(copies, request)], 2)
         at = _new_gain(fitted, best, tried.flatten(1, 2), request).reshape(tried.shape[:3]).argmax(-1)
         x = tried.gather(2, at[:, :, None, None].expand(-1, -1, 1, d)).squeeze(2)
-    return x
+    return _picked(x, _new_gain(fitted, best, x, request).argmax(-1, keepdim=True))
 
 
 def _allowed(points: Tensor, request: Request) -> Tensor:

@@ -60,7 +60,6 @@ class UncertainLift:
     count: int = DRAWS
     # It computes nothing that costs more than a matrix product.
     budget: int = 0
-    sample: None = None
 
     @property
     def size(self) -> int:

@@ -36,11 +36,6 @@ class Lift(Protocol):
         """How many designs one question may have computed; 0 for as many as it likes."""
         ...
 
-    @property
-    def sample(self) -> Tensor | None:
-        """Features (n, D) of designs whose outcomes are known before any question; None where there are none."""
-        ...
-
     def __call__(self, X: Tensor, /) -> Tensor:
         """Outcomes (…, k) of designs (…, d) in the unit cube; the same for the same designs. No gradient is needed."""
         ...

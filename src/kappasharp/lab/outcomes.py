@@ -48,8 +48,6 @@ class ProblemLift:
     scaling: Scaling
     budget: int
     doubt: float = 0.0
-    # Runs of a batch have seen different designs: nothing is foreseen for all of them.
-    sample: None = None
 
     @property
     def size(self) -> int:

@@ -264,11 +264,6 @@ class ComputedLift:
         self.budget, self.doubt = simulation.budget(given.outcomes.seconds or 0.0), given.doubt
         self._seen: dict[tuple[float, ...], list[float]] = {}
 
-    @cached_property
-    def sample(self) -> Tensor:
-        """Features of the designs that showed how far outcomes vary."""
-        return torch.cat([self.given.points, self.given.scaling(self.given.values)], -1)
-
     def __call__(self, X: Tensor) -> Tensor:
         """Designs (…, d) to outcomes (…, k), each about between 0 and 1."""
         flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)

@@ -46,7 +46,7 @@ class TradeOff:
 class _Along:
     """A lift that knows the outcomes it is asked for in advance: row by row, whatever the designs."""
 
-    budget, sample = 0, None
+    budget = 0
 
     def __init__(self, rows: Tensor) -> None:
         self.rows, self.size = rows, rows.shape[-1]
