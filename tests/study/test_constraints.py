@@ -415,3 +415,23 @@ def test_an_equality_in_two_parts_is_one(limits, said):
         parse_all(limits, SPACE)
     assert said in str(found.value)
     assert len(parse_all(["a + b <= 1.01", "a + b >= 1", "n >= 3", "n <= 3"], SPACE)) == 4
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept", "broken"),
+    [
+        ("exp(5 * x) <= 10", 0.4605, 0.4606),
+        ("1 / x >= 5", 0.19999, 0.20001),
+        ("x ** 9 <= 1e-6", 0.2154, 0.2155),
+        ("1e12 * x <= 1", 1e-12, 2e-12),
+    ],
+)
+def test_what_is_forgiven_is_rounding_however_steep_a_limit_is(limit, kept, broken):
+    """A slack by how much the sides vary over the space let designs far beyond a steep limit pass."""
+    found = parse(limit, space({"x": (0.0, 10.0)}))
+    assert found.holds({"x": kept}) and not found.holds({"x": broken})
+
+
+def test_sides_that_cancel_are_rounded_by_their_parts():
+    found = parse("(x - 0.1) - y <= 0", space({"x": (0.0, 1.0), "y": (0.0, 1.0)}))
+    assert found.holds({"x": 0.3, "y": 0.19999999999999996})

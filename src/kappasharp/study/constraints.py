@@ -9,7 +9,7 @@ a root of −1, an overflow) the limit is broken: whatever has no finite value i
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import combinations
 from typing import Any
 
@@ -41,6 +41,12 @@ Columns = Mapping[str, Tensor]
 EDGE, BROKEN = 1e-6, 1e6
 OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div, "**": torch.pow, "%": torch.remainder,
+}  # fmt: skip
+# The size of a result, by the sizes of both sides and what the right one is.
+SIZES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    **dict.fromkeys(("+", "-", "%"), lambda left, right, _: torch.maximum(left, right)),
+    "*": lambda left, right, _: left * right, "/": lambda left, _, value: left / value.abs(),
+    "**": lambda left, _, value: left**value,
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "abs": torch.abs, "sqrt": torch.sqrt, "exp": torch.exp, "log": torch.log,
@@ -312,19 +318,21 @@ def breach(condition: Condition, columns: Columns) -> Tensor:
         case Membership(names, meant):
             return 1.0 - torch.tensor(meant, dtype=torch.float64)[tuple(columns[name] for name in names)]
         case Relation(left, sign, right, spread):
-            return _missed(_checked(computed(left, columns) - computed(right, columns)) / spread, sign)
+            difference = _checked(computed(left, columns) - computed(right, columns)) / spread
+            size = torch.maximum(_size(left, columns), _size(right, columns)) / spread
+            return _missed(difference, sign, SLACK * size.nan_to_num(nan=1.0).clamp(max=1.0))
 
 
-def _missed(difference: Tensor, sign: str) -> Tensor:
-    """By how much the scaled difference of two sides misses what the sign wants."""
+def _missed(difference: Tensor, sign: str, slack: Tensor) -> Tensor:
+    """By how much the scaled difference of two sides misses what the sign wants; rounding is forgiven."""
     size = difference.abs()
     gap, broken = {
-        "<=": (difference, difference > SLACK),
-        ">=": (-difference, difference < -SLACK),
+        "<=": (difference, difference > slack),
+        ">=": (-difference, difference < -slack),
         "<": (difference, difference >= 0.0),
         ">": (-difference, difference <= 0.0),
-        "==": (size, size > SLACK),
-        "!=": (torch.ones_like(size), size <= SLACK),
+        "==": (size, size > slack),
+        "!=": (torch.ones_like(size), size <= slack),
     }[sign]
     found = torch.where(broken, gap.clamp(SLACK if "=" in sign else EDGE, BROKEN), 0.0)
     return torch.where(difference.isnan(), BROKEN, found)
@@ -349,6 +357,19 @@ def computed(expression: Expression, columns: Columns) -> Tensor:
                 found = FUNCTIONS[function](found, value)
             return found
     return torch.tensor(expression, dtype=torch.float64)
+
+
+def _size(expression: Expression, columns: Columns) -> Tensor:
+    """The largest number that rounding is a share of: what an expression would be if its parts did not cancel."""
+    match expression:
+        case Chain(first, rest):
+            found = _size(first, columns)
+            for operation, part in rest:
+                found = SIZES[operation](found, _size(part, columns), computed(part, columns))
+            return found
+        case Called(_, parts):
+            return reduce(torch.maximum, (_size(part, columns) for part in parts), computed(expression, columns).abs())
+    return computed(expression, columns).abs()
 
 
 def _checked(found: Tensor, *made_of: Tensor) -> Tensor:

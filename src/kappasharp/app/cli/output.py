@@ -43,6 +43,7 @@ TYPED = (
     (r"`load_study\(\.\.\., outcomes=[^`]*`(?: or )?", ""),
     (r"`create_study\(\.\.\., outcomes=\[\.\.\.\]\)`", "`kappasharp new --outcomes NAMES`"),
     (r", and by `use_seconds`", ""),
+    (r"`diagnostics`", "`kappasharp diagnose`"),
     (r"`study\.widen` and `study\.narrow` change", "`kappasharp parameters` changes"),
     (r"`study\.widen\('(.+?)', low=(.+?)\)`", r"`kappasharp parameters STUDY --widen \1=\2:`"),
     (r"`study\.widen\('(.+?)', high=(.+?)\)`", r"`kappasharp parameters STUDY --widen \1=:\2`"),
@@ -210,7 +211,7 @@ def best_table(found: "Best") -> list[str]:
         f"answers       {found.n_comparisons}",
         *([] if found.status == "ok" else [f"certificate   {found.status}"]),
         "",
-        str(found.advice),
+        typed(str(found.advice)),
     ]
 
 
