@@ -119,14 +119,13 @@ class Simulator:
         keys = [design_key(design) for design in designs]
         with self._lock:
             self._stopped = False
-            kept = {key: self._kept[key] for key in keys if key in self._kept}
-            fresh = {key: design for key, design in zip(keys, designs, strict=True) if key not in kept}
+            fresh = {key: design for key, design in zip(keys, designs, strict=True) if key not in self._kept}
             if len(self._kept) + len(fresh) > MOST_KEPT:
-                self._kept = kept.copy()
-            ran = dict(zip(fresh, self._run(list(fresh.values())), strict=True))
-            self._kept |= ran
-            self._seconds.extend(one.seconds for one in ran.values() if one.values is not None)
-            found = list(map((kept | ran).__getitem__, keys))
+                self._kept = {key: self._kept[key] for key in keys if key in self._kept}
+            ran = self._run(list(fresh.values()))
+            self._kept |= zip(fresh, ran, strict=True)
+            self._seconds.extend(one.seconds for one in ran if one.values is not None)
+            found = [self._kept[key] for key in keys]
         if names is None:
             return found
         wanted = set(names)
