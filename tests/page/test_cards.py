@@ -14,7 +14,7 @@ from kappasharp.app.cli.serve import EXAMPLE_NAMES, examples
 from kappasharp.app.examples import cabin, image_filter, pid
 from kappasharp.app.web import cards, responses
 from kappasharp.app.web.cards import Cards
-from kappasharp.app.web.workers import Process, Workers, ready
+from kappasharp.app.web.workers import STARTS_WITHIN, Process, Turn, Workers, ready
 from kappasharp.errors import InvalidValueError
 from kappasharp.study.space import space
 from tests.page import renderers
@@ -203,6 +203,35 @@ def test_a_process_that_ends_while_the_server_stops_is_no_failure(monkeypatch, m
     assert [type(one) for one in asyncio.run(stopped())] == [asyncio.CancelledError] * 2
 
 
+@pytest.mark.parametrize("moments", range(4))
+@pytest.mark.parametrize("drops", [False, True])
+def test_a_job_given_up_while_another_ends_keeps_no_process(monkeypatch, moments, drops):
+    """Whoever waits may be cancelled in the very step in which a process becomes free: the next job gets it."""
+    jobs = [Future(), Future()]
+    monkeypatch.setattr(Process, "is_warm", True)
+    monkeypatch.setattr(Process, "submit", lambda *_: jobs[0] if not jobs[0].done() else jobs[1])
+
+    async def given_up():
+        workers, turn = Workers(1), Turn()
+        first = asyncio.create_task(workers.run(ready, limit=60.0))
+        while not jobs[0]._done_callbacks:  # it is waited for
+            await asyncio.sleep(0)
+        waiting = asyncio.create_task(workers.run(ready, limit=60.0, turn=turn))
+        await asyncio.sleep(0)
+        jobs[0].set_result("first")
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        if drops:
+            workers.drop(turn)
+        jobs[1].set_result("last")
+        found = await asyncio.gather(first, waiting, return_exceptions=True)
+        return *found, await asyncio.wait_for(workers.run(ready, limit=60.0), 10.0)
+
+    first, waiting, last = asyncio.run(given_up())
+    assert (first, type(waiting), last) == ("first", asyncio.CancelledError, "last")
+
+
 def test_a_process_that_only_draws_imports_no_torch(only_draws):
     async def act(cards):
         return await cards.card(f"{only_draws}:modules", {"x": 0.0})
@@ -225,23 +254,28 @@ def test_a_card_that_failed_can_be_drawn_again(opened, tmp_path, monkeypatch):
     assert browser.post(browser.at(f"picture/{'0' * 32}/again"), {}).status_code == 404
 
 
-def test_the_start_of_a_worker_does_not_count_against_a_renderer(tmp_path, monkeypatch):
-    """On a busy machine, none starts within the limit that users have."""
+@pytest.mark.parametrize(("seconds", "kind"), [(61.0, "image"), (STARTS_WITHIN + 1.0, "failed")])
+def test_the_start_of_a_worker_does_not_count_against_a_renderer(tmp_path, monkeypatch, seconds, kind):
+    """On a busy machine, none starts within the limit that users have; one that never starts holds up nobody."""
     monkeypatch.setattr(processes, "begin", partial(renderers.begins_late, tmp_path))
 
-    async def first_card():
+    async def two_cards():
         workers = Workers(1)
         try:
-            drawing = asyncio.create_task(Cards(workers, limit=60.0).card(f"{HERE}:svg", {"x": 0.0}))
+            cards = Cards(workers, limit=60.0)
+            drawing = asyncio.create_task(cards.card(f"{HERE}:svg", {"x": 0.0}))
             await there(tmp_path / "begun")
-            pass_time(61.0)
+            pass_time(seconds)
             await asyncio.sleep(0)
+            if kind == "image":
+                (tmp_path / "go").touch()
+            first = await drawing
             (tmp_path / "go").touch()
-            return await drawing
+            return first, await cards.card(f"{HERE}:svg", {"x": 1.0})
         finally:
             workers.close()
 
-    assert run_by_clock(first_card()).kind == "image"
+    assert [one.kind for one in run_by_clock(two_cards())] == [kind, "image"]
 
 
 def test_the_end_of_the_page_is_no_crash_of_its_workers(only_draws, tmp_path):

@@ -20,6 +20,8 @@ NICENESS = 5
 # Where jobs take longer than so many seconds, what is done ahead leaves one process free for what is wanted now, and is
 # ended where more are wanted: another process starts sooner.
 QUICK = 1.0
+# A process that takes longer to start, in seconds, on however busy a machine, is taken for one that never will.
+STARTS_WITHIN = 120.0
 
 
 class WorkerError(KappaSharpError, RuntimeError):
@@ -127,7 +129,8 @@ class Workers:
         if turn not in self._waiting or turn.granted is None:
             return False
         self._waiting.remove(turn)
-        turn.granted.set_exception(WorkerError("It gave way to others."))
+        if not turn.granted.cancelled():
+            turn.granted.set_exception(WorkerError("It gave way to others."))
         return True
 
     async def _granted(self, turn: Turn) -> Process:
@@ -150,9 +153,12 @@ class Workers:
             if turn.ahead and self._seconds > QUICK and len(self._free) == 1 < self.size:
                 return
             self._waiting.remove(turn)
+            assert turn.granted is not None
+            if turn.granted.cancelled():
+                # Who waited was given up in this very step, and has yet to hear of it: no process may be lost on them.
+                continue
             process = max(self._free, key=lambda one: one.is_warm)
             self._free.remove(process)
-            assert turn.granted is not None
             turn.granted.set_result(process)
         self._make_room()
 
@@ -220,9 +226,11 @@ class Workers:
         warm = asyncio.wrap_future(await asyncio.get_running_loop().run_in_executor(self._starter, process.open))
         # Whatever became of it: the job itself will say.
         warm.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-        await asyncio.wait({warm})
+        done, _ = await asyncio.wait({warm}, timeout=STARTS_WITHIN)
         if process in self._closing:
             raise CancelledError
+        if not done:
+            raise BrokenProcessPool("It did not start.")
 
     def close(self) -> None:
         """End all processes, and give up what they do and what waits for them; another job would start new ones."""
