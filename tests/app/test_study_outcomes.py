@@ -51,6 +51,15 @@ def test_a_study_from_a_file(shell, tmp_path):
     assert "a overshoot" in shell("log", "pid").stdout
 
 
+def test_a_place_of_a_slider_has_outcomes_too(shell, tmp_path):
+    (tmp_path / "pid.toml").write_text(FILE)
+    there = shell.json("ask", "pid.toml", "--question", "slider", "--place", "0.3")["at"]
+    assert there["outcomes"] == simulate(there["params"])
+    head, *rows = shell("ask", "pid.toml", "--place", "0.3").stdout.splitlines()
+    assert head.split()[1:] == ["at", "0", "at", "0.3", "at", "0.5", "at", "1"]
+    assert [row.split()[-4:] for row in rows if "–" in row] == [] and any("→ overshoot" in row for row in rows)
+
+
 def test_a_database_alone_runs_nothing(shell, monkeypatch):
     shell("new", "pid", *PARAMETERS, "--outcomes", FUNCTION)
     monkeypatch.setattr("kappasharp.study.simulation.Simulator.compute", lambda *_: pytest.fail("it was run"))

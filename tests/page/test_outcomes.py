@@ -147,6 +147,8 @@ def test_measured_outcomes_are_shown_once_they_are_given(opened):
     browser.answer(again, "a")
     past = browser.get(browser.at("history")).json()
     assert past["outcomes"] == {str(again["a"]["option"]): {"mass": "12.5"}}
+    study.record(pair["a"]["params"], None)
+    assert browser.get(browser.at("best")).json()["outcomes"]["state"] == "none"  # which is no failure
 
 
 def test_a_slider_has_the_outcomes_of_its_place(opened):

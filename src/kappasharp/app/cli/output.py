@@ -163,16 +163,18 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def question_table(shown: "StudyQuestion", study: "Study | None" = None) -> list[str]:
+def question_table(shown: "StudyQuestion", study: "Study | None" = None, place: float | None = None) -> list[str]:
     """The designs of a question side by side; parameters in which they differ carry a mark. Then their outcomes.
 
     Args:
         shown: the question.
         study: where its outcomes are looked up; None for a table without.
+        place: of a slider, one more to show than its ends and its middle.
     """
     match shown.kind:
         case "slider":
-            designs = {f"at {place:g}": shown.at(place) for place in (0.0, 0.5, 1.0)}
+            places = sorted({0.0, 0.5, 1.0} | ({place} if place is not None else set()))
+            designs = {f"at {one:g}": shown.at(one) for one in places}
         case "choice" | "order":
             designs = {str(i): design for i, design in enumerate(shown.designs, 1)}
         case _:

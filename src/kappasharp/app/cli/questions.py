@@ -71,10 +71,11 @@ def ask(
     say_failures(found, pair.designs)
     say_limits(found)
     data = pair_data(pair) | ({} if there is None else {"at": {"place": place, "params": there}})
-    lines = [] if there is None else ["", *(f"{name}  {text(value)}" for name, value in there.items())]
     if found.definition.outcomes is not None:
         data["outcomes"] = [found.outcomes(design) for design in pair.designs]
-    show(style, data, [*question_table(pair, found), *lines])
+        if there is not None:
+            data["at"]["outcomes"] = found.outcomes(there)
+    show(style, data, question_table(pair, found, place))
 
 
 def _check_place(found: "Study", voter: str, question: str | None) -> None:

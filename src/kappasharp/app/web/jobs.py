@@ -154,7 +154,7 @@ def _outcomes_of(definition: Definition, history: History, best: certainty.Best)
     known = history.outcomes(best.params)
     failure = None if known is None else known.failure
     sentence = "" if best.outcomes else failure or said("outcome.unknown", "They are not known.")
-    state = "known" if best.outcomes else "failed"
+    state = "known" if best.outcomes else "none" if failure is None else "failed"
     return outcome_views.plain(state, best.outcomes or {}, sentence, within) | {"ranges": within}
 
 
