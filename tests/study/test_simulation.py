@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 from unittest.mock import Mock
 
@@ -343,3 +344,21 @@ def test_a_program_that_is_interrupted_while_its_worker_starts_exits(tmp_path):
     words = [sys.executable, tmp_path / "interrupted.py"]
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0 and "KeyboardInterrupt" in done.stderr
+
+
+def test_who_is_interrupted_leaves_no_worker_with_a_job_behind(monkeypatch):
+    """Python waits for them at its exit, as long as a function may take."""
+    simulator, workers = simulation.Simulator(None, f"{MODULE}:hanging"), []
+
+    def interrupted(job, *_):
+        while not job.running():
+            time.sleep(0.01)
+        workers.extend(simulator._pool._processes.values())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Future, "result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        simulator.compute([GOOD, BAD])
+    for one in workers:
+        one.join(10)
+    assert len(workers) > 0 and not any(one.is_alive() for one in workers)

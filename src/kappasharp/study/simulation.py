@@ -157,7 +157,12 @@ class Simulator:
             return self._here(designs)
         if multiprocessing.parent_process() is not None:
             return self._in_worker(designs)
-        return self._pooled(designs)
+        try:
+            return self._pooled(designs)
+        except (KeyboardInterrupt, SystemExit):
+            # Nobody waits for their jobs any more; Python itself would, at its exit.
+            self._let_go()
+            raise
 
     def _given_up(self) -> Ran | None:
         if self.hangs < MOST_HANGS:
