@@ -192,7 +192,7 @@ def turn(options):
             seconds.extend(study_seconds(given, seed))
     plain, ours = (float(np.median(seconds)) for seconds in times.values())
     print(f"a study: {1e3 * plain:.0f} ms plain, {1e3 * ours:.0f} ms with outcomes", flush=True)
-    note({"study_turn_ratio": round(ours / plain, 2)})
+    note({"turn_ratio_in_a_study": round(ours / plain, 2)})
     for problem in (*TIMED, *BESIDE):
         times = {"baseline": [], "outcomes": []}
         for seed in range(options.seeds or 3):
