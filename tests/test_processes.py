@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from kappasharp import processes
 from kappasharp.processes import Pool, Wire
 
 
@@ -65,6 +66,18 @@ def test_once_its_end_was_waited_for_none_of_its_threads_is_left():
     own = set(threading.enumerate()) - before
     pool.end(wait=True)
     assert own and not own & set(threading.enumerate())
+
+
+def test_a_job_for_a_worker_that_is_there_waits_for_no_other_start():
+    """Who starts one may wait seconds for torch; a page's loop submits meanwhile."""
+    pool = Pool(1, bare=True)
+    pool.submit(os.getpid).result()
+    with processes._hiding:
+        job = threading.Thread(target=lambda: pool.submit(os.getpid).result(), daemon=True)
+        job.start()
+        job.join(60)
+        assert not job.is_alive()
+    pool.end(wait=True)
 
 
 class TestWire:

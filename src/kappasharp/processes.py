@@ -45,13 +45,15 @@ class Pool(ProcessPoolExecutor):
         bare: bool = False,
         preload: Sequence[str] = (),
     ) -> None:
-        self._with_main = with_main and not bare
+        self._size, self._with_main = size, with_main and not bare
         context = multiprocessing.get_context("spawn") if bare else _context(preload)
         super().__init__(size, context, initializer=begin, initargs=(niceness, bare))
 
     def submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         """Have a job done."""
-        with nullcontext() if self._with_main else _no_main():
+        # Only where one starts: whoever else starts one now may wait seconds for torch, with the program out of sight.
+        starts = len(self._processes or ()) < self._size
+        with _no_main() if starts and not self._with_main else nullcontext():
             try:
                 return self._submit(job, *given, **named)
             except (EOFError, OSError) as error:
@@ -195,7 +197,7 @@ def _context(preload: Sequence[str]) -> BaseContext:
     # is there in milliseconds, and they share the memory. It touches no GPU, so that they may. The libraries of other
     # systems do not survive a fork.
     context = multiprocessing.get_context("forkserver")
-    ours = sorted(name for name in sys.modules if name.startswith("kappasharp."))
+    ours = sorted(name for name in list(sys.modules) if name.startswith("kappasharp."))
     context.set_forkserver_preload(["torch", *ours, *preload])
     return context
 

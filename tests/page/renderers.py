@@ -1,6 +1,7 @@
 """Renderers for tests: each kind of thing that a card can show, and each way to fail."""
 
 import os
+import sys
 import time
 import wave
 from io import BytesIO
@@ -15,8 +16,23 @@ HTML = """<!doctype html><body style="height: 2000px"><p id=hi>hello</p>
 FILTER = {"exposure": 0.0, "contrast": 1.0, "saturation": 1.0, "warmth": 0.0, "sharpness": 0.0, "vignette": 0.0}
 
 
+class Mute(Exception):
+    """One that cannot even say what is wrong."""
+
+    def __str__(self):
+        raise RuntimeError
+
+
 def svg(params):
     return SVG
+
+
+def quits(params):
+    sys.exit("no licence")
+
+
+def mute(params):
+    raise Mute
 
 
 def png(params):

@@ -14,7 +14,7 @@ from kappasharp.app.cli.serve import EXAMPLE_NAMES, examples
 from kappasharp.app.examples import cabin, image_filter, pid
 from kappasharp.app.web import cards, responses
 from kappasharp.app.web.cards import Cards
-from kappasharp.app.web.workers import STARTS_WITHIN, Process, Turn, Workers, ready
+from kappasharp.app.web.workers import STARTS_WITHIN, Process, Workers, ready
 from kappasharp.errors import InvalidValueError
 from kappasharp.study.space import space
 from tests.page import renderers
@@ -201,35 +201,6 @@ def test_a_process_that_ends_while_the_server_stops_is_no_failure(monkeypatch, m
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     assert [type(one) for one in asyncio.run(stopped())] == [asyncio.CancelledError] * 2
-
-
-@pytest.mark.parametrize("moments", range(4))
-@pytest.mark.parametrize("drops", [False, True])
-def test_a_job_given_up_while_another_ends_keeps_no_process(monkeypatch, moments, drops):
-    """Whoever waits may be cancelled in the very step in which a process becomes free: the next job gets it."""
-    jobs = [Future(), Future()]
-    monkeypatch.setattr(Process, "is_warm", True)
-    monkeypatch.setattr(Process, "submit", lambda *_: jobs[0] if not jobs[0].done() else jobs[1])
-
-    async def given_up():
-        workers, turn = Workers(1), Turn()
-        first = asyncio.create_task(workers.run(ready, limit=60.0))
-        while not jobs[0]._done_callbacks:  # it is waited for
-            await asyncio.sleep(0)
-        waiting = asyncio.create_task(workers.run(ready, limit=60.0, turn=turn))
-        await asyncio.sleep(0)
-        jobs[0].set_result("first")
-        for _ in range(moments):
-            await asyncio.sleep(0)
-        waiting.cancel()
-        if drops:
-            workers.drop(turn)
-        jobs[1].set_result("last")
-        found = await asyncio.gather(first, waiting, return_exceptions=True)
-        return *found, await asyncio.wait_for(workers.run(ready, limit=60.0), 10.0)
-
-    first, waiting, last = asyncio.run(given_up())
-    assert (first, type(waiting), last) == ("first", asyncio.CancelledError, "last")
 
 
 def test_a_process_that_only_draws_imports_no_torch(only_draws):

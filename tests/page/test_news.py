@@ -7,12 +7,14 @@ import threading
 from collections import Counter
 from concurrent.futures import thread as pools
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import httpx
 import pytest
 import uvicorn
 
-from kappasharp.app.web import connections, guard, news, server
+from kappasharp.app.web import connections, guard, news, server, stock
 from kappasharp.app.web.workers import WorkerError
 from kappasharp.study.studies import create_study, load_study
 from tests.page.chromium import serving
@@ -251,6 +253,21 @@ def test_without_the_key_nothing_is_heard(stranger):
     assert stranger.get("/api/news").status_code == 401
 
 
+@pytest.mark.parametrize("error", [WorkerError("no"), RuntimeError("out of memory")])
+def test_figures_that_cannot_be_computed_are_told(error):
+    async def figured():
+        async def view(*_):
+            raise error
+
+        session = Mock(view=view, study=SimpleNamespace(name="s"))
+        topic = news.Topic(session, Mock())
+        topic.streams, topic._head = 1, {"since": 5}
+        await topic._figure()
+        return json.loads(topic.message.removeprefix(b"data: "))
+
+    assert asyncio.run(figured())["failed"]
+
+
 def test_a_stock_fails_as_a_sentence_and_not_as_a_lost_answer(browser, monkeypatch):
     """Where no fit can be had, voters wait for a question of their own as before."""
     voters = [f"v{k}" for k in range(6)]
@@ -261,7 +278,7 @@ def test_a_stock_fails_as_a_sentence_and_not_as_a_lost_answer(browser, monkeypat
     async def never(*_):
         raise WorkerError("no")
 
-    monkeypatch.setattr(session.stock, "_computed", never)
+    monkeypatch.setattr(stock, "computed", never)
     told = [browser.answer(pairs[voter], "a", voter) for voter in voters]
     assert [one.status_code for one in told] == [200] * len(voters)
     assert len({one.json()["saved"]["event"] for one in told}) == len(voters)

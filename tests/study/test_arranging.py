@@ -9,7 +9,8 @@ from sqlalchemy import create_engine, text
 
 import kappasharp as ks
 from kappasharp.errors import CorruptedError, DeletedError, DuplicateNameError, KappaSharpError, StalePairError
-from kappasharp.study import exchange
+from kappasharp.study import cube, exchange, overtaken
+from kappasharp.study.parameters import SLACK
 from kappasharp.study.reasons import sentences as reasons
 from kappasharp.study.storage import Storage
 from kappasharp.study.studies import list_studies, rename_study
@@ -440,3 +441,26 @@ class TestNamesAndLists:
         assert study.rows("options")[0]["notes"] == "ann: =fine; me: much too low"
         study.note(first, None, voter="ann")
         assert study.notes_on(first) == {"me": "much too low"} and study.undo().kind == "pair"
+
+
+def test_what_a_search_takes_for_open_is_open():
+    """On a log range the rounding of a point and that of a value differ: such a design was asked for ever."""
+    study = ks.create_study({"x": ks.Float(1e-3, 1e3, log=True)}, storage="sqlite://", first_pairs=1)
+    value = 900.0 + 5.0 * SLACK * 1000.0
+    for other in (1.0, 0.01):
+        study.add_comparison({"x": value}, {"x": other})
+    study.add_comparison({"x": 30.0}, {"x": 0.01})
+    study.narrow("x", high=900.0)
+    assert not float(cube.beyond(study.space, cube.points(study.space, [{"x": value}])))
+    study.settle(3)
+    assert {"x": value} in study.ask().designs
+    assert study.space.outside({"x": 901.0})
+
+
+def test_a_question_that_is_refused_again_and_again_is_no_endless_loop(monkeypatch):
+    study = ks.create_study(SPACE, storage="sqlite://")
+    monkeypatch.setattr(overtaken, "still_right", lambda *_, **__: None)
+    with pytest.raises(KappaSharpError, match="No question can be put to 'me'"):
+        study.ask()
+    monkeypatch.undo()
+    assert study.ask().number

@@ -336,6 +336,8 @@ def test_a_program_that_is_interrupted_while_its_worker_starts_exits(tmp_path):
         import os, signal
         from multiprocessing.process import BaseProcess
         from kappasharp.processes import Wire
+        # Programs that a shell has put behind it begin deaf.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         start = BaseProcess.start
         BaseProcess.start = lambda self: (start(self), os.kill(os.getpid(), signal.SIGINT))
         kept = Wire()

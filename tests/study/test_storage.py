@@ -1,6 +1,7 @@
 """One contract for both databases: what is appended is read again, whole and in order; every refusal in words."""
 
 import sqlite3
+import time
 from dataclasses import replace
 from threading import Thread
 
@@ -263,6 +264,25 @@ class TestSqlite:
         with found._engine.begin() as connection:
             assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
             assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+
+    def test_who_reads_does_not_wait_for_those_who_wait_to_write(self, tmp_path):
+        found = Storage(f"sqlite:///{tmp_path / 'a.db'}", busy_seconds=120.0)
+        other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+
+        def write():
+            with found.writing():
+                pass
+
+        writers = [Thread(target=write) for _ in range(32)]
+        for one in writers:
+            one.start()
+        while found._engine.pool.checkedout() < len(writers):
+            time.sleep(0.01)
+        assert found.studies() == []
+        other.execute("ROLLBACK")
+        for one in writers:
+            one.join()
 
     def test_a_locked_database_says_so_and_keeps_everything(self, tmp_path):
         url = f"sqlite:///{tmp_path / 'a.db'}"

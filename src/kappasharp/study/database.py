@@ -73,7 +73,7 @@ def engine(url: str, busy_seconds: float) -> Engine:
     if found.drivername.startswith("postgresql+psycopg"):
         needed("psycopg", "A study in PostgreSQL", "postgres")
     if not found.drivername.startswith("sqlite"):
-        # As many connections as the page has threads that may want one: none waits for another's.
+        # More would be too many for a server with several pages; whoever finds none waits half a minute for one.
         return create_engine(found, pool_pre_ping=True, max_overflow=CONNECTIONS - POOL, pool_size=POOL)
     file = _file(found)
     if file is not None and _frozen(file):
@@ -101,8 +101,9 @@ def _sqlite(found: URL, busy_seconds: float = 0.0) -> Engine:
         made = create_engine(found, poolclass=StaticPool, creator=lambda: kept)
         weakref.finalize(made, sqlite3.Connection.close, kept)
     else:
-        # A file gets as many connections as there are threads.
-        made = create_engine(found, connect_args={"check_same_thread": False, "timeout": busy_seconds})
+        # A file gets as many connections as there are threads: who reads never waits for those who wait to write.
+        patience = {"check_same_thread": False, "timeout": busy_seconds}
+        made = create_engine(found, connect_args=patience, max_overflow=-1)
     event.listen(made, "connect", _set_up_sqlite)
     event.listen(made, "begin", _begin_sqlite)
     return made

@@ -1,8 +1,29 @@
 """Whether a question that was chosen may still be put: others may have been asked and answered since."""
 
+from kappasharp.errors import InvalidValueError
 from kappasharp.study.events import Asked
 from kappasharp.study.history import History, design_key
 from kappasharp.study.kinds import Form
+
+# How often a question may be refused while nothing happens in the study.
+MOST_REFUSALS = 5
+
+
+class Refusals:
+    """Those of one voter's questions: what is refused while nothing else happens would be refused for ever."""
+
+    def __init__(self) -> None:
+        self._number, self._count = -1, 0
+
+    def note(self, number: int, voter: str) -> None:
+        """One that rested on the events up to this number was refused, or put; after too many, a sentence."""
+        self._count = self._count + 1 if number == self._number else 1
+        self._number = number
+        if self._count > MOST_REFUSALS:
+            raise InvalidValueError(
+                f"No question can be put to {voter!r}: what is proposed is refused each time, although nobody else "
+                "answers. Nothing was stored. Widen what was narrowed last, or ask for another kind of question."
+            )
 
 
 def still_right(

@@ -59,8 +59,10 @@ class Study(ArrangedStudy):
         choose: Callable[[Form | None, str], Asked] = self.propose
         with self._lock:
             self.refresh()
+            refusals = overtaken.Refusals()
             while (found := self._waiting(voter, form)) is None:
                 self._writable()
+                refusals.note(self._history.number, voter)
                 if proposed is None or not self._rests_on_all(proposed, form, voter):
                     proposed = choose(form, voter)
                 self._put(voter, proposed, form)

@@ -86,8 +86,15 @@ def draw(name: str, design: Design) -> Card:
         # What the function prints is not ours to show, and stdout is for data.
         with redirect_stdout(sys.stderr):
             return card(load(name)(dict(design)))
-    except Exception as error:
-        return failed(f"The picture could not be drawn: {type(error).__name__}: {error}")
+    except (Exception, SystemExit) as error:
+        return failed(f"The picture could not be drawn: {_words(error)}")
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # some cannot even say what is wrong
+        return type(error).__name__
 
 
 def failed(sentence: str) -> Card:
@@ -269,6 +276,9 @@ class Cards:
             return failed(str(error))
         except WorkerError as error:
             return failed(f"The picture could not be drawn. {error}")
+        except Exception as error:
+            # Whatever it is, it is this card's alone: others are looked at together.
+            return failed(f"The picture could not be drawn: {_words(error)}")
         return found
 
     def _forget(self) -> None:

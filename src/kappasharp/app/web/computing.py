@@ -3,15 +3,17 @@
 A study goes over it as bytes, and a job by its name, which is found where it is done.
 """
 
+import asyncio
 import pickle
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kappasharp.app.web.workers import Workers
+from kappasharp.app.web.workers import NotStartedError, TooLateError, Turn, WorkerError, Workers
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
 from kappasharp.study.study import Study
@@ -19,7 +21,7 @@ from kappasharp.study.study import Study
 if TYPE_CHECKING:
     from kappasharp.app import report
 
-__all__ = ["LIMIT", "Job", "Plain", "Snapshot", "are_soonest", "report", "snapshot", "workers"]
+__all__ = ["LIMIT", "Job", "Plain", "Snapshot", "computed", "report", "snapshot", "workers"]
 Plain = dict[str, Any]
 # Where the jobs are.
 JOBS = "kappasharp.app.web.jobs"
@@ -69,9 +71,23 @@ def workers(size: int) -> Workers:
     return Workers(size, preload=(JOBS,))
 
 
-def are_soonest(workers: Workers) -> bool:
-    """Whether workers compute sooner than this process would: one has started, or torch is not here either."""
-    return workers.is_warm or "torch" not in sys.modules
+async def computed(workers: Workers, job: Callable[..., Any], *given: Any, wish: int = 0) -> Any:
+    """What a job comes to, or a WorkerError.
+
+    It is done by a worker, by another if the first one died of it. It is done here where that is sooner, because none
+    has started and torch is here, and where none starts: what took too long there would take too long here, and what
+    kills a process must not be done in this one.
+    """
+    if workers.is_warm or "torch" not in sys.modules:
+        for is_last in (False, True):
+            try:
+                return await workers.run(job, *given, limit=LIMIT, turn=Turn(wish=wish))
+            except NotStartedError:
+                break
+            except WorkerError as error:
+                if is_last or isinstance(error, TooLateError):
+                    raise
+    return await asyncio.to_thread(job, *given)
 
 
 def __getattr__(name: str) -> ModuleType:

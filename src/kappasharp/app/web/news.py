@@ -151,6 +151,9 @@ class Topic:
             except KappaSharpError as error:
                 LOG.warning("The figures could not be computed: %s", error)
                 self._failed = True
+            except Exception:
+                LOG.exception("The figures could not be computed.")
+                self._failed = True
             self._say()
 
     def _say(self) -> None:

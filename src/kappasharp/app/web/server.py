@@ -45,7 +45,6 @@ from kappasharp.study.definition import asks_pairs
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
-REHEARSAL_LIMIT = 300.0
 # For what waits on a study's lock or its database; a few that wait long must not hold up the rest.
 THREADS = 32
 STATUS: tuple[tuple[type[Exception], int], ...] = (
@@ -232,7 +231,7 @@ async def rehearse(request: Request) -> Response:
     else:
         definition = (await off_loop(service.described, data)).definition
     person, questions = data.get("person", "paper"), number_in(data, "questions")
-    return said(await service.computing.run(Job.REHEARSED, definition, person, questions, limit=REHEARSAL_LIMIT))
+    return said(await service.rehearsed(definition, person, questions))
 
 
 async def study(request: Request) -> Response:

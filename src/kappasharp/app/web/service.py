@@ -1,5 +1,6 @@
 """Everything one server holds: a database, the studies open on the page, the renderers it may use, the workers."""
 
+import asyncio
 import os
 import shlex
 from dataclasses import asdict
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kappasharp.app.web import computing
 from kappasharp.app.web.cards import Cards
-from kappasharp.app.web.computing import Plain
+from kappasharp.app.web.computing import Job, Plain
 from kappasharp.app.web.news import News
 from kappasharp.app.web.session import Session, drawn_ahead, off_loop
 from kappasharp.app.web.workers import Workers
@@ -21,6 +22,8 @@ from kappasharp.study.study import Study
 from kappasharp.study.terms import DEFAULT_STORAGE, ENVIRONMENT
 
 COMPUTING, DRAWING = 2, 2
+# Seconds that a rehearsal may take.
+REHEARSAL_LIMIT = 300.0
 NO_RENDERER = ""
 
 
@@ -49,6 +52,7 @@ class Service:
         self.computing, self.drawing = computing.workers(COMPUTING), Workers(DRAWING, bare=True)
         self.cards = Cards(self.drawing)
         self.news = News(self)
+        self._rehearsing = asyncio.Semaphore(1)
         self.current: str | None = None
         self._sessions: dict[str, Session] = {}
         self._opening = Lock()
@@ -199,6 +203,12 @@ class Service:
         self._renderers[made.stored.uid] = made.definition.render
         self._simulators[made.stored.uid] = made.definition.simulator
         return made.stored.uid
+
+    async def rehearsed(self, definition: Definition, person: str, questions: int) -> Plain:
+        """How a simulated person fares; one at a time, or nobody would be left to compute questions for people."""
+        async with self._rehearsing:
+            found: Plain = await self.computing.run(Job.REHEARSED, definition, person, questions, limit=REHEARSAL_LIMIT)
+            return found
 
     def described(self, given: Plain) -> Wanted:
         """The study that the page describes, by a table or as TOML."""

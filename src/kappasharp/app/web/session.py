@@ -3,19 +3,19 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import chain
 from typing import TypeVar
 
 from kappasharp.app.web.cards import Card, Cards
-from kappasharp.app.web.computing import LIMIT, Job, Plain, Snapshot, are_soonest, snapshot
+from kappasharp.app.web.computing import Job, Plain, Snapshot, computed, snapshot
 from kappasharp.app.web.outcomes import StudyResults
 from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.stock import Stock
-from kappasharp.app.web.workers import WorkerError, Workers
+from kappasharp.app.web.workers import Workers
 from kappasharp.errors import InvalidValueError, NotAllowedError, StalePairError, StorageError
 from kappasharp.methods.method import Kind
 from kappasharp.sentences import said
+from kappasharp.study import overtaken
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.events import Asked
 from kappasharp.study.history import History, StudyQuestion
@@ -139,6 +139,7 @@ class Session:
                     return pair
         async with self._asking:
             self._waiting_now.pop(voter, None)
+            refusals = overtaken.Refusals()
             while (pair := await self._waiting(voter, form)) is None:
                 # While this voter waited for the others' turns, a stock may have come; nobody waits for one here.
                 if form is None and (pair := await self._from_stock(voter)) is not None:
@@ -151,6 +152,7 @@ class Session:
                 at = await off_loop(snapshot, self.study)
                 for one, proposed in zip(voters, await self._propose(at, voters, form), strict=True):
                     await off_loop(self.study.offer, one, proposed, form)
+                refusals.note(at.number, voter)
         return pair
 
     async def _from_stock(self, voter: str) -> StudyQuestion | None:
@@ -163,13 +165,8 @@ class Session:
         return found
 
     async def _propose(self, at: Snapshot, voters: list[str], form: Form | None) -> list[Asked]:
-        """The next questions, by a worker or sooner here; the first workers take seconds to start."""
-        found: list[Asked]
-        if are_soonest(self.workers):
-            with suppress(WorkerError):
-                found = await self.workers.run(Job.NEXT_PAIRS, at, voters, form, limit=LIMIT)
-                return found
-        found = await off_loop(Job.NEXT_PAIRS, at, voters, form)
+        """The next questions: who waits for one comes before whoever waits for figures."""
+        found: list[Asked] = await computed(self.workers, Job.NEXT_PAIRS, at, voters, form, wish=1)
         return found
 
     def _look_ahead(self, pair: StudyQuestion) -> None:
@@ -259,9 +256,7 @@ class Session:
 
     async def _compute(self, job: Callable[[Snapshot], Plain], at: Snapshot) -> Plain:
         await self._looked_ahead()
-        if not are_soonest(self.workers):
-            return await off_loop(job, at)
-        found: Plain = await self.workers.run(job, at, limit=LIMIT)
+        found: Plain = await computed(self.workers, job, at)
         return found
 
     async def design(self, option: int) -> Design:

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from kappasharp.app.web.computing import LIMIT, Job, Plain, Snapshot, are_soonest, snapshot
-from kappasharp.app.web.workers import WorkerError, Workers
+from kappasharp.app.web.computing import Job, Plain, computed, snapshot
+from kappasharp.app.web.workers import Workers
 from kappasharp.errors import KappaSharpError
 from kappasharp.study.events import Asked
 from kappasharp.study.study import Study
@@ -76,7 +76,7 @@ class Stock:
             return
         count, self._taken = max(LEAST, min(voters + SPARE * self._taken, MOST)), 0
         try:
-            found, standing = await self._computed(at, count)
+            found, standing = await computed(self.workers, Job.STOCK, at, count)
         except KappaSharpError as error:
             # Nothing is lost by it: who asks next waits for a question of their own.
             LOG.warning("No questions were made ready: %s", error)
@@ -85,15 +85,6 @@ class Stock:
         self.standing = standing
         if standing is not None:
             self.heard()
-
-    async def _computed(self, at: Snapshot, count: int) -> tuple[list[Asked], Plain | None]:
-        found: tuple[list[Asked], Plain | None]
-        if are_soonest(self.workers):
-            with suppress(WorkerError):
-                found = await self.workers.run(Job.STOCK, at, count, limit=LIMIT)
-                return found
-        found = await asyncio.to_thread(Job.STOCK, at, count)
-        return found
 
     def close(self) -> None:
         """Give up what is under way."""

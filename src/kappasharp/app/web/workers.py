@@ -32,9 +32,31 @@ class GaveWayError(WorkerError):
     """A job that was done ahead was ended, for somebody waits for another."""
 
 
+class NotStartedError(WorkerError):
+    """No process starts: whoever can do the job without one had better do so."""
+
+
+class TooLateError(WorkerError):
+    """A job took longer than it may, and would again."""
+
+
 def ready() -> bool:
     """A job to warm a worker with: it is here."""
     return True
+
+
+def _starter() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="start of workers")
+
+
+async def _done(start: "asyncio.Future[Any]") -> bool:
+    """Whether a start ends in time; whatever becomes of it, the job itself will say."""
+    start.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+    return bool((await asyncio.wait({start}, timeout=STARTS_WITHIN))[0])
+
+
+def _raised(done: "Future[Any]", kind: type[BaseException]) -> bool:
+    return done.done() and not done.cancelled() and isinstance(done.exception(), kind)
 
 
 class Process:
@@ -42,6 +64,8 @@ class Process:
 
     def __init__(self, *, bare: bool, preload: tuple[str, ...]) -> None:
         self.bare, self.preload = bare, preload
+        # Whether whoever starts it stands still, and with it all that its lock guards.
+        self.is_stuck = False
         self._lock = threading.Lock()
         self._pool: Pool | None = None
         self._warm: Future[bool] | None = None
@@ -68,6 +92,8 @@ class Process:
 
     def end(self, *, wait: bool = False) -> None:
         """End it, whatever it is doing; the next job starts another."""
+        if self.is_stuck:
+            return
         with self._lock:
             pool, self._pool, self._warm = self._pool, None, None
         if pool is not None:
@@ -96,7 +122,7 @@ class Workers:
         self._closing: set[Process] = set()
         self._seconds = 0.0
         # The first worker takes seconds to start: whoever starts it waits, and that must not be the loop.
-        self._starter = ThreadPoolExecutor(1, thread_name_prefix="start of workers")
+        self._starter = _starter()
 
     @property
     def is_warm(self) -> bool:
@@ -143,7 +169,7 @@ class Workers:
         except asyncio.CancelledError:
             if turn in self._waiting:
                 self._waiting.remove(turn)
-            elif not turn.granted.cancelled():
+            elif not turn.granted.cancelled() and turn.granted.exception() is None:
                 self._release(turn.granted.result())
             raise
 
@@ -176,6 +202,9 @@ class Workers:
         self._doing.pop(process, None)
         self._ending.discard(process)
         self._closing.discard(process)
+        if process.is_stuck:
+            place = self._processes.index(process)
+            process = self._processes[place] = Process(bare=process.bare, preload=process.preload)
         self._free.append(process)
         self._grant()
 
@@ -185,16 +214,22 @@ class Workers:
         try:
             # On a busy machine its start takes longer than a job may.
             await self._started(process)
+            if process in self._ending:
+                # It was to give way before there was anything to end.
+                raise BrokenProcessPool("It was ended.")
             began = loop.time()
             future = process.submit(job, *given)
             found = await asyncio.wait_for(asyncio.wrap_future(future), limit)
         except TimeoutError as error:
-            if future is not None and future.done() and not future.cancelled():
+            if future is not None and _raised(future, TimeoutError):
                 raise  # the job's own
             process.end()
-            raise WorkerError(f"It took longer than {limit:g} seconds.") from error
+            raise TooLateError(f"It took longer than {limit:g} seconds.") from error
         except (BrokenProcessPool, CancelledError) as error:
             raise self._without_result(process, error) from error
+        except (SystemExit, KeyboardInterrupt) as error:
+            # The job's own, which would end the server.
+            raise WorkerError(f"It ended itself by {type(error).__name__}.") from error
         else:
             return found
         finally:
@@ -223,14 +258,21 @@ class Workers:
     async def _started(self, process: Process) -> None:
         if process.is_warm:
             return
-        warm = asyncio.wrap_future(await asyncio.get_running_loop().run_in_executor(self._starter, process.open))
-        # Whatever became of it: the job itself will say.
-        warm.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-        done, _ = await asyncio.wait({warm}, timeout=STARTS_WITHIN)
+        opening = asyncio.get_running_loop().run_in_executor(self._starter, process.open)
+        if not await _done(opening):
+            process.is_stuck = True
+            self._starter = _starter()
+            raise NotStartedError("Its process does not start.")
+        try:
+            warm = asyncio.wrap_future(opening.result())
+        except (OSError, RuntimeError) as error:
+            raise NotStartedError(f"Its process could not be started: {type(error).__name__}: {error}.") from error
+        is_there = await _done(warm)
         if process in self._closing:
             raise CancelledError
-        if not done:
-            raise BrokenProcessPool("It did not start.")
+        if not is_there:
+            process.end()
+            raise NotStartedError("Its process does not start.")
 
     def close(self) -> None:
         """End all processes, and give up what they do and what waits for them; another job would start new ones."""
