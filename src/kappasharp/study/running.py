@@ -4,6 +4,7 @@ Whatever the function raises is such a sentence, and what it prints goes to stde
 """
 
 import importlib
+import math
 import os
 import pickle
 import select
@@ -13,7 +14,6 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -28,6 +28,8 @@ Function = Callable[[Design], Mapping[str, float]]
 LIMIT, LONGEST_WORDS = 30.0, 400
 # Seconds beyond the limit for what no signal ends; whether a design can have a process of its own at little cost.
 OVERTIME, CAN_FORK = 5.0, sys.platform == "linux"
+# The alarm is set for so many designs of a job, then again after so many seconds.
+ALARMS_AT_FIRST, ALARM_AGAIN = 3, 1e-3
 ENDED = "The function of the outcomes ended its process: it must return, or raise."
 
 
@@ -101,23 +103,21 @@ def name_of(function: Any) -> str | None:
     return f"{module}:{name}" if getattr(sys.modules.get(module), name, None) is function else None
 
 
-def one(function: Function, design: Design, limit: float | None = None) -> Ran:
-    """What the function makes of a design; a limit holds where `_alarm` is set."""
+def one(function: Function, design: Design, alarm: "Alarm | None" = None) -> Ran:
+    """What the function makes of a design; an alarm ends it."""
     began = perf_counter()
     try:
-        if limit is None:
+        if alarm is None:
             given = function(dict(design))
         else:
             try:
-                # For every design: the one before may have left another.
-                signal.signal(signal.SIGALRM, _ring)
-                signal.setitimer(signal.ITIMER_REAL, limit)
+                alarm.start(began)
                 given = function(dict(design))
             finally:
-                signal.setitimer(signal.ITIMER_REAL, 0.0)
+                alarm.pause()
         return Ran(_values(given), None, perf_counter() - began)
     except _TooLong:
-        return failed(too_long(limit or LIMIT), perf_counter() - began, hung=True)
+        return failed(too_long(alarm.limit if alarm else LIMIT), perf_counter() - began, hung=True)
     except BaseException as error:  # whatever it is, it is this design's alone
         _raise_if_pressed(error)
         is_ours = type(error) in (InvalidValueError, InvalidTypeError)
@@ -148,27 +148,54 @@ def _values(given: Any) -> Values:
         )
     return {
         # Most are plain numbers.
-        str(name): value if type(value) is float and isfinite(value) else float(number(value, f"Outcome {name!r}"))
+        str(name): value if type(value) is float and math.isfinite(value) else float(number(value, f"Outcome {name!r}"))
         for name, value in given.items()
     }
 
 
+class Alarm:
+    """A timer that ends a design after so many seconds: Python code and sleep, not a loop in C.
+
+    Setting it costs more than a quick function does. So it is left running, and set anew where it rings too early for
+    the design of that moment, at the first designs, and where it was set some time ago: a function may take it away.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self._began: float | None = None
+        self._set_at, self._many = -math.inf, 0
+
+    def start(self, now: float) -> None:
+        """Begin to count."""
+        self._began = now
+        if self._many < ALARMS_AT_FIRST or now > self._set_at + ALARM_AGAIN:
+            self._set_at, self._many = now, self._many + 1
+            signal.signal(signal.SIGALRM, self._ring)
+            signal.setitimer(signal.ITIMER_REAL, self.limit)
+
+    def pause(self) -> None:
+        """There is nothing to be ended until the next start."""
+        self._began = None
+
+    def _ring(self, *_: Any) -> None:
+        left = self.limit if self._began is None else self._began + self.limit - perf_counter()
+        if left <= 0.0:
+            raise _TooLong
+        signal.setitimer(signal.ITIMER_REAL, left)
+
+
 @contextmanager
-def _alarm(limit: float) -> Iterator[float | None]:
-    """Let a timer end what goes on, where the system can: Python code and sleep, not a loop in C. None where not."""
+def _alarm(limit: float) -> Iterator[Alarm | None]:
+    """An alarm where the system has one, None where not; gone at the end."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield None
         return
-
     before = signal.getsignal(signal.SIGALRM)
     try:
-        yield limit
+        yield Alarm(limit)
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _ring(*_: Any) -> None:
-    raise _TooLong
 
 
 def run(name: str, designs: Sequence[Design], limit: float, apart: bool = False) -> list[Ran]:
