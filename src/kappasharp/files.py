@@ -1,10 +1,15 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and work on them that one process does at a time."""
 
 import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where all do it
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -18,6 +23,15 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Be the only one here, of all threads and processes of this machine; others wait. Whoever ends lets the next in."""
+    with path.open("w") as held:
+        if fcntl is not None:
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 def write_text(path: Path, text: str) -> Path:

@@ -1,5 +1,8 @@
 """The kernels against the torch code, row by row: compiled for the CPU, and a device's, played by threads."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -203,10 +206,34 @@ def searched():
 @compiled
 def test_compiled_once_and_kept(first_use, monkeypatch):
     assert searched() is not None and launch.taken == {("evidence", "kernel"): 1}
-    (kept,) = first_use.iterdir()
+    (kept,) = first_use.glob("*.so")
     kernels_compiled._library.cache_clear()
     monkeypatch.setattr(kernels_compiled, "_compile", None)
-    assert searched() is not None and list(first_use.iterdir()) == [kept]
+    assert searched() is not None and list(first_use.glob("*.so")) == [kept]
+
+
+def test_several_that_need_it_at_once_have_it_made_once(first_use):
+    """Each of the processes of a busy machine used to compile it, and all waited for all."""
+    made = []
+
+    def make(target):
+        made.append(target)
+        time.sleep(0.2)
+        target.write_text("made")
+
+    with ThreadPoolExecutor(4) as threads:
+        paths = list(threads.map(lambda _: sources.kept(("word",), ".so", make), range(4)))
+    assert len(made) == 1 and len(set(paths)) == 1 and paths[0].read_text() == "made"
+
+
+@compiled
+def test_begun_ahead_it_is_there_when_it_is_needed(first_use, monkeypatch):
+    launch.begin()
+    assert searched() is not None and len(list(first_use.glob("*.so"))) == 1
+    kernels_compiled._library.cache_clear()
+    monkeypatch.setenv(launch.SWITCH, "0")
+    monkeypatch.setattr(kernels_compiled, "refusal", None)
+    launch.begin()
 
 
 def test_why_torch_does_the_work(first_use, monkeypatch):

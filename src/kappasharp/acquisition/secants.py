@@ -36,6 +36,8 @@ FAMILY: Family = "matern52"
 SCALES, NOISES = (0.5, 1.0, 2.0, 4.0), (1e-6, 1e-3, 0.1)
 # Of the designs seen so many count, the last ones; and of those a search starts from as many, evenly.
 MOST = 128
+# By so many of them the length scale and the noise are chosen.
+MOST_TRIED = 64
 # So many rounds sort the starts; so many go on, by differences where there are so many looks for each.
 SORTING, FINALISTS, LEAST_LOOKS = 3, 2, 4
 # A squared step, or a spread, below this is none.
@@ -238,25 +240,39 @@ def corrected(J: AnyFloat, s: AnyFloat, y: AnyFloat) -> AnyFloat:
 
 
 def _fitted(X: Tensor, y: Tensor) -> _Fitted:
-    """Length scale and noise of a Gaussian process for each outcome y (runs, n, k), by the evidence."""
-    n, best = y.shape[-2], y.new_full((len(y), y.shape[-1]), -torch.inf)
-    found = _Fitted(torch.zeros_like(best), torch.zeros_like(y))
-    eye = torch.eye(n, dtype=X.dtype, device=X.device)
+    """Length scale and noise of a Gaussian process for each outcome y (runs, n, k), by the evidence of some designs."""
+    step = -(-y.shape[-2] // MOST_TRIED)
+    some, of_some = X[:, ::step], y[:, ::step]
+    best = y.new_full((len(y), y.shape[-1]), -torch.inf)
+    chosen = torch.zeros(2, *best.shape, dtype=X.dtype, device=X.device)
     for scale in SCALES:
-        Z = _scaled(X, scale)
-        K = kernel.profile(FAMILY, kernel.half_distances(Z, Z)).value
+        K = _covariance(some, scale)
         for noise in NOISES:
-            L, failed = torch.linalg.cholesky_ex(K + noise * eye)
-            alpha = torch.cholesky_solve(y, L)
+            L, alpha, usable = _solved(K, noise, of_some)
             # The evidence under the output scale that is best for it.
-            s = (y * alpha).mean(-2).clamp(min=NOTHING)
-            evidence = -0.5 * n * s.log() - L.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
-            better = (evidence > best) & (failed == 0).unsqueeze(-1)
+            s = (of_some * alpha).mean(-2).clamp(min=NOTHING)
+            evidence = -0.5 * some.shape[-2] * s.log() - L.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
+            better = (evidence > best) & usable
             best = torch.where(better, evidence, best)
-            found = _Fitted(
-                found.scale.masked_fill(better, scale), torch.where(better.unsqueeze(-2), alpha, found.alpha)
-            )
-    return found
+            chosen = torch.where(better, best.new_tensor([scale, noise])[:, None, None], chosen)
+    alpha = torch.zeros_like(y)
+    for scale, noise in chosen.flatten(1).unique(dim=1).T.tolist():
+        if scale:
+            _, found, usable = _solved(_covariance(X, scale), noise, y)
+            mine = (chosen[0] == scale) & (chosen[1] == noise) & usable
+            alpha = torch.where(mine.unsqueeze(-2), found, alpha)
+    return _Fitted(chosen[0], alpha)
+
+
+def _covariance(X: Tensor, scale: float) -> Tensor:
+    Z = _scaled(X, scale)
+    return kernel.profile(FAMILY, kernel.half_distances(Z, Z)).value
+
+
+def _solved(K: Tensor, noise: float, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Factor and weights under a noise, and whether the one can be had (runs, 1)."""
+    L, failed = torch.linalg.cholesky_ex(K + noise * torch.eye(K.shape[-1], dtype=K.dtype, device=K.device))
+    return L, torch.cholesky_solve(y, L), (failed == 0).unsqueeze(-1)
 
 
 def _scaled(X: Tensor, scale: float) -> Tensor:

@@ -206,14 +206,22 @@ def _solve_damped(A: Tensor, margin: float, ties: Ties) -> DualFit:
         trial = alpha + move
         z_trial = apply(A, trial)
         J_trial = 0.5 * (trial * z_trial).sum(-1) - likelihood.log_probability(z_trial, margin, ties).sum(-1)
-        # Rounding in J must not reject a step that is right: the slack is a few units in its last place.
-        better = J_trial <= J + 64.0 * torch.finfo(J.dtype).eps * (1.0 + J.abs())
+        better = J_trial <= J + rounding(A, trial, J)
         keep = better.unsqueeze(-1)
         alpha, z = torch.where(keep, trial, alpha), torch.where(keep, z_trial, z)
         J = torch.where(better, J_trial, J)
         step = torch.where(better, torch.ones_like(step), step * 0.5)
     gradient = (alpha - likelihood.sites(z, margin, ties).slope).abs().amax(-1)
     return DualFit(alpha, z, gradient <= limit, iterations + PLAIN_ITERATIONS, gradient)
+
+
+def rounding(A: Tensor, alpha: Tensor, J: Tensor) -> Tensor:
+    """What rounding may add to the objective J at α, which must not reject a step that is right.
+
+    A few units in its last place; and those of z = A α, of which no part is larger than max A_pp Σ|α|.
+    """
+    of_z = A.diagonal(dim1=-2, dim2=-1).amax(-1) * alpha.abs().sum(-1).square()
+    return torch.finfo(J.dtype).eps * (64.0 * (1.0 + J.abs()) + of_z)
 
 
 def newton_target(A: Tensor, z: Tensor, sites: Sites, L: Tensor | None = None) -> Tensor:

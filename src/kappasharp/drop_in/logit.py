@@ -40,8 +40,7 @@ def solve(A: Tensor) -> DualFit:
         trial = alpha + (laplace.newton_target(A, z, at) - alpha) * (step * moving).unsqueeze(-1)
         z_trial = apply(A, trial)
         value = _objective(trial, z_trial)
-        # Rounding must not reject a step that is right.
-        better = value <= objective + 64.0 * torch.finfo(A.dtype).eps * (1.0 + objective.abs())
+        better = value <= objective + laplace.rounding(A, trial, objective)
         keep = better.unsqueeze(-1)
         alpha, z = torch.where(keep, trial, alpha), torch.where(keep, z_trial, z)
         objective, step = torch.where(better, value, objective), torch.where(better, 1.0, 0.5 * step)

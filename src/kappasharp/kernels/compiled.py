@@ -18,7 +18,7 @@ from kappasharp.kernels import sources
 from kappasharp.kernels.sources import Launch
 
 FLAGS = (
-    "-std=c++17", "-O3", "-funroll-loops", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno",
+    "-std=c++17", "-O3", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno",
     "-fno-trapping-math", "-fPIC", "-shared", "-fvisibility=hidden",
 )  # fmt: skip
 # For this machine's own processor; the second form is Apple's, and a compiler that knows neither gets none.

@@ -68,6 +68,14 @@ struct Evidence {
         return lane_sum(sum);
     }
 
+    // What rounding may add to the objective, that of z = A alpha with it.
+    METHOD double rounding(const double* weights, double J) const {
+        double widest = 0.0, sum = 0.0;
+        for (int i = lane(); i < M.m; i += WARP) widest = larger(widest, entry_a(M, i)), sum += fabs(weights[i]);
+        widest = lane_max(widest), sum = lane_sum(sum);
+        return 2.220446049250313e-16 * (64.0 * (1.0 + fabs(J)) + widest * sum * sum);
+    }
+
     // Plain steps from the last MAP; where they do not settle, again from zero with steps halved until J falls.
     METHOD bool find_map() {
         double J = INFINITE, step = 1.0;
@@ -87,7 +95,7 @@ struct Evidence {
             if (count >= plain) {
                 sync_block();
                 const double J_trial = objective(target, pull);
-                better = J_trial <= J + 64.0 * 2.220446049250313e-16 * (1.0 + fabs(J));
+                better = J_trial <= J + rounding(target, J);
                 J = better ? J_trial : J;
                 step = better ? 1.0 : 0.5 * step;
             }

@@ -4,6 +4,7 @@ A launch is a value, so the tests hand the same one to a twin that plays a devic
 """
 
 import os
+import threading
 from collections import Counter
 
 import torch
@@ -24,6 +25,12 @@ def executor(kernel: str, like: Tensor, defines: Defines, shared_bytes: int) -> 
     if reason is not None:
         return None
     return nvrtc.execute if like.device.type == "cuda" else compiled.execute
+
+
+def begin() -> None:
+    """Compile for the CPU what is not compiled yet, in a thread: while somebody looks at first questions, say."""
+    if switched_off() is None:
+        threading.Thread(target=compiled.refusal, name="kernels", daemon=True).start()
 
 
 def passed_by(kernel: str, reason: str) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from kappasharp.files import replacing
+from kappasharp.files import alone, replacing
 
 CACHE = "KAPPASHARP_CACHE"
 # The linear algebra and what lies beside it have the same names for both targets.
@@ -75,8 +75,11 @@ def kept(words: tuple[str, ...], suffix: str, make: Callable[[Path], object]) ->
         if path.exists():
             return path
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with replacing(path) as temporary:
-            make(temporary)
+        # Of several that need it at once one makes it.
+        with alone(path.with_suffix(".lock")):
+            if not path.exists():
+                with replacing(path) as temporary:
+                    make(temporary)
     except OSError as error:
         warnings.warn(f"The compiled kernel cannot be kept in {path.parent}: {error}.", stacklevel=2)
         path = Path(_for_this_process()) / name

@@ -50,6 +50,7 @@ def snapshot(study: Study) -> Snapshot:
 class Job(Enum):
     """What is computed, by the name of its function; a call computes it here."""
 
+    READY = "ready"
     NEXT_PAIRS = "next_pairs"
     NEXT_PAIR_AFTER = "next_pair_after"
     STOCK = "stock"
@@ -68,7 +69,7 @@ class Job(Enum):
 
 def workers(size: int) -> Workers:
     """Worker processes that have all that the jobs need."""
-    return Workers(size, preload=(JOBS,))
+    return Workers(size, preload=(JOBS,), first=Job.READY)
 
 
 async def computed(workers: Workers, job: Callable[..., Any], *given: Any, wish: int = 0) -> Any:

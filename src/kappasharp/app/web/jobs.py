@@ -14,6 +14,7 @@ from kappasharp.app.charts import Curve, Edge, Node
 from kappasharp.app.web.computing import Plain, Snapshot
 from kappasharp.core.choices import Rule
 from kappasharp.errors import InvalidValueError
+from kappasharp.kernels import launch
 from kappasharp.problems import oracle
 from kappasharp.sentences import counted, said
 from kappasharp.study import (
@@ -38,6 +39,12 @@ from kappasharp.study.learning import StudyModel
 MOST_REHEARSED = 60
 CONDITION = "The condition number of the Hessian over the number of answers, with and without the correction"
 REHEARSED = "Share of designs that the best one beats, in truth and by the model, over the number of answers"
+
+
+def ready() -> bool:
+    """What a worker does first: the kernels may take some seconds, which nobody should have to wait for later."""
+    launch.begin()
+    return True
 
 
 def next_pairs(at: Snapshot, voters: Sequence[str], form: Form | None = None) -> list[Asked]:

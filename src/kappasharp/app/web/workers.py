@@ -41,7 +41,7 @@ class TooLateError(WorkerError):
 
 
 def ready() -> bool:
-    """A job to warm a worker with: it is here."""
+    """A job that a worker does first: it is here."""
     return True
 
 
@@ -60,10 +60,13 @@ def _raised(done: "Future[Any]", kind: type[BaseException]) -> bool:
 
 
 class Process:
-    """One process, made anew when it was ended; `bare` ones start without torch, others with what is preloaded."""
+    """One process, made anew when it was ended; `bare` ones start without torch, others with what is preloaded.
 
-    def __init__(self, *, bare: bool, preload: tuple[str, ...]) -> None:
-        self.bare, self.preload = bare, preload
+    `first` is the job that it does first.
+    """
+
+    def __init__(self, *, bare: bool, preload: tuple[str, ...], first: Callable[[], bool]) -> None:
+        self.bare, self.preload, self.first = bare, preload, first
         # Whether whoever starts it stands still, and with it all that its lock guards.
         self.is_stuck = False
         self._lock = threading.Lock()
@@ -80,7 +83,7 @@ class Process:
         with self._lock:
             if self._pool is None or self._warm is None:
                 self._pool = Pool(1, niceness=NICENESS, bare=self.bare, preload=self.preload)
-                self._warm = self._pool.submit(ready)
+                self._warm = self._pool.submit(self.first)
             return self._warm
 
     def submit(self, job: Callable[..., Any], *given: Any) -> "Future[Any]":
@@ -112,9 +115,11 @@ class Turn:
 class Workers:
     """A few processes of one purpose."""
 
-    def __init__(self, size: int, *, bare: bool = False, preload: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, size: int, *, bare: bool = False, preload: tuple[str, ...] = (), first: Callable[[], bool] = ready
+    ) -> None:
         self.size = size
-        self._processes = [Process(bare=bare, preload=preload) for _ in range(size)]
+        self._processes = [Process(bare=bare, preload=preload, first=first) for _ in range(size)]
         self._free = list(self._processes)
         self._waiting: list[Turn] = []
         self._doing: dict[Process, Turn] = {}
@@ -204,7 +209,7 @@ class Workers:
         self._closing.discard(process)
         if process.is_stuck:
             place = self._processes.index(process)
-            process = self._processes[place] = Process(bare=process.bare, preload=process.preload)
+            process = self._processes[place] = Process(bare=process.bare, preload=process.preload, first=process.first)
         self._free.append(process)
         self._grant()
 
