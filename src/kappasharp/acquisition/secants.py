@@ -242,26 +242,22 @@ def corrected(J: AnyFloat, s: AnyFloat, y: AnyFloat) -> AnyFloat:
 def _fitted(X: Tensor, y: Tensor) -> _Fitted:
     """Length scale and noise of a Gaussian process for each outcome y (runs, n, k), by the evidence of some designs."""
     step = -(-y.shape[-2] // MOST_TRIED)
-    some, of_some = X[:, ::step], y[:, ::step]
-    best = y.new_full((len(y), y.shape[-1]), -torch.inf)
-    chosen = torch.zeros(2, *best.shape, dtype=X.dtype, device=X.device)
-    for scale in SCALES:
-        K = _covariance(some, scale)
-        for noise in NOISES:
-            L, alpha, usable = _solved(K, noise, of_some)
-            # The evidence under the output scale that is best for it.
-            s = (of_some * alpha).mean(-2).clamp(min=NOTHING)
-            evidence = -0.5 * some.shape[-2] * s.log() - L.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
-            better = (evidence > best) & usable
-            best = torch.where(better, evidence, best)
-            chosen = torch.where(better, best.new_tensor([scale, noise])[:, None, None], chosen)
+    some, of_some = X[:, ::step], y[:, ::step].unsqueeze(1)
+    tried = X.new_tensor([(scale, noise) for scale in SCALES for noise in NOISES])
+    K = torch.stack([_covariance(some, scale) for scale in SCALES], 1).repeat_interleave(len(NOISES), 1)
+    L, alpha, usable = _solved(K, tried[:, 1:, None], of_some.expand(-1, len(tried), -1, -1))
+    # The evidence under the output scale that is best for it.
+    s = (of_some * alpha).mean(-2).clamp(min=NOTHING)
+    evidence = -0.5 * some.shape[-2] * s.log() - L.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
+    value, best = evidence.masked_fill(~usable, -torch.inf).max(1)
+    best = best.masked_fill(~(value > -torch.inf), -1)
     alpha = torch.zeros_like(y)
-    for scale, noise in chosen.flatten(1).unique(dim=1).T.tolist():
-        if scale:
+    for at in best.unique().tolist():
+        if at >= 0:
+            scale, noise = tried[at].tolist()
             _, found, usable = _solved(_covariance(X, scale), noise, y)
-            mine = (chosen[0] == scale) & (chosen[1] == noise) & usable
-            alpha = torch.where(mine.unsqueeze(-2), found, alpha)
-    return _Fitted(chosen[0], alpha)
+            alpha = torch.where(((best == at) & usable).unsqueeze(-2), found, alpha)
+    return _Fitted(torch.where(best >= 0, tried[best, 0], 0.0), alpha)
 
 
 def _covariance(X: Tensor, scale: float) -> Tensor:
@@ -269,8 +265,8 @@ def _covariance(X: Tensor, scale: float) -> Tensor:
     return kernel.profile(FAMILY, kernel.half_distances(Z, Z)).value
 
 
-def _solved(K: Tensor, noise: float, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Factor and weights under a noise, and whether the one can be had (runs, 1)."""
+def _solved(K: Tensor, noise: Tensor | float, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Factor and weights under a noise, and whether they can be had (…, 1)."""
     L, failed = torch.linalg.cholesky_ex(K + noise * torch.eye(K.shape[-1], dtype=K.dtype, device=K.device))
     return L, torch.cholesky_solve(y, L), (failed == 0).unsqueeze(-1)
 
