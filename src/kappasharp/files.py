@@ -27,7 +27,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Be the only one here, of all threads and processes of this machine; others wait. Whoever ends lets the next in."""
+    """Be the only one here, of all threads and processes of this machine; the others wait, and come in one by one."""
     with path.open("w") as held:
         if fcntl is not None:
             fcntl.flock(held, fcntl.LOCK_EX)
