@@ -73,3 +73,6 @@ def test_a_line_is_lengthened_by_its_own_length_as_far_as_the_cube():
     assert torch.allclose(line.lengthened(near_the_edge), expected)
     point = torch.tensor([[0.4, 0.5], [0.4, 0.5]], dtype=torch.float64)
     assert torch.equal(line.lengthened(point), point)
+    # Rounding takes no end past the cube: whoever is told of such a point refuses it.
+    many = line.lengthened(torch.rand(20_000, 2, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
+    assert bool(((many >= 0.0) & (many <= 1.0)).all())
