@@ -5,6 +5,7 @@ Gaussian process each from the designs whose outcomes are known; so are those th
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -20,7 +21,6 @@ from kappasharp.study import cube, simulation
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, design_key
 from kappasharp.study.outcomes import Known, Outcomes, Values
-from kappasharp.study.running import Ran
 from kappasharp.study.simulation import CHEAP, Simulator
 from kappasharp.study.space import Design, Space
 
@@ -119,8 +119,9 @@ class Given:
     @cached_property
     def _sample(self) -> tuple[Tensor, Tensor]:
         """Designs (n, d) of the Sobol sequence, and what the function gives of them."""
-        points = cube.sample(self.space, self.seed, SAMPLE)
-        return points, self.computed(points)
+        assert self.simulator is not None
+        points, designs, values = _sampled(self.space, self.seed, self.simulator, self.outcomes)
+        return points, self._with_measured(designs, values)
 
     @property
     def size(self) -> int:
@@ -193,26 +194,24 @@ class Given:
 
     def computed(self, X: Tensor) -> Tensor:
         """Outcomes (n, k) of points (n, d), recorded or computed; NaN where there are none."""
-        designs, ran = self._ran(X)
-        rows = [self.outcomes.row(one.values or {}) for one in ran]
-        if self._measured:
-            found = (self._measured.get(design_key(design), {}) for design in designs)
-            rows = [
-                self.outcomes.row(dict(zip(self.outcomes.names, row, strict=True)) | one)
-                for row, one in zip(rows, found, strict=True)
-            ]
-        return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), self.size)
-
-    def _ran(self, X: Tensor) -> tuple[list[Design], list[Ran]]:
-        """Points as designs, and what the function makes of them."""
         assert self.simulator is not None
-        designs = self.space.decode_all(X.tolist())
-        return designs, self.simulator.compute(designs, self.outcomes.names)
+        return self._with_measured(*_computed(self.space, X, self.simulator, self.outcomes))
+
+    def _with_measured(self, designs: Sequence[Design], values: Tensor) -> Tensor:
+        """Computed outcomes (n, k), with what was measured of single designs in their place."""
+        if not self._measured:
+            return values
+        found = values.clone()
+        for i, design in enumerate(designs):
+            for name, value in self._measured.get(design_key(design), {}).items():
+                found[i, self.outcomes.names.index(name)] = value
+        return found
 
     @property
     def why_not(self) -> str:
         """Why the function gives no outcomes of the first design of its sample that has none, in a sentence."""
-        ran = self._ran(self._sample[0])[1]
+        assert self.simulator is not None
+        ran = self.simulator.compute(self.space.decode_all(self._sample[0].tolist()), self.outcomes.names)
         return next((one.failure for one in ran if one.failure is not None), "")
 
     def own(self, X: Tensor) -> Tensor:
@@ -275,6 +274,25 @@ class ComputedLift:
             self._seen |= zip(fresh, scaled, strict=True)
         found = torch.tensor([self._seen[key] for key in keys], dtype=torch.float64)
         return found.reshape(*X.shape[:-1], self.size).to(X)
+
+
+@lru_cache(maxsize=8)
+def _sampled(
+    space: Space, seed: int, simulator: Simulator, outcomes: Outcomes
+) -> tuple[Tensor, Sequence[Design], Tensor]:
+    """The first designs of the Sobol sequence and their outcomes: they are the same at every question."""
+    # Kept between calls, so they must not be tied to the mode they happen to be made in.
+    with torch.inference_mode(mode=False):
+        points = cube.sample(space, seed, SAMPLE)
+        return points, *_computed(space, points, simulator, outcomes)
+
+
+def _computed(space: Space, X: Tensor, simulator: Simulator, outcomes: Outcomes) -> tuple[Sequence[Design], Tensor]:
+    """The designs at points (n, d), and what the function makes of them (n, k); NaN where there is nothing."""
+    designs = space.decode_all(X.tolist())
+    ran = simulator.compute(designs, outcomes.names)
+    rows = [outcomes.row(one.values or {}) for one in ran]
+    return designs, torch.tensor(rows, dtype=torch.float64).reshape(len(rows), len(outcomes.names))
 
 
 def _packed(rows: Tensor) -> bytes:
