@@ -31,7 +31,8 @@ from kappasharp.methods.method import Kind
 from kappasharp.problems import oracle
 from kappasharp.problems.registry import find_problem
 from kappasharp.streams import stream, uniform
-from kappasharp.study import pace, rehearsal
+from kappasharp.study import choosing as pace
+from kappasharp.study import rehearsal
 
 # Of a generated set the first so many problems that have neither steps nor choices: a slider needs a line.
 PROBLEMS = 10

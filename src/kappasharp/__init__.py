@@ -67,10 +67,10 @@ _CALLED_THERE = {"problem": "find_problem"}
 # What the floors above do for a study that is asked for it.
 _offer(
     report="kappasharp.app.report:write_html",
-    plots="kappasharp.app.plots:Plots",
-    study_html="kappasharp.app.cells:study_html",
-    best_html="kappasharp.app.cells:best_html",
-    question_html="kappasharp.app.cells:question_html",
+    plots="kappasharp.app.notebook:Plots",
+    study_html="kappasharp.app.notebook:study_html",
+    best_html="kappasharp.app.notebook:best_html",
+    question_html="kappasharp.app.notebook:question_html",
     frame="kappasharp.app.web.frame:show",
 )
 

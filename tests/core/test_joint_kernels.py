@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kappasharp.acquisition import maximize, through
-from kappasharp.core import comparison_space, comparisons, hyperparameters, kernel, point_space, rankings, voices
+from kappasharp.core import comparison_space, comparisons, hyperparameters, kernel, point_space, voices
 from kappasharp.core.choices import order_of
 from kappasharp.core.comparisons import Answers, Detail
 from kappasharp.core.evidence import Model
@@ -53,7 +53,9 @@ def test_search_of_a_sum_with_matern_shared_points_ties_and_orders(graded):
         between = torch.zeros_like(z, dtype=torch.bool)
         between[:, ::3] = True
         ties = Grades(between, 0.3 * between, torch.full_like(z, 0.4), 1.7 * between.roll(1, -1))
-        detail = Detail(*(part.expand(3, *part.shape[1:]) for part in rankings.detail([order_of(4, [2, 0, 3, 1])] * 6)))
+        detail = Detail(
+            *(part.expand(3, *part.shape[1:]) for part in comparisons.detail([order_of(4, [2, 0, 3, 1])] * 6))
+        )
         task = (model, gathered._replace(ties=ties, detail=detail), *task[2:])
     expected = each_alone(*task)
     assert bool(expected.converged.all())
@@ -98,7 +100,7 @@ def test_search_of_people(m, people, base):
 @compiled
 @pytest.mark.parametrize("base", [PLAIN, sum_model((2, 1), family="matern52")])
 def test_search_of_people_with_orders_ties_and_several_threads(base):
-    orders = rankings.detail([order_of(4, [2, 0, 3, 1])] * 6)
+    orders = comparisons.detail([order_of(4, [2, 0, 3, 1])] * 6)
     task = people_task(3, 18, base, 4, n=9, detail=Detail(*(part.expand(3, *part.shape[1:]) for part in orders)))
     between = torch.zeros(3, 18, dtype=torch.bool)
     between[:, ::3] = True

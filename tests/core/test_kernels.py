@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kappasharp.acquisition import eubo, maximize
-from kappasharp.core import comparison_space, descent, hyperparameters, kernel, laplace, rankings
+from kappasharp.core import comparison_space, comparisons, descent, hyperparameters, kernel, laplace
 from kappasharp.core.choices import best_of, order_of
 from kappasharp.core.comparisons import Answers, Detail
 from kappasharp.core.evidence import Model
@@ -75,7 +75,7 @@ def test_search_with_orders_and_choices():
     answers = [order_of(4, [2, 0, 3, 1]), best_of(4, 1), best_of(2, 0)] * 3
     rows = [(4 * q + a, 4 * q + b) for q, said in enumerate(answers) for a, b in said.pairs]
     X = torch.rand(3, 36, 3, generator=torch.Generator().manual_seed(1))
-    detail = Detail(*(part.expand(3, *part.shape[1:]) for part in rankings.detail(answers)))
+    detail = Detail(*(part.expand(3, *part.shape[1:]) for part in comparisons.detail(answers)))
     gathered = comparison_space.gather(X, torch.tensor(rows).expand(3, -1, 2), None, detail)
     theta = model.priors.start(3).repeat(3, 1) + torch.linspace(-0.4, 0.4, 3).unsqueeze(-1)
     task = model, gathered, theta, torch.zeros(3, len(rows))

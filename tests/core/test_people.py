@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kappasharp.core import comparison_space, comparisons, kernel, people, posterior, rankings, voices
+from kappasharp.core import comparison_space, comparisons, kernel, people, posterior, voices
 from kappasharp.core.choices import Said
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.joint_priors import JointPriors, PeoplePriors
@@ -33,7 +33,7 @@ def jury(voters, each, d=2, *, opposite=(), careless=(), seed=0, detail=False):
     if detail:
         # Answers two by two are one question's, and share noise.
         said = [Said(((0, 1), (0, 2)), (False, False))] * (n // 2)
-        made = rankings.detail(said)
+        made = comparisons.detail(said)
     return Answers(X, torch.tensor([pairs]), None, made), torch.tensor([who])
 
 
@@ -96,7 +96,7 @@ def test_it_is_one_model_over_designs_and_voters(curvature):
     same = rho + (1.0 - rho) * torch.eye(3, dtype=torch.float64)
     big = torch.kron(same, K)[None]
     pairs = answers.pairs + n * who.unsqueeze(-1)
-    detail = rankings.none_of((1,), 15, K)._replace(weight=c[who])
+    detail = comparisons.none_of((1,), 15, K)._replace(weight=c[who])
     twin = comparison_space.condition(base, big, comparisons.incidence(pairs, 3 * n, detail))
     torch.testing.assert_close(ours.value, twin.value)
     torch.testing.assert_close(ours.dual.z, twin.map.dual.z)

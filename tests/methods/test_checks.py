@@ -14,7 +14,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.acquisition.lattice import Group, Lattice
-from kappasharp.core import rankings
+from kappasharp.core import comparisons
 from kappasharp.core.choices import Correction, Gate, Placement, Rule, Weights, order_of
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.methods import checks
@@ -265,7 +265,7 @@ def test_an_order_may_have_equals_and_name_some_in_every_run_others():
         )
         assert (told.comparisons[run, 1:] - 2).tolist() == [list(pair) for pair in said.pairs]
         assert told.ties[run].tolist() == [False, *said.ties]
-        expected = rankings.detail([said])
+        expected = comparisons.detail([said])
         assert torch.equal(told.detail.noise[run, 1:, 1:], expected.noise[0])
         assert torch.equal(told.detail.weight[run, 1:], expected.weight[0])
     _, _, info = ks.ask(told)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.core import comparison_space, likelihood, rankings
+from kappasharp.core import comparison_space, comparisons, likelihood
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.likelihood import DRIFT, Probit
 from kappasharp.errors import InvalidValueError
@@ -40,7 +40,7 @@ def test_the_likelihood_of_choice_and_time_sums_to_one(z):
 def marks(time):
     answers = Answers(
         torch.zeros(1, 2, 1), torch.tensor([[[0, 1]]]), None,
-        rankings.none_of((1,), 1, torch.zeros(1))._replace(time=torch.tensor([[time]])),
+        comparisons.none_of((1,), 1, torch.zeros(1))._replace(time=torch.tensor([[time]])),
     )  # fmt: skip
     return comparison_space.bounded(Probit(), answers).ties
 

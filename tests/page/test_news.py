@@ -14,8 +14,9 @@ import httpx
 import pytest
 import uvicorn
 
-from kappasharp.app.web import connections, guard, news, server, stock
+from kappasharp.app.web import ahead, connections, guard, news, server
 from kappasharp.app.web.workers import WorkerError
+from kappasharp.errors import StorageError
 from kappasharp.study.studies import create_study, load_study
 from tests.page.chromium import serving
 from tests.page.crowd import client
@@ -278,7 +279,34 @@ def test_a_stock_fails_as_a_sentence_and_not_as_a_lost_answer(browser, monkeypat
     async def never(*_):
         raise WorkerError("no")
 
-    monkeypatch.setattr(stock, "computed", never)
+    monkeypatch.setattr(ahead, "computed", never)
     told = [browser.answer(pairs[voter], "a", voter) for voter in voters]
     assert [one.status_code for one in told] == [200] * len(voters)
     assert len({one.json()["saved"]["event"] for one in told}) == len(voters)
+
+
+class Refusing:
+    def __init__(self):
+        self.looked = threading.Semaphore(0)
+
+    def heads(self):
+        self.looked.release()
+        raise StorageError("The disk is away.")
+
+
+@pytest.mark.parametrize(
+    ("is_over", "words"), [(False, ["What others answer is not seen for now: The disk is away."]), (True, [])]
+)
+def test_trouble_is_said_once_and_not_at_the_exit_of_python(is_over, words, monkeypatch, caplog):
+    ended = threading.Thread(target=int)
+    ended.start()
+    ended.join()
+    monkeypatch.setattr(news, "main_thread", lambda: ended if is_over else threading.current_thread())
+    monkeypatch.setattr(news, "LOOKING", 0.01)
+    storage = Refusing()
+    watch = news.Watch(storage, print)
+    watch.start()
+    for _ in range(3):
+        assert storage.looked.acquire(timeout=60)
+    watch.close()
+    assert caplog.messages == words

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kappasharp as ks
-from kappasharp.core import rankings
+from kappasharp.core import comparisons
 from kappasharp.core.choices import OTHERS, best_of
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, StalePairError
 from kappasharp.methods.method import Kind
@@ -396,7 +396,7 @@ class TestModel:
         study = made("choice:4", 5)
         found = learning.gather(study.definition, study.history).answers
         assert found.pairs.shape == (1, 15, 2) and found.ties is None
-        expected = torch.block_diag(*[rankings.shared(best_of(4, 0).pairs)[1]] * 5)
+        expected = torch.block_diag(*[comparisons.shared(best_of(4, 0).pairs)[1]] * 5)
         assert torch.allclose(found.detail.noise[0], expected)
 
     def test_points_that_nobody_saw_are_never_told_shown_or_counted(self, tmp_path):

@@ -12,7 +12,7 @@ from kappasharp.app import team_views
 from kappasharp.app.web import jobs
 from kappasharp.app.web.computing import snapshot
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.study import agreement, likeness, reasons
+from kappasharp.study import agreement, people, reasons
 from kappasharp.study.exchange import sealed
 from kappasharp.study.studies import import_json
 
@@ -247,9 +247,9 @@ def test_of_other_kinds_too(question):
 
 def test_average_linkage_is_that_of_the_definition():
     alike = torch.tensor([[1.0, 0.9, 0.6, 0.0], [0.9, 1.0, 0.7, 0.1], [0.6, 0.7, 1.0, 0.2], [0.0, 0.1, 0.2, 1.0]])
-    assert likeness.clusters(alike, 0.7) == [[0, 1], [2], [3]]
-    assert likeness.clusters(alike, 0.64) == [[0, 1, 2], [3]]
-    assert likeness.clusters(alike, 0.05) == [[0, 1, 2, 3]]
+    assert people.clusters(alike, 0.7) == [[0, 1], [2], [3]]
+    assert people.clusters(alike, 0.64) == [[0, 1, 2], [3]]
+    assert people.clusters(alike, 0.05) == [[0, 1, 2, 3]]
 
 
 def test_a_study_that_tells_voters_apart_asks_each_about_their_own(tmp_path):

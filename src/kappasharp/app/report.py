@@ -11,10 +11,10 @@ from typing import NamedTuple, Protocol
 
 from kappasharp.app import charts, outcome_views, team_views
 from kappasharp.app.charts import Edge, Node
-from kappasharp.app.words import count, text
 from kappasharp.errors import InvalidValueError, StorageError
 from kappasharp.files import write_text
 from kappasharp.methods.method import Kind
+from kappasharp.sentences import count, text
 from kappasharp.study import certainty, diagnosis, kinds, reasons, weighing
 from kappasharp.study.certainty import Best, slices
 from kappasharp.study.comparison import Comparison

@@ -9,8 +9,7 @@ from typing import Any
 
 from kappasharp.app import charts, marks
 from kappasharp.app.charts import LETTER, LINE, Chart, Mark, Words
-from kappasharp.app.words import text
-from kappasharp.sentences import counted, said
+from kappasharp.sentences import counted, said, text
 from kappasharp.study.agreement import Agreement, VoterTaste
 
 WIDTH, LOWEST, HIGHEST, EDGE = 360.0, 140.0, 300.0, 40.0

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from kappasharp.batches import apply
-from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood, rankings
+from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood
+from kappasharp.core import comparisons as rankings
 from kappasharp.core.comparisons import Answers, Detail, Incidence
 from kappasharp.core.evidence import Evidence, Model
 from kappasharp.core.kernel import KernelPart

@@ -29,12 +29,11 @@ from linear_operator import to_linear_operator
 from torch import Tensor, nn
 
 from kappasharp.batches import apply
-from kappasharp.drop_in import checks, fantasies, fitting, kernel, logit, state
-from kappasharp.drop_in.cache import Cache, Key, key_of, modules_of
+from kappasharp.drop_in import answers, checks, fitting, kernel, logit, state
 from kappasharp.drop_in.checks import Link, ModelOptions
 from kappasharp.drop_in.fitting import KappaSharpMarginalLogLikelihood, SearchOptions
 from kappasharp.drop_in.pairwise_names import PairwiseNames
-from kappasharp.drop_in.state import Held
+from kappasharp.drop_in.state import Cache, Held, Key, key_of, modules_of
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import PAIR, Method, Preset
 from kappasharp.methods.surrogate import Surrogate
@@ -381,7 +380,7 @@ class KappaSharpGP(PairwiseNames, Model, GP, FantasizeMixin):  # type: ignore[mi
         del observation_noise
         noise = logit.NOISE if self._choices.link is Link.LOGIT else 1.0
         noisy = GPyTorchPosterior(self.eval()(X.detach()).add_jitter(noise))
-        pairs, ties = fantasies.sample(sampler, noisy, self._choices.preset.threshold)
+        pairs, ties = answers.sample(sampler, noisy, self._choices.preset.threshold)
         return self.condition_on_observations(X, pairs, ties=ties, **kwargs)
 
     def _twin(self) -> "KappaSharpGP":

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from kappasharp.core import comparisons, likelihood
 from kappasharp.drop_in import logit, state
-from kappasharp.drop_in.cache import Cache
 from kappasharp.drop_in.checks import Choices, Link
 from kappasharp.drop_in.kernel import Shape
-from kappasharp.drop_in.state import Held
+from kappasharp.drop_in.state import Cache, Held
 from kappasharp.errors import InvalidValueError
 
 

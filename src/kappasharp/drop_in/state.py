@@ -1,18 +1,20 @@
-"""The surrogate that a BoTorch model holds: computed, extended by answers, predicting; and its evidence.
+"""The surrogate that a BoTorch model holds: computed, extended by answers, predicting; its evidence; when it is stale.
 
+It is stale once a module, an attribute of one, a number or the data has changed (`Key`).
 Shapes here carry the model's batch in front, of any number of dimensions; the core's parts (`known`) have flat runs.
 All of it is computed in double precision.
 """
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import NumericsWarning
 from gpytorch.kernels import Kernel
-from torch import Tensor
+from torch import Tensor, nn
 
 from kappasharp.batches import apply, released, take
 from kappasharp.core import comparison_space, comparisons, evidence, kernel
@@ -29,6 +31,8 @@ from kappasharp.methods.surrogate import Surrogate
 # A joint sample of coinciding points needs a factor of their covariance: each new point's variance carries this share
 # of the prior's, far below what an answer can teach and above the rounding of the results' precision.
 VARIANCE_FLOOR = {torch.float64: 1e-10, torch.float32: 1e-6}
+# What a module's behaviour may depend on beside its tensors, such as a Matérn kernel's `nu`.
+PLAIN = (bool, int, float, str, torch.Size)
 
 
 class Prior(NamedTuple):
@@ -239,3 +243,47 @@ def _expanded(known: Conditioned, old: torch.Size, batch: torch.Size) -> Conditi
     """The runs of the old batch, each as often as the new one holds it."""
     index = torch.arange(old.numel(), device=known.K.device).reshape(old).expand(batch).reshape(-1)
     return take(known, index)
+
+
+class Key(NamedTuple):
+    """All that a surrogate depends on: modules, their plain attributes, their tensors; and the data."""
+
+    modules: tuple[nn.Module, ...]
+    attributes: list[Any]
+    numbers: Tensor
+    data: tuple[Tensor | None, ...]
+
+    def is_that_of(self, other: "Key") -> bool:
+        """Whether a surrogate of the one is a surrogate of the other."""
+        if len(self.modules) != len(other.modules) or self.numbers.shape != other.numbers.shape:
+            return False
+        ours, theirs = (*self.modules, *self.data), (*other.modules, *other.data)
+        same = all(mine is its for mine, its in zip(ours, theirs, strict=True))
+        return same and self.attributes == other.attributes and torch.equal(self.numbers, other.numbers)
+
+
+class Cache(NamedTuple):
+    """A surrogate, the utilities it gives the datapoints, and what it was computed with."""
+
+    key: Key
+    held: Held
+    utility: Tensor
+
+
+def modules_of(roots: Iterable[nn.Module | None]) -> tuple[nn.Module, ...]:
+    """These modules and all inside them."""
+    return tuple(module for root in roots if root is not None for module in root.modules())
+
+
+def key_of(roots: Iterable[nn.Module | None], data: tuple[Tensor | None, ...]) -> Key:
+    """The key of these modules, all inside them, and the data."""
+    modules = modules_of(roots)
+    attributes = [
+        (name, value)
+        for module in modules
+        for name, value in vars(module).items()
+        if name != "training" and isinstance(value, PLAIN)
+    ]
+    tensors = [part for module in modules for part in (*module._parameters.values(), *module._buffers.values())]
+    numbers = torch.cat([part.detach().reshape(-1).double() for part in tensors if part is not None])
+    return Key(modules, attributes, numbers, data)

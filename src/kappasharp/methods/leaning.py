@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from kappasharp.core import features, rankings
+from kappasharp.core import comparisons, features
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.features import Lift
 
@@ -39,13 +39,13 @@ def lifted(answers: Answers, lift: Lift | None) -> Answers:
     count = pairs.shape[0]
     pairs = (pairs + n).expand(runs, -1, -1)
     ties = found.ties
-    detail = rankings.none_of((runs,), answers.pairs.shape[1], found.X) if found.detail is None else found.detail
-    beliefs = rankings.none_of((runs,), count, found.X)
+    detail = comparisons.none_of((runs,), answers.pairs.shape[1], found.X) if found.detail is None else found.detail
+    beliefs = comparisons.none_of((runs,), count, found.X)
     return Answers(
         torch.cat([found.X, points.expand(runs, -1, -1)], 1),
         torch.cat([found.pairs, pairs], 1),
         torch.nn.functional.pad(ties, (0, count)) if isinstance(ties, Tensor) else ties,
-        rankings.joined(detail, beliefs._replace(weight=beliefs.weight * WEIGHT)),
+        comparisons.joined(detail, beliefs._replace(weight=beliefs.weight * WEIGHT)),
     )
 
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.batches import apply, released
-from kappasharp.core import activation, comparisons, kernel, posterior, rankings
+from kappasharp.core import activation, comparisons, kernel, posterior
+from kappasharp.core import comparisons as rankings
 from kappasharp.core.choices import Gate, Rule
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition import line
-from kappasharp.core import rankings
+from kappasharp.core import comparisons
 from kappasharp.core.choices import Said, best_of, order_of
 from kappasharp.core.comparisons import Detail
 from kappasharp.methods import checks
@@ -63,14 +63,16 @@ def _told_order(state: State, question: Question, answer: Any) -> Told:
 def _of_orders(q: int, named: Tensor) -> Detail:
     """What the comparisons of orders share in which so many designs are named, run by run."""
     several, which = named.unique(return_inverse=True)
-    found = [detail for count in several.tolist() if (detail := rankings.detail([order_of(q, range(count))]))]
+    found = [detail for count in several.tolist() if (detail := comparisons.detail([order_of(q, range(count))]))]
     return Detail(*(torch.cat(parts).to(named.device)[which] for parts in zip(*found, strict=True)))
 
 
 def _told_slider(state: State, question: Question, answer: Any) -> Told:
     """The chosen place against others of its line; only it and they are designs of the model, the chosen one first."""
     place = checks.places(answer, len(state.points), state.points)
-    places = torch.cat([place.unsqueeze(-1), rankings.other_places(place, state.method.others, state.method.near)], -1)
+    places = torch.cat(
+        [place.unsqueeze(-1), comparisons.other_places(place, state.method.others, state.method.near)], -1
+    )
     index = state.points.shape[1] + torch.arange(places.shape[-1], device=place.device).expand(len(place), -1)
     pairs = _answers(index, torch.zeros_like(index[:, 0]))
     none = torch.zeros_like(pairs[..., 0], dtype=torch.bool)
@@ -82,7 +84,7 @@ def _told_rating(state: State, question: Question, answer: Any) -> Told:
     rating = checks.ratings(answer, len(state.points)).to(state.points.device)
     points, index = _indexed(state, question)
     pairs = torch.where((rating < 0)[:, None], index.flip(-1), index).unsqueeze(1)
-    detail = rankings.none_of((len(rating),), 1, state.points)._replace(level=rating.abs().unsqueeze(-1))
+    detail = comparisons.none_of((len(rating),), 1, state.points)._replace(level=rating.abs().unsqueeze(-1))
     return Told(points, pairs, (rating == 0).unsqueeze(-1), detail, index[:, 0])
 
 
@@ -97,7 +99,7 @@ _BY_KIND = {
 
 def _shared(said: Said, state: State) -> Detail | None:
     """What the comparisons of every run's answer share: the same in all runs."""
-    found = rankings.detail([said])
+    found = comparisons.detail([said])
     return (
         None
         if found is None
@@ -127,10 +129,10 @@ def joined_detail(state: State, said: Told) -> Detail | None:
         return None
     like, runs = state.points, (len(state.points),)
     old, new = (
-        rankings.none_of(runs, pairs.shape[1], like) if known is None else known
+        comparisons.none_of(runs, pairs.shape[1], like) if known is None else known
         for known, pairs in ((state.detail, state.comparisons), (said.detail, said.pairs))
     )
-    return rankings.joined(old, Detail(*(part.to(like) if part.is_floating_point() else part for part in new)))
+    return comparisons.joined(old, Detail(*(part.to(like) if part.is_floating_point() else part for part in new)))
 
 
 def joined_seconds(state: State, said: Told, seconds: Any) -> Tensor | None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kappasharp.core import posterior
 from kappasharp.sentences import Sentence, figures, in_a_row, listed, said
-from kappasharp.study import certainty, cube, learning, likeness, people, weighing
+from kappasharp.study import certainty, cube, learning, people, weighing
 from kappasharp.study.certainty import Best
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History
@@ -140,7 +140,7 @@ def agreement(definition: Definition, history: History, apart: StudyModel) -> Ag
     counting = weighing.counting(history)
     persons = [name for name in counting if name not in history.programs.about] or counting
     utility = people.utilities(history, apart, names)
-    alike = likeness.correlated(utility)
+    alike = people.correlated(utility)
     of_all = people.mean_of(history, apart, counting)
     best, fair = leading(of_all), people.fairest(apart, utility[[names.index(name) for name in persons]])
     groups = _groups(definition, history, apart, alike[: len(answered), : len(answered)])
@@ -151,7 +151,7 @@ def agreement(definition: Definition, history: History, apart: StudyModel) -> Ag
         certainty.best(definition, history, of_all, fair),
         tuple(_taste(definition, history, apart, name, (best, fair), of_group.get(name)) for name in names),
         tuple(tuple(row) for row in alike.tolist()),
-        likeness.places(alike),
+        people.places(alike),
         groups,
         _splits(definition, history, apart, groups, history.options[apart.options[best]]),
         len(history.counted()),
@@ -215,7 +215,7 @@ def _groups(definition: Definition, history: History, apart: StudyModel, alike: 
     enough = [i for i, name in enumerate(names) if given[name] >= ENOUGH and steady[i]]
     if len(enough) < 2:  # noqa: PLR2004
         return ()
-    found = [sorted(enough[i] for i in group) for group in likeness.clusters(alike[enough][:, enough], ALIKE)]
+    found = [sorted(enough[i] for i in group) for group in people.clusters(alike[enough][:, enough], ALIKE)]
     made = []
     for group in sorted(found, key=lambda one: (-len(one), one)):
         some = tuple(names[i] for i in group)

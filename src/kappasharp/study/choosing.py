@@ -1,14 +1,37 @@
-"""What the model of a study would ask: as Algorithm 1 has it, or in half the time where many people wait."""
+"""What the model of a study would ask: as Algorithm 1 has it, in half the time where many wait; and which kind next.
 
+That is the kind which promises most for the seconds it takes, at this study's own pace. A kind's promise is what the
+best of its designs is expected to be above the design told: EUBO's measure, by which a choice and an order of the same
+designs promise the same, and the quicker one is asked. Its seconds are learnt from the answers.
+"""
+
+import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
 from torch import Tensor
 
+from kappasharp.acquisition import eubo
+from kappasharp.core import posterior
 from kappasharp.methods import loop
 from kappasharp.methods.loop import Learnt
-from kappasharp.methods.method import Acquisition, Query
+from kappasharp.methods.method import PAIR, Acquisition, Kind, Query
 from kappasharp.methods.state import Question, State
+from kappasharp.study.comparison import Comparison
+from kappasharp.study.history import History
+from kappasharp.study.kinds import Form
+
+# Seconds of attention before anything is known of this study, and for how many answers that counts. Assumptions: nobody
+# seems to have measured these kinds side by side; the ratios are those of docs/results/answers.md.
+USUAL = {Kind.PAIR: 4.0, Kind.RATING: 4.8, Kind.CHOICE: 6.0, Kind.SLIDER: 10.0, Kind.ORDER: 12.0}
+COUNTS_FOR = 3
+# No time counts as further from the usual than by this factor.
+MOST_TIMES = 20.0
+# Of how many designs the usual choice and order are.
+OF_DESIGNS = 4
+# Among these the next question is chosen.
+CANDIDATES = (Form(), Form(Kind.CHOICE, OF_DESIGNS), Form(Kind.SLIDER))
 
 
 class Chosen(NamedTuple):
@@ -33,3 +56,57 @@ def quickly(state: State, learnt: Learnt) -> Chosen:
     if method.query is Query.FRESH_PAIR and method.acquisition is Acquisition.EUBO:
         state = replace(state, preset=replace(state.preset, maximizer="quick"))
     return usually(state, learnt)
+
+
+class Promise(NamedTuple):
+    """A question of one form, and what it promises for each second."""
+
+    form: Form
+    chosen: Chosen
+    rate: float
+
+
+def usual(form: Form) -> float:
+    """Seconds that such a question takes people of whom nothing is known; in proportion to its designs."""
+    several = form.designs / OF_DESIGNS if form.designs > PAIR else 1.0
+    return USUAL[form.kind] * several
+
+
+def seconds(history: History, form: Form) -> float:
+    """Seconds that such a question takes here.
+
+    What is usual, times how much longer than usual this study's answers took: those of any form, and more so its own.
+    """
+    slower = [(one.form, _slower(one)) for one in history.counted() if one.took and not one.program]
+    own = [value for other, value in slower if other == form]
+    all_forms = sum(value for _, value in slower) / (COUNTS_FOR + len(slower))
+    return usual(form) * math.exp((COUNTS_FOR * all_forms + sum(own)) / (COUNTS_FOR + len(own)))
+
+
+def _slower(one: Comparison) -> float:
+    """The logarithm of an answer's time over the usual; what was left lying counts as MOST_TIMES the usual."""
+    assert one.took is not None
+    return max(-math.log(MOST_TIMES), min(math.log(MOST_TIMES), math.log(one.took / usual(one.form))))
+
+
+def most_promising(state: State, learnt: Learnt, history: History, forms: Iterable[Form]) -> Promise:
+    """The question that promises most for its seconds."""
+    told = float(_mean_told(state, learnt))
+    found = []
+    for form in forms:
+        asking = replace(state, method=replace(state.method, kind=form.kind, designs=form.designs))
+        chosen = usually(asking, learnt)
+        found.append(Promise(form, chosen, (_expected_best(learnt, form, chosen) - told) / seconds(history, form)))
+    return max(found, key=lambda promise: promise.rate)
+
+
+def _mean_told(state: State, learnt: Learnt) -> float:
+    fitted, place = learnt.corrected.posterior, int(loop.leader(state, learnt))
+    return float(posterior.mean(fitted, state.points[:, place : place + 1]))
+
+
+def _expected_best(learnt: Learnt, form: Form, chosen: Chosen) -> float:
+    """E max over the question's designs, whatever form of EUBO the preset has for a pair."""
+    if form.kind is Kind.PAIR:
+        return float(eubo.value(learnt.corrected.posterior, *chosen.question.points.split(1, 1)))
+    return float(chosen.acquisition)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, needed
 from kappasharp.files import replacing
 from kappasharp.methods.method import Kind
-from kappasharp.study import computing, declaring, digests, events, kinds
+from kappasharp.study import computing, declaring, events, kinds, schema
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.comparison_file import LETTERS, defused
 from kappasharp.study.definition import from_plain
@@ -173,7 +173,7 @@ def plain(record: Record, stored: list[Stored]) -> dict[str, Any]:
 def sealed(data: dict[str, Any]) -> dict[str, Any]:
     """The same with its checksum."""
     rest = {name: value for name, value in data.items() if name != "checksum"}
-    return rest | {"checksum": digests.digest(rest)}
+    return rest | {"checksum": schema.digest(rest)}
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from kappasharp.acquisition import line
 from kappasharp.batches import released
-from kappasharp.core import comparisons, kernel, posterior, rankings
+from kappasharp.core import comparisons, kernel, posterior
+from kappasharp.core import comparisons as rankings
 from kappasharp.core.choices import Said, best_of, order_of
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.features import Lift

@@ -23,7 +23,8 @@ from kappasharp.methods.asking import NEW
 from kappasharp.methods.method import PAIR, Kind, Query
 from kappasharp.methods.state import Question, State
 from kappasharp.streams import stream, uniform
-from kappasharp.study import choosing, cube, pace, starting, terms
+from kappasharp.study import choosing, cube, starting, terms
+from kappasharp.study import choosing as pace
 from kappasharp.study.allowing import Allowed
 from kappasharp.study.choosing import Chosen
 from kappasharp.study.definition import Definition

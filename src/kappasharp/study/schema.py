@@ -1,11 +1,14 @@
-"""The tables of a database of studies, and the steps that bring an older database up to date.
+"""The tables of a database of studies, the digests of their rows, and the steps that bring an older one up to date.
 
 Version 2 chains the events: `chain` covers a row and the chain before it. A study's row has the digest of its
 definition, where the chain begins, and holds on to its end: how many `events` there are, and the last one's `chain`.
+Digests tell whether what is read is what was written. They find accidents, not forgers: whoever may write to the
+database can compute them too.
 Version 3 adds who is let in: links to a study and those who came by them, both by digests of their secrets alone.
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from kappasharp.errors import CorruptedError, StorageError
-from kappasharp.study import database, digests
+from kappasharp.study import database
 from kappasharp.study.terms import DEFAULT_STORAGE, ENVIRONMENT
 
 SCHEMA_VERSION = 3
@@ -168,7 +171,7 @@ def _chain(connection: Connection) -> None:
 
 
 def _chain_one(connection: Connection, study: Any) -> None:
-    start = head = digests.of_study(study.uid, study.name, study.created, study.definition)
+    start = head = digest_of_study(study.uid, study.name, study.created, study.definition)
     rows = connection.execute(
         text("SELECT number, kind, voter, time, body, chain FROM kappasharp_events WHERE study = :id ORDER BY number"),
         {"id": study.id},
@@ -176,7 +179,7 @@ def _chain_one(connection: Connection, study: Any) -> None:
     links = []
     for row in rows:
         # A row that was damaged before keeps the digest that shows it.
-        head = digests.of_event(head, row) if row.chain == _digest_1(study.uid, row) else str(row.chain)
+        head = digest_of_event(head, row) if row.chain == _digest_1(study.uid, row) else str(row.chain)
         links.append({"id": study.id, "number": row.number, "chain": head})
     if links:
         connection.execute(
@@ -207,3 +210,20 @@ def _let_in(connection: Connection) -> None:
 Migration = Callable[[Connection], None]
 # Version -> what leads from it to the next.
 MIGRATIONS: Mapping[int, Migration] = {1: _chain, 2: _let_in}
+
+
+def digest(*parts: Any) -> str:
+    """The SHA-256 of plain data, whatever the order of its mappings."""
+    # A damaged database may hold bytes where there was text: they have a digest too, just not that of the text.
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digest_of_study(uid: Any, name: Any, created: Any, definition: Any) -> str:
+    """The digest of a study's row, where its chain begins."""
+    return digest("study", uid, name, created, definition)
+
+
+def digest_of_event(before: Any, row: Any) -> str:
+    """The next of the chain: an event's row, with its time, after the digest before it."""
+    return digest("event", before, row.number, row.kind, row.voter, row.time, row.body)

@@ -22,7 +22,7 @@ from sqlalchemy.pool import StaticPool
 
 from kappasharp.errors import CorruptedError, DeletedError, DuplicateNameError, InvalidValueError, StorageError, named
 from kappasharp.sentences import Sentence
-from kappasharp.study import database, digests, events, schema
+from kappasharp.study import database, events, schema
 from kappasharp.study.events import Event, Stored
 from kappasharp.study.schema import EVENTS, STUDIES
 
@@ -48,7 +48,7 @@ class Record:
     def definition(self) -> dict[str, Any]:
         """The definition, or a sentence if the row is not as it was written."""
         try:
-            if self.digest != digests.of_study(self.uid, self.name, self.created, self.text):
+            if self.digest != schema.digest_of_study(self.uid, self.name, self.created, self.text):
                 raise ValueError("what is stored is not what was written")
             return dict(json.loads(self.text))
         except (ValueError, TypeError, RecursionError) as error:
@@ -140,7 +140,7 @@ class Storage:
     def create(self, name: str, definition: dict[str, Any], happened: Iterable[Stored] = ()) -> Record:
         """A new study, with what happened in it elsewhere; a DuplicateNameError if there is one of that name."""
         uid, created, text = uuid4().hex, now(), _text(definition)
-        digest = digests.of_study(uid, name, created, text)
+        digest = schema.digest_of_study(uid, name, created, text)
         values = {"uid": uid, "name": name, "created": created, "definition": text, "digest": digest, "head": digest}
         with self.writing() as connection:
             try:
@@ -184,10 +184,10 @@ class Storage:
         with self.writing() as connection:
             anchor = self._anchor(connection, record)
             _read(connection, record, anchor, 0, None)
-            head = digest = digests.of_study(record.uid, name, record.created, record.text)
+            head = digest = schema.digest_of_study(record.uid, name, record.created, record.text)
             mine = EVENTS.c.study == record.id
             for row in connection.execute(select(EVENTS).where(mine).order_by(EVENTS.c.number)).all():
-                head = digests.of_event(head, row)
+                head = schema.digest_of_event(head, row)
                 connection.execute(update(EVENTS).where(mine, EVENTS.c.number == row.number).values(chain=head))
             try:
                 connection.execute(
@@ -322,7 +322,7 @@ class Transaction:
         stored = Stored(self.reached.events + 1, voter, time or now(), happened)
         row = {"number": stored.number, "kind": happened.kind, "voter": voter, "time": stored.time}
         row["body"] = _text(events.body(happened))
-        chain = digests.of_event(self.reached.head, SimpleNamespace(**row))
+        chain = schema.digest_of_event(self.reached.head, SimpleNamespace(**row))
         self.connection.execute(insert(EVENTS).values(study=self.record.id, **row, chain=chain))
         self.reached = Anchor(self.found.digest, stored.number, chain)
         return stored
@@ -354,7 +354,7 @@ def _read(connection: Connection, record: Record, anchor: Anchor, after: int, th
     found = []
     for row in rows:
         number += 1
-        if row.number != number or row.chain != digests.of_event(head, row):
+        if row.number != number or row.chain != schema.digest_of_event(head, row):
             raise _damaged(record, number)
         found.append(_event(row, record))
         head = row.chain

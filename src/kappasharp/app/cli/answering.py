@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from kappasharp.app.words import text
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import Kind
+from kappasharp.sentences import text
 from kappasharp.study import kinds
 from kappasharp.study.comparison_file import LETTERS
 from kappasharp.study.history import StudyQuestion

@@ -12,8 +12,8 @@ import click
 
 from kappasharp.app.cli.output import columns, in_format, in_words, say, show
 from kappasharp.app.cli.studies import opened, shell_words, storage_option, study_argument, voter_option
-from kappasharp.app.words import count, text
 from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError
+from kappasharp.sentences import count, text
 
 if TYPE_CHECKING:
     from kappasharp.study.agreement import VoterTaste
@@ -318,13 +318,13 @@ def _invite(database: "Storage", record: "Record", role: str, address: str | Non
     import segno
 
     from kappasharp.app.cli.serve import served_at
-    from kappasharp.app.web import connections, invitations
+    from kappasharp.app.web import access, connections
     from kappasharp.study import invites
 
     known = connections.checked_address(address) if address is not None else served_at(database)
     usual = f"http://127.0.0.1:{connections.PORT}"
     made, code = invites.make(database, record, role)
-    link = invitations.link(known or usual, code)
+    link = access.link(known or usual, code)
     if style == "table":
         drawn = StringIO()
         segno.make_qr(link, error="l").terminal(out=drawn, border=2, compact=True)

@@ -13,8 +13,8 @@ import click
 
 from kappasharp.app.cli.output import REFUSED, in_format, in_words, say, show
 from kappasharp.app.cli.studies import opened, outcomes_option, question_option, storage_option, study_argument
-from kappasharp.app.words import count
 from kappasharp.errors import InvalidValueError, JudgeError
+from kappasharp.sentences import count
 from kappasharp.study.terms import JUDGE, JUDGED_QUESTIONS
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kappasharp.app.words import text
 from kappasharp.errors import DuplicateNameError, KappaSharpError, StalePairError, install_command
+from kappasharp.sentences import text
 
 if TYPE_CHECKING:
     from kappasharp.study.certainty import Best

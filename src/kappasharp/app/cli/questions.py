@@ -15,8 +15,8 @@ from kappasharp.app.cli.studies import (
     study_argument,
     voter_option,
 )
-from kappasharp.app.words import text
 from kappasharp.errors import InvalidValueError, StalePairError
+from kappasharp.sentences import text
 from kappasharp.study.terms import DEFAULT_VOTER, WORDS
 
 if TYPE_CHECKING:

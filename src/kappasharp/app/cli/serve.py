@@ -11,14 +11,14 @@ import click
 
 from kappasharp.app.cli.output import in_words, say, stoppable
 from kappasharp.app.cli.studies import from_file, outcomes_option
-from kappasharp.app.words import text
 from kappasharp.errors import InvalidValueError
 from kappasharp.processes import prepare
+from kappasharp.sentences import text
 from kappasharp.study.terms import ENVIRONMENT
 
 if TYPE_CHECKING:
+    from kappasharp.app.web.access import Reach
     from kappasharp.app.web.connections import Exposure
-    from kappasharp.app.web.invitations import Reach
     from kappasharp.app.web.service import Service
     from kappasharp.study.storage import Storage
     from kappasharp.study.study import Study

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 import click
 
 from kappasharp.app.cli.output import REFUSED, as_voter, best_table, columns, in_format, in_words, say, show, typed
-from kappasharp.app.words import count
 from kappasharp.errors import DuplicateNameError, InvalidValueError, KappaSharpError, needed
+from kappasharp.sentences import count
 from kappasharp.study.terms import DEFAULT_STORAGE, DEFAULT_VOTER, ENVIRONMENT
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from kappasharp.app.cli.studies import (
     study_argument,
     voter_option,
 )
-from kappasharp.app.words import count
 from kappasharp.errors import InvalidValueError, StalePairError
+from kappasharp.sentences import count
 from kappasharp.study.terms import DUELS
 
 if TYPE_CHECKING:

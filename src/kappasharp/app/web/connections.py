@@ -15,8 +15,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from kappasharp.app.web import guard, invitations
-from kappasharp.app.web.invitations import Reach
+from kappasharp.app.web import access, guard
+from kappasharp.app.web.access import Reach
 from kappasharp.errors import InvalidValueError, StorageError
 
 # Where the page is; and other ports to try where nobody asked for a certain one.
@@ -60,7 +60,7 @@ class Exposure(NamedTuple):
 
     def reach(self, port: int) -> Reach:
         """Where others find the page."""
-        name = invitations.own_address() if self.host in guard.EVERYWHERE else self.host
+        name = access.own_address() if self.host in guard.EVERYWHERE else self.host
         scheme = "http" if self.files is None else "https"
         own = f"{scheme}://[{name}]:{port}" if ":" in name else f"{scheme}://{name}:{port}"
         return Reach(self.address or own, self.to_others, self.encrypted)
@@ -173,7 +173,7 @@ def address(by: Exposure, port: int, token: str) -> str:
     found = by.reach(port).address or ""
     # A name that was given may be a proxy's, whether or not it was said to be one.
     if by.to_others or by.address is not None:
-        return invitations.link(found, token)
+        return access.link(found, token)
     return f"{found}/?{urlencode({'token': token})}"
 
 

@@ -1,4 +1,7 @@
-"""News of studies for every page that is open: one stream of server-sent events each, no thread, no asking again.
+"""News of studies for every page that is open: one stream of server-sent events each, no asking again.
+
+One thread watches all studies, whoever writes to them: PostgreSQL tells as it happens, elsewhere it looks every now and
+then.
 
 A message says all that a page shows of others: how many answers there are, how things stood when that was last
 computed, and what the study is called. Whoever missed some needs the last one only. A stream that says nothing is still
@@ -10,6 +13,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from threading import Event, Thread, main_thread
 from typing import Protocol
 
 from starlette.requests import Request
@@ -22,8 +26,7 @@ from kappasharp.app.web.session import Session, off_loop
 from kappasharp.errors import KappaSharpError, StorageError
 from kappasharp.study import weighing
 from kappasharp.study.history import History
-from kappasharp.study.storage import Storage
-from kappasharp.study.watching import Watch
+from kappasharp.study.storage import Head, Storage
 
 LOG = logging.getLogger("kappasharp")
 # Seconds between signs of life, and between two messages; and how much longer for each page that hears them.
@@ -32,6 +35,10 @@ BEAT, PACE, PACE_EACH = 3.0, 0.2, 0.0025
 LATELY = 1000
 HERE = b": here\n\n"
 HEADERS = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
+# Seconds between two looks where nobody tells, and where PostgreSQL does, for what it may have missed.
+LOOKING, LISTENING = 0.4, 5.0
+# Seconds of one wait, so that the thread hears that it is to end.
+SHORT = 0.4
 
 
 class Holder(Protocol):
@@ -263,3 +270,61 @@ async def news(request: Request) -> Response:
     topic = None if not shown else service.news.topic(await off_loop(service.session, shown))
     stream = service.news.stream(topic, lambda: access.is_still_in(request, shown))
     return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
+
+
+class Watch:
+    """Calls `tell` with the identity of every study that somebody wrote to, renamed or deleted, from its own thread."""
+
+    def __init__(self, storage: Storage, tell: Callable[[str], None]) -> None:
+        self.storage, self.tell = storage, tell
+        self._ended = Event()
+        self._heads: dict[str, Head] | None = None
+        self._thread = Thread(target=self._run, name="news of studies", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Watch no longer."""
+        self._ended.set()
+        if self._thread.ident is not None:
+            self._thread.join(2.0)
+
+    def _run(self) -> None:
+        troubled = False
+        while not self._ended.is_set():
+            try:
+                self._look()
+                self._listen()
+                troubled = False
+            except StorageError as error:
+                # Said once: whoever asks for anything meanwhile is told what is wrong, and this goes on trying. Where
+                # Python is about to exit, it has closed the database before this thread could hear of it.
+                if not troubled and main_thread().is_alive():
+                    LOG.warning("What others answer is not seen for now: %s", error)
+                troubled = True
+                self._ended.wait(LOOKING)
+
+    def _listen(self) -> None:
+        """Tell what the database tells, and look at all studies now and then; until something goes wrong."""
+        with self.storage.listening() as heard:
+            waited = 0.0
+            while not self._ended.is_set():
+                news = heard(SHORT)
+                if news is None:
+                    self._ended.wait(LOOKING)
+                for uid in news or ():
+                    self.tell(uid)
+                waited += SHORT
+                if news is None or waited >= LISTENING:
+                    self._look()
+                    waited = 0.0
+
+    def _look(self) -> None:
+        found = self.storage.heads()
+        before = found if self._heads is None else self._heads
+        self._heads = found
+        for uid in found.keys() | before.keys():
+            if found.get(uid) != before.get(uid):
+                self.tell(uid)

@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kappasharp.app.web import access, arranging, guard, invitations, responses
+from kappasharp.app.web import access, arranging, guard, responses
+from kappasharp.app.web.access import HERE, Reach
 from kappasharp.app.web.cards import NOTHING, Card
 from kappasharp.app.web.computing import Job, Plain, Snapshot
 from kappasharp.app.web.guard import number_in, seconds_in
-from kappasharp.app.web.invitations import HERE, Reach
 from kappasharp.app.web.news import news
 from kappasharp.app.web.outcomes import PATIENCE
 from kappasharp.app.web.service import Service
@@ -76,14 +76,14 @@ def application(
 
     routes = [
         Route("/", responses.page),
-        Route(invitations.JOIN, responses.page),
+        Route(access.JOIN, responses.page),
         Route("/static/{name}", responses.asset),
         Route("/api/news", news),
         Route("/api/studies", listing),
         Route("/api/studies", create, methods=["POST"]),
         Route("/api/rehearsal", rehearse, methods=["POST"]),
         *_of_a_study("/api/studies/{study}"),
-        *invitations.routes("/api/studies/{study}", session_of, body, said),
+        *access.routes_of_invites("/api/studies/{study}", session_of, body, said),
     ]
     handlers = {KappaSharpError: refused, HTTPException: not_found, Exception: broken}
     known = guard.Recognition(visitors.recognize, access.is_public)

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TypeVar
 
+from kappasharp.app.web.ahead import Speculation, Stock
 from kappasharp.app.web.cards import Card, Cards
 from kappasharp.app.web.computing import Job, Plain, Snapshot, computed, snapshot
 from kappasharp.app.web.outcomes import StudyResults
-from kappasharp.app.web.speculation import Speculation
-from kappasharp.app.web.stock import Stock
 from kappasharp.app.web.workers import Workers
 from kappasharp.errors import InvalidValueError, NotAllowedError, StalePairError, StorageError
 from kappasharp.methods.method import Kind

@@ -6,10 +6,10 @@ from concurrent.futures import Future
 import pytest
 
 from kappasharp.app.web import jobs
+from kappasharp.app.web.ahead import Speculation
 from kappasharp.app.web.cards import Cards
 from kappasharp.app.web.computing import Job, Snapshot, snapshot
 from kappasharp.app.web.session import MOST_VOTERS, Session
-from kappasharp.app.web.speculation import Speculation
 from kappasharp.app.web.workers import Workers
 from kappasharp.study import studies
 from kappasharp.study.kinds import WORDS as ANSWERS

@@ -1,25 +1,39 @@
-"""Looking ahead: while a person looks at a question, the next one is computed for each answer that may come.
+"""Questions ahead of time: for each answer that a person may give, and for many voters the newest fit's by the hundred.
 
-An order or a slider has too many of them. A vote then only picks one. What is picked is what `Study.ask` would have
-computed: the same function of the same events, and the study takes it only if no other event came in between.
+An order or a slider has too many answers to look ahead for. Where it is done, a vote only picks one. What is picked is
+what `Study.ask` would have computed: the same function of the same events, and the study takes it only if no other
+event came in between. Many voters wait for no fit: every question says how many answers it rests on, and figures come
+from the same fit.
 """
 
 import asyncio
+import logging
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
-from kappasharp.app.web.computing import LIMIT, Job, Snapshot
+from kappasharp.app.web.computing import LIMIT, Job, Plain, Snapshot, computed, snapshot
 from kappasharp.app.web.workers import WorkerError, Workers
+from kappasharp.errors import KappaSharpError
 from kappasharp.methods.method import Kind
 from kappasharp.study.events import Asked
 from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import Answer, Form
+from kappasharp.study.study import Study
 
 # For each kind of question what is computed at once, and what a little later; a choice has as many as it has designs.
 LIKELY: dict[Kind, tuple[Answer, ...]] = {Kind.PAIR: ("a", "b"), Kind.RATING: (1, -1, 2, -2), Kind.CHOICE: (0, 1, 2, 3)}
 RARE: dict[Kind, tuple[Answer, ...]] = {Kind.PAIR: ("tie", "skip"), Kind.RATING: (0, 3, -3, "skip")}
 # A person looks this long, in seconds, before the rarer answers are worth a worker's time.
-PATIENCE = 0.5
+BEFORE_RARE = 0.5
+# Seconds between the end of a fit and the next, so that small studies do not take a processor for themselves.
+PAUSE = 0.3
+# Who asks waits no longer than this, in seconds, before a question of their own is computed.
+LONGEST_WAIT = 10.0
+# How many questions a fit gives: one for every voter, and this many for every one that was taken during the last.
+SPARE, LEAST, MOST = 2, 64, 1500
+LOG = logging.getLogger("kappasharp")
 
 Prepare = Callable[[Asked], None]
 
@@ -114,8 +128,78 @@ class Speculation:
         return asked
 
     async def _rare(self, at: Snapshot, pair: StudyQuestion) -> None:
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(BEFORE_RARE)
         await self.settled(pair.voter)
         ahead = self._ahead[pair.voter]
         for answer in RARE.get(pair.form.kind, ()):
             ahead.tasks[answer] = self._start(at, pair, answer)
+
+
+class Stock:
+    """Pairs of one study for whoever asks next."""
+
+    def __init__(self, study: Study, workers: Workers, heard: Callable[[], None]) -> None:
+        self.study, self.workers, self.heard = study, workers, heard
+        # How things stood at the newest fit.
+        self.standing: Plain | None = None
+        self._questions: deque[Asked] = deque()
+        self._number, self._taken = -1, 0
+        self._wanted, self._filled = 0, asyncio.Event()
+        self._filling: asyncio.Task[None] | None = None
+
+    def take(self) -> Asked | None:
+        """The next question, if there is one; from any thread."""
+        try:
+            found = self._questions.popleft()
+        except IndexError:
+            return None
+        self._taken += 1
+        return found
+
+    def refill(self, voters: int) -> None:
+        """Have another fit for so many voters, after the one that may be under way."""
+        self._wanted = voters
+        if self._filling is None or self._filling.done():
+            self._filling = asyncio.create_task(self._fill_on())
+
+    async def filled(self, voters: int) -> bool:
+        """Wait until there are questions, where there are none; whether there are."""
+        if not self._questions:
+            self.refill(voters)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._filled.wait(), LONGEST_WAIT)
+        return bool(self._questions)
+
+    async def _fill_on(self) -> None:
+        """One fit after the other, as long as there are answers that the last one did not know."""
+        while self._wanted:
+            voters, self._wanted = self._wanted, 0
+            try:
+                await self._fill(voters)
+            finally:
+                self._filled.set()
+                self._filled = asyncio.Event()
+            await asyncio.sleep(PAUSE if self._questions else 0.0)
+
+    async def _fill(self, voters: int) -> None:
+        at = await asyncio.to_thread(snapshot, self.study)
+        if at.number == self._number and self._questions:
+            return
+        count, self._taken = max(LEAST, min(voters + SPARE * self._taken, MOST)), 0
+        try:
+            found, standing = await computed(self.workers, Job.STOCK, at, count)
+        except KappaSharpError as error:
+            # Nothing is lost by it: who asks next waits for a question of their own.
+            LOG.warning("No questions were made ready: %s", error)
+            return
+        self._questions, self._number = deque(found), at.number
+        self.standing = standing
+        if standing is not None:
+            self.heard()
+
+    def close(self) -> None:
+        """Give up what is under way."""
+        if self._filling is not None:
+            self._filling.cancel()
+        self._filled.set()
+        self._questions.clear()

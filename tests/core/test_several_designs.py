@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from kappasharp.core import comparison_space, comparisons, kernel, likelihood, rankings
+from kappasharp.core import comparison_space, comparisons, kernel, likelihood
 from kappasharp.core.choices import NEAR, OTHERS, Said, best_of, order_of, rated
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
@@ -41,7 +41,7 @@ def best_by_quadrature(best):
 
 def by_parts(said, probit):
     """The same probability from what every comparison has for itself and what they share, by quasi-Monte Carlo."""
-    weight, noise = rankings.shared(said.pairs)
+    weight, noise = comparisons.shared(said.pairs)
     pairs = torch.tensor(said.pairs)
     z = weight * (F[pairs[:, 0]] - F[pairs[:, 1]]) / probit.scale
     points = torch.quasirandom.SobolEngine(len(pairs), scramble=True, seed=1).draw(2**17, dtype=torch.float64)
@@ -68,7 +68,7 @@ def test_the_answers_to_one_question_sum_to_one():
 @pytest.mark.parametrize("count", range(2, 10))
 def test_what_is_shared_and_what_is_not_make_the_whole(count):
     for said in (best_of(count, 1), order_of(count, range(count)), order_of(count, [0, 1])):
-        weight, noise = rankings.shared(said.pairs)
+        weight, noise = comparisons.shared(said.pairs)
         D = torch.zeros(len(said.pairs), count, dtype=torch.float64)
         for row, (a, b) in enumerate(said.pairs):
             D[row, a], D[row, b] = 1.0, -1.0
@@ -80,7 +80,7 @@ def test_what_is_shared_and_what_is_not_make_the_whole(count):
 def test_naming_the_first_of_an_order_is_a_choice_and_the_order_of_two_is_a_pair():
     assert order_of(4, [2]) == best_of(4, 2)
     assert order_of(2, [1, 0]) == best_of(2, 1) == rated(-1)._replace(level=0)
-    assert rankings.detail([order_of(2, [1, 0]), best_of(2, 0)]) is None
+    assert comparisons.detail([order_of(2, [1, 0]), best_of(2, 0)]) is None
 
 
 def test_equals_and_designs_left_out():
@@ -91,7 +91,7 @@ def test_a_pair_among_orders_is_a_pair_to_the_last_digit():
     X = torch.rand(1, 8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     pairs = torch.tensor([[[0, 1], [2, 3], [5, 4]]])
     K = kernel.covariance("rbf", X, torch.tensor([[-0.5, 0.0, 0.3, 2.0]], dtype=torch.float64), 1e-6)
-    plain = rankings.none_of((1,), 3, X)
+    plain = comparisons.none_of((1,), 3, X)
     found = [comparison_space.condition(MODEL, K, comparisons.incidence(pairs, 8, one)) for one in (None, plain)]
     assert torch.equal(found[0].map.f, found[1].map.f)
     assert torch.equal(found[0].root, found[1].root)
@@ -106,7 +106,7 @@ def task(seed=0, d=3):
         best_of(2, 1),
     ]
     X = torch.rand(1, 16, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return Answers(X, placed(answers, 4), None, rankings.detail(answers))
+    return Answers(X, placed(answers, 4), None, comparisons.detail(answers))
 
 
 def test_the_evidence_has_the_gradient_of_its_differences():
@@ -183,7 +183,7 @@ def test_further_pairs_border_a_fit_with_orders():
     answers = task()
     K = kernel.covariance("rbf", answers.X, torch.tensor([[-0.5, 0.0, 0.3, 2.0]], dtype=torch.float64), 1e-6)
     whole_pairs = torch.cat([answers.pairs, torch.tensor([[[15, 0], [3, 14]]])], 1)
-    detail = rankings.joined(answers.detail, rankings.none_of((1,), 2, answers.X))
+    detail = comparisons.joined(answers.detail, comparisons.none_of((1,), 2, answers.X))
     whole = comparison_space.condition(MODEL, K, comparisons.incidence(whole_pairs, 16, detail))
     known = comparison_space.condition(MODEL, K[:, :14, :14], comparisons.incidence(answers.pairs, 14, answers.detail))
     grown = comparison_space.extend(MODEL, known, K[:, 14:, :14], K[:, 14:, 14:], whole_pairs[:, 10:])
@@ -201,7 +201,7 @@ def test_ratings_share_out_all_of_the_line():
     for rating in range(-3, 4):
         said = rated(rating)
         ties = torch.tensor([said.ties]) if rating == 0 else None
-        detail = rankings.none_of((1,), 1, X)._replace(level=torch.tensor([[said.level]]))
+        detail = comparisons.none_of((1,), 1, X)._replace(level=torch.tensor([[said.level]]))
         marks = comparison_space.bounded(probit, Answers(X, torch.tensor([[list(said.pairs[0])]]), ties, detail)).ties
         sign = -1.0 if rating < 0 else 1.0
         chances[rating] = float(likelihood.log_probability(sign * z[None], model.likelihood.margin, marks).exp())
@@ -212,7 +212,7 @@ def test_ratings_share_out_all_of_the_line():
 
 def test_the_places_beside_a_chosen_one_are_never_near_it():
     place = torch.linspace(0.0, 1.0, 401, dtype=torch.float64)
-    others = rankings.other_places(place)
+    others = comparisons.other_places(place)
     assert others.shape == (401, OTHERS)
     assert bool(((others >= 0.0) & (others <= 1.0)).all())
     assert float((others - place.unsqueeze(-1)).abs().min()) > NEAR - 1e-9
