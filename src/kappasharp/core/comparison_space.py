@@ -22,7 +22,6 @@ from torch import Tensor
 
 from kappasharp.batches import apply
 from kappasharp.core import comparisons, evidence, kernel, laplace, likelihood
-from kappasharp.core import comparisons as rankings
 from kappasharp.core.comparisons import Answers, Detail, Incidence
 from kappasharp.core.evidence import Evidence, Model
 from kappasharp.core.kernel import KernelPart
@@ -238,7 +237,7 @@ def _extended(detail: Detail | None, pairs: Tensor) -> Detail | None:
     """The detail of further plain comparisons beside those that have one."""
     if detail is None:
         return None
-    return rankings.joined(detail, rankings.none_of(pairs.shape[:-2], pairs.shape[-2], detail.weight))
+    return comparisons.joined(detail, comparisons.none_of(pairs.shape[:-2], pairs.shape[-2], detail.weight))
 
 
 def _joined(

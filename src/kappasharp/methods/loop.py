@@ -13,7 +13,6 @@ from torch import Tensor
 from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.batches import apply, released
 from kappasharp.core import activation, comparisons, kernel, posterior
-from kappasharp.core import comparisons as rankings
 from kappasharp.core.choices import Gate, Rule
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
@@ -169,7 +168,7 @@ def _timed(model: Model, answers: Answers, fit: Fit, time: Tensor, several: Tens
     if not bool(time.any()):
         return fit
     detail = answers.detail
-    detail = rankings.none_of(time.shape[:-1], time.shape[-1], answers.X) if detail is None else detail
+    detail = comparisons.none_of(time.shape[:-1], time.shape[-1], answers.X) if detail is None else detail
     answers = answers._replace(detail=detail._replace(time=time))
     lift, z = fit.posterior.lift, fit.map.dual.z
     if several is not None and fit.people is not None:

@@ -24,7 +24,6 @@ from kappasharp.methods.method import PAIR, Kind, Query
 from kappasharp.methods.state import Question, State
 from kappasharp.streams import stream, uniform
 from kappasharp.study import choosing, cube, starting, terms
-from kappasharp.study import choosing as pace
 from kappasharp.study.allowing import Allowed
 from kappasharp.study.choosing import Chosen
 from kappasharp.study.definition import Definition
@@ -99,8 +98,8 @@ def _from_model(
     query = Query.SETTLING if origin == "settle" else state.method.query
     state = replace(state, method=replace(state.method, query=query, kind=form.kind, designs=form.designs))
     if wants_auto:
-        forms = [one for one in pace.CANDIDATES if definition.can_ask(one)]
-        form, chosen, _ = pace.most_promising(state, model.learnt, history, forms)
+        forms = [one for one in choosing.CANDIDATES if definition.can_ask(one)]
+        form, chosen, _ = choosing.most_promising(state, model.learnt, history, forms)
     else:
         chosen = (choosing.quickly if many(history) else choosing.usually)(state, model.learnt)
     question = chosen.question
