@@ -31,15 +31,14 @@ from kappasharp.methods.method import Kind
 from kappasharp.problems import oracle
 from kappasharp.problems.registry import find_problem
 from kappasharp.streams import stream, uniform
-from kappasharp.study import choosing as pace
-from kappasharp.study import rehearsal
+from kappasharp.study import choosing, rehearsal
 
 # Of a generated set the first so many problems that have neither steps nor choices: a slider needs a line.
 PROBLEMS = 10
 ATTENTION, LOOKS = 160.0, (80.0, 160.0)
 # The deviation of the logarithm of one answer's time.
 UNEVEN = 0.3
-# How a person's seconds differ from the usual ones (study/pace.py), by kind of question.
+# How a person's seconds differ from the usual ones (study/choosing.py), by kind of question.
 PEOPLE = {"usual": {}, "slow slider": {Kind.SLIDER: 3.0}, "quick slider": {Kind.SLIDER: 0.4}}
 # An arm is what the study asks; `again` is the null: pairs of a study with another seed.
 ARMS = {"pair": "pair", "again": "pair", "choice": "choice:4", "slider": "slider", "auto": "auto"}
@@ -62,7 +61,7 @@ def took(form, person, problem, seed, number):
     """Seconds of one answer: what the kind takes this person, times a chance that is the same for every arm."""
     chance = uniform((1,), stream(seed, problem, "pace", str(number)), torch.empty(0, dtype=torch.float64))
     normal = float(torch.special.ndtri(chance.clamp(1e-9, 1.0 - 1e-9)))
-    return pace.usual(form) * PEOPLE[person].get(form.kind, 1.0) * math.exp(UNEVEN * normal)
+    return choosing.usual(form) * PEOPLE[person].get(form.kind, 1.0) * math.exp(UNEVEN * normal)
 
 
 def play(cell):
