@@ -57,9 +57,11 @@ def lengthened(ends: Tensor, times: float = LENGTHENED, box: tuple[Tensor, Tenso
     first, second = ends[..., 0, :], ends[..., 1, :]
     low, high = (torch.zeros_like(first), torch.ones_like(first)) if box is None else box
     step = second - first
-    ends = first - _far(first, -step, low, high, times) * step, second + _far(second, step, low, high, times) * step
+    ends = torch.stack(
+        [first - _far(first, -step, low, high, times) * step, second + _far(second, step, low, high, times) * step], -2
+    )
     # Rounding may take an end past the face that it was cut at.
-    return torch.stack([torch.clamp(end, low, high) for end in ends], -2)
+    return torch.clamp(ends, low.unsqueeze(-2), high.unsqueeze(-2))
 
 
 def _far(start: Tensor, step: Tensor, low: Tensor, high: Tensor, most: float) -> Tensor:

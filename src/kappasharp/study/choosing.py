@@ -22,8 +22,8 @@ from kappasharp.study.comparison import Comparison
 from kappasharp.study.history import History
 from kappasharp.study.kinds import Form
 
-# Seconds of attention before anything is known of this study, and for how many answers that counts. Where they come from
-# and where the literature says otherwise: docs/results/answers.md#where-the-paces-come-from.
+# Seconds of attention before anything is known of this study, and for how many answers that counts. Their sources, and
+# where the literature says otherwise: docs/results/answers.md#where-the-paces-come-from.
 USUAL = {Kind.PAIR: 4.0, Kind.RATING: 4.8, Kind.CHOICE: 6.0, Kind.SLIDER: 10.0, Kind.ORDER: 12.0}
 COUNTS_FOR = 3
 # No time counts as further from the usual than by this factor.
