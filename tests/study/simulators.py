@@ -136,6 +136,12 @@ def writing(design):
     return talking(design)
 
 
+def sleeping(design):
+    """Sleeps for as many seconds as the design says."""
+    time.sleep(design["kp"])
+    return {"overshoot": 1.0}
+
+
 def deafens_then_hangs(design):
     """Takes the alarm for itself at the first design, and hangs at the next."""
     if design["kp"]:

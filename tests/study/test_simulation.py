@@ -330,6 +330,25 @@ def test_a_function_that_takes_the_alarm_for_itself_is_ended_at_the_next_design(
     assert first.values is not None and second.hung
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs alarms")
+def test_an_alarm_that_was_set_for_earlier_designs_ends_none_too_early_and_one_that_hangs_in_time():
+    """Together they take longer than one of them may; the last hangs."""
+    designs = [{"kp": seconds, "ki": 0.0} for seconds in [0.0] * 200 + [0.2] * 5 + [60.0]]
+    *quick, last = running.run(f"{MODULE}:sleeping", designs, 0.6)
+    assert len(quick) == 205 and all(one.values is not None for one in quick)
+    assert last.hung and 0.6 <= last.seconds < 30.0
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs alarms")
+def test_an_alarm_that_rings_early_is_set_for_what_is_left(monkeypatch):
+    monkeypatch.setattr(running, "ALARM_AGAIN", 60.0)
+    designs = [{"kp": seconds, "ki": 0.0} for seconds in [0.25] * 8 + [60.0]]
+    *quick, last = running.run(f"{MODULE}:sleeping", designs, 0.6)
+    assert len(quick) == 8 and all(one.values is not None for one in quick)
+    assert last.hung and 0.6 <= last.seconds < 30.0
+
+
 def test_a_program_that_is_interrupted_while_its_worker_starts_exits(tmp_path):
     """Python waits for workers at its exit."""
     words = """
