@@ -59,7 +59,8 @@ demo: $(VENV)/.run
 
 # A file's tests stay in one process, so that a server, a browser or a database is started once. The types are checked
 # beside them: where nothing is cached that is forty seconds of one core.
-TEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Some two hundred processes are started: what Python compiled of the package is kept for the next one, whatever the shell says.
+TEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.dev $(VENV)/.node
 	$(BIN)/ruff format --check .

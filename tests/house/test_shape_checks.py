@@ -9,7 +9,7 @@ from jaxtyping import Float, TypeCheckError, jaxtyped
 from torch import Tensor
 
 from kappasharp.core import comparisons
-from tests.shape_checks import likeness, once
+from tests.shape_checks import _call, likeness, once
 
 
 class Both(NamedTuple):
@@ -82,14 +82,20 @@ def test_methods_properties_and_names_in_annotations_are_checked():
             fails()
 
 
+def test_a_name_is_not_taken_for_a_value():
+    assert _call(("first", 1), {}) != _call((), {"first": 1}) != _call((1,), {"more": 1}) != _call((1, 1), {})
+
+
 def test_what_a_check_hangs_on():
     single, double = torch.ones(2, dtype=torch.float32), torch.ones(2)
     alike = [(double, torch.zeros(2)), (1, 2), ((1, double), (3, double)), (Both(single, double), Both(double, double))]
+    alike += [([double, 1], [torch.zeros(2), 2]), ([(slice(0, 1), double)], [(slice(0, 2), torch.zeros(2))])]
     assert [pair for pair in alike if likeness(pair[0]) != likeness(pair[1])] == []
     unlike = [(double, single), (double, torch.ones(1, 2)), (1, 1.0), ("a", "b"), ((1, double), (1, single)), (1, None)]
+    unlike += [([double], (double,)), ([double], [single]), ([double], [double, double]), ([], ())]
     assert [pair for pair in unlike if likeness(pair[0]) == likeness(pair[1])] == []
     # Not taken apart: such calls are checked every time.
-    assert {likeness(value) for value in ([double], {"a": 1}, {1}, np.ones(2), np.float64(1.0), (1, [2]))} == {None}
+    assert {likeness(value) for value in ([1] * 17, {"a": 1}, {1}, np.ones(2), np.float64(1.0), (1, {2}))} == {None}
 
 
 def test_the_package_is_checked():
