@@ -18,7 +18,7 @@ struct Calibration {
 
     METHOD double* place(double* memory) {
         const int n = M.m;
-        r = M.place(memory), u = r + n, v = u + n, w = v + n, pivots = w + n, spare = pivots + n;
+        r = M.place(memory), u = r + n, v = u + n, w = v + n, pivots = w + n, spare = pivots + M.room();
         return spare;
     }
 
@@ -30,7 +30,8 @@ struct Calibration {
 
     // w = (H + R) x
     METHOD void image(const double* x) const {
-        for (int i = thread_index(); i < M.m; i += thread_count()) w[i] = times_a(M, x, i) + r[i] * x[i];
+        times_all(M, x, w);
+        for (int i = thread_index(); i < M.m; i += thread_count()) w[i] += r[i] * x[i];
         sync_block();
     }
 

@@ -12,6 +12,8 @@ struct Matrices {
     double* s;
     METHOD double& a(int i, int j) const { return s[i * ld + j]; }
     METHOD double& b(int i, int j) const { return s[j * ld + i + 1]; }
+    // How many numbers `prepare` keeps of its pivots.
+    METHOD int room() const { return m; }
     METHOD double& symmetric_b(int i, int j) const { return i >= j ? b(i, j) : b(j, i); }
     METHOD double* place(double* memory) {
         s = memory, ld = (m + 2) | 1;
@@ -44,6 +46,11 @@ DEVICE double times_a(const Matrices& M, const double* v, int i) {
     }
     for (; j < M.m; j++) sum[1] += column[j * M.ld] * v[j];
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// w = A v; every thread makes its own.
+DEVICE void times_all(const Matrices& M, const double* v, double* w) {
+    for (int i = thread_index(); i < M.m; i += thread_count()) w[i] = times_a(M, v, i);
 }
 
 // (B v)_i
