@@ -189,7 +189,7 @@ KERNEL calibration(const double* H, const double* prior, const double* grid, dou
     search.M.m = n;
     search.place(memory);
     search.a = prior + at * n, search.known = known + at * (rounds + 1) * (2 * n + 2), search.count = 0;
-    hold(search.M, H + at * n * n);
+    hold(search.M, H + at * n * n, 1.0);
     for (int i = thread_index(); i < n; i += thread_count()) search.r[i] = 0.0;
     sync_block();
     double strength = 1.0, low = 0.0, high = 0.0, kappa = 0.0, distance = 0.0, first = 0.0;

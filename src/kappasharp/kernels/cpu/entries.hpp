@@ -27,3 +27,4 @@ extern "C" ENTRY run_evidence(int blocks, long long bytes, void** arguments) { r
 extern "C" ENTRY run_eubo(int blocks, long long bytes, void** arguments) { return run(eubo, blocks, bytes, arguments); }
 extern "C" ENTRY run_straight(int blocks, long long bytes, void** arguments) { return run(straight, blocks, bytes, arguments); }
 extern "C" ENTRY run_calibration(int blocks, long long bytes, void** arguments) { return run(calibration, blocks, bytes, arguments); }
+extern "C" ENTRY run_laplace(int blocks, long long bytes, void** arguments) { return run(laplace, blocks, bytes, arguments); }

@@ -295,12 +295,39 @@ DEVICE void sweep(const Matrices& M, double* pivots, double* spare) {
     turn_round(M, spare, spare + M.ld);
 }
 
-// A takes the values of a whole symmetric matrix.
-DEVICE void hold(const Matrices& M, const double* whole) {
-    for (int i = 0; i < M.m; i++) std::copy(whole + i * M.m, whole + (i + 1) * M.m, M.A + i * M.ld);
+// A takes the values of a whole symmetric matrix, each times a number.
+DEVICE void hold(const Matrices& M, const double* whole, double times) {
+    for (int i = 0; i < M.m; i++) {
+        VECTORS for (int j = 0; j < M.m; j++) M.A[i * M.ld + j] = times * whole[i * M.m + j];
+    }
 }
 
 DEVICE double entry_a(const Matrices& M, int i) { return M.A[i * M.ld + i]; }
+
+DEVICE double either_a(const Matrices& M, int i, int j) { return M.A[i * M.ld + j]; }
+
+// 1/L_ii, after `factor`.
+DEVICE double inverse_of_diagonal(const Matrices&, const double* inverse, int i) { return inverse[i]; }
+
+// The inverse of L by columns, after `factor`: m x m to `out`. `inverse` is followed by room for it.
+DEVICE void inverse_columns(const Matrices& M, double* inverse, double* out) {
+    double* rows = inverse + M.ld;
+    invert(M, inverse, rows);
+    for (int j = 0; j < M.m; j++) {
+        for (int i = 0; i < M.m; i++) out[i * M.m + j] = rows[j * M.ld + i];
+    }
+}
+
+// The diagonal of b's inverse, for which b is made something to solve with; `spare` holds m rows.
+DEVICE void inverse_diagonal(const Matrices& M, double* inverse, double* spare, double* own) {
+    factor(M, inverse);
+    invert(M, inverse, spare);
+    std::fill(own, own + M.m, 0.0);
+    for (int j = 0; j < M.m; j++) {
+        const double* row = spare + j * M.ld;
+        VECTORS for (int i = 0; i <= j; i++) own[i] += row[i] * row[i];
+    }
+}
 
 // b = sign (A + diag r) + shift I as something to solve with. False where it is not positive definite. `inverse` holds
 // two rows.
