@@ -24,6 +24,8 @@ using std::abs, std::erfc, std::exp, std::fabs, std::fmax, std::log, std::log1p,
 #endif
 #define NUMBER(constant) Fixed<constant>
 #define IN_H(k, i, p) ((k) * (p) + (i))
+#define VECTORS
+#define VECTORS_SUM
 #define VECTORS_OF_TWO(one, other)
 constexpr int WARP = LANES;
 

@@ -27,6 +27,8 @@ from kappasharp.core.evidence import Evidence, Model
 from kappasharp.core.kernel import KernelPart
 from kappasharp.core.laplace import Conditioned, DualFit, MapFit
 from kappasharp.core.likelihood import Grades, Probit, Ties
+from kappasharp.kernels import launch
+from kappasharp.kernels.sources import Execute
 from kappasharp.shapes import (
     ComparisonMatrix,
     Pairs,
@@ -65,7 +67,8 @@ class ComparisonSpace(NamedTuple):
     def condition(self, model: Model, K: PointMatrix, start: PerComparison) -> Conditioned:
         """The posterior given K; `start` is a guess at the differences."""
         C = comparisons.incidence(self.answers.pairs, self.answers.X.shape[-2], self.answers.detail)
-        return condition(model, K, C, start, self.answers.ties)
+        found = at_once(model, K, C, start, self.answers.ties)
+        return condition(model, K, C, start, self.answers.ties) if found is None else found
 
 
 class EndPoints(NamedTuple):
@@ -192,6 +195,29 @@ def condition(
     return _at_map(model, K, C, dual, ties, gram=gram, A=A)
 
 
+def at_once(
+    model: Model,
+    K: PointMatrix,
+    C: Incidence,
+    start: PerComparison,
+    ties: Ties = None,
+    *,
+    execute: Execute | None = None,
+) -> Conditioned | None:
+    """The same as one launch, of `execute` if given, without a factor to border; None where torch has to."""
+    if C.pairs.shape[-2] > laplace.MANY:
+        # There even C K Cᵀ is not made twice.
+        launch.passed_by("laplace", laplace.NOT_FOR_KERNELS)
+        return None
+    gram, averaged = comparisons.gram(C, K, model.likelihood.scale), model.curvature == "averaged"
+    found = laplace.launched(model.likelihood, gram, start, ties, averaged=averaged, C=C, execute=execute)
+    if found is None:
+        return None
+    beta = comparisons.transpose(C, found.alpha) / model.likelihood.scale
+    fitted = MapFit(apply(K, beta), beta, laplace.dual_of(found))
+    return Conditioned(K, C, ties, fitted, found.root, found.value, gram)
+
+
 def extend(
     model: Model, known: Conditioned, K_side: Tensor, K_corner: Tensor, pairs: Tensor, ties: Tensor | None = None
 ) -> Conditioned:
@@ -297,6 +323,18 @@ def posterior_weights(model: Model, K: PointMatrix, C: Incidence, z: PerComparis
         return likelihood.curvature(z, probit.margin, ties).omega / probit.scale**2
     A = comparisons.gram(C, K, probit.scale) / probit.scale**2
     return averaged_omega(A, z, probit.margin, ties) / probit.scale**2
+
+
+def at_map(
+    model: Model, K: PointMatrix, C: Incidence, z: PerComparison, ties: Ties, gram: ComparisonMatrix | None = None
+) -> Points:
+    """The root for predictions, with the weights that the posterior covariance uses at the MAP z; `gram` is C K Cᵀ."""
+    if model.curvature == "averaged" and C.detail is None:
+        gram = comparisons.congruence(C, K) if gram is None else gram
+        found = laplace.launched(model.likelihood, gram, z, ties, averaged=True, search=False, C=C)
+        if found is not None:
+            return found.root
+    return information_root(K, C, posterior_weights(model, K, C, z, ties))
 
 
 def averaged_omega(A: ComparisonMatrix, z: PerComparison, margin: float, ties: Ties = None) -> PerComparison:

@@ -24,14 +24,13 @@ from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.core.joint_priors import PeoplePriors
 from kappasharp.core.kernel import Sum
-from kappasharp.core.likelihood import Grades
 from kappasharp.core.posterior import Posterior
 from kappasharp.core.spaces import FitSpace, Gathered
 from kappasharp.core.voices import Voices
 from kappasharp.kernels import evidence as kernels
 from kappasharp.kernels import launch
 from kappasharp.kernels.sources import Execute
-from kappasharp.shapes import Indices, Parameters, PerComparison, PerComparisonMask, PerRun, PerRunMask
+from kappasharp.shapes import Indices, Parameters, PerComparison, PerRun, PerRunMask
 
 # Up to this size one search sees all answers: it takes a second, and the published numbers come from it.
 ALL_AT_ONCE = 600
@@ -176,7 +175,7 @@ def fused_search(
     if ends.detail is not None:
         rows = rows._replace(weight=ends.detail.weight, noise=ends.detail.noise)
     if ends.ties is not None:
-        rows = rows._replace(bounds=_bounds(ends.ties, model.likelihood.margin, z))
+        rows = rows._replace(bounds=likelihood.bounds(ends.ties, model.likelihood.margin))
     constants = _constants(model, theta.dtype, ends.E.shape[-1], gain)
     execute = execute or kernels.executor(rows, constants)
     if execute is None:
@@ -203,12 +202,6 @@ def _constants(model: Model, dtype: torch.dtype, dimension: int, gain: float) ->
         split=split,
         voters=priors.people if isinstance(priors, PeoplePriors) else 0,
     )
-
-
-def _bounds(ties: PerComparisonMask | Grades, margin: float, z: PerComparison) -> kernels.AnswerBounds:
-    """Every answer's own bounds, as the kernel takes them."""
-    between, centre, half, time = (part.to(z) for part in likelihood.graded(ties, margin, z))
-    return kernels.AnswerBounds(between, centre, half, time, torch.stack(likelihood.legendre(z.dtype, z.device)))
 
 
 def sizes(space: FitSpace) -> list[int]:

@@ -108,8 +108,12 @@ def between(family: Covariance, X: AnyFloat, Y: AnyFloat, theta: Parameters) -> 
         scale = part.lengthscale.unsqueeze(-2)
         left = (X[..., part.at] - 0.5) / scale
         right = left if Y is X else (Y[..., part.at] - 0.5) / scale
-        value = profile(part.family, half_distances(left, right)).value
-        found.append(value * part.outputscale[..., None, None])
+        h, scale = half_distances(left, right), part.outputscale[..., None, None]
+        if torch.is_grad_enabled() and (h.requires_grad or scale.requires_grad):
+            found.append(profile(part.family, h).value * scale)
+        else:
+            # Of thousands of points a new matrix costs more than what is done with it.
+            found.append((h.exp_() if part.family == "rbf" else profile(part.family, h).value).mul_(scale))
     return reduce(torch.add, found)
 
 

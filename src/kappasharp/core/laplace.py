@@ -25,6 +25,9 @@ from kappasharp.batches import apply, put, take
 from kappasharp.core import comparisons, likelihood
 from kappasharp.core.comparisons import Incidence
 from kappasharp.core.likelihood import Probit, Sites, Ties
+from kappasharp.kernels import laplace as kernels
+from kappasharp.kernels import launch
+from kappasharp.kernels.sources import Execute
 from kappasharp.shapes import (
     ComparisonMatrix,
     Indices,
@@ -39,7 +42,6 @@ from kappasharp.shapes import (
 # Plain Newton steps settle within six or so; what has not settled after PLAIN of them is damped.
 PLAIN_ITERATIONS = 15
 DAMPED_ITERATIONS = 200
-METRIC_ITERATIONS = 2000
 # Beyond so many answers a MAP that nothing is known of starts from that of every second one, in single precision.
 MANY = 300
 # Nodes and rounds of the averaged curvature: on average within some two per cent of its fixed point, which serves the
@@ -48,6 +50,9 @@ HERMITE_NODES, AVERAGING_ROUNDS = 24, 6
 # With MANY answers a round is dear and there are fewer. The second steps over half of the gap to the fixed point, each
 # further one over the share that the last two say, within these bounds: nearer, for two rounds less.
 LONG_ROUNDS, SHARES = 4, (0.2, 1.0)
+
+# Why no kernel does it.
+NOT_FOR_KERNELS = f"without answers, with more than {MANY}, or with a derivative"
 
 T = TypeVar("T")
 
@@ -74,7 +79,7 @@ class Conditioned(NamedTuple):
     """The posterior given K: the MAP, a root for predictions as in posterior.py, and log Z.
 
     `gram` is C K Cᵀ and L the Cholesky factor of B at the MAP, which further answers border; None where the fit worked
-    on points.
+    on points, and L where it was one launch.
     """
 
     K: PointMatrix
@@ -297,6 +302,46 @@ def _hermite(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
         return nodes.to(device, dtype), vectors[0].square().to(device, dtype)
 
 
+def launched(
+    model: Probit,
+    gram: ComparisonMatrix,
+    z: PerComparison,
+    ties: Ties = None,
+    *,
+    averaged: bool = False,
+    search: bool = True,
+    C: Incidence | None = None,
+    execute: Execute | None = None,
+) -> kernels.Settled | None:
+    """The MAP from differences z, or z itself as the MAP, and its curvature, as one launch, of `execute` if given.
+
+    None where there is no kernel for these runs. With C the root of `comparison_space.information_root` is made too.
+    """
+    batch, m = gram.shape[:-2], gram.shape[-1]
+    if not 0 < m <= MANY or gram.requires_grad or z.shape[:-1] != batch or (C and C.pairs.shape[:-2] != batch):
+        launch.passed_by("laplace", NOT_FOR_KERNELS)
+        return None
+    marks = None if ties is None else likelihood.bounds(_shaped(ties, lambda part: part.reshape(-1, m)), model.margin)
+    run = kernels.Run(gram.reshape(-1, m, m), z.reshape(-1, m), marks)
+    if C is not None:
+        weight = None if C.detail is None else C.detail.weight.to(gram).reshape(-1, m)
+        run = run._replace(pairs=C.pairs.reshape(-1, m, 2), designs=C.n_points, weight=weight)
+    execute = execute or kernels.executor(run)
+    if execute is None:
+        return None
+    newton = tolerance(gram.dtype), PLAIN_ITERATIONS, DAMPED_ITERATIONS
+    rounds, quadrature = AVERAGING_ROUNDS if averaged else 0, _hermite(gram.dtype, gram.device)
+    found = kernels.condition(
+        run, kernels.Rules(model.scale, model.margin, newton, rounds, quadrature, search), execute
+    )
+    return kernels.Settled(*(part.reshape((*batch, *part.shape[1:])) for part in found))
+
+
+def dual_of(found: kernels.Settled) -> DualFit:
+    """The MAP that a launch found."""
+    return DualFit(found.alpha, found.z, found.converged, found.iterations, found.left)
+
+
 def shrink(K: PointMatrix, r: Utilities) -> tuple[PointMatrix, PointMatrix]:
     """K_r = (K⁻¹ + R)⁻¹ and Q = K⁻¹ − K⁻¹ K_r K⁻¹ = R^½ (I + R^½ K R^½)⁻¹ R^½, for any r ≥ 0, without K⁻¹."""
     root = r.sqrt()
@@ -314,18 +359,20 @@ def find_map(
     r: Utilities | None = None,
     start: PerComparison | None = None,
     ties: Ties = None,
+    gram: ComparisonMatrix | None = None,
 ) -> MapFit:
-    """argmin J₀(f) + ½ fᵀ diag(r) f, from a start for z if one is given. [eq:augmented_map]"""
+    """argmin J₀(f) + ½ fᵀ diag(r) f, from a start for z if one is given; `gram` is C K Cᵀ. [eq:augmented_map]"""
     if start is None:
         start = K.new_zeros(C.pairs.shape[:-1])
-    gram, shrinking = comparisons.gram(C, K, model.scale), None
+    gram, shrinking = comparisons.gram(C, K, model.scale) if gram is None else gram, None
     if r is not None:
         # C K_r Cᵀ without K_r: m columns are solved for, not n.
         root = r.sqrt()
         shrinking = root, (L := factor(K, root))
         taken = torch.linalg.solve_triangular(L, (comparisons.rows(C, K) * root.unsqueeze(-2)).mT, upper=False)
         gram = gram - taken.mT @ taken
-    dual = solve(gram / model.scale**2, model.margin, start, ties)
+    found = launched(model, gram, start, ties)
+    dual = solve(gram / model.scale**2, model.margin, start, ties) if found is None else dual_of(found)
     beta = comparisons.transpose(C, dual.alpha) / model.scale
     f = apply(K, beta)
     if shrinking is not None:
@@ -334,44 +381,3 @@ def find_map(
         beta = beta - root * torch.cholesky_solve((root * f).unsqueeze(-1), L).squeeze(-1)
         f = apply(K, beta)
     return MapFit(f, beta, dual)
-
-
-def find_map_by_bent_steps(
-    K: PointMatrix,
-    C: Incidence,
-    model: Probit,
-    *,
-    metric_r: Utilities,
-    ties: Ties = None,
-) -> MapFit:
-    """The MAP of J₀ itself, reached with steps (H + R)⁻¹ ∇J₀: R bends the path, not the goal.
-
-    The iteration contracts only as far as R is small beside H, so it is slow where R dominates; it ends at the plain
-    MAP or says that it did not.
-    """
-    K_r, Q = shrink(K, metric_r)
-    A_r = comparisons.congruence(C, K_r)
-    beta = torch.zeros_like(metric_r)
-    limit = tolerance(K.dtype)
-    iterations = torch.zeros(beta.shape[:-1], dtype=torch.long, device=K.device)
-    for count in range(METRIC_ITERATIONS + 1):
-        f = apply(K, beta)
-        z = comparisons.differences(C, f) / model.scale
-        sites = likelihood.sites(z, model.margin, ties)
-        gradient = beta - comparisons.transpose(C, sites.slope) / model.scale
-        size = gradient.abs().amax(-1) * model.scale
-        moving = ~(size <= limit)
-        if count == METRIC_ITERATIONS or not bool(moving.any()):
-            break
-        iterations = iterations + moving
-        v = _step(A_r, K_r, C, sites.omega.sqrt() / model.scale, gradient)
-        # The step in f is K_r v, so in β = K⁻¹ f it is K⁻¹ K_r v = (I − Q K) v.
-        beta = beta - (v - apply(Q, apply(K, v))) * moving.unsqueeze(-1)
-    return MapFit(f, beta, DualFit(sites.slope, z, size <= limit, iterations, size))
-
-
-def _step(A_r: Tensor, K_r: Tensor, C: Incidence, root: Tensor, gradient: Tensor) -> Tensor:
-    """v with K_r v = (H + R)⁻¹ gradient, by Woodbury in comparison space; A_r is C K_r Cᵀ, root is W^½."""
-    inner = root * comparisons.differences(C, apply(K_r, gradient))
-    weights = root * torch.cholesky_solve(inner.unsqueeze(-1), factor(A_r, root)).squeeze(-1)
-    return gradient - comparisons.transpose(C, weights)

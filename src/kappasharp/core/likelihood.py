@@ -18,6 +18,7 @@ from typing import NamedTuple
 import torch
 
 from kappasharp.core import normal
+from kappasharp.kernels.evidence import AnswerBounds
 from kappasharp.shapes import AnyFloat, PerComparison, PerComparisonMask
 
 # Gauss–Legendre nodes for a tie's interval, and how many deviations of it hold all the mass that a double can see.
@@ -70,6 +71,14 @@ def graded(ties: Ties, margin: float, like: PerComparison) -> Grades:
         return ties
     nothing = torch.zeros_like(like)
     return Grades(nothing.bool() if ties is None else ties, nothing, nothing + margin, nothing)
+
+
+def bounds(ties: Ties, margin: float) -> AnswerBounds:
+    """Every answer's own bounds, as the kernels take them; not all answers are plain wins."""
+    assert ties is not None
+    z = ties.half if isinstance(ties, Grades) else torch.zeros(ties.shape, dtype=torch.float64, device=ties.device)
+    between, centre, half, time = (part.to(z) for part in graded(ties, margin, z))
+    return AnswerBounds(between, centre, half, time, torch.stack(legendre(z.dtype, z.device)))
 
 
 class Sites(NamedTuple):

@@ -18,7 +18,7 @@ struct Calibration {
 
     METHOD double* place(double* memory) {
         const int n = M.m;
-        r = M.place(memory), u = r + n, v = u + n, w = v + n, pivots = w + n, spare = pivots + n;
+        r = M.place(memory), u = r + n, v = u + n, w = v + n, pivots = w + n, spare = pivots + M.room();
         return spare;
     }
 
@@ -30,7 +30,8 @@ struct Calibration {
 
     // w = (H + R) x
     METHOD void image(const double* x) const {
-        for (int i = thread_index(); i < M.m; i += thread_count()) w[i] = times_a(M, x, i) + r[i] * x[i];
+        times_all(M, x, w);
+        for (int i = thread_index(); i < M.m; i += thread_count()) w[i] += r[i] * x[i];
         sync_block();
     }
 
@@ -188,7 +189,7 @@ KERNEL calibration(const double* H, const double* prior, const double* grid, dou
     search.M.m = n;
     search.place(memory);
     search.a = prior + at * n, search.known = known + at * (rounds + 1) * (2 * n + 2), search.count = 0;
-    hold(search.M, H + at * n * n);
+    hold(search.M, H + at * n * n, 1.0);
     for (int i = thread_index(); i < n; i += thread_count()) search.r[i] = 0.0;
     sync_block();
     double strength = 1.0, low = 0.0, high = 0.0, kappa = 0.0, distance = 0.0, first = 0.0;

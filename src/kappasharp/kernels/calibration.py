@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.kernels import launch
-from kappasharp.kernels.evidence import CORNER, PANEL
+from kappasharp.kernels.evidence import CORNER, PANEL, row_of
 from kappasharp.kernels.sources import Defines, Execute, Launch
 
 THREADS = 128
@@ -51,7 +51,7 @@ def search(
             blocks=runs,
             threads=THREADS,
             shared_bytes=_shared_bytes(n),
-            own_bytes=8 * (2 * n * ((n + 4) // 4 * 4) + 5 * n + 1),
+            own_bytes=8 * ((2 * n + 2) * row_of(n) + 4 * n + 1),
             arguments=(
                 H.contiguous(), a.contiguous(), grid.contiguous(), known, eta, before, after, sure,
                 n, len(grid), rounds, float(exponent), float(accuracy), float(least),

@@ -1,22 +1,14 @@
 // The whole search for one row's hyperparameters, one thread block a row: core/evidence.py and core/laplace.py in one
 // launch.
 
-struct Evidence {
-    Matrices M;
+struct Evidence : Newton {
     Contrasts contrasts;
-    Likelihood likelihood;
-    double tolerance;
-    int plain, damped;
     Priors priors;
-    double *z, *kept, *alpha, *target, *slope, *omega, *root, *work, *pull;
-    int newton_steps;
 
     METHOD double* place(double* memory) {
-        const int m = M.m;
-        z = contrasts.place(M.place(memory));
-        kept = z + m, alpha = kept + m, target = alpha + m, slope = target + m;
-        omega = slope + m, root = omega + m, work = root + m, pull = work + m;
-        return pull + m;
+        double* free = Newton::place(contrasts.place(M.place(memory)));
+        spare = contrasts.spare();
+        return free;
     }
 
     METHOD double operator()(const double* theta, double* gradient) {
@@ -34,81 +26,6 @@ struct Evidence {
         return usable ? -value : INFINITE;
     }
 
-    // Slope, omega and its root at z_i; the distance of alpha_i from the slope goes to work[i].
-    METHOD void site(int i) {
-        likelihood.site(i, z[i], slope[i], omega[i]);
-        root[i] = sqrt(omega[i]);
-        work[i] = fabs(alpha[i] - slope[i]);
-    }
-
-    METHOD double off() const {
-        double largest = 0.0;
-        for (int i = lane(); i < M.m; i += WARP) largest = larger(largest, work[i]);
-        return lane_max(largest);
-    }
-
-    // The alpha at which the local quadratic model is stationary goes to target. Sites must be known.
-    METHOD void newton_target() {
-        newton_steps++;
-        for (int i = thread_index(); i < M.m; i += thread_count()) target[i] = slope[i] + omega[i] * z[i];
-        build(M, root);
-        sync_block();
-        for (int i = thread_index(); i < M.m; i += thread_count()) M.b(M.m, i) = root[i] * times_a(M, target, i);
-        sync_block();
-        factor(M, contrasts.spare());
-        back_substitute(M, contrasts.spare(), pull);
-        for (int i = thread_index(); i < M.m; i += thread_count()) target[i] -= root[i] * pull[i];
-        sync_block();
-    }
-
-    METHOD double objective(const double* weights, const double* differences) const {
-        double sum = 0.0;
-        for (int i = lane(); i < M.m; i += WARP)
-            sum += 0.5 * weights[i] * differences[i] - likelihood.log_probability(i, differences[i]);
-        return lane_sum(sum);
-    }
-
-    // What rounding may add to the objective, that of z = A alpha with it.
-    METHOD double rounding(const double* weights, double J) const {
-        double widest = 0.0, sum = 0.0;
-        for (int i = lane(); i < M.m; i += WARP) widest = larger(widest, entry_a(M, i)), sum += fabs(weights[i]);
-        widest = lane_max(widest), sum = lane_sum(sum);
-        return 2.220446049250313e-16 * (64.0 * (1.0 + fabs(J)) + widest * sum * sum);
-    }
-
-    // Plain steps from the last MAP; where they do not settle, again from zero with steps halved until J falls.
-    METHOD bool find_map() {
-        double J = INFINITE, step = 1.0;
-        for (int count = 0; count < plain + damped; count++) {
-            if (count == 0 || count == plain) {
-                for (int i = thread_index(); i < M.m; i += thread_count())
-                    z[i] = count == 0 ? kept[i] : 0.0, alpha[i] = 0.0, site(i);
-                sync_block();
-                if (count == plain) J = objective(alpha, z);
-            }
-            newton_target();
-            for (int i = thread_index(); i < M.m; i += thread_count())
-                target[i] = count < plain ? target[i] : alpha[i] + (target[i] - alpha[i]) * step;
-            sync_block();
-            for (int i = thread_index(); i < M.m; i += thread_count()) pull[i] = times_a(M, target, i);
-            bool better = true;
-            if (count >= plain) {
-                sync_block();
-                const double J_trial = objective(target, pull);
-                better = J_trial <= J + rounding(target, J);
-                J = better ? J_trial : J;
-                step = better ? 1.0 : 0.5 * step;
-            }
-            for (int i = thread_index(); better && i < M.m; i += thread_count())
-                alpha[i] = target[i], z[i] = pull[i], site(i);
-            sync_block();
-            const double left = off();
-            sync_block();
-            if (left <= tolerance) return true;
-        }
-        return false;
-    }
-
     // log Z at the MAP. Leaves minus the inverse of B in b, root at the exact omega, and u of G in pull.
     METHOD double finish() {
         for (int i = thread_index(); i < M.m; i += thread_count()) {
@@ -121,14 +38,15 @@ struct Evidence {
         sync_block();
         build(M, root);
         sync_block();
-        sweep(M, omega, contrasts.spare());
+        sweep(M, omega, spare);
         double value = 0.0;
         for (int i = lane(); i < M.m; i += WARP) value += work[i] - 0.5 * log(omega[i]);
         value = lane_sum(value);
         // The posterior variance of a difference times omega is 1 - (1/B)_pp: no division by an omega that may underflow.
         for (int i = thread_index(); i < M.m; i += thread_count()) pull[i] = (-M.b(i, i) - 1.0) * slope[i];
         sync_block();
-        for (int i = thread_index(); i < M.m; i += thread_count()) target[i] = root[i] * times_a(M, pull, i);
+        times_all(M, pull, target);
+        for (int i = thread_index(); i < M.m; i += thread_count()) target[i] *= root[i];
         sync_block();
         for (int i = thread_index(); i < M.m; i += thread_count()) pull[i] += root[i] * times_b(M, target, i);
         sync_block();
@@ -169,7 +87,6 @@ KERNEL evidence(const double* E, const double* gram, const double* theta, const 
     contrasts.nugget = nugget, contrasts.per_variance = per_variance;
     objective.likelihood = {graded, margin, between + at * m, middle + at * m, half + at * m, time + at * m, nodes};
     objective.tolerance = tolerance, objective.plain = plain, objective.damped = damped;
-    objective.newton_steps = 0;
     Row row;
     row.place(objective.place(memory), P);
     row.low = low, row.high = high;
@@ -181,6 +98,6 @@ KERNEL evidence(const double* E, const double* gram, const double* theta, const 
     for (int i = thread_index(); i < m; i += thread_count()) reached[at * m + i] = objective.kept[i];
     if (thread_index() == 0) {
         value[at] = end.value;
-        ended[3 * at] = end.converged, ended[3 * at + 1] = end.rounds, ended[3 * at + 2] = objective.newton_steps;
+        ended[3 * at] = end.converged, ended[3 * at + 1] = end.rounds, ended[3 * at + 2] = objective.steps;
     }
 }

@@ -167,9 +167,14 @@ def _shared_bytes(m: int, d: int, constants: EvidenceConstants) -> int:
     return 8 * (square + area + vectors + 10 * p + p * p)
 
 
+def row_of(m: int) -> int:
+    """How many numbers a row of an m × m matrix has on the CPU, with its right-hand side. (cpu/factor.hpp)"""
+    return PANEL * ((m + PANEL) // PANEL | 1)
+
+
 def _own_bytes(m: int, d: int, constants: EvidenceConstants) -> int:
     """The same on the CPU, where every end point may be a design of its own."""
-    p, stride, most = d + constants.after_lengths, (m + 4) // 4 * 4, 2 * m
+    p, stride, most = d + constants.after_lengths, row_of(m), 2 * m
     squares = 5 if constants.split else 3
-    contrasts = most + most * d + squares * most * most + m + most + d + 1 + m + m + m * stride
+    contrasts = most + most * d + squares * most * most + m + most + d + 1 + m + (m + 2) * stride
     return 8 * (2 * m * stride + contrasts + 9 * m + 10 * p + p * p)

@@ -51,6 +51,12 @@ struct Likelihood {
         return is_between(i) ? inside(i, z).log_mass : log_cdf(above(i, z));
     }
 
+    // Slope and omega of a win at its difference above the margin.
+    METHOD static void win(double shifted, double& slope, double& omega) {
+        const double psi = hazard(shifted);
+        slope = psi, omega = psi * (psi + shifted);
+    }
+
     // The slope and omega, minus the second derivative: what a Newton step needs.
     METHOD void site(int i, double z, double& slope, double& omega) const {
         if (is_timed(i)) {
@@ -60,10 +66,28 @@ struct Likelihood {
             const Moments tie = inside(i, z);
             slope = tie.shift, omega = tie.omega;
         } else {
-            const double shifted = above(i, z);
-            slope = hazard(shifted);
-            omega = slope * (slope + shifted);
+            win(above(i, z), slope, omega);
         }
+    }
+
+    // Omega averaged over differences `spread` times each node away, with the shares of a quadrature.
+    METHOD double average(int i, double z, double spread, const double* at, const double* shares, int count) const {
+        double sum = 0.0;
+        if (is_timed(i) || is_between(i)) {
+            for (int k = 0; k < count; k++) {
+                double slope, omega;
+                site(i, z + spread * at[k], slope, omega);
+                sum += shares[k] * omega;
+            }
+            return sum;
+        }
+        const double middle = above(i, z);
+        VECTORS_SUM for (int k = 0; k < count; k++) {
+            double slope, omega;
+            win(middle + spread * at[k], slope, omega);
+            sum += shares[k] * omega;
+        }
+        return sum;
     }
 
     // Omega and its logarithmic derivative, exact in both tails: what the evidence's gradient needs.

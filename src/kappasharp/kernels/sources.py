@@ -18,14 +18,16 @@ CACHE = "KAPPASHARP_CACHE"
 # The linear algebra and what lies beside it have the same names for both targets.
 CUDA = ("descent.cuh", "cuda/factor.cuh")
 PARTS = {
-    "evidence": ("normal.cuh", "likelihood.cuh", "cuda/contrasts.cuh", "priors.cuh", "evidence.cu"),
+    "evidence": ("normal.cuh", "likelihood.cuh", "cuda/contrasts.cuh", "priors.cuh", "newton.cuh", "evidence.cu"),
     "eubo": ("normal.cuh", "cuda/near.cuh", "eubo.cu"),
     "straight": ("normal.cuh", "cuda/near.cuh", "straight.cu"),
     "calibration": ("calibration.cu",),
+    "laplace": ("normal.cuh", "likelihood.cuh", "newton.cuh", "laplace.cu"),
 }
 CPU = (
     "cpu/target.hpp", "normal.cuh", "likelihood.cuh", "descent.cuh", "cpu/factor.hpp", "cpu/contrasts.hpp",
-    "cpu/near.hpp", "priors.cuh", "evidence.cu", "eubo.cu", "straight.cu", "calibration.cu", "cpu/entries.hpp",
+    "cpu/near.hpp", "priors.cuh", "newton.cuh", "evidence.cu", "eubo.cu", "straight.cu", "calibration.cu", "laplace.cu",
+    "cpu/entries.hpp",
 )  # fmt: skip
 
 Defines = tuple[tuple[str, int], ...]

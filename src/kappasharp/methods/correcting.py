@@ -6,7 +6,16 @@ import torch
 from torch import Tensor
 
 from kappasharp.batches import put, take
-from kappasharp.core import comparison_space, comparisons, correction, diagnostics, kernel, laplace, spectral
+from kappasharp.core import (
+    bent_steps,
+    comparison_space,
+    comparisons,
+    correction,
+    diagnostics,
+    kernel,
+    laplace,
+    spectral,
+)
 from kappasharp.core.choices import Correction, Placement, Weights
 from kappasharp.core.correction import Calibration
 from kappasharp.core.diagnostics import Diagnostics
@@ -184,17 +193,22 @@ def _corrected_by(model: Model, fit: Fit, choice: Correction, r: Tensor) -> tupl
     """The MAP and posterior of a correction r that sits where the method puts it."""
     found = fit.map
     if choice.placement in WITH_MAP:
-        found = laplace.find_map(fit.K, fit.C, model.likelihood, r=r, start=fit.map.dual.z, ties=fit.ties)
+        found = laplace.find_map(
+            fit.K, fit.C, model.likelihood, r=r, start=fit.map.dual.z, ties=fit.ties, gram=fit.gram
+        )
     elif choice.placement is Placement.NEWTON_STEP:
-        found = laplace.find_map_by_bent_steps(fit.K, fit.C, model.likelihood, metric_r=r, ties=fit.ties)
+        found = bent_steps.find_map(fit.K, fit.C, model.likelihood, metric_r=r, ties=fit.ties)
     # The covariance is that of J₀ at the MAP in use; R enters it only where the method says so.
     return found, _posterior_at(model, fit, found, r if choice.placement in WITH_COVARIANCE else None)
 
 
 def _posterior_at(model: Model, fit: Fit, found: MapFit, r: Tensor | None = None) -> Posterior:
     """The posterior with another MAP, the curvature taken there, and R in its covariance if given."""
-    omega = comparison_space.posterior_weights(model, fit.K, fit.C, found.dual.z, fit.ties)
-    root = comparison_space.information_root(fit.K, fit.C, omega, r)
+    if r is None:
+        root = comparison_space.at_map(model, fit.K, fit.C, found.dual.z, fit.ties, fit.gram)
+    else:
+        omega = comparison_space.posterior_weights(model, fit.K, fit.C, found.dual.z, fit.ties)
+        root = comparison_space.information_root(fit.K, fit.C, omega, r)
     return fit.posterior._replace(beta=found.beta, root=root)
 
 

@@ -63,6 +63,8 @@ class Fit(NamedTuple):
     posterior: Posterior
     # Of several people's answers, what else is known of them. (voters.py)
     people: PeopleFit | None = None
+    # C K Cᵀ, where the fit needed it.
+    gram: Tensor | None = None
 
 
 class Inferred(NamedTuple):
@@ -148,7 +150,7 @@ def _conditioned(
     known = space.condition(model, K, z)
     lifted = None if lift is None else whole.X
     fitted = Posterior(model.family, X, hyper.theta, known.map.beta, known.root, lift, lifted)
-    found = Fit(X, known.C, known.ties, hyper, K, known.map, fitted)
+    found = Fit(X, known.C, known.ties, hyper, K, known.map, fitted, gram=known.gram)
     n, more = X.shape[1], whole.X.shape[1] - X.shape[1]
     return (_own(found, n, whole.pairs.shape[1] - more // 2) if more else found), known.value
 
@@ -163,6 +165,7 @@ def _own(found: Fit, n: int, m: int) -> Fit:
         C=comparisons.incidence(kept.pairs, n, kept.detail),
         ties=kept.ties,
         K=found.K[:, :n, :n],
+        gram=None if found.gram is None else found.gram[:, :m, :m],
         map=found.map._replace(f=found.map.f[:, :n], beta=found.map.beta[:, :n], dual=dual),
     )
 

@@ -128,9 +128,12 @@ class Learnt(NamedTuple):
     corrected: Corrected
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def learn(state: State) -> Learnt:
-    """Lines 3 to 13 of Algorithm 1 for t = step + 1: the model of all answers, corrected where the gate is open."""
+    """Lines 3 to 13 of Algorithm 1 for t = step + 1: the model of all answers, corrected where the gate is open.
+
+    Not in inference mode: a study keeps what is learnt, and would have to copy its matrices.
+    """
     method, preset, lift = state.method, state.preset, state.lift
     model = fitting.model_of(preset, state.points.shape[-1], lift)
     t = state.step + 1

@@ -258,7 +258,7 @@ def _instead(definition: Definition, seen: Seen, model: StudyModel, designs: Seq
 def _leading(seen: Seen, model: StudyModel) -> list[Design]:
     """The designs seen that may be shown and have the highest means, in the order in which they were seen."""
     numbers = torch.tensor(model.options)
-    mean = posterior.own_mean(model.surrogate.latent)[0, : len(numbers)]
+    mean = model.surrogate.utility[: len(numbers)]
     mean, numbers = (part[seen.is_open[numbers]] for part in (mean, numbers))
     best = mean.topk(min(LONG_LIST, len(mean))).indices.sort().values
     return [seen.history.options[number] for number in numbers[best].tolist()]

@@ -62,8 +62,6 @@ struct Contrasts {
     // What every difference is multiplied with: its weight and its voter's consistency; and rho.
     double *loudness, rho;
 
-    METHOD static int stride(int m) { return (m + 4) / 4 * 4; }
-
     METHOD double* place(double* memory) {
         const int most = 2 * m, square = most * most;
         design = reinterpret_cast<int*>(memory), first = reinterpret_cast<int*>(memory + m);
@@ -79,7 +77,7 @@ struct Contrasts {
             design[e] = find(E + e * d);
             if (design[e] == n) first[n++] = e;
         }
-        return own + m + m * stride(m);
+        return own + (m + 2) * Matrices::stride(m);
     }
 
     // Which of the designs met so far this one is; n where it is new.

@@ -12,6 +12,8 @@ struct Matrices {
     double* s;
     METHOD double& a(int i, int j) const { return s[i * ld + j]; }
     METHOD double& b(int i, int j) const { return s[j * ld + i + 1]; }
+    // How many numbers `prepare` keeps of its pivots.
+    METHOD int room() const { return m; }
     METHOD double& symmetric_b(int i, int j) const { return i >= j ? b(i, j) : b(j, i); }
     METHOD double* place(double* memory) {
         s = memory, ld = (m + 2) | 1;
@@ -44,6 +46,11 @@ DEVICE double times_a(const Matrices& M, const double* v, int i) {
     }
     for (; j < M.m; j++) sum[1] += column[j * M.ld] * v[j];
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// w = A v; every thread makes its own.
+DEVICE void times_all(const Matrices& M, const double* v, double* w) {
+    for (int i = thread_index(); i < M.m; i += thread_count()) w[i] = times_a(M, v, i);
 }
 
 // (B v)_i
@@ -223,14 +230,46 @@ DEVICE void sweep(const Matrices& M, double* pivots, double* spare) {
     }
 }
 
-// A takes the values of a whole symmetric matrix.
-DEVICE void hold(const Matrices& M, const double* whole) {
+// A takes the values of a whole symmetric matrix, each times a number.
+DEVICE void hold(const Matrices& M, const double* whole, double times) {
     Triangle at(thread_index());
-    for (; at.i < M.m; at.advance(thread_count())) M.a(at.i, at.j) = whole[at.i * M.m + at.j];
+    for (; at.i < M.m; at.advance(thread_count())) M.a(at.i, at.j) = times * whole[at.i * M.m + at.j];
     sync_block();
 }
 
 DEVICE double entry_a(const Matrices& M, int i) { return M.a(i, i); }
+
+DEVICE double either_a(const Matrices& M, int i, int j) { return i >= j ? M.a(i, j) : M.a(j, i); }
+
+// 1/L_ii, after `factor`.
+DEVICE double inverse_of_diagonal(const Matrices&, const double* corners, int i) {
+    const int r = i % PANEL;
+    return corners[i / PANEL * CORNER + r * (r + 1) / 2 + r];
+}
+
+// The inverse of L by columns, after `factor`: m x m to `out`, where every thread makes and reads its own rows of the
+// inverse, which lie there as columns.
+DEVICE void inverse_columns(const Matrices& M, const double* corners, double* out) {
+    for (int j = thread_index(); j < M.m; j += thread_count()) {
+        for (int i = M.m - 1; i > j; i--) out[i * M.m + j] = 0.0;
+        for (int i = j; i >= 0; i--) {
+            double sum = i == j ? 1.0 : 0.0;
+            for (int k = i + 1; k <= j; k++) {
+                const int r = k % PANEL, c = i % PANEL;
+                const bool same = k / PANEL == i / PANEL;
+                sum -= out[k * M.m + j] * (same ? corners[k / PANEL * CORNER + r * (r + 1) / 2 + c] : M.b(k, i));
+            }
+            out[i * M.m + j] = sum * inverse_of_diagonal(M, corners, i);
+        }
+    }
+}
+
+// The diagonal of b's inverse, for which b is made something to solve with; `spare` holds as much as `sweep` needs.
+DEVICE void inverse_diagonal(const Matrices& M, double* pivots, double* spare, double* own) {
+    sweep(M, pivots, spare);
+    for (int i = thread_index(); i < M.m; i += thread_count()) own[i] = -M.b(i, i);
+    sync_block();
+}
 
 // b = sign (A + diag r) + shift I as something to solve with. False where it is not positive definite. `pivots` holds m,
 // `spare` as much as `sweep` needs.

@@ -11,7 +11,9 @@
 #define NUMBER(constant) Fixed<constant>
 // Where H, which is symmetric, has its entry (k, i): threads side by side have neighbouring i.
 #define IN_H(k, i, p) ((k) * (p) + (i))
-// A loop that the CPU takes by vectors.
+// Loops that the CPU takes by vectors.
+#define VECTORS
+#define VECTORS_SUM
 #define VECTORS_OF_TWO(one, other)
 constexpr int WARP = 32;
 
