@@ -61,8 +61,10 @@ class Scaling(NamedTuple):
         varies = high > low
         share = (outcomes - low) / torch.where(varies, high - low, 1.0)
         inside = share.clamp(-BEYOND, 1.0 + BEYOND)
-        beyond = share - inside
-        return torch.where(varies, inside + beyond.sign() * beyond.abs().log1p(), 0.5)
+        if share.device.type != "cpu" or not inside.equal(share):
+            beyond = share - inside
+            inside = inside + beyond.sign() * beyond.abs().log1p()
+        return torch.where(varies, inside, 0.5)
 
     def without(self, left_out: Tensor) -> "Scaling":
         """The same, but these outcomes (k,) are ½ everywhere."""
