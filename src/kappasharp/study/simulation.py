@@ -108,6 +108,11 @@ class Simulator:
         """Whether this process has computed it, or has failed to."""
         return computed.key(design) in self._kept
 
+    def known(self, design: Design, names: Sequence[str]) -> Ran | None:
+        """What `compute` would say of a design that this process has tried; None of others. It waits for nobody."""
+        key, kept = computed.key(design), self._kept
+        return _named(kept.ran(key), names) if key in kept else None
+
     def compute(self, designs: Sequence[Design], names: Sequence[str] | None = None) -> list[Ran]:
         """What the function makes of each design, in order.
 
@@ -122,8 +127,7 @@ class Simulator:
             found = [self._kept.ran(key) for key in keys]
         if names is None:
             return found
-        wanted = set(names)
-        return [ran if ran.values is None or ran.values.keys() == wanted else _other(ran, names) for ran in found]
+        return [_named(ran, names) for ran in found]
 
     def table(self, parameters: Names, rows: Sequence[Row], names: Names) -> list[Numbers]:
         """The same as numbers alone, a number more behind those of a design; NaN for one without outcomes.
@@ -346,6 +350,11 @@ def _cores() -> int:
 def _not_run(error: Exception) -> Ran:
     """A design that no worker gave back: that is not the function's own doing."""
     return failed(f"The function of the outcomes could not be run in a worker process: {words_of(error)}.")
+
+
+def _named(ran: Ran, names: Sequence[str]) -> Ran:
+    """The same, or a failure where its outcomes have other names."""
+    return ran if ran.values is None or ran.values.keys() == set(names) else _other(ran, names)
 
 
 def _other(ran: Ran, names: Sequence[str]) -> Ran:
