@@ -35,6 +35,15 @@ def put(whole: T, part: T, rows: Tensor) -> T:
     return whole
 
 
+def replaced(whole: T, part: T) -> T:
+    """What `put` gives where the part has all runs, in order: the part itself, in the whole's precision."""
+    if isinstance(whole, Tensor):
+        return cast(T, cast(Tensor, part).to(whole.dtype))
+    if isinstance(whole, tuple):
+        return _made(whole, [replaced(*both) for both in zip(whole, cast(tuple[T], part), strict=True)])
+    return whole
+
+
 def where(mask: Tensor, yes: T, no: T) -> T:
     """Each run from `yes` where the mask (runs,) holds, else from `no`."""
     if isinstance(yes, Tensor):

@@ -114,6 +114,10 @@ DEVICE double erfcx(double x) {
     return sum * 0.56418958354775628695 / x;
 }
 
+constexpr double INVERSE_SQRT_2 = 0.70710678118654752440;
+constexpr double SQRT_2_OVER_PI = 0.79788456080286535588;
+DEVICE double hazard(double z) { return SQRT_2_OVER_PI / erfcx(-INVERSE_SQRT_2 * z); }
+
 constexpr double GUARD = 1.2345678e300;
 
 // Every thread's turns, until all have ended. Where none can go on, they wait at different barriers.

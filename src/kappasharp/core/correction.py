@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 from kappasharp.batches import apply, put, take
-from kappasharp.core import extremes
+from kappasharp.core import comparisons, extremes
 from kappasharp.core.choices import Weights
+from kappasharp.core.comparisons import Incidence
 from kappasharp.kernels import calibration
-from kappasharp.shapes import Indices, PerRun, PerRunMask, PointMatrix, Utilities
+from kappasharp.kernels import precision as launched
+from kappasharp.shapes import Indices, PerComparison, PerRun, PerRunMask, PointMatrix, Utilities
 
 # The paper's search grid: 60 log-spaced points from 1e-6 to 1e8, then 30 bisections of the first interval that crosses.
 GRID_LOW, GRID_HIGH, GRID_SIZE = -6.0, 8.0, 60
@@ -70,6 +72,14 @@ def precision(K: PointMatrix, H_lik: PointMatrix) -> tuple[PointMatrix, Utilitie
     eye = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
     K_inverse = torch.cholesky_inverse(torch.where(usable[..., None, None], L, eye))
     return K_inverse + H_lik, K_inverse.diagonal(dim1=-2, dim2=-1), usable
+
+
+def hessian(K: PointMatrix, C: Incidence, omega: PerComparison) -> tuple[PointMatrix, Utilities, PerRunMask]:
+    """The same for H_lik = Cᵀ diag(ω) C; as one launch for a flat batch of pairs, where there is a kernel."""
+    execute = launched.executor(K) if C.detail is None and K.shape[:-2].numel() == len(K) else None
+    if execute is None:
+        return precision(K, comparisons.laplacian(C, omega))
+    return launched.invert(K, C.pairs, omega, execute)
 
 
 def calibrate(H: PointMatrix, a: Utilities, target_exponent: float) -> Calibration:

@@ -2,6 +2,13 @@
 // core/comparison_space.py.
 constexpr double LEAST_VARIANCE = 2.2250738585072014e-308, FAINT = 1e-2;
 
+// Column i of the inverse of L, whose entry j lies at i down + j across.
+struct Columns {
+    const double* at;
+    int down, across;
+    METHOD double entry(int i, int j) const { return at[i * down + j * across]; }
+};
+
 struct Conditioning : Newton {
     double *pivots, *own;
     const double *nodes, *shares;
@@ -72,22 +79,24 @@ struct Conditioning : Newton {
         return value;
     }
 
-    // C' of the rows of (1/L) root, what the covariance of designs lost: n x m, a column a thread. `half` is m x m.
+    // C' of the rows of (1/L) root, what the covariance of designs lost: n x m, a column a thread. A device has room
+    // for 1/L in `half`, m x m.
     METHOD void spread_root(const int* pairs, const double* weight, double* half, double* out, int n, double scale) {
         const int m = M.m;
         build(M, root);
         sync_block();
         factor(M, spare);
-        inverse_columns(M, spare, half);
+        Columns columns = {half, m, 1};
+        inverse_columns(M, spare, half, columns.at, columns.down, columns.across);
         for (int p = 0; p < n; p++) {
             for (int j = thread_index(); j < m; j += thread_count()) out[p * m + j] = 0.0;
         }
         for (int i = 0; i < m; i++) {
             double *won = out + pairs[2 * i] * m, *lost = out + pairs[2 * i + 1] * m;
-            const double times = root[i] / scale * (weight ? weight[i] : 1.0), *from = half + i * m;
-            for (int j = thread_index(); j < m; j += thread_count()) {
-                won[j] += times * from[j];
-                lost[j] -= times * from[j];
+            const double times = root[i] / scale * (weight ? weight[i] : 1.0);
+            VECTORS for (int j = thread_index(); j < m; j += thread_count()) {
+                won[j] += times * columns.entry(i, j);
+                lost[j] -= times * columns.entry(i, j);
             }
         }
         sync_block();

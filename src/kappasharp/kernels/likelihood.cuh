@@ -51,12 +51,6 @@ struct Likelihood {
         return is_between(i) ? inside(i, z).log_mass : log_cdf(above(i, z));
     }
 
-    // Slope and omega of a win at its difference above the margin.
-    METHOD static void win(double shifted, double& slope, double& omega) {
-        const double psi = hazard(shifted);
-        slope = psi, omega = psi * (psi + shifted);
-    }
-
     // The slope and omega, minus the second derivative: what a Newton step needs.
     METHOD void site(int i, double z, double& slope, double& omega) const {
         if (is_timed(i)) {
@@ -66,7 +60,9 @@ struct Likelihood {
             const Moments tie = inside(i, z);
             slope = tie.shift, omega = tie.omega;
         } else {
-            win(above(i, z), slope, omega);
+            const double shifted = above(i, z);
+            slope = hazard(shifted);
+            omega = slope * (slope + shifted);
         }
     }
 
@@ -83,9 +79,8 @@ struct Likelihood {
         }
         const double middle = above(i, z);
         VECTORS_SUM for (int k = 0; k < count; k++) {
-            double slope, omega;
-            win(middle + spread * at[k], slope, omega);
-            sum += shares[k] * omega;
+            const double shifted = middle + spread * at[k], psi = hazard(shifted);
+            sum += shares[k] * (psi * (psi + shifted));
         }
         return sum;
     }

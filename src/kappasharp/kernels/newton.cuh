@@ -25,7 +25,10 @@ struct Newton {
         if (likelihood.graded) {
             for (int i = thread_index(); i < m; i += count) likelihood.site(i, z[i], slope[i], omega[i]);
         } else {
-            VECTORS for (int i = thread_index(); i < m; i += count) likelihood.win(z[i] - likelihood.margin, slope[i], omega[i]);
+            VECTORS for (int i = thread_index(); i < m; i += count) {
+                const double shifted = z[i] - likelihood.margin, psi = hazard(shifted);
+                slope[i] = psi, omega[i] = psi * (psi + shifted);
+            }
         }
         VECTORS for (int i = thread_index(); i < m; i += count) {
             root[i] = sqrt(omega[i]);

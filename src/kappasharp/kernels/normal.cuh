@@ -1,11 +1,7 @@
 // The standard normal's log Phi and hazard psi = phi/Phi with derivatives, exact in both tails: core/normal.py.
-constexpr double INVERSE_SQRT_2 = 0.70710678118654752440;
-constexpr double SQRT_2_OVER_PI = 0.79788456080286535588;
 constexpr double INVERSE_SQRT_2_PI = 0.39894228040143267794;
 constexpr double TAIL = 8.0;
 constexpr int DEPTH = 12;
-
-DEVICE double hazard(double z) { return SQRT_2_OVER_PI / erfcx(-INVERSE_SQRT_2 * z); }
 
 DEVICE double log_cdf(double z) {
     if (z < -1.0) return log(0.5 * erfcx(-INVERSE_SQRT_2 * z)) - 0.5 * z * z;

@@ -22,12 +22,13 @@ PARTS = {
     "eubo": ("normal.cuh", "cuda/near.cuh", "eubo.cu"),
     "straight": ("normal.cuh", "cuda/near.cuh", "straight.cu"),
     "calibration": ("calibration.cu",),
+    "precision": ("precision.cu",),
     "laplace": ("normal.cuh", "likelihood.cuh", "newton.cuh", "laplace.cu"),
 }
 CPU = (
     "cpu/target.hpp", "normal.cuh", "likelihood.cuh", "descent.cuh", "cpu/factor.hpp", "cpu/contrasts.hpp",
     "cpu/near.hpp", "priors.cuh", "newton.cuh", "evidence.cu", "eubo.cu", "straight.cu", "calibration.cu", "laplace.cu",
-    "cpu/entries.hpp",
+    "precision.cu", "cpu/entries.hpp",
 )  # fmt: skip
 
 Defines = tuple[tuple[str, int], ...]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.batches import put, take
+from kappasharp.batches import put, replaced, take
 from kappasharp.core import (
     bent_steps,
     comparison_space,
@@ -68,7 +68,7 @@ def correct(model: Model, fit: Fit, choice: Correction, active: Tensor, *, valid
     r_all = torch.zeros_like(fit.map.f)
     if choice.weights is Weights.NONE or not len(rows):
         return Corrected(base, fit.map, calibration, r_all, everything, active, choice)
-    part = take(fit, rows)
+    part = fit if len(rows) == runs else take(fit, rows)
     moved = (_in_prior_metric if choice.weights in IN_PRIOR_METRIC else _on_points)(model, part, choice)
     if validated:
         better = _predicts_better(model, part, moved)
@@ -76,17 +76,10 @@ def correct(model: Model, fit: Fit, choice: Correction, active: Tensor, *, valid
         rows = rows[better]
         active = torch.zeros_like(active).index_fill_(0, rows, value=True)
     new = moved.posterior
-    root = put(_padded(base.root, new.root), _padded(new.root, base.root), rows)
-    posterior_out = base._replace(beta=put(base.beta, new.beta, rows), root=root)
-    return Corrected(
-        posterior_out,
-        put(fit.map, moved.map, rows),
-        put(calibration, moved.calibration, rows),
-        put(r_all, moved.r, rows),
-        put(everything, moved.usable, rows),
-        active,
-        choice,
-    )
+    before = (base.beta, _padded(base.root, new.root), fit.map, calibration, r_all, everything)
+    after = (new.beta, _padded(new.root, base.root), moved.map, moved.calibration, moved.r, moved.usable)
+    found = replaced(before, after) if len(rows) == runs else put(before, after, rows)
+    return Corrected(base._replace(beta=found[0], root=found[1]), *found[2:], active, choice)
 
 
 def _on_points(model: Model, fit: Fit, choice: Correction) -> _Moved:
@@ -214,4 +207,5 @@ def _posterior_at(model: Model, fit: Fit, found: MapFit, r: Tensor | None = None
 
 def _padded(root: Tensor, other: Tensor) -> Tensor:
     """A root with zero columns up to another's width: the plain fit's may be from point space."""
-    return torch.nn.functional.pad(root, (0, max(other.shape[-1] - root.shape[-1], 0)))
+    more = other.shape[-1] - root.shape[-1]
+    return torch.nn.functional.pad(root, (0, more)) if more > 0 else root

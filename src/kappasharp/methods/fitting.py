@@ -183,7 +183,7 @@ def hessian(model: Model, fit: Fit) -> tuple[Tensor, Tensor, Tensor]:
 
 def precision(model: Model, fit: Fit, omega: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """K⁻¹ + Cᵀ diag(ω) C, always in double precision: single precision cannot hold a nugget below 1e-6."""
-    return correction.precision(_double(model, fit), comparisons.laplacian(fit.C, omega.double()))
+    return correction.hessian(_double(model, fit), fit.C, omega.double())
 
 
 def _double(model: Model, fit: Fit) -> Tensor:

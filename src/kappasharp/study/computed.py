@@ -7,30 +7,36 @@ names; what is known of one with outcomes are their numbers, and the seconds the
 import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from itertools import chain
 
 from kappasharp.study.parameters import Value
 from kappasharp.study.running import Brief, Ran
 
 Names = tuple[str, ...]
 Row = tuple[Value, ...]
-Key = tuple[Names, Row]
+# Names and values; and which values are True or False, where some are: to Python 1, 1.0 and True are one key.
+Key = tuple[Names, Row] | tuple[Names, Row, tuple[bool, ...]]
 Numbers = tuple[float, ...]
 
 
-def keys(names: Names, rows: Iterable[Row]) -> list[Key]:
-    """What tells designs apart, of many with the same parameters."""
-    return [(names, row) if bool not in map(type, row) else (_marked(names, row), row) for row in rows]
-
-
 def key(design: Mapping[str, Value]) -> Key:
-    """The same of one."""
-    return keys(tuple(design), [tuple(design.values())])[0]
+    """What tells designs apart."""
+    names, row = tuple(design), tuple(design.values())
+    if bool not in map(type, row):
+        return names, row
+    return names, row, tuple(isinstance(value, bool) for value in row)
 
 
-def _marked(names: Names, row: Row) -> Names:
-    # 1, 1.0 and True are one key to Python; a design of a study has one type for each parameter, but choices may mix.
-    return tuple(f"{name}:bool" if isinstance(value, bool) else name for name, value in zip(names, row, strict=True))
+def design(of: Key) -> dict[str, Value]:
+    """The design of a key."""
+    return dict(zip(of[0], of[1], strict=True))
+
+
+def keys(names: Names, rows: Sequence[Row]) -> list[Key]:
+    """The same of many with the same parameters."""
+    if bool not in set(map(type, chain.from_iterable(rows))):
+        return [(names, row) for row in rows]
+    return [key(dict(zip(names, row, strict=True))) for row in rows]
 
 
 class Computed:
@@ -45,6 +51,11 @@ class Computed:
 
     def __contains__(self, key: object) -> bool:
         return key in self._of
+
+    def fresh(self, wanted: Iterable[Key]) -> dict[Key, None]:
+        """Those that are not known, each once."""
+        known = self._of
+        return dict.fromkeys([key for key in wanted if key not in known])
 
     def keep(self, fresh: Iterable[Key], found: Iterable[Ran | Numbers]) -> None:
         """Take in what was computed."""
@@ -69,14 +80,15 @@ class Computed:
 
     def table(self, wanted: Iterable[Key], names: Names) -> list[Numbers]:
         """Outcomes of these names by design, and a number more; NaN where one is missing or has another name."""
-        found = [self._of[key] for key in wanted]
-        is_plain = names == self._names
-        return [one if is_plain and not isinstance(one, Ran) else self._row(one, names) for one in found]
+        found = list(map(self._of.__getitem__, wanted))
+        if names == self._names and Ran not in set(map(type, found)):
+            return found  # type: ignore[return-value]  # no other kind is left
+        return [self._row(one, names) for one in found]
 
     def _row(self, one: Ran | Numbers, names: Names) -> Numbers:
         values = one.values if isinstance(one, Ran) else dict(zip(self._names or (), one, strict=False))
         if values is None or values.keys() != set(names):
-            return tuple(repeat(math.nan, len(names) + 1))
+            return (math.nan,) * (len(names) + 1)
         return (*(values[name] for name in names), 0.0)
 
 

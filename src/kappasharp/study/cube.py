@@ -49,21 +49,22 @@ def rows(space: Space, X: Tensor) -> list[tuple[Value, ...]]:
     ends = _straight(space)
     if ends is None:
         return space.decode_columns(X.T.tolist(), len(X))
+    low, high, width = ends
     # As `decode` does it, to the same digits: the upper end comes out as it was given.
-    values = torch.clamp(ends[0] + (ends[1] - ends[0]) * X, *ends)
-    columns = iter(torch.where(X >= 1.0, ends[1], values).T.tolist())
+    columns = iter(torch.where(X >= 1.0, high, torch.clamp(low + width * X, low, high)).T.tolist())
     names = space.parameters
     found = (next(columns) if name in space.tuned else [space.fixed[name]] * len(X) for name in names)
     return list(zip(*found, strict=True))
 
 
 @_kept
-def _straight(space: Space) -> Tensor | None:
-    """The ends (2, d) of parameters that all take any number of a range, evenly; None where some do not."""
+def _straight(space: Space) -> tuple[Tensor, ...] | None:
+    """Ends and widths (d,) of parameters that all take any number of a range, evenly; None where some do not."""
     parts = [part for part in space.tuned.values() if isinstance(part, Float)]
     if space.bounds or len(parts) < len(space.tuned) or any(part.log or part.values is not None for part in parts):
         return None
-    return torch.tensor([part.ends for part in parts], dtype=torch.float64).reshape(-1, 2).T.contiguous()
+    low, high = torch.tensor([part.ends for part in parts], dtype=torch.float64).reshape(-1, 2).T.contiguous()
+    return low, high, high - low
 
 
 @_kept

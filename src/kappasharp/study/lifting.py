@@ -267,11 +267,12 @@ class ComputedLift:
     def __init__(self, given: Given) -> None:
         self.given, self.size, self.leaning = given, given.size, given.outcomes.leaning
         self.budget, self.doubt = simulation.budget(given.outcomes.seconds or 0.0), given.doubt
+        self._scaled = given.scaling.prepared(given.scaling.low)
 
     def __call__(self, X: Tensor) -> Tensor:
         """Designs (…, d) to outcomes (…, k), each about between 0 and 1."""
         flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)
-        return self.given.scaling(self.given.raw(flat)).reshape(*X.shape[:-1], self.size).to(X)
+        return self._scaled(self.given.raw(flat)).reshape(*X.shape[:-1], self.size).to(X)
 
 
 @lru_cache(maxsize=8)

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
@@ -27,6 +27,7 @@ from kappasharp.study.running import (
     ENDED,
     LIMIT,
     LONGEST_WORDS,
+    Brief,
     Function,
     Ran,
     failed,
@@ -51,6 +52,8 @@ QUESTION_SECONDS, OVERHEAD, LEAST_BUDGET, MOST_BUDGET = 0.5, 1e-4, 64, 2048
 # After so many designs that hung the function is left alone: each costs half a minute.
 MOST_HANGS = 3
 MOST_KEPT = 200_000
+# By so many designs it is known how long one takes.
+LATELY = 64
 # Seconds that sending a job to a worker takes; designs of a job.
 SENDING, LARGEST_CHUNK = 1e-3, 512
 
@@ -76,7 +79,7 @@ class Simulator:
         self._wire: Wire | None = None  # for one
         self._lock = threading.RLock()
         self._switching = threading.Lock()  # held for a moment only: who stops the workers does not wait for them
-        self._seconds: deque[float] = deque(maxlen=64)
+        self._seconds: deque[float] = deque(maxlen=LATELY)
         self.hangs = 0
         self._ends = False  # whether it has ended a worker: from then on every design has a process of its own
         self._stopped = False
@@ -108,6 +111,11 @@ class Simulator:
         """Whether this process has computed it, or has failed to."""
         return computed.key(design) in self._kept
 
+    def known(self, design: Design, names: Sequence[str]) -> Ran | None:
+        """What `compute` would say of a design that this process has tried; None of others. It waits for nobody."""
+        key, kept = computed.key(design), self._kept
+        return _named(kept.ran(key), names) if key in kept else None
+
     def compute(self, designs: Sequence[Design], names: Sequence[str] | None = None) -> list[Ran]:
         """What the function makes of each design, in order.
 
@@ -117,13 +125,11 @@ class Simulator:
         """
         keys = [computed.key(design) for design in designs]
         with self._lock:
-            fresh = {key: design for key, design in zip(keys, designs, strict=True) if key not in self._kept}
-            self._complete(keys, fresh)
+            self._complete(keys)
             found = [self._kept.ran(key) for key in keys]
         if names is None:
             return found
-        wanted = set(names)
-        return [ran if ran.values is None or ran.values.keys() == wanted else _other(ran, names) for ran in found]
+        return [_named(ran, names) for ran in found]
 
     def table(self, parameters: Names, rows: Sequence[Row], names: Names) -> list[Numbers]:
         """The same as numbers alone, a number more behind those of a design; NaN for one without outcomes.
@@ -135,20 +141,20 @@ class Simulator:
         """
         keys = computed.keys(parameters, rows)
         with self._lock:
-            fresh = {key: row for key, row in zip(keys, rows, strict=True) if key not in self._kept}
-            self._complete(keys, {key: dict(zip(parameters, row, strict=True)) for key, row in fresh.items()})
+            self._complete(keys)
             return self._kept.table(keys, names)
 
-    def _complete(self, keys: Sequence[Key], fresh: Mapping[Key, Design]) -> None:
+    def _complete(self, keys: Sequence[Key]) -> None:
         """Compute those of the designs with these keys that are fresh."""
         self._stopped = False
+        fresh = self._kept.fresh(keys)
         if not fresh:
             return
         if len(self._kept) + len(fresh) > MOST_KEPT:
             self._kept.forget_all_but(keys)
-        ran = self._run(list(fresh.values()))
+        ran = self._run([computed.design(key) for key in fresh])
         self._kept.keep(fresh, ran)
-        self._seconds.extend(computed.seconds(ran))
+        self._seconds.extend(computed.seconds(ran[-LATELY:]))
 
     def close(self) -> None:
         """End the workers; another design would start new ones."""
@@ -254,14 +260,15 @@ class Simulator:
                 self.close()
                 break
             try:
-                ran = self._kept.read(job.result(self.limit + GRACE))
+                answer = job.result(self.limit + GRACE)
             except (TimeoutError, BrokenProcessPool, CancelledError) as error:
                 self._ends |= CAN_FORK and isinstance(error, BrokenProcessPool) and not self._stopped
                 self.close()
                 continue
             except Exception as error:
-                ran = [_not_run(error)] * len(chunk)
-            found |= zip(chunk, map(self._noted, ran), strict=False)
+                answer = [_not_run(error)] * len(chunk)
+            ran = self._kept.read(answer)
+            found |= zip(chunk, ran if isinstance(answer, Brief) else map(self._noted, ran), strict=False)
         return found
 
     def _chunk(self, count: int) -> int:
@@ -346,6 +353,11 @@ def _cores() -> int:
 def _not_run(error: Exception) -> Ran:
     """A design that no worker gave back: that is not the function's own doing."""
     return failed(f"The function of the outcomes could not be run in a worker process: {words_of(error)}.")
+
+
+def _named(ran: Ran, names: Sequence[str]) -> Ran:
+    """The same, or a failure where its outcomes have other names."""
+    return ran if ran.values is None or ran.values.keys() == set(names) else _other(ran, names)
 
 
 def _other(ran: Ran, names: Sequence[str]) -> Ran:

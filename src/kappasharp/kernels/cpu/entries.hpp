@@ -28,3 +28,4 @@ extern "C" ENTRY run_eubo(int blocks, long long bytes, void** arguments) { retur
 extern "C" ENTRY run_straight(int blocks, long long bytes, void** arguments) { return run(straight, blocks, bytes, arguments); }
 extern "C" ENTRY run_calibration(int blocks, long long bytes, void** arguments) { return run(calibration, blocks, bytes, arguments); }
 extern "C" ENTRY run_laplace(int blocks, long long bytes, void** arguments) { return run(laplace, blocks, bytes, arguments); }
+extern "C" ENTRY run_precision(int blocks, long long bytes, void** arguments) { return run(precision, blocks, bytes, arguments); }

@@ -309,13 +309,10 @@ DEVICE double either_a(const Matrices& M, int i, int j) { return M.A[i * M.ld + 
 // 1/L_ii, after `factor`.
 DEVICE double inverse_of_diagonal(const Matrices&, const double* inverse, int i) { return inverse[i]; }
 
-// The inverse of L by columns, after `factor`: m x m to `out`. `inverse` is followed by room for it.
-DEVICE void inverse_columns(const Matrices& M, double* inverse, double* out) {
-    double* rows = inverse + M.ld;
-    invert(M, inverse, rows);
-    for (int j = 0; j < M.m; j++) {
-        for (int i = 0; i < M.m; i++) out[i * M.m + j] = rows[j * M.ld + i];
-    }
+// The inverse of L, after `factor`; entry j of its column i lies `at` i down + j across. `inverse` is followed by room for it.
+DEVICE void inverse_columns(const Matrices& M, double* inverse, double*, const double*& at, int& down, int& across) {
+    invert(M, inverse, inverse + M.ld);
+    at = inverse + M.ld, down = 1, across = M.ld;
 }
 
 // The diagonal of b's inverse, for which b is made something to solve with; `spare` holds m rows.
@@ -328,6 +325,16 @@ DEVICE void inverse_diagonal(const Matrices& M, double* inverse, double* spare, 
         VECTORS for (int i = 0; i <= j; i++) own[i] += row[i] * row[i];
     }
 }
+
+// b takes the values of a whole symmetric matrix, for `sweep`.
+DEVICE void take_up(const Matrices& M, const double* whole) {
+    for (int j = 0; j < M.m; j++) {
+        const double* from = whole + j * M.m;
+        fill_row(M, j, [=](int i) { return from[i]; });
+    }
+}
+
+DEVICE double either_b(const Matrices& M, int i, int j) { return M.U[i * M.ld + j]; }
 
 // b = sign (A + diag r) + shift I as something to solve with. False where it is not positive definite. `inverse` holds
 // two rows.

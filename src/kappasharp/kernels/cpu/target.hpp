@@ -13,6 +13,8 @@
 using std::erfc, std::exp, std::fabs, std::fmax, std::log, std::log1p, std::sqrt;
 
 #define DEVICE static inline
+// What loops by vectors call: a call would keep them from it.
+#define WITHIN static inline __attribute__((always_inline))
 #define METHOD inline
 #define KERNEL static void
 #define UNROLL
@@ -60,7 +62,7 @@ DEVICE double from_lane_xor(double value, int) { return value; }
 
 // exp for x <= 0 to one unit in the last place, in operations that vectors have: x = n log 2 + r, |r| <= log(2)/2, and
 // exp r by its series. Below -708 it is exp(-708), 3e-308.
-DEVICE double exp_negative(double x) {
+WITHIN double exp_negative(double x) {
     x = x < -708.0 ? -708.0 : x;
     const double n = __builtin_rint(x * 1.44269504088896340736);
     const double r = std::fma(n, -1.90821492927058770002e-10, std::fma(n, -6.93147180369123816490e-01, x));
@@ -88,24 +90,41 @@ DEVICE double exp_negative(double x) {
     return sum * power;
 }
 
-// exp(x^2) erfc(x) without a branch, so that vectors have it: for a = |x| a polynomial in (a - 4)/(a + 4) over 1 + 2a
-// (after Shepherd and Laframboise 1981; by Chebyshev interpolation in 40 digits), below zero 2 exp(x^2) minus that, the
-// square's rounding carried along.
+// exp(a^2) erfc(a) for a >= 0 is a polynomial in (a - 4)/(a + 4) over 1 + 2a (after Shepherd and Laframboise 1981; by
+// Chebyshev interpolation in 40 digits): even powers and odd ones side by side, without a loop, which would keep the one
+// around it from vectors.
+WITHIN double scaled_erfc(double a) {
+    const double q = (a - 4.0) / (a + 4.0), square = q * q;
+    double even = -2.659599690247243e-10, odd = 9.311744978233986e-10;
+    even = std::fma(even, square, 3.1695881915677687e-09), odd = std::fma(odd, square, -1.2346866043824214e-08);
+    even = std::fma(even, square, -2.056064927570754e-08), odd = std::fma(odd, square, 1.063385561859502e-07);
+    even = std::fma(even, square, 7.746992727019289e-08), odd = std::fma(odd, square, -8.210939042560581e-07);
+    even = std::fma(even, square, 2.919733377962875e-07), odd = std::fma(odd, square, 5.706604414895734e-06);
+    even = std::fma(even, square, -1.1221287012353476e-05), odd = std::fma(odd, square, -2.4397746422436416e-05);
+    even = std::fma(even, square, 0.0001506214900124047), odd = std::fma(odd, square, -0.00019925714661091188);
+    even = std::fma(even, square, -0.0007577732613730956), odd = std::fma(odd, square, 0.005031970067657489);
+    even = std::fma(even, square, -0.016197734059799265), odd = std::fma(odd, square, 0.03716751552655567);
+    even = std::fma(even, square, -0.06633036581218697), odd = std::fma(odd, square, 0.0937328349990944);
+    even = std::fma(even, square, -0.10103906603630056), odd = std::fma(odd, square, 0.06809705425466908);
+    even = std::fma(even, square, 0.015379652102619604), odd = std::fma(odd, square, -0.1396211168405623);
+    return std::fma(std::fma(even, q, odd), q, 1.2329951186255526);
+}
+
+// exp(x^2) erfc(x); below zero 2 exp(x^2) minus that of -x, the square's rounding carried along.
 DEVICE double erfcx(double x) {
-    constexpr double series[25] = {
-        -2.659599690247243e-10, 9.311744978233986e-10, 3.1695881915677687e-09, -1.2346866043824214e-08, -2.056064927570754e-08,
-        1.063385561859502e-07, 7.746992727019289e-08, -8.210939042560581e-07, 2.919733377962875e-07, 5.706604414895734e-06,
-        -1.1221287012353476e-05, -2.4397746422436416e-05, 0.0001506214900124047, -0.00019925714661091188, -0.0007577732613730956,
-        0.005031970067657489, -0.016197734059799265, 0.03716751552655567, -0.06633036581218697, 0.0937328349990944,
-        -0.10103906603630056, 0.06809705425466908, 0.015379652102619604, -0.1396211168405623, 1.2329951186255526,
-    };
-    const double a = fabs(x), q = (a - 4.0) / (a + 4.0);
-    double sum = series[0];
-    UNROLL_ALL for (int k = 1; k < 25; k++) sum = std::fma(sum, q, series[k]);
-    const double above = sum / (1.0 + 2.0 * a);
-    const double square = x * x, rest = std::fma(x, x, -square);
-    const double below = 2.0 * (1.0 + rest) / exp_negative(-square) - above;
-    return x >= 0.0 ? above : square > 708.0 ? INFINITE : below;
+    const double a = fabs(x), above = scaled_erfc(a) / (1.0 + 2.0 * a), square = x * x, rest = std::fma(x, x, -square);
+    return x >= 0.0 ? above : 2.0 * exp(square) * (1.0 + rest) - above;
+}
+
+constexpr double INVERSE_SQRT_2 = 0.70710678118654752440;
+constexpr double SQRT_2_OVER_PI = 0.79788456080286535588;
+
+// The standard normal's density over its distribution function, without a branch, so that vectors have it: for a = |z|
+// over the root of 2 that is c/erfcx(a) below zero, above it c exp(-a^2)/(2 - exp(-a^2) erfcx(a)), in one quotient.
+WITHIN double hazard(double z) {
+    const double a = INVERSE_SQRT_2 * fabs(z), square = 0.5 * z * z, times = 1.0 + 2.0 * a, sum = scaled_erfc(a);
+    const double power = exp_negative(-square), falling = square > 708.0 ? 0.0 : power, above = 2.0 * times - falling * sum;
+    return SQRT_2_OVER_PI * times * (z > 0.0 ? falling : 1.0) / (z > 0.0 ? above : sum);
 }
 
 DEVICE Numbers load(const double* from) {

@@ -247,9 +247,11 @@ DEVICE double inverse_of_diagonal(const Matrices&, const double* corners, int i)
     return corners[i / PANEL * CORNER + r * (r + 1) / 2 + r];
 }
 
-// The inverse of L by columns, after `factor`: m x m to `out`, where every thread makes and reads its own rows of the
-// inverse, which lie there as columns.
-DEVICE void inverse_columns(const Matrices& M, const double* corners, double* out) {
+// The inverse of L, after `factor`, to `out` (m x m): entry j of its column i lies `at` i down + j across. Every thread makes
+// and reads its own rows of the inverse.
+DEVICE void inverse_columns(const Matrices& M, const double* corners, double* out, const double*& at, int& down,
+                            int& across) {
+    at = out, down = M.m, across = 1;
     for (int j = thread_index(); j < M.m; j += thread_count()) {
         for (int i = M.m - 1; i > j; i--) out[i * M.m + j] = 0.0;
         for (int i = j; i >= 0; i--) {
@@ -270,6 +272,15 @@ DEVICE void inverse_diagonal(const Matrices& M, double* pivots, double* spare, d
     for (int i = thread_index(); i < M.m; i += thread_count()) own[i] = -M.b(i, i);
     sync_block();
 }
+
+// b takes the values of a whole symmetric matrix, for `sweep`.
+DEVICE void take_up(const Matrices& M, const double* whole) {
+    Triangle at(thread_index());
+    for (; at.i < M.m; at.advance(thread_count())) M.b(at.i, at.j) = whole[at.i * M.m + at.j];
+    sync_block();
+}
+
+DEVICE double either_b(const Matrices& M, int i, int j) { return M.symmetric_b(i, j); }
 
 // b = sign (A + diag r) + shift I as something to solve with. False where it is not positive definite. `pivots` holds m,
 // `spare` as much as `sweep` needs.

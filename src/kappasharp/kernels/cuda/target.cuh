@@ -29,3 +29,7 @@ DEVICE int block_index() { return blockIdx.x; }
 DEVICE void sync_block() { __syncthreads(); }
 DEVICE void sync_warp() { __syncwarp(); }
 DEVICE double from_lane_xor(double value, int offset) { return __shfl_xor_sync(0xffffffffu, value, offset); }
+
+constexpr double INVERSE_SQRT_2 = 0.70710678118654752440;
+constexpr double SQRT_2_OVER_PI = 0.79788456080286535588;
+DEVICE double hazard(double z) { return SQRT_2_OVER_PI / erfcx(-INVERSE_SQRT_2 * z); }
