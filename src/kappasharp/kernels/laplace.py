@@ -10,7 +10,7 @@ from kappasharp.kernels.evidence import CORNER, PANEL, SMALL, AnswerBounds, row_
 from kappasharp.kernels.sources import Defines, Execute, Launch
 
 
-class Run(NamedTuple):
+class Plain(NamedTuple):
     """What each run is made of: C K Cᵀ (runs, m, m), differences z (runs, m) to start from, and what was answered.
 
     `bounds` where some answers are no plain wins. Where a root is wanted, the pairs (runs, m, 2), of how many designs
@@ -53,12 +53,12 @@ class Settled(NamedTuple):
     root: Tensor
 
 
-def executor(run: Run) -> Execute | None:
+def executor(run: Plain) -> Execute | None:
     """What can do this; None where torch has to."""
     return launch.executor("laplace", run.gram, _defines(run), _shared_bytes(run.z.shape[-1]))
 
 
-def condition(run: Run, rules: Rules, execute: Execute) -> Settled:
+def condition(run: Plain, rules: Rules, execute: Execute) -> Settled:
     """MAP, curvature and root of every run; what was not asked for holds no numbers."""
     runs, m = run.z.shape
     n = run.designs
@@ -97,7 +97,7 @@ def _threads(m: int) -> int:
     return 64 if m <= SMALL else 128
 
 
-def _defines(run: Run) -> Defines:
+def _defines(run: Plain) -> Defines:
     threads = _threads(run.z.shape[-1])
     graded = int(run.bounds is not None)
     return ("GRADED", graded), ("MATERN", 0), ("THREADS", threads), ("BLOCKS", 512 // threads)
