@@ -65,9 +65,8 @@ def condition(run: Plain, rules: Rules, execute: Execute) -> Settled:
     alpha, z, omega = run.gram.new_empty(3, runs, m).unbind(0)
     value, left = run.gram.new_empty(2, runs).unbind(0)
     ended = torch.empty(runs, 2, dtype=torch.int32, device=run.gram.device)
-    # One thread of the CPU has room for this in its own memory.
-    half = run.gram.new_empty(runs if n and run.gram.device.type == "cuda" else 0, m, m)
-    root = run.gram.new_empty(runs, n, m)
+    # One thread of the CPU writes nothing to the first: it has room of its own.
+    half, root = run.gram.new_empty(runs, m if n else 0, m), run.gram.new_empty(runs, n, m)
     # What is not there is not read either: any pointer will do.
     bounds = (run.z,) * len(AnswerBounds._fields) if run.bounds is None else run.bounds
     pairs = ended if run.pairs is None else run.pairs.int()
