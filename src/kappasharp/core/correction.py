@@ -163,6 +163,7 @@ class _Search:
         self.points = [_point(low, high, torch.zeros_like(a))]
         self.kappa_before = self.points[0].kappa
         self.target = self.kappa_before ** (1.0 - target_exponent)
+        self.bend = torch.zeros_like(self.target)
 
     def run(self) -> tuple[Tensor, Tensor]:
         """η* (NaN where there is none) and κ(H + R(η*))."""
@@ -170,10 +171,10 @@ class _Search:
         kappa_out = self.kappa_before.clone()
         self._keep(eta_out.isnan().nonzero().squeeze(-1))
         eta = torch.ones_like(self.target)
-        for _ in range(MAX_ROUNDS):
+        for count in range(MAX_ROUNDS):
             if not len(self.rows):
                 break
-            eta = self._model_root(eta)
+            before, eta = eta, self._model_root(eta)
             r = prior_weighted(eta, self.a)
             M = extremes.plus(self.H, r)
             L = torch.linalg.cholesky_ex(M)[0]
@@ -184,6 +185,8 @@ class _Search:
                 low, high = self._finish(M, low, high, done)
             self.u, self.v = low.vector, high.vector
             self.points.append(_point(low, high, r))
+            if count:
+                self.bend = self._missed(before, eta)
             close = self._close(self.points[-1].kappa)
             if bool(close.any()):
                 self._store(eta_out, kappa_out, eta, close)
@@ -210,8 +213,8 @@ class _Search:
         """Go on with these runs only."""
         if len(rows) == len(self.rows):
             return
-        self.rows, self.H, self.a, self.u, self.v, self.target = take(
-            (self.rows, self.H, self.a, self.u, self.v, self.target), rows
+        self.rows, self.H, self.a, self.u, self.v, self.target, self.bend = take(
+            (self.rows, self.H, self.a, self.u, self.v, self.target, self.bend), rows
         )
         self.points = [take(point, rows) for point in self.points]
 
@@ -240,19 +243,29 @@ class _Search:
     def _model_root(self, eta: Tensor) -> Tensor:
         """Where the Rayleigh quotients of the last point's vectors, as a model of κ(η), meet the target.
 
-        Newton's method on log κ over log η; the model touches κ at the point and has its derivative there.
+        Newton's method on log κ over log η; the model touches κ at the point and has its derivative there. By `bend`
+        times the square of the distance it is too low elsewhere.
         """
-        point = self.points[-1]
+        point, begin = self.points[-1], eta.log()
         for _ in range(MODEL_STEPS):
             column = eta.unsqueeze(-1)
             whole = column + self.a
             r = column.square() / whole
             growth = r * (column + 2.0 * self.a) / whole  # dr/d log η
             low, high = point.of_u + (point.u * r).sum(-1), point.of_v + (point.v * r).sum(-1)
-            slope = (point.v * growth).sum(-1) / high - (point.u * growth).sum(-1) / low
-            gap = (high / (low * self.target)).log()
+            away = eta.log() - begin
+            slope = (point.v * growth).sum(-1) / high - (point.u * growth).sum(-1) / low + 2.0 * self.bend * away
+            gap = (high / (low * self.target)).log() + self.bend * away.square()
             eta = eta * (-gap / slope.clamp(max=-1e-12)).clamp(-STRIDE, STRIDE).exp()
         return eta.clamp(10.0**GRID_LOW * BELOW, 10.0**GRID_HIGH)
+
+    def _missed(self, before: Tensor, eta: Tensor) -> Tensor:
+        """By how much the last point's model was too low at the point before, over the distance's square."""
+        r = prior_weighted(before, self.a)
+        last, away = self.points[-1], (before / eta).log()
+        modelled = (last.of_v + (last.v * r).sum(-1)) / (last.of_u + (last.u * r).sum(-1))
+        missed = (self.points[-2].kappa / modelled).log() / away.square()
+        return torch.where(away != 0.0, missed, 0.0)
 
     def _is_first(self, eta: Tensor) -> Tensor:
         """Whether every point of the paper's grid before η is proved to miss the target.

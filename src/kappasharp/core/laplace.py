@@ -26,7 +26,7 @@ from kappasharp.core import comparisons, likelihood
 from kappasharp.core.comparisons import Incidence
 from kappasharp.core.likelihood import Probit, Sites, Ties
 from kappasharp.kernels import laplace as kernels
-from kappasharp.kernels import launch
+from kappasharp.kernels import launch, shrunken
 from kappasharp.kernels.sources import Execute
 from kappasharp.shapes import (
     ComparisonMatrix,
@@ -322,7 +322,7 @@ def launched(
         launch.passed_by("laplace", NOT_FOR_KERNELS)
         return None
     marks = None if ties is None else likelihood.bounds(_shaped(ties, lambda part: part.reshape(-1, m)), model.margin)
-    run = kernels.Run(gram.reshape(-1, m, m), z.reshape(-1, m), marks)
+    run = kernels.Plain(gram.reshape(-1, m, m), z.reshape(-1, m), marks)
     if C is not None:
         weight = None if C.detail is None else C.detail.weight.to(gram).reshape(-1, m)
         run = run._replace(pairs=C.pairs.reshape(-1, m, 2), designs=C.n_points, weight=weight)
@@ -351,6 +351,19 @@ def shrink(K: PointMatrix, r: Utilities) -> tuple[PointMatrix, PointMatrix]:
     return K - half_K.mT @ half_K, Q
 
 
+def _moved(model: Probit, K: Tensor, C: Incidence, r: Tensor, z: Tensor, *, ties: Ties, gram: Tensor) -> MapFit | None:
+    """`find_map` with a correction, from differences z, as one launch; None where there is no kernel for these runs."""
+    m, is_flat = gram.shape[-1], K.shape[:-2].numel() == len(K) == len(z) == len(C.pairs)
+    execute = shrunken.executor(K) if is_flat and C.detail is None and 0 < m <= MANY and not K.requires_grad else None
+    if execute is None:
+        return None
+    marks = None if ties is None else likelihood.bounds(ties, model.margin)
+    run = shrunken.WithCorrection(K, r.sqrt(), gram, z, C.pairs, marks)
+    newton = tolerance(K.dtype), PLAIN_ITERATIONS, DAMPED_ITERATIONS
+    alpha, z, left, converged, iterations, beta, f = shrunken.find_map(run, model.scale, model.margin, newton, execute)
+    return MapFit(f, beta, DualFit(alpha, z, converged, iterations, left))
+
+
 def find_map(
     K: PointMatrix,
     C: Incidence,
@@ -366,6 +379,8 @@ def find_map(
         start = K.new_zeros(C.pairs.shape[:-1])
     gram, shrinking = comparisons.gram(C, K, model.scale) if gram is None else gram, None
     if r is not None:
+        if (moved := _moved(model, K, C, r, start, ties=ties, gram=gram)) is not None:
+            return moved
         # C K_r Cᵀ without K_r: m columns are solved for, not n.
         root = r.sqrt()
         shrinking = root, (L := factor(K, root))

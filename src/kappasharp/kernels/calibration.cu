@@ -131,9 +131,22 @@ struct Calibration {
         sync_block();
     }
 
-    // Where the last point's model of the condition number meets the target: Newton's method on log kappa over log eta.
-    METHOD double model_root(double eta, double target, double least, double most) const {
+    // The condition number as the last point's model has it at another strength.
+    METHOD double modelled(double eta) const {
         const Known here = at(count - 1);
+        double low = 0.0, high = 0.0;
+        for (int i = lane(); i < M.m; i += WARP) {
+            const double one = eta * eta / (eta + a[i]);
+            low += here.u[i] * one, high += here.v[i] * one;
+        }
+        return (here.quotients[1] + lane_sum(high)) / (here.quotients[0] + lane_sum(low));
+    }
+
+    // Where the last point's model of the condition number meets the target: Newton's method on log kappa over log eta.
+    // The model touches at the point; by `bend` times the square of the distance from there it is too low.
+    METHOD double model_root(double eta, double bend, double target, double least, double most) const {
+        const Known here = at(count - 1);
+        const double begin = log(eta);
         for (int step = 0; step < MODEL_STEPS; step++) {
             double low = 0.0, high = 0.0, low_growth = 0.0, high_growth = 0.0;
             for (int i = lane(); i < M.m; i += WARP) {
@@ -142,8 +155,9 @@ struct Calibration {
                 low_growth += here.u[i] * growth, high_growth += here.v[i] * growth;
             }
             low = here.quotients[0] + lane_sum(low), high = here.quotients[1] + lane_sum(high);
-            const double slope = lane_sum(high_growth) / high - lane_sum(low_growth) / low;
-            const double gap = log(high / (low * target));
+            const double away = log(eta) - begin;
+            const double slope = lane_sum(high_growth) / high - lane_sum(low_growth) / low + 2.0 * bend * away;
+            const double gap = log(high / (low * target)) + bend * away * away;
             eta *= exp(clamped(-gap / (slope < -1e-12 ? slope : -1e-12), -STRIDE, STRIDE));
         }
         return clamped(eta, least, most);
@@ -192,7 +206,7 @@ KERNEL calibration(const double* H, const double* prior, const double* grid, dou
     hold(search.M, H + at * n * n, 1.0);
     for (int i = thread_index(); i < n; i += thread_count()) search.r[i] = 0.0;
     sync_block();
-    double strength = 1.0, low = 0.0, high = 0.0, kappa = 0.0, distance = 0.0, first = 0.0;
+    double strength = 1.0, low = 0.0, high = 0.0, kappa = 0.0, distance = 0.0, first = 0.0, bend = 0.0;
     search.begin_high();
     bool proved = search.settle_high(high), lowest = false;
     for (int start = 0; proved && !lowest && start < LOW_STARTS; start++) {
@@ -209,7 +223,8 @@ KERNEL calibration(const double* H, const double* prior, const double* grid, dou
     bool done = !proved;
     if (proved && kappa <= target) strength = 0.0, done = true;
     for (int round = 0; !done && round < rounds; round++) {
-        strength = search.model_root(strength, target, least, grid[size - 1]);
+        const double strength_before = strength, kappa_before = kappa;
+        strength = search.model_root(strength, bend, target, least, grid[size - 1]);
         sync_block();
         for (int i = thread_index(); i < n; i += thread_count())
             search.r[i] = strength * strength / (strength + search.a[i]);
@@ -224,6 +239,8 @@ KERNEL calibration(const double* H, const double* prior, const double* grid, dou
         }
         search.remember(low, high);
         kappa = high / low;
+        const double away = log(strength_before / strength);
+        bend = round > 0 && away != 0.0 ? log(kappa_before / search.modelled(strength_before)) / (away * away) : 0.0;
         done = fabs(kappa / target - 1.0) <= accuracy;
         if (done) proved = search.is_first(strength, target, grid, size);
     }

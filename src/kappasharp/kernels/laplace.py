@@ -10,7 +10,7 @@ from kappasharp.kernels.evidence import CORNER, PANEL, SMALL, AnswerBounds, row_
 from kappasharp.kernels.sources import Defines, Execute, Launch
 
 
-class Run(NamedTuple):
+class Plain(NamedTuple):
     """What each run is made of: C K Cᵀ (runs, m, m), differences z (runs, m) to start from, and what was answered.
 
     `bounds` where some answers are no plain wins. Where a root is wanted, the pairs (runs, m, 2), of how many designs
@@ -53,21 +53,20 @@ class Settled(NamedTuple):
     root: Tensor
 
 
-def executor(run: Run) -> Execute | None:
+def executor(run: Plain) -> Execute | None:
     """What can do this; None where torch has to."""
     return launch.executor("laplace", run.gram, _defines(run), _shared_bytes(run.z.shape[-1]))
 
 
-def condition(run: Run, rules: Rules, execute: Execute) -> Settled:
+def condition(run: Plain, rules: Rules, execute: Execute) -> Settled:
     """MAP, curvature and root of every run; what was not asked for holds no numbers."""
     runs, m = run.z.shape
     n = run.designs
     alpha, z, omega = run.gram.new_empty(3, runs, m).unbind(0)
     value, left = run.gram.new_empty(2, runs).unbind(0)
     ended = torch.empty(runs, 2, dtype=torch.int32, device=run.gram.device)
-    # One thread of the CPU has room for this in its own memory.
-    half = run.gram.new_empty(runs if n and run.gram.device.type == "cuda" else 0, m, m)
-    root = run.gram.new_empty(runs, n, m)
+    # One thread of the CPU writes nothing to the first: it has room of its own.
+    half, root = run.gram.new_empty(runs, m if n else 0, m), run.gram.new_empty(runs, n, m)
     # What is not there is not read either: any pointer will do.
     bounds = (run.z,) * len(AnswerBounds._fields) if run.bounds is None else run.bounds
     pairs = ended if run.pairs is None else run.pairs.int()
@@ -97,7 +96,7 @@ def _threads(m: int) -> int:
     return 64 if m <= SMALL else 128
 
 
-def _defines(run: Run) -> Defines:
+def _defines(run: Plain) -> Defines:
     threads = _threads(run.z.shape[-1])
     graded = int(run.bounds is not None)
     return ("GRADED", graded), ("MATERN", 0), ("THREADS", threads), ("BLOCKS", 512 // threads)

@@ -28,7 +28,7 @@ PARTS = {
 CPU = (
     "cpu/target.hpp", "normal.cuh", "likelihood.cuh", "descent.cuh", "cpu/factor.hpp", "cpu/contrasts.hpp",
     "cpu/near.hpp", "priors.cuh", "newton.cuh", "evidence.cu", "eubo.cu", "straight.cu", "calibration.cu", "laplace.cu",
-    "precision.cu", "cpu/entries.hpp",
+    "precision.cu", "cpu/shrunken.hpp", "cpu/entries.hpp",
 )  # fmt: skip
 
 Defines = tuple[tuple[str, int], ...]

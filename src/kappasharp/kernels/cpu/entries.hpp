@@ -29,3 +29,4 @@ extern "C" ENTRY run_straight(int blocks, long long bytes, void** arguments) { r
 extern "C" ENTRY run_calibration(int blocks, long long bytes, void** arguments) { return run(calibration, blocks, bytes, arguments); }
 extern "C" ENTRY run_laplace(int blocks, long long bytes, void** arguments) { return run(laplace, blocks, bytes, arguments); }
 extern "C" ENTRY run_precision(int blocks, long long bytes, void** arguments) { return run(precision, blocks, bytes, arguments); }
+extern "C" ENTRY run_shrunken(int blocks, long long bytes, void** arguments) { return run(shrunken, blocks, bytes, arguments); }

@@ -89,9 +89,11 @@ struct Tile {
         }
     }
 
-    // y -= S' X, where S(k, r) = S[k ld + r] and X are `count` rows long.
-    METHOD void subtract(const double* S, const double* X, int count, int ld) {
-        for (int k = 0; k < count; k++, S += ld, X += ld) {
+    // y -= S' X, where S and X have `count` rows, which begin ld numbers after each other.
+    METHOD void subtract(const double* S, const double* X, int count, int ld) { subtract(S, X, count, ld, ld); }
+
+    METHOD void subtract(const double* S, const double* X, int count, int ld_s, int ld_x) {
+        for (int k = 0; k < count; k++, S += ld_s, X += ld_x) {
             Numbers x[WIDTH];
             UNROLL_ALL for (int c = 0; c < WIDTH; c++) x[c] = load(X + c * ACROSS);
             UNROLL_ALL for (int r = 0; r < PANEL; r++) {
