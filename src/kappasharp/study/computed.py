@@ -73,10 +73,16 @@ class Computed:
         rows = struct.iter_unpack(f"{len(found.names) + 1}d", found.numbers)
         return list(rows) if found.names == self._names else [_ran(found.names, row) for row in rows]
 
+    def get(self, key: Key) -> Ran | None:
+        """What the function made of a design; None of one that is not known. No lock is needed."""
+        found = self._of.get(key)
+        return found if found is None or isinstance(found, Ran) else _ran(self._names or (), found)
+
     def ran(self, key: Key) -> Ran:
-        """What the function made of a design."""
-        found = self._of[key]
-        return found if isinstance(found, Ran) else _ran(self._names or (), found)
+        """The same of one that is known."""
+        found = self.get(key)
+        assert found is not None
+        return found
 
     def table(self, wanted: Iterable[Key], names: Names) -> list[Numbers]:
         """Outcomes of these names by design, and a number more; NaN where one is missing or has another name."""

@@ -113,8 +113,8 @@ class Simulator:
 
     def known(self, design: Design, names: Sequence[str]) -> Ran | None:
         """What `compute` would say of a design that this process has tried; None of others. It waits for nobody."""
-        key, kept = computed.key(design), self._kept
-        return _named(kept.ran(key), names) if key in kept else None
+        found = self._kept.get(computed.key(design))
+        return None if found is None else _named(found, names)
 
     def compute(self, designs: Sequence[Design], names: Sequence[str] | None = None) -> list[Ran]:
         """What the function makes of each design, in order.
