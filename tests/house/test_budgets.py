@@ -2,19 +2,18 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-SRC = Path(__file__).parents[2] / "src" / "kappasharp"
+from tests.sources import SOURCES, nodes
+
 FILE_LINES = 400
 BODY_LINES = 40
 PARAMETERS = 6
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-FILES = sorted(SRC.rglob("*.py"))
 
 
 def functions(source: str) -> Iterator[Function]:
-    return (node for node in ast.walk(ast.parse(source)) if isinstance(node, Function))
+    return (node for node in nodes(source) if isinstance(node, Function))
 
 
 def body_lines(function: Function) -> int:
@@ -36,9 +35,8 @@ def over_budget(source: str) -> list[str]:
 
 
 def test_files():
-    sources = {str(path.relative_to(SRC)): path.read_text("utf-8") for path in FILES}
-    assert {name: lines for name, text in sources.items() if (lines := len(text.splitlines())) > FILE_LINES} == {}
-    assert {name: found for name, text in sources.items() if (found := over_budget(text))} == {}
+    assert {name: lines for name, text in SOURCES.items() if (lines := len(text.splitlines())) > FILE_LINES} == {}
+    assert {name: found for name, text in SOURCES.items() if (found := over_budget(text))} == {}
 
 
 def test_the_check_bites():

@@ -6,14 +6,12 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import torch
 
 from kappasharp.core import likelihood
+from tests.sources import SOURCES, nodes, parsed
 
-SRC = Path(__file__).parents[2] / "src" / "kappasharp"
-SOURCES = {str(path.relative_to(SRC)): path.read_text("utf-8") for path in sorted(SRC.rglob("*.py"))}
 FORBIDDEN = {"util", "utils", "helper", "helpers", "misc", "common", "manager"}
 # Draw from a generator if they are given one, and from the global one if not.
 DRAWS = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli", "multinomial"}
@@ -44,7 +42,7 @@ def given_names(tree: ast.AST) -> Iterator[str]:
 
 
 def drawer_words(source: str) -> list[str]:
-    return [name for name in given_names(ast.parse(source)) if words(name) & FORBIDDEN]
+    return [name for name in given_names(parsed(source)) if words(name) & FORBIDDEN]
 
 
 def test_no_drawer_words():
@@ -53,7 +51,7 @@ def test_no_drawer_words():
 
 
 def class_names(source: str) -> list[str]:
-    return [node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    return [node.name for node in nodes(source) if isinstance(node, ast.ClassDef)]
 
 
 def test_a_class_name_stands_for_one_class():
@@ -73,7 +71,7 @@ def test_a_problem_is_not_a_benchmark():
 def chance(source: str) -> list[str]:
     """Uses of a global generator: NumPy's, Python's, torch's."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         match node:
             case ast.Import(names=names):
                 found += [alias.name for alias in names if alias.name in ("random", "numpy.random", "secrets")]
@@ -131,7 +129,7 @@ def test_no_glued_sentences():
 
 def silent(source: str) -> list[int]:
     """Lines where an error is caught by no name, or by any name and then dropped."""
-    handlers = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ExceptHandler)]
+    handlers = [node for node in nodes(source) if isinstance(node, ast.ExceptHandler)]
     return [h.lineno for h in handlers if h.type is None or all(isinstance(s, ast.Pass) for s in h.body)]
 
 
@@ -152,7 +150,7 @@ def test_no_todo_without_an_issue():
 def clamped_z(source: str) -> list[str]:
     """Functions that clamp an expression in z."""
     found = []
-    for function in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)):
+    for function in (node for node in nodes(source) if isinstance(node, ast.FunctionDef)):
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             if getattr(call.func, "attr", "") not in ("clamp", "clamp_", "clip", "clip_", "clamp_min", "clamp_max"):
                 continue

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 from kappasharp.app.web.responses import assets
+from tests.sources import SOURCES, nodes, parsed
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -114,9 +115,8 @@ def test_no_text_is_in_the_scripts_and_none_is_for_nothing():
 def test_what_the_server_says_is_in_the_texts_and_nothing_else():
     """Every key of a sentence that Python makes, with the places that stand in its call."""
     english, patterns = texts("en"), []
-    sources = [path.read_text("utf-8") for path in sorted((ROOT / "src" / "kappasharp").rglob("*.py"))]
-    for source in (one for one in sources if "from kappasharp.sentences import" in one or "def said(" in one):
-        for node in ast.walk(ast.parse(source)):
+    for source in (one for one in SOURCES.values() if "from kappasharp.sentences import" in one or "def said(" in one):
+        for node in nodes(source):
             name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
             if name not in ("said", "counted", "Sentence"):
                 continue
@@ -156,9 +156,9 @@ def assigned(body, line):
 
 def sentences_made(source):
     """Key and words, one form or two, of each sentence that functions make of texts that stand there."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     outside = ast.Module([one for one in tree.body if isinstance(one, ast.Assign)], [])
-    for function in (one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)):
+    for function in (one for one in nodes(source) if isinstance(one, ast.FunctionDef)):
         for node in (one for one in ast.walk(function) if isinstance(one, ast.Call) and len(one.args) > 1):
             name, key = getattr(node.func, "id", ""), node.args[0]
             if name in ("said", "counted") and isinstance(key, ast.Constant):
@@ -169,8 +169,8 @@ def sentences_made(source):
 def test_english_is_the_same_in_python_and_on_the_page():
     """But for refusals, which are worded for forms, and for what is said with a call, which a page does not have."""
     english, compared = texts("en"), []
-    for path in sorted((ROOT / "src" / "kappasharp").rglob("*.py")):
-        for key, forms in sentences_made(path.read_text("utf-8")):
+    for source in SOURCES.values():
+        for key, forms in sentences_made(source):
             if key.startswith("fault.") or any(not isinstance(one, str) or "`" in one for one in forms):
                 continue
             plain = [re.sub(r"{(\w+):[^}]*}", r"{\1}", re.sub(r"{(\w+)!r}", r"“{\1}”", one)) for one in forms]
@@ -184,7 +184,7 @@ def test_what_is_noted_is_never_plain_english():
     """What tells of a study returns sentences with keys, by its types, which mypy holds it to."""
     noting, found = re.compile(r"notes|breaches|\w*sentences|_about_\w+|missing_function|why_not_told"), {}
     for path in sorted((ROOT / "src" / "kappasharp" / "study").glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in nodes(path.read_text("utf-8")):
             if isinstance(node, ast.FunctionDef) and noting.fullmatch(node.name):
                 found[f"{path.stem}.{node.name}"] = ast.unparse(node.returns)
     usual = {"Sentence", "Sentence | None", "list[Sentence]"}

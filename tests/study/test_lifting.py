@@ -200,6 +200,20 @@ class TestQuestions:
         plain, lifted = ([reached(seed, given) for seed in range(8)] for given in (None, outcomes))
         assert min(lifted) > -1.0 and sum(lifted) > sum(plain) * 2 / 3
 
+    def test_what_the_search_computed_is_stored_with_the_question(self, url, monkeypatch):
+        """In one step with it, and in the order that it had: the question, then the outcomes of its designs."""
+        study = answered(computed(url), 8)
+        monkeypatch.setattr(study, "complete", lambda _: None)
+        steps = []
+        monkeypatch.setattr(study.storage, "told", steps.append)
+        before = study.history.number
+        pair = study.ask()
+        assert len(steps) == 1
+        stored = study.storage.read(study.stored, before)
+        assert stored[0].event.kind == "asked" and stored[0].number == pair.number
+        assert [one.event.design for one in stored[1:]] == list(pair.designs)
+        assert [study.outcomes(design) for design in pair.designs] == [simulate(design) for design in pair.designs]
+
     @pytest.mark.parametrize("question", ["choice:3", "order:3", "slider", "rating", "auto"])
     def test_every_kind(self, url, question):
         study = answered(computed(url, question=question, first_pairs=3), 6)

@@ -1,5 +1,6 @@
 """The user's function, in workers and in this process: all it does becomes numbers, or a sentence about one design."""
 
+import math
 import os
 import pickle
 import signal
@@ -15,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.study import running, simulation
+from kappasharp.study import probing, running, simulation
 from kappasharp.study.simulation import Simulator
 from tests.study import simulators
 
@@ -58,6 +59,22 @@ class TestComputing:
         first = simulator.compute([GOOD, BAD, GOOD])
         assert simulator.compute([BAD, GOOD]) == [first[1], first[0]] and first[0] == first[2]
         assert called == [GOOD, BAD] and simulator.computed == 2
+
+    def test_numbers_alone_are_those_of_the_designs(self, made):
+        """With True and 1 apart, and NaN where a design has no outcomes or others than are wanted."""
+        rows = [(0.2 + 0.1 * i, 0.01 * i) for i in range(25)]
+        designs = [dict(zip(("kp", "ki"), row, strict=True)) for row in rows]
+        expected = [[simulators.simulate(design)[name] for name in reversed(NAMES)] for design in designs]
+        for simulator in (made("simulate"), here(simulators.simulate)):
+            for _ in range(2):
+                found = simulator.table(("kp", "ki"), rows, NAMES[::-1])
+                assert [list(row[:-1]) for row in found] == expected and simulator.computed == 25
+            assert [one.values for one in simulator.compute(designs)] == list(map(simulators.simulate, designs))
+            assert all(math.isnan(value) for value in simulator.table(("kp", "ki"), rows[:1], ("mass",))[0])
+        broken = made("raises_above").table(("kp", "ki"), [(1.0, 0.5), (2.0, 0.5)], NAMES)
+        assert broken[0][:-1] == tuple(simulators.simulate(GOOD).values()) and math.isnan(broken[1][0])
+        typed = here(lambda design: {"is": float(isinstance(design["on"], bool))})
+        assert [row[0] for row in typed.table(("on",), [(True,), (1,), (1.0,)], ("is",))] == [1.0, 0.0, 0.0]
 
     def test_threads_share_it(self):
         simulator, found = here(simulators.simulate), []
@@ -123,7 +140,7 @@ class TestWhatGoesWrong:
     def test_an_error_of_several_lines_is_a_sentence_of_one(self):
         assert "raised ZeroDivisionError: the pole is at zero." in running.one(simulators.raising, GOOD).failure
         with pytest.raises(InvalidValueError) as told:
-            simulation.probe(here(simulators.raising), [BAD, GOOD])
+            probing.probe(here(simulators.raising), [BAD, GOOD])
         assert "\n" not in str(told.value)
 
     def test_what_is_no_mapping(self):
@@ -217,7 +234,7 @@ class TestWhatGoesWrong:
         simulator = Simulator(None, name)
         found = simulator.compute([GOOD, BAD])
         with pytest.raises(InvalidValueError) as told:
-            simulation.probe(simulator, [GOOD, BAD])
+            probing.probe(simulator, [GOOD, BAD])
         simulator.close()
         assert all(one.values is None and why in one.failure for one in found)
         assert why in str(told.value) and "Nothing was stored." in str(told.value)
@@ -228,19 +245,19 @@ class TestProbing:
     """Before a study is stored its function is tried."""
 
     def test_names_in_their_order_and_seconds_as_a_power_of_two(self):
-        found = simulation.probe(here(simulators.slow), [GOOD, BAD] * 4)
+        found = probing.probe(here(simulators.slow), [GOOD, BAD] * 4)
         assert found.names == NAMES and found.seconds in [0.125 * 2**more for more in range(6)]
 
     def test_one_bad_design_does_no_harm(self):
-        assert simulation.probe(here(simulators.raises_above), [BAD, GOOD]).names == NAMES
+        assert probing.probe(here(simulators.raises_above), [BAD, GOOD]).names == NAMES
 
     def test_a_function_that_never_works(self):
         with pytest.raises(InvalidValueError, match=r"must work for one of the first 2 designs, but: .*ZeroDivision"):
-            simulation.probe(here(simulators.raising), [BAD, GOOD])
+            probing.probe(here(simulators.raising), [BAD, GOOD])
 
     def test_names_that_differ(self):
         with pytest.raises(InvalidValueError, match=r"the same names for every design, but it returned .*mass"):
-            simulation.probe(here(simulators.renaming_above), [GOOD, BAD])
+            probing.probe(here(simulators.renaming_above), [GOOD, BAD])
 
     @pytest.mark.parametrize("given", ["nocolon", ":f", "m:"])
     def test_names_that_are_none(self, given):
@@ -315,12 +332,12 @@ def test_a_worker_that_somebody_ended_is_not_the_functions_fault():
 
 
 def test_a_first_call_that_loads_something_does_not_make_a_function_slow(monkeypatch):
-    monkeypatch.setattr(simulation, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(probing, "PROBE_SECONDS", 0.0)
     seconds = iter([1.2, *[1e-4] * 20])
     simulator = Mock(compute=lambda designs: [running.Ran({"a": 1.0}, None, next(seconds)) for _ in designs])
-    assert simulation.probe(simulator, [GOOD] * 8).seconds < 1e-3
+    assert probing.probe(simulator, [GOOD] * 8).seconds < 1e-3
     seconds = iter([1.2, 1.1, 1.3])
-    assert simulation.probe(simulator, [GOOD] * 8).seconds > 1.0 and next(seconds) == 1.3
+    assert probing.probe(simulator, [GOOD] * 8).seconds > 1.0 and next(seconds) == 1.3
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs alarms")

@@ -135,6 +135,18 @@ def test_many_points_are_decoded_as_each_is():
     assert found.decode_all([]) == []
 
 
+def test_many_points_are_decoded_by_torch_as_each_is():
+    """Plain ranges all at once, others one by one; to the last digit and of the same type."""
+    plain = space({"x": (-1.3, 1.7), "f": Fixed(3), "y": (0.1, 0.3), "z": (1, 7)})
+    for found in (plain, space(MIXED), plain.opened(plain, {"x": (0.1, 0.3, None)})):
+        drawn = torch.rand(200, found.dimensions, generator=stream(0, "decoded")).double()
+        points = torch.cat([1.2 * drawn - 0.1, drawn.round(), 1.0 - drawn * 2.0**-52, drawn * 2.0**-1070])
+        rows = cube.rows(found, points)
+        assert [tuple(design.values()) for design in found.decode_all(points.tolist())] == rows
+        assert all(list(map(type, row)) == list(map(type, rows[0])) for row in rows)
+        assert cube.rows(found, points[:0]) == []
+
+
 def test_a_fixed_value_is_in_every_design_and_in_no_coordinate():
     found = space(MIXED)
     design = found.draw([0.5] * 5)

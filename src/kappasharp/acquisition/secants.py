@@ -65,33 +65,46 @@ class Believed:
         self.centre, self.spread = self.Y.mean(-2, keepdim=True), self.Y.std(-2, keepdim=True, correction=0)
 
     @cached_property
+    def _Z(self) -> Tensor:
+        """What is known, in units of √d about the middle of the cube."""
+        return self._scaled(self.X)
+
+    @cached_property
     def fitted(self) -> _Fitted:
         """The processes, fitted when they are needed first."""
-        return _fitted(self.X, (self.Y - self.centre) / torch.where(self.spread > NOTHING, self.spread, 1.0))
+        y = (self.Y - self.centre) / torch.where(self.spread > NOTHING, self.spread, 1.0)
+        return _fitted(kernel.half_distances(self._Z, self._Z), y)
 
     def __call__(self, X: Tensor) -> Tensor:
         """Designs (rows, …, d), those of a run side by side, to outcomes (rows, …, k)."""
-        at = X.reshape(len(self.X), -1, X.shape[-1]).double()
+        at = self._scaled(X.reshape(len(self.X), -1, X.shape[-1]).double())
         found = at.new_zeros(*at.shape[:2], self.size)
-        for _, Z, Z_at, alpha in self._scales(at):
-            found += kernel.profile(FAMILY, kernel.half_distances(Z_at, Z)).value @ alpha
+        for _, near, alpha in self._scales(at):
+            found += near.value @ alpha
         return (self.centre + self.spread * found).reshape(*X.shape[:-1], self.size).to(X)
 
     def slopes(self, at: Tensor) -> Tensor:
         """The slopes (runs, m, d, k) of the same at designs (runs, m, d)."""
-        found = self.X.new_zeros(*at.shape, self.size)
-        for length, Z, Z_at, alpha in self._scales(at.double()):
-            w = kernel.profile(FAMILY, kernel.half_distances(Z_at, Z)).slope.unsqueeze(-1) * alpha.unsqueeze(-3)
-            here = torch.einsum("rmnk,rnd->rmdk", w, Z) - Z_at.unsqueeze(-1) * w.sum(-2).unsqueeze(-2)
-            found += here / length
-        return (found * self.spread.unsqueeze(-2)).to(at)
+        Z_at, root = self._scaled(at.double()), at.shape[-1] ** 0.5
+        found = Z_at.new_zeros(*Z_at.shape[:2], self.size, at.shape[-1])
+        for scale, near, alpha in self._scales(Z_at):
+            # Of every outcome the sums over what is known of its weights times the designs, and of its weights.
+            columns = alpha.unsqueeze(-1) * torch.nn.functional.pad(self._Z, (0, 1), value=1.0).unsqueeze(-2)
+            sums = (near.slope @ columns.flatten(-2)).unflatten(-1, columns.shape[-2:])
+            found += (sums[..., :-1] - Z_at.unsqueeze(-2) * sums[..., -1:]) / (scale**2 * root)
+        return (found.mT * self.spread.unsqueeze(-2)).to(at)
 
-    def _scales(self, at: Tensor) -> Iterator[tuple[float, Tensor, Tensor, Tensor]]:
-        """Every length scale that is best for an outcome, what is known and `at` in its units, and its weights."""
+    def _scales(self, Z_at: Tensor) -> Iterator[tuple[float, kernel.Profile, Tensor]]:
+        """Every length scale that is best for an outcome, the kernel between there and what is known, and weights."""
+        half = kernel.half_distances(Z_at, self._Z)
         for scale in SCALES:
             alpha = torch.where((self.fitted.scale == scale).unsqueeze(-2), self.fitted.alpha, 0.0)
             if bool(alpha.any()):
-                yield scale * at.shape[-1] ** 0.5, _scaled(self.X, scale), _scaled(at, scale), alpha
+                yield scale, kernel.profile(FAMILY, half / scale**2), alpha
+
+    @staticmethod
+    def _scaled(X: Tensor) -> Tensor:
+        return (X - 0.5) / X.shape[-1] ** 0.5
 
 
 class _Memory(NamedTuple):
@@ -239,38 +252,31 @@ def corrected(J: AnyFloat, s: AnyFloat, y: AnyFloat) -> AnyFloat:
     return J + s.unsqueeze(-1) * missed.unsqueeze(-2)
 
 
-def _fitted(X: Tensor, y: Tensor) -> _Fitted:
-    """Length scale and noise of a Gaussian process for each outcome y (runs, n, k), by the evidence of some designs."""
+def _fitted(half: Tensor, y: Tensor) -> _Fitted:
+    """Length scale and noise of a Gaussian process for each outcome y (runs, n, k), by the evidence of some designs.
+
+    All kernels are made of one table (runs, n, n) of −½ the squared distances in units of √d.
+    """
     step = -(-y.shape[-2] // MOST_TRIED)
-    some, of_some = X[:, ::step], y[:, ::step].unsqueeze(1)
-    tried = X.new_tensor([(scale, noise) for scale in SCALES for noise in NOISES])
-    K = torch.stack([_covariance(some, scale) for scale in SCALES], 1).repeat_interleave(len(NOISES), 1)
-    L, alpha, usable = _solved(K, tried[:, 1:, None], of_some.expand(-1, len(tried), -1, -1))
+    some, of_some = half[:, None, ::step, ::step], y[:, ::step].unsqueeze(1)
+    tried = half.new_tensor([(scale, noise) for scale in SCALES for noise in NOISES])
+    K = kernel.profile(FAMILY, some / half.new_tensor(SCALES).square()[:, None, None]).value
+    L, alpha, usable = _solved(K.repeat_interleave(len(NOISES), 1), tried[:, 1:, None], of_some)
     # The evidence under the output scale that is best for it.
     s = (of_some * alpha).mean(-2).clamp(min=NOTHING)
-    evidence = -0.5 * some.shape[-2] * s.log() - L.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
+    evidence = -0.5 * of_some.shape[-2] * s.log() - L.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
     value, best = evidence.masked_fill(~usable, -torch.inf).max(1)
     best = best.masked_fill(~(value > -torch.inf), -1)
     alpha = torch.zeros_like(y)
     for at in best.unique().tolist():
         if at >= 0:
             scale, noise = tried[at].tolist()
-            _, found, usable = _solved(_covariance(X, scale), noise, y)
+            _, found, usable = _solved(kernel.profile(FAMILY, half / scale**2).value, noise, y)
             alpha = torch.where(((best == at) & usable).unsqueeze(-2), found, alpha)
     return _Fitted(torch.where(best >= 0, tried[best, 0], 0.0), alpha)
-
-
-def _covariance(X: Tensor, scale: float) -> Tensor:
-    Z = _scaled(X, scale)
-    return kernel.profile(FAMILY, kernel.half_distances(Z, Z)).value
 
 
 def _solved(K: Tensor, noise: Tensor | float, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Factor and weights under a noise, and whether they can be had (…, 1)."""
     L, failed = torch.linalg.cholesky_ex(K + noise * torch.eye(K.shape[-1], dtype=K.dtype, device=K.device))
-    return L, torch.cholesky_solve(y, L), (failed == 0).unsqueeze(-1)
-
-
-def _scaled(X: Tensor, scale: float) -> Tensor:
-    """Points about the middle of the cube, in units of a length scale that is given in units of √d."""
-    return (X - 0.5) / (scale * X.shape[-1] ** 0.5)
+    return L, torch.cholesky_solve(y.expand(*L.shape[:-2], -1, -1), L), (failed == 0).unsqueeze(-1)

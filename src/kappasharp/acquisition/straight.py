@@ -64,14 +64,20 @@ class StraightEubo:
 
 
 class _Ends(NamedTuple):
-    """The box of every row."""
+    """The box of every row, and its middle and half width design by design."""
 
     low: Tensor
     high: Tensor
+    middle: Tensor
+    half: Tensor
 
-    def about(self, radius: Tensor, d: int) -> Region:
-        """The same, design by design, with how far outcomes are believed."""
-        return Region(radius, self.low.unflatten(-1, (-1, d)), self.high.unflatten(-1, (-1, d)))
+    def about(self, radius: Tensor) -> Region:
+        """The same with how far outcomes are believed."""
+        return Region(radius, self.middle, self.half)
+
+
+def _ends(low: Tensor, high: Tensor, d: int) -> _Ends:
+    return _Ends(low, high, *((0.5 * part).unflatten(-1, (-1, d)) for part in (low + high, high - low)))
 
 
 class _Way(NamedTuple):
@@ -102,10 +108,10 @@ def ascend(
     With `sorting`, a number of rounds before the others, as many starts of every run go on as it says.
     """
     d, p = objective.dimensions, x.shape[-1]
-    ends = _Ends(*(end.reshape(-1, p) for end in box))
-    points = x.reshape(-1, p).clamp(*ends).unflatten(-1, (-1, d))
+    ends = _ends(box[0].reshape(-1, p), box[1].reshape(-1, p), d)
+    points = x.reshape(-1, p).clamp(ends.low, ends.high).unflatten(-1, (-1, d))
     radius = torch.full_like(points[:, 0, :1], RADIUS)
-    here = objective.look(points, ends.about(radius, d))
+    here = objective.look(points, ends.about(radius))
     none = torch.zeros(len(points), dtype=torch.long, device=x.device)
     inner = tolerances._replace(max_rounds=INNER_ROUNDS)
     runs = arranged(objective.inner, d)
@@ -127,7 +133,7 @@ def ascend(
         if bool(way.ended.all()):
             break
         trial = torch.where(way.ended.unsqueeze(-1), at, found.x).unflatten(-1, (-1, d))
-        there = objective.look(trial, ends.about(way.radius, d), way.here)
+        there = objective.look(trial, ends.about(way.radius), way.here)
         way = _moved(way, there, _value(objective, there, inner, runs), promised, learns=objective.learns)
     if finalists:
         # All had ended before.
@@ -149,11 +155,15 @@ def _moved(way: _Way, there: Looked, value: Tensor, promised: Tensor, *, learns:
     """
     share = (way.value - value) / promised.clamp(min=torch.finfo(value.dtype).tiny)
     gained = (share > descent.SUFFICIENT) & ~way.ended
+    share = share.unsqueeze(-1)
     B = there.B if learns else _bends(way.here, there)
     step = (there.points - way.here.points).flatten(-2).abs().amax(-1, keepdim=True)
     # Outcomes that are no number are as poor as it gets.
-    poor, good = ~(share >= POOR).unsqueeze(-1), (share > GOOD).unsqueeze(-1) & (step >= GOOD * way.radius)
-    radius = torch.where(poor, SHORTER * step, torch.where(good, LONGER * way.radius, way.radius))
+    good = (share > GOOD) & (step >= GOOD * way.radius)
+    radius = torch.where(share >= POOR, torch.where(good, LONGER * way.radius, way.radius), SHORTER * step)
+    rounds = way.rounds + ~way.ended
+    if gained.device.type == "cpu" and bool(gained.all()):
+        return way._replace(here=there._replace(B=B), value=value, radius=radius, rounds=rounds)
     moves = gained[:, None, None]
     here = Looked(
         torch.where(moves, there.points, way.here.points),
@@ -161,9 +171,7 @@ def _moved(way: _Way, there: Looked, value: Tensor, promised: Tensor, *, learns:
         there.J if learns else torch.where(moves.unsqueeze(-1), there.J, way.here.J),
         B,
     )
-    return way._replace(
-        here=here, value=torch.where(gained, value, way.value), radius=radius, rounds=way.rounds + ~way.ended
-    )
+    return way._replace(here=here, value=torch.where(gained, value, way.value), radius=radius, rounds=rounds)
 
 
 def _bends(here: Looked, there: Looked) -> Tensor:

@@ -51,11 +51,11 @@ class Looked(NamedTuple):
 
 
 class Region(NamedTuple):
-    """How far from each row outcomes are believed to be straight (rows, 1), and the ends (rows, q, d) of its box."""
+    """How far from each row outcomes are believed to be straight (rows, 1), and of its box middle and half width."""
 
     radius: Tensor
-    low: Tensor
-    high: Tensor
+    middle: Tensor
+    half: Tensor
 
 
 class Through:
@@ -126,7 +126,7 @@ class Through:
         outcomes = self._outcomes(around).squeeze(0)
         slopes = (outcomes[..., 1:, :] - outcomes[..., :1, :]) / steps.unsqueeze(-1)
         # At the edge of where outcomes are numbers nothing is known of their slopes.
-        slopes = torch.where(slopes.isfinite(), slopes, 0.0)
+        slopes = slopes.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
         J = self._of_all(slopes)
         return Looked(points, outcomes[..., 0, :], J, torch.zeros_like(J))
 
@@ -136,6 +136,10 @@ class Through:
             return slopes
         whole = slopes.new_zeros(*slopes.shape[:-2], self.dimensions, slopes.shape[-1])
         return whole.index_copy(-2, self.free, slopes)
+
+    def _along_free(self, points: Tensor) -> Tensor:
+        """The free coordinates of points (…, d), which most often are all."""
+        return points if len(self.free) == self.dimensions else points[..., self.free]
 
     def _outcomes(self, X: Tensor) -> Tensor:
         """Outcomes (draws, …, k) of designs (…, d): one draw where they are known, and none of them without a lift."""
@@ -154,15 +158,14 @@ class Through:
 
     def _around(self, points: Tensor, within: Region | None = None) -> tuple[Tensor, Tensor]:
         """Every design, then the same moved along each free coordinate (rows, q, 1 + free, d); and by how much."""
-        at = points[..., self.free]
+        at = self._along_free(points)
         # Towards the middle of the cube, or of the region: a step stays inside.
         if within is None:
             steps = STEP - 2.0 * STEP * (at > 0.5)  # noqa: PLR2004
         else:
-            low, high = within.low[..., self.free], within.high[..., self.free]
             length = (SHARE_OF_RADIUS * within.radius).clamp(min=STEP).unsqueeze(-1)
-            length = torch.minimum(length, 0.5 * (high - low))
-            steps = torch.where(at > 0.5 * (low + high), -length, length)
+            length = torch.minimum(length, self._along_free(within.half))
+            steps = torch.where(at > self._along_free(within.middle), -length, length)
         moves = torch.nn.functional.pad(steps, (1, 0)).unsqueeze(-1) * self.ways
         return points.unsqueeze(-2) + moves, steps
 

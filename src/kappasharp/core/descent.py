@@ -11,6 +11,7 @@ and takes a new direction; another shortens its step. So no row waits for anothe
 with the gradient pushing outwards are held (two-metric projection, Bertsekas 1982).
 """
 
+from functools import lru_cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -52,9 +53,15 @@ class Descent(NamedTuple):
 
 def of_kernel(x: Tensor, value: Tensor, gradient: Tensor, converged: Tensor, rounds: Tensor) -> Descent:
     """What a kernel found; it keeps its H to itself, and the identity stands in."""
-    p = x.shape[-1]
-    H = torch.eye(p, dtype=x.dtype, device=x.device).expand(len(x), p, p)
+    H = _identity(x.shape[-1], x.dtype, x.device).expand(len(x), -1, -1)
     return Descent(x, value, gradient, converged, rounds, H)
+
+
+@lru_cache(maxsize=64)
+def _identity(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    # Kept between calls, so it must not be tied to the mode it happens to be made in.
+    with torch.inference_mode(mode=False):
+        return torch.eye(size, dtype=dtype, device=device)
 
 
 class Tolerances(NamedTuple):

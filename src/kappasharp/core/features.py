@@ -9,6 +9,7 @@ With outcomes the prior covariance is a sum, s_x k(x, x′) + s_o k(o, o′): th
 the parameters for what the outcomes do not say. Both scales are the evidence's to find.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -57,12 +58,24 @@ class Scaling(NamedTuple):
 
     def __call__(self, outcomes: Tensor) -> Tensor:
         """Raw outcomes (…, k), scaled; one that never varied in the sample is ½ everywhere."""
-        low, high = self.low.to(outcomes), self.high.to(outcomes)
+        return self.prepared(outcomes)(outcomes)
+
+    def prepared(self, like: Tensor) -> Callable[[Tensor], Tensor]:
+        """The same as a function, for many tensors like this one."""
+        low, high = self.low.to(like), self.high.to(like)
         varies = high > low
-        share = (outcomes - low) / torch.where(varies, high - low, 1.0)
-        inside = share.clamp(-BEYOND, 1.0 + BEYOND)
-        beyond = share - inside
-        return torch.where(varies, inside + beyond.sign() * beyond.abs().log1p(), 0.5)
+        width, all_vary = torch.where(varies, high - low, 1.0), bool(varies.all())
+
+        def scaled(outcomes: Tensor) -> Tensor:
+            share = (outcomes - low) / width
+            inside = share.clamp(-BEYOND, 1.0 + BEYOND)
+            # Few outcomes lie so far out; on a GPU it takes longer to ask than to compute.
+            if share.device.type != "cpu" or not inside.equal(share):
+                beyond = share - inside
+                inside = inside + beyond.sign() * beyond.abs().log1p()
+            return inside if all_vary else torch.where(varies, inside, 0.5)
+
+        return scaled
 
     def without(self, left_out: Tensor) -> "Scaling":
         """The same, but these outcomes (k,) are ½ everywhere."""

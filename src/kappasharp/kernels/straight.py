@@ -36,7 +36,7 @@ class Lines(NamedTuple):
 
 def executor(runs: StraightRuns, constants: EuboConstants, start: Tensor) -> Execute | None:
     """What can do this; None where torch has to."""
-    if start.device.type == "cpu" and start.shape[1] > 1 and runs.weights[0].numel() > MOST_WEIGHTS:
+    if start.device.type == "cpu" and start.shape[1] > 1 and runs.weights.numel() > MOST_WEIGHTS * len(runs.weights):
         launch.passed_by("straight", READ_ONCE)
         return None
     return launch.executor("straight", start, _defines(runs, constants), _shared_bytes(runs, constants.matern, 1))

@@ -219,7 +219,7 @@ class ArrangedStudy(StudyView):
         with self._lock:
             with self.storage.transaction(self.stored) as transaction:
                 self._history.extend(transaction.read(self._history.number))
-                stored = [transaction.append(voter, happened) for happened in decide(self._history)]
+                stored = transaction.append_all(voter, decide(self._history))
             # Only now is it durable.
             self._history.extend(stored)
             return stored

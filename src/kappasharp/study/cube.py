@@ -13,7 +13,7 @@ from torch.quasirandom import SobolEngine
 
 from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.streams import stream
-from kappasharp.study.parameters import SLACK, Categorical, Tuned, Value
+from kappasharp.study.parameters import SLACK, Categorical, Float, Tuned, Value
 from kappasharp.study.space import Design, Space
 
 # Of how many parameters and spaces the tensors are kept: those of the studies that are open.
@@ -42,6 +42,29 @@ def points(space: Space, designs: Iterable[Mapping[str, Value]]) -> Tensor:
     if not many or not space.tuned:
         return torch.zeros(len(many), space.dimensions, dtype=torch.float64)
     return torch.cat([_encoded(part, [one[name] for one in many]) for name, part in space.tuned.items()], -1)
+
+
+def rows(space: Space, X: Tensor) -> list[tuple[Value, ...]]:
+    """The designs nearest to points (n, d), as values in the order of the parameters."""
+    ends = _straight(space)
+    if ends is None:
+        return space.decode_columns(X.T.tolist(), len(X))
+    low, high, width = ends
+    # As `decode` does it, to the same digits: the upper end comes out as it was given.
+    columns = iter(torch.where(X >= 1.0, high, torch.clamp(low + width * X, low, high)).T.tolist())
+    names = space.parameters
+    found = (next(columns) if name in space.tuned else [space.fixed[name]] * len(X) for name in names)
+    return list(zip(*found, strict=True))
+
+
+@_kept
+def _straight(space: Space) -> tuple[Tensor, ...] | None:
+    """Ends and widths (d,) of parameters that all take any number of a range, evenly; None where some do not."""
+    parts = [part for part in space.tuned.values() if isinstance(part, Float)]
+    if space.bounds or len(parts) < len(space.tuned) or any(part.log or part.values is not None for part in parts):
+        return None
+    low, high = torch.tensor([part.ends for part in parts], dtype=torch.float64).reshape(-1, 2).T.contiguous()
+    return low, high, high - low
 
 
 @_kept

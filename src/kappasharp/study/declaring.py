@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.methods.method import Preset
-from kappasharp.study import computing, outcomes, simulation
+from kappasharp.study import computing, outcomes, probing, simulation
 from kappasharp.study.definition import Definition, completed, stated
 from kappasharp.study.history import History
 from kappasharp.study.kinds import ONE_PAIR
@@ -103,7 +103,7 @@ def declared(space: Space, given: Any, hints: Any, limits: Any) -> Declared:
         measured = Outcomes(outcomes.with_knowledge(Outcomes(table).table, hints, of_outcomes))
         return Declared(_apart(measured, space), texts, None)
     simulator = simulation.of(name)
-    probed = simulation.probe(simulator, _some(space, simulation.PROBES))
+    probed = probing.probe(simulator, _some(space, probing.PROBES))
     table = _complete(table, probed.names)
     table = outcomes.with_knowledge(table, hints, of_outcomes)
     return Declared(_apart(Outcomes(table, simulator.name, True, probed.seconds), space), texts, simulator)

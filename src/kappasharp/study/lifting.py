@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any, Literal
 
 import torch
@@ -18,11 +19,12 @@ from kappasharp.core.composite import UncertainLift
 from kappasharp.core.features import Lift, Scaling
 from kappasharp.core.regression import Regression
 from kappasharp.study import cube, simulation
+from kappasharp.study.computed import Row
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, design_key
 from kappasharp.study.outcomes import Known, Outcomes, Values
 from kappasharp.study.simulation import CHEAP, Simulator
-from kappasharp.study.space import Design, Space
+from kappasharp.study.space import Space
 
 Way = Literal["computed", "predicted", "none"]
 # How it is found out whether a design keeps the limits of outcomes: of all designs, or of those alone that have some.
@@ -120,8 +122,8 @@ class Given:
     def _sample(self) -> tuple[Tensor, Tensor]:
         """Designs (n, d) of the Sobol sequence, and what the function gives of them."""
         assert self.simulator is not None
-        points, designs, values = _sampled(self.space, self.seed, self.simulator, self.outcomes)
-        return points, self._with_measured(designs, values)
+        points, rows, values = _sampled(self.space, self.seed, self.simulator, self.outcomes)
+        return points, self._with_measured(rows, values)
 
     @property
     def size(self) -> int:
@@ -197,12 +199,13 @@ class Given:
         assert self.simulator is not None
         return self._with_measured(*_computed(self.space, X, self.simulator, self.outcomes))
 
-    def _with_measured(self, designs: Sequence[Design], values: Tensor) -> Tensor:
+    def _with_measured(self, rows: Sequence[Row], values: Tensor) -> Tensor:
         """Computed outcomes (n, k), with what was measured of single designs in their place."""
         if not self._measured:
             return values
         found = values.clone()
-        for i, design in enumerate(designs):
+        for i, row in enumerate(rows):
+            design = dict(zip(self.space.parameters, row, strict=True))
             for name, value in self._measured.get(design_key(design), {}).items():
                 found[i, self.outcomes.names.index(name)] = value
         return found
@@ -242,6 +245,9 @@ class Given:
         if not self.is_cheap:
             return self.predicted(X)[0]
         found = self.computed(X)
+        # A sum is a number where all are.
+        if math.isfinite(found.sum().item()):
+            return found
         missing = found.isnan().any(-1)
         if bool(missing.any()):
             found[missing] = torch.where(found[missing].isnan(), self.predicted(X[missing])[0], found[missing])
@@ -256,30 +262,21 @@ class PredictedLift(UncertainLift):
 
 
 class ComputedLift:
-    """`features.Lift` of cheap outcomes; points that it has seen are not looked up again."""
+    """`features.Lift` of cheap outcomes."""
 
     def __init__(self, given: Given) -> None:
         self.given, self.size, self.leaning = given, given.size, given.outcomes.leaning
         self.budget, self.doubt = simulation.budget(given.outcomes.seconds or 0.0), given.doubt
-        self._seen: dict[tuple[float, ...], list[float]] = {}
+        self._scaled = given.scaling.prepared(given.scaling.low)
 
     def __call__(self, X: Tensor) -> Tensor:
         """Designs (…, d) to outcomes (…, k), each about between 0 and 1."""
         flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)
-        keys = list(map(tuple, flat.tolist()))
-        fresh = {key: i for i, key in enumerate(keys) if key not in self._seen}
-        if fresh:
-            points = flat if len(fresh) == len(keys) else flat[list(fresh.values())]
-            scaled: list[list[float]] = self.given.scaling(self.given.raw(points)).tolist()
-            self._seen |= zip(fresh, scaled, strict=True)
-        found = torch.tensor([self._seen[key] for key in keys], dtype=torch.float64)
-        return found.reshape(*X.shape[:-1], self.size).to(X)
+        return self._scaled(self.given.raw(flat)).reshape(*X.shape[:-1], self.size).to(X)
 
 
 @lru_cache(maxsize=8)
-def _sampled(
-    space: Space, seed: int, simulator: Simulator, outcomes: Outcomes
-) -> tuple[Tensor, Sequence[Design], Tensor]:
+def _sampled(space: Space, seed: int, simulator: Simulator, outcomes: Outcomes) -> tuple[Tensor, Sequence[Row], Tensor]:
     """The first designs of the Sobol sequence and their outcomes: they are the same at every question."""
     # Kept between calls, so they must not be tied to the mode they happen to be made in.
     with torch.inference_mode(mode=False):
@@ -287,12 +284,13 @@ def _sampled(
         return points, *_computed(space, points, simulator, outcomes)
 
 
-def _computed(space: Space, X: Tensor, simulator: Simulator, outcomes: Outcomes) -> tuple[Sequence[Design], Tensor]:
+def _computed(space: Space, X: Tensor, simulator: Simulator, outcomes: Outcomes) -> tuple[Sequence[Row], Tensor]:
     """The designs at points (n, d), and what the function makes of them (n, k); NaN where there is nothing."""
-    designs = space.decode_all(X.tolist())
-    ran = simulator.compute(designs, outcomes.names)
-    rows = [outcomes.row(one.values or {}) for one in ran]
-    return designs, torch.tensor(rows, dtype=torch.float64).reshape(len(rows), len(outcomes.names))
+    rows, names = cube.rows(space, X), outcomes.names
+    table = simulator.table(tuple(space.parameters), rows, names)
+    # Flat: a table of tuples takes longer to read.
+    values = torch.tensor(list(chain.from_iterable(table)), dtype=torch.float64)
+    return rows, values.reshape(len(rows), len(names) + 1)[:, :-1]
 
 
 def _packed(rows: Tensor) -> bytes:

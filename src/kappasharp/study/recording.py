@@ -10,7 +10,7 @@ from kappasharp.study.definition import Definition
 from kappasharp.study.events import Recorded
 from kappasharp.study.history import History, design_key
 from kappasharp.study.outcomes import Values
-from kappasharp.study.running import is_of_a_hang
+from kappasharp.study.running import Ran, is_of_a_hang
 from kappasharp.study.space import Design
 
 # About how many seconds of computing go at once to designs that failed before, and the most of such designs.
@@ -32,11 +32,29 @@ def missing(definition: Definition, history: History, designs: Iterable[Design])
     """What is to be stored of these designs: outcomes that are computed now, or why they cannot be."""
     if definition.outcomes is None or definition.simulator is None:
         return []
-    fresh = {design_key(design): design for design in designs if not _has_values(history, design)}
-    ran = definition.simulator.compute(list(fresh.values()), definition.outcomes.names)
+    fresh = _without(history, designs)
+    ran = definition.simulator.compute(fresh, definition.outcomes.names) if fresh else []
+    return _news(history, fresh, ran)
+
+
+def at_hand(definition: Definition, history: History, designs: Iterable[Design]) -> list[Recorded]:
+    """The same of those alone that this process has computed already, as a search does: nobody waits for it."""
+    if definition.outcomes is None or definition.simulator is None:
+        return []
+    fresh, names = _without(history, designs), definition.outcomes.names
+    known = [(design, ran) for design in fresh if (ran := definition.simulator.known(design, names)) is not None]
+    return _news(history, (design for design, _ in known), (ran for _, ran in known))
+
+
+def _without(history: History, designs: Iterable[Design]) -> list[Design]:
+    """Those of which no outcomes are stored, each once."""
+    return list({design_key(design): design for design in designs if not _has_values(history, design)}.values())
+
+
+def _news(history: History, designs: Iterable[Design], ran: Iterable[Ran]) -> list[Recorded]:
     found = [
         Recorded(design, None if one.values is None else dict(one.values), "simulated", failure=one.failure)
-        for design, one in zip(fresh.values(), ran, strict=True)
+        for design, one in zip(designs, ran, strict=True)
     ]
     return [one for one in found if is_news(history, one)]
 

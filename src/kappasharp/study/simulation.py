@@ -15,18 +15,19 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from queue import Empty, SimpleQueue
 from statistics import median
-from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
-from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.errors import InvalidTypeError
 from kappasharp.processes import Pool, Wire
-from kappasharp.study.history import design_key
+from kappasharp.study import computed
+from kappasharp.study.computed import Computed, Key, Names, Numbers, Row
 from kappasharp.study.outcomes import split_name
 from kappasharp.study.running import (
     CAN_FORK,
     ENDED,
     LIMIT,
     LONGEST_WORDS,
+    Brief,
     Function,
     Ran,
     failed,
@@ -34,6 +35,7 @@ from kappasharp.study.running import (
     name_of,
     one,
     run,
+    run_briefly,
     too_long,
     words_of,
 )
@@ -50,10 +52,10 @@ QUESTION_SECONDS, OVERHEAD, LEAST_BUDGET, MOST_BUDGET = 0.5, 1e-4, 64, 2048
 # After so many designs that hung the function is left alone: each costs half a minute.
 MOST_HANGS = 3
 MOST_KEPT = 200_000
+# By so many designs it is known how long one takes.
+LATELY = 64
 # Seconds that sending a job to a worker takes; designs of a job.
-SENDING, LARGEST_CHUNK = 1e-3, 256
-# Designs that are computed when a study is made: names and seconds come from them; and for how long that may go on.
-PROBES, PROBE_SECONDS = 8, 1.0
+SENDING, LARGEST_CHUNK = 1e-3, 512
 
 
 def budget(seconds: float) -> int:
@@ -72,12 +74,12 @@ class Simulator:
     def __init__(self, function: Function | None, name: str | None, limit: float = LIMIT) -> None:
         self.name, self.limit = name, limit
         self._function = function
-        self._kept: dict[Any, Ran] = {}
+        self._kept = Computed()
         self._pool: Pool | None = None  # for several jobs at once
         self._wire: Wire | None = None  # for one
         self._lock = threading.RLock()
         self._switching = threading.Lock()  # held for a moment only: who stops the workers does not wait for them
-        self._seconds: deque[float] = deque(maxlen=64)
+        self._seconds: deque[float] = deque(maxlen=LATELY)
         self.hangs = 0
         self._ends = False  # whether it has ended a worker: from then on every design has a process of its own
         self._stopped = False
@@ -107,7 +109,12 @@ class Simulator:
 
     def has_tried(self, design: Design) -> bool:
         """Whether this process has computed it, or has failed to."""
-        return design_key(design) in self._kept
+        return computed.key(design) in self._kept
+
+    def known(self, design: Design, names: Sequence[str]) -> Ran | None:
+        """What `compute` would say of a design that this process has tried; None of others. It waits for nobody."""
+        key, kept = computed.key(design), self._kept
+        return _named(kept.ran(key), names) if key in kept else None
 
     def compute(self, designs: Sequence[Design], names: Sequence[str] | None = None) -> list[Ran]:
         """What the function makes of each design, in order.
@@ -116,20 +123,38 @@ class Simulator:
             designs: complete designs.
             names: those of the outcomes; any others are a failure. None takes whatever comes.
         """
-        keys = [design_key(design) for design in designs]
+        keys = [computed.key(design) for design in designs]
         with self._lock:
-            self._stopped = False
-            fresh = {key: design for key, design in zip(keys, designs, strict=True) if key not in self._kept}
-            if len(self._kept) + len(fresh) > MOST_KEPT:
-                self._kept = {key: self._kept[key] for key in keys if key in self._kept}
-            ran = self._run(list(fresh.values()))
-            self._kept |= zip(fresh, ran, strict=True)
-            self._seconds.extend(one.seconds for one in ran if one.values is not None)
-            found = [self._kept[key] for key in keys]
+            self._complete(keys)
+            found = [self._kept.ran(key) for key in keys]
         if names is None:
             return found
-        wanted = set(names)
-        return [ran if ran.values is None or ran.values.keys() == wanted else _other(ran, names) for ran in found]
+        return [_named(ran, names) for ran in found]
+
+    def table(self, parameters: Names, rows: Sequence[Row], names: Names) -> list[Numbers]:
+        """The same as numbers alone, a number more behind those of a design; NaN for one without outcomes.
+
+        Args:
+            parameters: the names of all parameters.
+            rows: complete designs, their values in that order.
+            names: those of the outcomes, in the order that is wanted.
+        """
+        keys = computed.keys(parameters, rows)
+        with self._lock:
+            self._complete(keys)
+            return self._kept.table(keys, names)
+
+    def _complete(self, keys: Sequence[Key]) -> None:
+        """Compute those of the designs with these keys that are fresh."""
+        self._stopped = False
+        fresh = self._kept.fresh(keys)
+        if not fresh:
+            return
+        if len(self._kept) + len(fresh) > MOST_KEPT:
+            self._kept.forget_all_but(keys)
+        ran = self._run([computed.design(key) for key in fresh])
+        self._kept.keep(fresh, ran)
+        self._seconds.extend(computed.seconds(ran[-LATELY:]))
 
     def close(self) -> None:
         """End the workers; another design would start new ones."""
@@ -150,9 +175,7 @@ class Simulator:
             if workers is not None:
                 workers.end(wait=wait)
 
-    def _run(self, designs: list[Design]) -> list[Ran]:
-        if not designs:
-            return []
+    def _run(self, designs: list[Design]) -> Sequence[Ran | Numbers]:
         if self.name is None:
             return self._here(designs)
         if multiprocessing.parent_process() is not None:
@@ -169,8 +192,8 @@ class Simulator:
             return None
         return failed(left_alone(self.hangs))
 
-    def _noted(self, ran: Ran) -> Ran:
-        self.hangs += ran.hung
+    def _noted(self, ran: Any) -> Any:
+        self.hangs += computed.hung(ran)
         return ran
 
     def _in_worker(self, designs: list[Design]) -> list[Ran]:
@@ -210,7 +233,7 @@ class Simulator:
                 return
             results.put(one(self._function, design))
 
-    def _pooled(self, designs: list[Design]) -> list[Ran]:
+    def _pooled(self, designs: list[Design]) -> list[Ran | Numbers]:
         """In the workers, many designs to a job where they are quick; whatever breaks a job is found one by one."""
         assert self.name is not None
         if (given_up := self._given_up()) is not None:
@@ -226,9 +249,9 @@ class Simulator:
                 found[i] = self._given_up() or self._noted(self._alone(design))
         return [found[i] for i in range(len(designs))]
 
-    def _jobs(self, designs: list[Design], chunks: Sequence[Sequence[int]]) -> dict[int, Ran]:
+    def _jobs(self, designs: list[Design], chunks: Sequence[Sequence[int]]) -> dict[int, Ran | Numbers]:
         """What the workers make of the designs of each chunk; nothing of those whose job broke."""
-        found: dict[int, Ran] = {}
+        found: dict[int, Ran | Numbers] = {}
         submit = self._at_once if len(chunks) == 1 and not self._ends else self._submit
         jobs = [(chunk, submit([designs[i] for i in chunk])) for chunk in chunks]
         for chunk, job in jobs:
@@ -237,14 +260,15 @@ class Simulator:
                 self.close()
                 break
             try:
-                ran = job.result(self.limit + GRACE)
+                answer = job.result(self.limit + GRACE)
             except (TimeoutError, BrokenProcessPool, CancelledError) as error:
                 self._ends |= CAN_FORK and isinstance(error, BrokenProcessPool) and not self._stopped
                 self.close()
                 continue
             except Exception as error:
-                ran = [_not_run(error)] * len(chunk)
-            found |= zip(chunk, map(self._noted, ran), strict=False)
+                answer = [_not_run(error)] * len(chunk)
+            ran = self._kept.read(answer)
+            found |= zip(chunk, ran if isinstance(answer, Brief) else map(self._noted, ran), strict=False)
         return found
 
     def _chunk(self, count: int) -> int:
@@ -277,7 +301,7 @@ class Simulator:
             except BrokenProcessPool:
                 return self._submit(designs)
             try:
-                done.set_result(wire.call(run, self.name, designs, self.limit, within=self.limit + GRACE))
+                done.set_result(wire.call(run_briefly, self.name, designs, self.limit, within=self.limit + GRACE))
             except BrokenProcessPool as error:
                 # Somebody else may have ended the worker: it is not the function's doing until it happens again.
                 if not is_last:
@@ -331,6 +355,11 @@ def _not_run(error: Exception) -> Ran:
     return failed(f"The function of the outcomes could not be run in a worker process: {words_of(error)}.")
 
 
+def _named(ran: Ran, names: Sequence[str]) -> Ran:
+    """The same, or a failure where its outcomes have other names."""
+    return ran if ran.values is None or ran.values.keys() == set(names) else _other(ran, names)
+
+
 def _other(ran: Ran, names: Sequence[str]) -> Ran:
     """A failure: its outcomes have other names."""
     got = ", ".join(sorted(ran.values or ()))[:LONGEST_WORDS]
@@ -358,41 +387,3 @@ def of(given: Any) -> Simulator:
     if not callable(given):
         raise InvalidTypeError(f"`outcomes` must be a function, module:function or names, but got {given!r}.")
     return Simulator(given, None)
-
-
-class Probed(NamedTuple):
-    """The names of the outcomes in their order, and about how long a design takes: a power of two."""
-
-    names: tuple[str, ...]
-    seconds: float
-
-
-def probe(simulator: Simulator, designs: Sequence[Design]) -> Probed:
-    """Names and seconds from a few designs; a sentence where none of them has outcomes, or their names differ."""
-    ran: list[Ran] = []
-    began = perf_counter()
-    for design in designs[:PROBES]:
-        ran += simulator.compute([design])
-        if not ran[-1].loaded:
-            raise InvalidValueError(f"{ran[-1].failure} Nothing was stored.")
-        # A first call may load what later ones have: it takes a second slow one to make a function slow.
-        is_slow = len(ran) > 1 and ran[-1].seconds > CHEAP and perf_counter() - began > PROBE_SECONDS
-        if is_slow and any(each.values for each in ran):
-            break
-    good = [each for each in ran if each.values is not None]
-    if not good:
-        raise InvalidValueError(
-            f"`outcomes` must work for one of the first {len(ran)} designs, but: {ran[0].failure} Nothing was stored; "
-            f"the first design was {designs[0]}."
-        )
-    assert good[0].values is not None
-    names = tuple(good[0].values)
-    for each in good:
-        if each.values is not None and each.values.keys() != set(names):
-            raise InvalidValueError(
-                "The function of the outcomes must return the same names for every design, but it returned "
-                f"{', '.join(names)[:LONGEST_WORDS]} for one and {', '.join(each.values)[:LONGEST_WORDS]} for another. "
-                "Nothing was stored."
-            )
-    seconds = max(median(each.seconds for each in good), 1e-6)
-    return Probed(names, 2.0 ** math.ceil(math.log2(seconds)))

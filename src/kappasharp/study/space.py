@@ -108,13 +108,18 @@ class Space:
 
     def decode_all(self, points: Sequence[Sequence[float]]) -> list[Design]:
         """The designs nearest to points of the cube: a parameter after the other, which is quicker for many."""
-        found: dict[str, Sequence[Value]] = {name: [self.fixed.get(name)] * len(points) for name in self.parameters}
-        columns, at = list(zip(*points, strict=True)) or [()] * self.dimensions, 0
+        columns = list(zip(*points, strict=True)) or [()] * self.dimensions
+        return [dict(zip(self.parameters, row, strict=True)) for row in self.decode_columns(columns, len(points))]
+
+    def decode_columns(self, columns: Sequence[Sequence[float]], count: int) -> list[tuple[Value, ...]]:
+        """The same as values in the order of the parameters, of so many points that come coordinate by coordinate."""
+        found: dict[str, Sequence[Value]] = {name: [self.fixed.get(name)] * count for name in self.parameters}
+        at = 0
         for name, part in self.tuned.items():
             values = part.decode_all(columns[at : at + part.width])
             found[name] = [self.bounds[name].settled(one) for one in values] if name in self.bounds else values
             at += part.width
-        return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+        return list(zip(*found.values(), strict=True))
 
     def draw(self, shares: Sequence[float]) -> Design:
         """The design at these shares, one for each tuned parameter."""

@@ -6,7 +6,7 @@ the study's row takes hold of the chain's new end. Writers of one study wait for
 
 import json
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -319,13 +319,21 @@ class Transaction:
 
     def append(self, voter: str, happened: Event, time: str | None = None) -> Stored:
         """Write an event under the next number; it is durable once the transaction has ended."""
-        stored = Stored(self.reached.events + 1, voter, time or now(), happened)
-        row = {"number": stored.number, "kind": happened.kind, "voter": voter, "time": stored.time}
-        row["body"] = _text(events.body(happened))
-        chain = schema.digest_of_event(self.reached.head, SimpleNamespace(**row))
-        self.connection.execute(insert(EVENTS).values(study=self.record.id, **row, chain=chain))
-        self.reached = Anchor(self.found.digest, stored.number, chain)
-        return stored
+        return self.append_all(voter, [happened], time)[0]
+
+    def append_all(self, voter: str, several: Sequence[Event], time: str | None = None) -> list[Stored]:
+        """The same of several, in one statement."""
+        found, rows, head = [], [], self.reached.head
+        for number, happened in enumerate(several, self.reached.events + 1):
+            found.append(Stored(number, voter, time or now(), happened))
+            row = {"number": number, "kind": happened.kind, "voter": voter, "time": found[-1].time}
+            row["body"] = _text(events.body(happened))
+            head = schema.digest_of_event(head, SimpleNamespace(**row))
+            rows.append(row | {"study": self.record.id, "chain": head})
+        if rows:
+            self.connection.execute(insert(EVENTS), rows if len(rows) > 1 else rows[0])
+            self.reached = Anchor(self.found.digest, found[-1].number, head)
+        return found
 
     def anchor(self) -> None:
         """Let the study's row take hold of the new end, if it still holds the one that was found."""

@@ -16,6 +16,7 @@ from kappasharp.study.events import (
     Amended,
     Answered,
     Asked,
+    Event,
     Queued,
     Settling,
     Stored,
@@ -76,7 +77,14 @@ class Study(ArrangedStudy):
         return found if found is None or form is None or found.form == form else None
 
     def _put(self, voter: str, proposed: Asked, form: Form | None) -> None:
-        self._write(voter, lambda history: overtaken.still_right(history, proposed, voter, form))
+        self._append(voter, lambda history: self._with_outcomes(history, proposed, voter, form))
+
+    def _with_outcomes(self, history: History, proposed: Asked, voter: str, form: Form | None) -> list[Event]:
+        """The question, if it is still right, and what the search for it has computed of its designs."""
+        found = overtaken.still_right(history, proposed, voter, form)
+        if found is None:
+            return []
+        return [found, *recording.at_hand(self.definition, history, found.designs)]
 
     def offer(self, voter: str, proposed: Asked, form: Form | None = None) -> StudyQuestion | None:
         """The question that waits for this voter: the open one, else the one that somebody computed elsewhere.
