@@ -117,7 +117,7 @@ def shift(method, nugget):
     fit = fitting.fit(model, Answers(X, torch.as_tensor(found.pairs)[None]), theta=theta, cold=False)
     K = kernel.covariance("rbf", X, theta, nugget)
     plain = laplace.find_map(K, fit.C, PROBIT)
-    fit = fit._replace(K=K, map=plain, hyper=fit.hyper._replace(theta=theta))
+    fit = fit._replace(K=K, map=plain, hyper=fit.hyper._replace(theta=theta), gram=None)
     corrected = correcting.correct(model, fit, METHODS[method].correction, torch.tensor([True]))
     return float((corrected.map.dual.z - plain.dual.z).norm() / plain.dual.z.norm())
 

@@ -338,7 +338,7 @@ def _imagined_pairs(state: State, real: Learnt, believed: Tensor) -> Learnt:
     found = imagining.answered(model, real.corrected.posterior, X, believed)
     C = comparisons.incidence(state.comparisons, X.shape[1])
     K = kernel.covariance(model.family, found.features[:, : X.shape[1]], found.theta, model.nugget)
-    fit = real.fit._replace(X=X, C=C, ties=state.ties, K=K, posterior=found)
+    fit = real.fit._replace(X=X, C=C, ties=state.ties, K=K, posterior=found, gram=None)
     return real._replace(fit=fit, corrected=real.corrected._replace(posterior=found))
 
 
