@@ -15,10 +15,11 @@ from kappasharp.core import descent, posterior
 from kappasharp.core.kernel import Sum
 from kappasharp.kernels import compiled as kernels_compiled
 from kappasharp.kernels import launch
+from kappasharp.kernels.straight import Way
 from kappasharp.streams import stream
 from tests.acquisition.test_through import RUNS, D, posterior_of, request
 from tests.reference import twin
-from tests.reference.both_ways import assert_same, compiled, moved, on_device
+from tests.reference.both_ways import compiled, moved, on_device
 from tests.reference.lifts import Curved
 
 TOLERANCES = descent.Tolerances(gradient=2e-7, decrease=2e-5, max_rounds=200, longest_step=0.25)
@@ -41,16 +42,46 @@ def task(starts=STARTS, family="rbf", variant="expected_max"):
     return objective, here, ((at - 0.15).clamp(min=0.0), (at + 0.3).clamp(max=1.0))
 
 
-def alone(objective, here, box):
-    """Torch's descent, every row by itself."""
+def between(objective, inner=None, tolerances=TOLERANCES):
+    return straight.Between(inner or objective.inner, D, tolerances, bends=not objective.learns)
+
+
+def on_the_way(objective, here, box):
+    """Rows in the middle of their way, and what they found: some gained and some did not, some had ended before."""
+    rows = len(here.points)
+    low, high = (end.unflatten(-1, (2, D)) for end in box)
+    trial = (here.points + 0.2 * rand(*here.points.shape, seed=6) - 0.05).clamp(low, high)
+    ended = (torch.arange(rows) % 7 == 5).int()
+    trial = torch.where(ended[:, None, None] > 0, here.points, trial)
+    value = objective.inner(torch.cat([here.points, here.outcomes], -1).flatten(-2))[0]
+    way = straight.begun(here)._replace(
+        trial=trial, value=value, radius=0.02 + 0.3 * rand(rows, 1, seed=7), ended=ended,
+        promised=torch.where(ended > 0, 0.0, 0.05 * rand(rows, seed=8)), rounds=1 + torch.arange(rows).int(),
+    )  # fmt: skip
+    return way, objective.look(trial)._replace(points=trial)
+
+
+def alone(objective, way, there, box, tolerances=TOLERANCES, **options):
+    """A round by torch, every row by itself."""
     inner = objective.inner
     starts, found = inner.starts, []
-    for row in range(len(here.points)):
-        one = eubo.NegativeEubo(take(inner.prepared, torch.tensor([row // starts])), 1, inner.variant)
-        lines = StraightEubo(one, take(here, torch.tensor([row])))
-        at = here.points[row : row + 1].flatten(-2)
-        found.append(descent.minimize(lines, at, *(end[row : row + 1] for end in box), TOLERANCES))
-    return descent.Descent(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+    for row in range(len(way.points)):
+        only = torch.tensor([row])
+        one = eubo.NegativeEubo(take(inner.prepared, only // starts), 1, inner.variant)
+        ends = tuple(end[row : row + 1] for end in box)
+        found.append(between(objective, one, tolerances).by_torch(take(way, only), take(there, only), ends, **options))
+    return Way(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+
+
+def copied(way):
+    """A launch writes to what it is given."""
+    return Way(*(part.clone() for part in way))
+
+
+def assert_as_far(got, expected, tolerance):
+    for name, ours, theirs in zip(Way._fields, got, expected, strict=True):
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape, name
+        assert torch.allclose(ours, theirs, rtol=0.0, atol=tolerance, equal_nan=True), name
 
 
 def test_slopes_are_differences_and_along_what_is_held_there_are_none():
@@ -79,50 +110,67 @@ def test_the_gradient_with_straight_outcomes(family):
 
 
 @compiled
+@pytest.mark.parametrize("moves", [True, False])
 @pytest.mark.parametrize("variant", ["expected_max", "improvement"])
 @pytest.mark.parametrize("family", ["rbf", "matern52"])
-def test_a_launch_finds_what_torch_finds(family, variant):
+def test_a_launch_does_what_torch_does(family, variant, moves):
     objective, here, box = task(family=family, variant=variant)
-    expected = alone(objective, here, box)
-    runs = straight.arranged(objective.inner, D)
+    way, there = on_the_way(objective, here, box)
+    if not moves:
+        way, there = straight.begun(here), here
+    expected = alone(objective, way, there, box, moves=moves)
+    if moves:
+        gained = (expected.points != way.points).flatten(1).any(-1)
+        assert bool(gained.any()) and not bool(gained.all())
+        assert len({*(expected.radius / way.radius).flatten().tolist()} & {1.0, straight.LONGER}) >= 1
     for execute in (twin.Twin(), twin.Twin(4), kernels_compiled.execute):
-        got = straight.fused(objective.inner, here, box, TOLERANCES, runs, execute=execute)
-        assert_same(got, expected, 1e-7)
+        got = between(objective).advanced(copied(way), there, box, moves=moves, execute=execute)
+        assert_as_far(got, expected, 1e-7)
 
 
 @compiled
-def test_a_launch_of_no_rounds_is_the_value():
-    objective, here, _ = task()
-    at = here.points.flatten(-2)
-    runs = straight.arranged(objective.inner, D)
-    for execute in (twin.Twin(), kernels_compiled.execute):
-        got = straight.fused(objective.inner, here, (at, at), TOLERANCES._replace(max_rounds=0), runs, execute=execute)
-        assert torch.allclose(got.value, objective.value(at), atol=1e-12) and torch.equal(got.x, at)
+@pytest.mark.parametrize("bends", [True, False])
+def test_a_launch_of_one_step_is_torchs_to_the_last_digits(bends):
+    """One round of the ascent within, from the same state; slopes that are learnt hold for both places."""
+    objective, here, box = task()
+    way, there = on_the_way(objective, here, box)
+    # Where outcomes are no numbers nothing moves, and the box shrinks.
+    there.outcomes[1], there.J[1] = torch.nan, 0.0
+    rounds = TOLERANCES._replace(max_rounds=1)
+    ours = straight.Between(objective.inner, D, rounds, bends=bends)
+    for solves in (True, False):
+        expected = ours.by_torch(way, there, box, moves=True, solves=solves)
+        assert torch.equal(expected.J, there.J) != bends
+        for execute in (twin.Twin(), kernels_compiled.execute):
+            got = ours.advanced(copied(way), there, box, moves=True, solves=solves, execute=execute)
+            assert_as_far(got, expected, 1e-9)
 
 
 @compiled
 def test_a_launch_in_shares():
     """More starts than a block has room for are shared out among several."""
     objective, here, box = task(starts=26)
-    runs = straight.arranged(objective.inner, D)
-    got = straight.fused(objective.inner, here, box, TOLERANCES, runs, execute=twin.Twin())
-    assert_same(got, alone(objective, here, box), 1e-7)
+    way, there = on_the_way(objective, here, box)
+    got = between(objective).advanced(copied(way), there, box, moves=True, execute=twin.Twin())
+    assert_as_far(got, alone(objective, way, there, box, moves=True), 1e-7)
 
 
 @on_device
 @pytest.mark.parametrize("starts", [STARTS, 26])
 @pytest.mark.parametrize("family", ["rbf", "matern52"])
 def test_on_a_device(family, starts, monkeypatch):
-    """One launch there finds what torch finds here, and the switch turns it off."""
+    """One launch there does what torch does here, and the switch turns it off."""
     objective, here, box = task(starts=starts, family=family)
-    there = eubo.NegativeEubo(moved(objective.inner.prepared, "cuda"), starts, "expected_max")
-    runs, around = straight.arranged(there, D), (moved(here, "cuda"), moved(box, "cuda"))
+    way, seen = on_the_way(objective, here, box)
+    expected = alone(objective, way, seen, box, moves=True)
+    inner = eubo.NegativeEubo(moved(objective.inner.prepared, "cuda"), starts, "expected_max")
+    way, seen, box = (moved(part, "cuda") for part in (way, seen, box))
     monkeypatch.setattr(launch, "taken", launch.Counter())
-    got = straight.fused(there, *around, TOLERANCES, runs)
+    got = between(objective, inner).advanced(Way(*map(torch.clone, way)), seen, box, moves=True)
     assert launch.taken == {("straight", "kernel"): 1}
-    assert_same(moved(got, "cpu"), alone(objective, here, box), 1e-7)
+    assert_as_far(moved(got, "cpu"), expected, 1e-7)
     monkeypatch.setenv(launch.SWITCH, "0")
-    assert straight.fused(there, *around, TOLERANCES, runs) is None
+    assert_as_far(moved(between(objective, inner).advanced(way, seen, box, moves=True), "cpu"), expected, 1e-5)
 
 
 @on_device
@@ -142,10 +190,10 @@ def test_the_way_up_on_a_device(monkeypatch):
 
 
 def test_other_sums_have_no_launch():
-    objective, here, box = task()
+    objective, _, _ = task()
     for family in ("rbf", Sum("rbf", (D, 1, 1))):
         inner = eubo.NegativeEubo(objective.inner.prepared._replace(family=family), STARTS, "expected_max")
-        assert straight.fused(inner, here, box, TOLERANCES, straight.arranged(inner, D)) is None
+        assert straight.arranged(inner, D) is None
 
 
 @pytest.mark.parametrize("switch", ["0", "1"])
@@ -169,12 +217,13 @@ def test_bends_are_what_two_looks_differ_by():
     here = objective.look(0.2 + 0.2 * rand(RUNS, 2, D))
     moved_by = torch.full((D,), 0.1, dtype=torch.float64)
     moved_by[1] = 1e-4
-    B = straight._bends(here, objective.look(here.points + moved_by))
+    way = straight.begun(here)
+    B = straight._bends(way, objective.look(here.points + moved_by))
     bowl = B[..., 0]
     assert torch.allclose(bowl[..., [0, 2, 3]], torch.full_like(bowl[..., :3], 2.0 / D), atol=1e-6)
     assert bool((B[..., 1, :] == 0.0).all())
     torn = objective.look(here.points + moved_by)._replace(outcomes=torch.full_like(here.outcomes, torch.nan))
-    assert bool((straight._bends(here, torn) == here.B).all())
+    assert bool((straight._bends(way, torn) == here.B).all())
 
 
 @pytest.mark.parametrize("switch", ["0", "1"])

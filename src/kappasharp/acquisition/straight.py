@@ -6,12 +6,13 @@ Notation
     B        (rows, 2, d, k) their bends: the second derivative along each coordinate
     radius   (rows, 1)       how far from x the outcomes are believed to be straight, in every coordinate
 
-Every round maximises EUBO with outcomes o + Jᵀs + ½ Bᵀs² at x′ = x + s in a box about x, which costs no design and is
-one launch where there is a kernel; then looks at what is really there. What gains moves x. The box grows where the gain
-is what was promised, and shrinks where it is not (a trust region: Conn, Gould and Toint 2000). Bends are nothing at
-first; then each is what the slopes of two looks differ by over the step along its coordinate.
+Every round maximises EUBO with outcomes o + Jᵀs + ½ Bᵀs² at x′ = x + s in a box about x, which costs no design; then
+looks at what is really there. What gains moves x. The box grows where the gain is what was promised, and shrinks where
+it is not (a trust region: Conn, Gould and Toint 2000). Bends are nothing at first; then each is what the slopes of two
+looks differ by over the step along its coordinate. What lies between two looks is one launch where there is a kernel.
 """
 
+import copy
 from typing import NamedTuple
 
 import torch
@@ -27,7 +28,7 @@ from kappasharp.core.kernel import Sum
 from kappasharp.kernels import straight as kernels
 from kappasharp.kernels.eubo import EuboConstants
 from kappasharp.kernels.sources import Execute
-from kappasharp.kernels.straight import StraightRuns
+from kappasharp.kernels.straight import Part, Rules, StraightRuns, Way
 
 # Where outcomes are believed first; below the least no step goes up any more.
 RADIUS, LEAST_RADIUS = 0.25, 1e-4
@@ -35,6 +36,7 @@ RADIUS, LEAST_RADIUS = 0.25, 1e-4
 POOR, GOOD, SHORTER, LONGER = 0.25, 0.75, 0.35, 2.0
 # A step along a coordinate that is shorter says nothing of the bend there.
 LEAST_STEP = 1e-3
+RULES = Rules(LEAST_RADIUS, POOR, GOOD, SHORTER, LONGER, LEAST_STEP)
 # Parameters and outcomes: as many kernels are summed where there is a launch.
 BOTH = 2
 # Rounds of the ascent within a box.
@@ -80,16 +82,6 @@ def _ends(low: Tensor, high: Tensor, d: int) -> _Ends:
     return _Ends(low, high, *((0.5 * part).unflatten(-1, (-1, d)) for part in (low + high, high - low)))
 
 
-class _Way(NamedTuple):
-    """Where every row is, −EUBO there, how far outcomes are believed, whether it has ended, and its rounds."""
-
-    here: Looked
-    value: Tensor
-    radius: Tensor
-    ended: Tensor
-    rounds: Tensor
-
-
 def applies(objective: Through) -> bool:
     """Whether outcomes alone bend the objective: known ones, of both designs, without limits."""
     known = objective.lift is not None and objective.uncertain is None
@@ -110,36 +102,103 @@ def ascend(
     d, p = objective.dimensions, x.shape[-1]
     ends = _ends(box[0].reshape(-1, p), box[1].reshape(-1, p), d)
     points = x.reshape(-1, p).clamp(ends.low, ends.high).unflatten(-1, (-1, d))
-    radius = torch.full_like(points[:, 0, :1], RADIUS)
-    here = objective.look(points, ends.about(radius))
-    none = torch.zeros(len(points), dtype=torch.long, device=x.device)
     inner = tolerances._replace(max_rounds=INNER_ROUNDS)
-    runs = arranged(objective.inner, d)
-    way = _Way(here, _value(objective, here, inner, runs), radius, none > 0, none)
+    between = Between(objective.inner, d, inner, bends=not objective.learns)
+    there = objective.look(points, ends.about(torch.full_like(points[:, 0, :1], RADIUS)))
+    way = begun(there)
     first, finalists = sorting
-    for number in range(first + tolerances.max_rounds):
+    last = first + tolerances.max_rounds
+    for number in range(last + 1):
+        way = between.advanced(way, there, (ends.low, ends.high), moves=number > 0, solves=number < last)
         if finalists and number == first:
             rows = best(way.value, objective.inner.starts, finalists)
             objective, way, ends = objective.of_starts(finalists), take(way, rows), take(ends, rows)
-            inner, finalists = inner._replace(group=finalists), 0
-        at = way.here.points.flatten(-2)
-        reach = way.radius.masked_fill(way.ended.unsqueeze(-1), 0.0)
-        inside = torch.maximum(at - reach, ends.low), torch.minimum(at + reach, ends.high)
-        found = minimize(objective.inner, way.here, inside, inner, runs)
-        promised = way.value - found.value
-        way = way._replace(
-            ended=way.ended | (promised <= tolerances.decrease) | (way.radius < LEAST_RADIUS).squeeze(-1)
-        )
-        if bool(way.ended.all()):
+            between, finalists = between.of(objective.inner, inner._replace(group=finalists)), 0
+        if number == last or bool(way.ended.all()):
             break
-        trial = torch.where(way.ended.unsqueeze(-1), at, found.x).unflatten(-1, (-1, d))
-        there = objective.look(trial, ends.about(way.radius), way.here)
-        way = _moved(way, there, _value(objective, there, inner, runs), promised, learns=objective.learns)
+        there = objective.look(way.trial, ends.about(way.radius), Looked(*way[:4]))
     if finalists:
         # All had ended before.
         way = take(way, best(way.value, objective.inner.starts, finalists))
-    end = way.here.points.flatten(-2)
-    return descent.of_kernel(end, way.value, torch.full_like(end, torch.nan), way.ended, way.rounds)
+    end = way.points.flatten(-2)
+    return descent.of_kernel(end, way.value, torch.full_like(end, torch.nan), way.ended > 0, way.rounds.long())
+
+
+def begun(here: Looked) -> Way:
+    """The way of rows that are where they looked."""
+    here = Looked(*(part.contiguous() for part in here))
+    rows = len(here.points)
+    none = torch.zeros(rows, dtype=torch.int32, device=here.points.device)
+    numbers = here.points.new_tensor([torch.inf, RADIUS, 0.0]).unsqueeze(-1).repeat(1, rows)
+    return Way(*here, here.points.clone(), numbers[0], numbers[1].unsqueeze(-1), numbers[2], none, none.clone())
+
+
+class Between:
+    """What happens between two looks: every row moves or not, and finds where to look next."""
+
+    def __init__(self, inner: NegativeEubo, d: int, tolerances: Tolerances, *, bends: bool) -> None:
+        self.inner, self.tolerances, self.bends = inner, tolerances, bends
+        family = inner.prepared.family
+        self.runs = arranged(inner, d)
+        self.constants = EuboConstants(
+            matern=isinstance(family, Sum) and family.family == "matern52",
+            improvement=inner.variant == "improvement",
+            least_variance=eubo.VARIANCE_FLOOR[inner.prepared.X.dtype],
+            limits=descent.numbers(tolerances),
+            max_rounds=tolerances.max_rounds,
+        )
+
+    def of(self, inner: NegativeEubo, tolerances: Tolerances) -> "Between":
+        """The same for other starts of the same runs."""
+        found = copy.copy(self)
+        found.inner, found.tolerances = inner, tolerances
+        return found
+
+    def advanced(
+        self,
+        way: Way,
+        there: Looked,
+        box: tuple[Tensor, Tensor],
+        *,
+        moves: bool,
+        solves: bool = True,
+        execute: Execute | None = None,
+    ) -> Way:
+        """The way after a look; its tensors are written to where a launch does it, of `execute` if given.
+
+        Args:
+            way: where every row was.
+            there: what was found where it looked.
+            box: where its designs may be (rows, p).
+            moves: whether that was a step; else it is where rows begin.
+            solves: whether there will be another look.
+            execute: what runs the launch.
+        """
+        execute = execute or (self.runs and kernels.executor(self.runs, self.constants, self.inner.starts))
+        if self.runs is None or execute is None:
+            return self.by_torch(way, there, box, moves=moves, solves=solves)
+        looked = (*(end.contiguous() for end in box), there.outcomes.contiguous(), there.J.contiguous())
+        part = Part(moves, solves, self.bends)
+        kernels.advance(self.runs, way, looked, self.constants, RULES, part=part, execute=execute)
+        return way
+
+    def by_torch(self, way: Way, there: Looked, box: tuple[Tensor, Tensor], *, moves: bool, solves: bool = True) -> Way:
+        """The same by torch."""
+        value = self.inner(torch.cat([there.points, there.outcomes], -1).flatten(-2))[0]
+        way = _moved(way, there, value, bends=self.bends) if moves else way._replace(value=value)
+        return self._aimed(way, *box) if solves else way._replace(trial=way.points)
+
+    def _aimed(self, way: Way, low: Tensor, high: Tensor) -> Way:
+        """Where every row looks next, and what that promises."""
+        at = way.points.flatten(-2)
+        reach = way.radius.masked_fill((way.ended > 0).unsqueeze(-1), 0.0)
+        inside = torch.maximum(at - reach, low), torch.minimum(at + reach, high)
+        found = descent.minimize(StraightEubo(self.inner, Looked(*way[:4])), at, *inside, self.tolerances)
+        promised = (way.value - found.value).masked_fill(way.ended > 0, 0.0)
+        ends = (promised <= self.tolerances.decrease) | (way.radius < LEAST_RADIUS).squeeze(-1)
+        ended = ((way.ended > 0) | ends).int()
+        trial = torch.where(ended.unsqueeze(-1) > 0, at, found.x).reshape(way.points.shape)
+        return way._replace(trial=trial, promised=promised, ended=ended)
 
 
 def best(value: Tensor, starts: int, count: int) -> Tensor:
@@ -148,60 +207,35 @@ def best(value: Tensor, starts: int, count: int) -> Tensor:
     return (best + starts * torch.arange(len(best), device=best.device).unsqueeze(-1)).reshape(-1)
 
 
-def _moved(way: _Way, there: Looked, value: Tensor, promised: Tensor, *, learns: bool) -> _Way:
+def _moved(way: Way, there: Looked, value: Tensor, *, bends: bool) -> Way:
     """The way after a look: rows that gained are there now, and every row knows better how far to believe.
 
-    Slopes that are learnt hold for both places, and their bends are unknown.
+    Without `bends` slopes are learnt: they hold for both places, and their bends are unknown.
     """
-    share = (way.value - value) / promised.clamp(min=torch.finfo(value.dtype).tiny)
-    gained = (share > descent.SUFFICIENT) & ~way.ended
-    share = share.unsqueeze(-1)
-    B = there.B if learns else _bends(way.here, there)
-    step = (there.points - way.here.points).flatten(-2).abs().amax(-1, keepdim=True)
+    goes = way.ended == 0
+    share = (way.value - value) / way.promised.clamp(min=torch.finfo(value.dtype).tiny)
+    gained = (share > descent.SUFFICIENT) & goes
+    share, moves = share.unsqueeze(-1), gained[:, None, None]
+    step = (there.points - way.points).flatten(-2).abs().amax(-1, keepdim=True)
     # Outcomes that are no number are as poor as it gets.
     good = (share > GOOD) & (step >= GOOD * way.radius)
     radius = torch.where(share >= POOR, torch.where(good, LONGER * way.radius, way.radius), SHORTER * step)
-    rounds = way.rounds + ~way.ended
-    if gained.device.type == "cpu" and bool(gained.all()):
-        return way._replace(here=there._replace(B=B), value=value, radius=radius, rounds=rounds)
-    moves = gained[:, None, None]
-    here = Looked(
-        torch.where(moves, there.points, way.here.points),
-        torch.where(moves, there.outcomes, way.here.outcomes),
-        there.J if learns else torch.where(moves.unsqueeze(-1), there.J, way.here.J),
-        B,
+    return way._replace(
+        points=torch.where(moves, there.points, way.points),
+        outcomes=torch.where(moves, there.outcomes, way.outcomes),
+        J=torch.where(moves.unsqueeze(-1), there.J, way.J) if bends else there.J,
+        B=_bends(way, there) if bends else way.B,
+        value=torch.where(gained, value, way.value),
+        radius=torch.where(goes.unsqueeze(-1), radius, way.radius),
+        rounds=way.rounds + goes,
     )
-    return way._replace(here=here, value=torch.where(gained, value, way.value), radius=radius, rounds=rounds)
 
 
-def _bends(here: Looked, there: Looked) -> Tensor:
+def _bends(here: Way, there: Looked) -> Tensor:
     """How outcomes bend along each coordinate, after slopes at two places; as before where nothing new is known."""
     step = (there.points - here.points).unsqueeze(-1)
     known = (step.abs() >= LEAST_STEP) & there.outcomes.isfinite().unsqueeze(-2)
     return torch.where(known, (there.J - here.J) / torch.where(known, step, 1.0), here.B)
-
-
-def _value(objective: Through, here: Looked, tolerances: Tolerances, runs: StraightRuns | None) -> Tensor:
-    """−EUBO (rows,) of the designs with the outcomes that they have."""
-    at = here.points.flatten(-2)
-    found = fused(objective.inner, here, (at, at), tolerances._replace(max_rounds=0), runs)
-    if found is not None:
-        return found.value
-    return objective.inner(torch.cat([here.points, here.outcomes], -1).flatten(-2))[0]
-
-
-def minimize(
-    objective: NegativeEubo,
-    here: Looked,
-    box: tuple[Tensor, Tensor],
-    tolerances: Tolerances,
-    runs: StraightRuns | None = None,
-) -> Descent:
-    """The minimum of −EUBO with straight outcomes in a box (rows, p), from every row's own place."""
-    found = fused(objective, here, box, tolerances, runs)
-    if found is not None:
-        return found
-    return descent.minimize(StraightEubo(objective, here), here.points.flatten(-2), *box, tolerances)
 
 
 def arranged(objective: NegativeEubo, d: int) -> StraightRuns | None:
@@ -211,31 +245,3 @@ def arranged(objective: NegativeEubo, d: int) -> StraightRuns | None:
         return None
     parts = (p.lengthscale[..., :d], p.lengthscale[..., d:], p.share, p.outputscale, p.X[..., :d], p.X[..., d:])
     return StraightRuns(*(part.contiguous() for part in (*parts, p.weights)))
-
-
-def fused(
-    objective: NegativeEubo,
-    here: Looked,
-    box: tuple[Tensor, Tensor],
-    tolerances: Tolerances,
-    runs: StraightRuns | None,
-    *,
-    execute: Execute | None = None,
-) -> Descent | None:
-    """The same as one launch, of `execute` if given; None where no kernel can."""
-    if runs is None:
-        return None
-    family = objective.prepared.family
-    constants = EuboConstants(
-        matern=isinstance(family, Sum) and family.family == "matern52",
-        improvement=objective.variant == "improvement",
-        least_variance=eubo.VARIANCE_FLOOR[here.points.dtype],
-        limits=descent.numbers(tolerances),
-        max_rounds=tolerances.max_rounds,
-    )
-    start = here.points.flatten(-2).unflatten(0, (-1, objective.starts))
-    execute = execute or kernels.executor(runs, constants, start)
-    if execute is None:
-        return None
-    lines = kernels.Lines(start, here.outcomes, here.J, here.B, *box)
-    return descent.of_kernel(*kernels.minimize(runs, lines, constants, execute)[:5])

@@ -1,6 +1,6 @@
-// The ascent of EUBO through outcomes that are nearly straight in the design, one warp a start: acquisition/straight.py
-// in one launch. The prior covariance is a sum: a kernel over the parameters, and one over the outcomes. A start's two
-// designs have outcomes of their own at the start, slopes, and bends along each coordinate.
+// A round of the ascent of EUBO through outcomes that are nearly straight in the design, one warp a start:
+// acquisition/straight.py in one launch. The prior covariance is a sum: a kernel over the parameters, and one over the
+// outcomes. A start's two designs have outcomes of their own at the start, slopes, and bends along each coordinate.
 using Seen = NUMBER(SEEN);
 using Improvement = NUMBER(IMPROVEMENT);
 using Nothing = NUMBER(0);
@@ -124,13 +124,55 @@ struct Straight {
     }
 };
 
+// What decides a start's way from look to look, in the order of straight.py.
+struct Rules {
+    double least_radius, poor, good, shorter, longer, least_step;
+};
+
+// Where one start is, and what was found where it looked last.
+struct Way {
+    int d, k;
+    double *points, *outcomes, *J, *B, *trial;
+    const double *seen, *slopes;
+
+    // The largest coordinate of the step to where it looked.
+    METHOD double length() const {
+        double longest = 0.0;
+        for (int j = lane(); j < 2 * d; j += WARP) longest = larger(longest, fabs(trial[j] - points[j]));
+        return lane_max(longest);
+    }
+
+    // Bends after slopes at two places; slopes, and the place, where they are taken over.
+    METHOD void learn(bool bends, bool takes_slopes, bool moves, double least_step) const {
+        for (int e = lane(); e < 2 * d * k; e += WARP) {
+            const int j = e / k;
+            const double step = trial[j] - points[j];
+            const bool known = fabs(step) >= least_step && fabs(seen[j / d * k + e % k]) < INFINITE;
+            if (bends && known) B[e] = (slopes[e] - J[e]) / step;
+            if (takes_slopes) J[e] = slopes[e];
+        }
+        sync_warp();
+        if (!moves) return;
+        for (int j = lane(); j < 2 * d; j += WARP) points[j] = trial[j];
+        for (int e = lane(); e < 2 * k; e += WARP) outcomes[e] = seen[e];
+        sync_warp();
+    }
+};
+
+// A look and what it promised: how far outcomes are believed then, and whether the start moves.
+DEVICE double believed(const Rules& rules, double share, double step, double radius) {
+    if (!(share >= rules.poor)) return rules.shorter * step;
+    return share > rules.good && step >= rules.good * radius ? rules.longer * radius : radius;
+}
+
 KERNEL straight(const double* near_scales, const double* seen_scales, const double* shares_of, const double* outputscale,
-                const double* X, const double* Y, const double* weights, const double* start, const double* outcomes,
-                const double* J, const double* B, const double* low, const double* high, double* x, double* value,
-                double* gradient,
-                int* ended, int n, int columns, int d, int k, int matern, int improvement, int starts, int shares,
-                double least_variance, double small, double decrease, double longest, double sufficient,
-                double shortest, int rounds) {
+                const double* X, const double* Y, const double* weights, double* points, double* outcomes, double* J,
+                double* B, const double* low, const double* high, const double* seen, const double* slopes,
+                double* trial, double* values, double* radii, double* promises, int* ended, int* looks, int n,
+                int columns, int d, int k, int matern, int improvement, int starts, int shares, int moves, int solves,
+                int bends, double least_variance, double small, double decrease, double longest, double sufficient,
+                double shortest, int rounds, double least_radius, double poor, double good, double shorter,
+                double longer, double least_step) {
     SHARED(memory);
     const int run = block_index() / shares, share = block_index() % shares, warps = thread_count() / WARP;
     const Dimension dimension = d;
@@ -149,21 +191,51 @@ KERNEL straight(const double* near_scales, const double* seen_scales, const doub
     const int warp = thread_index() / WARP, first = share * warps + warp, p = 2 * dimension;
     if (first >= starts) return;
     const long long at = (long long)run * starts + first;
+    const Way way = {dimension, many, points + at * p, outcomes + at * 2 * many, J + at * p * many, B + at * p * many,
+                     trial + at * p, seen + at * 2 * many, slopes + at * p * many};
     objective.outputscale = outputscale[run], objective.least_variance = least_variance;
     objective.of_near = shares_of[2 * run], objective.of_seen = shares_of[2 * run + 1];
     objective.near_scales = scales, objective.seen_scales = scales + dimension;
-    objective.start = start + at * p, objective.outcomes = outcomes + at * 2 * many, objective.J = J + at * p * many;
-    objective.B = B + at * p * many;
-    const int own = Straight::own_size(dimension, many, matern, n, columns) + 10 * p + p * p;
+    const int own = Straight::own_size(dimension, many, matern, n, columns) + 12 * p + p * p;
     Row row;
-    row.place(objective.place(scales + dimension + many + warp * own), p);
-    row.low = low + at * p, row.high = high + at * p;
-    for (int j = lane(); j < p; j += WARP) row.x[j] = start[at * p + j];
-    const Limits limits = {small, decrease, longest, sufficient, shortest, rounds};
-    const Ended end = descend<Warp>(objective, row, limits);
-    for (int j = lane(); j < p; j += WARP) x[at * p + j] = row.x[j], gradient[at * p + j] = row.g[j];
+    double* box = row.place(objective.place(scales + dimension + many + warp * own), p);
+    double value = values[at], radius = radii[at], promise = promises[at];
+    bool has_ended = ended[at];
+    // Minus EUBO of what was found: there no step is taken.
+    objective.start = way.trial, objective.outcomes = way.seen, objective.J = way.slopes, objective.B = way.B;
+    for (int j = lane(); j < p; j += WARP) row.x[j] = way.trial[j];
+    sync_warp();
+    const double found = objective(row.x, row.g);
+    if (moves) {
+        const double gain = (value - found) / fmax(promise, 2.2250738585072014e-308), step = way.length();
+        const bool gained = gain > sufficient && !has_ended;
+        const Rules rules = {least_radius, poor, good, shorter, longer, least_step};
+        if (!has_ended) radius = believed(rules, gain, step, radius);
+        way.learn(bends, gained || !bends, gained, least_step);
+        if (gained) value = found;
+    } else {
+        value = found;
+    }
+    if (solves) promise = 0.0;
+    if (solves && !has_ended) {
+        const double *least = low + at * p, *most = high + at * p;
+        for (int j = lane(); j < p; j += WARP) {
+            row.x[j] = way.points[j];
+            box[j] = clamped(way.points[j] - radius, least[j], most[j]);
+            box[p + j] = clamped(way.points[j] + radius, least[j], most[j]);
+        }
+        row.low = box, row.high = box + p;
+        objective.start = way.points, objective.outcomes = way.outcomes, objective.J = way.J;
+        const Limits limits = {small, decrease, longest, sufficient, shortest, rounds};
+        sync_warp();
+        promise = value - descend<Warp>(objective, row, limits).value;
+        has_ended = promise <= decrease || radius < least_radius;
+    }
+    for (int j = lane(); j < p; j += WARP) way.trial[j] = solves && !has_ended ? row.x[j] : way.points[j];
+    sync_warp();
     if (lane() == 0) {
-        value[at] = end.value;
-        ended[3 * at] = end.converged, ended[3 * at + 1] = end.rounds, ended[3 * at + 2] = end.rounds;
+        // A look that the start had not ended before.
+        looks[at] += moves && !ended[at];
+        values[at] = value, radii[at] = radius, promises[at] = promise, ended[at] = has_ended;
     }
 }

@@ -1,13 +1,11 @@
-"""The ascent of EUBO through outcomes that are nearly straight in the design, as one launch: one warp a start."""
+"""A round of the ascent of EUBO through outcomes that are nearly straight in the design, as one launch."""
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from kappasharp.kernels import compiled, launch, nvrtc
 from kappasharp.kernels.eubo import MOST_WARPS, MOST_WEIGHTS, READ_ONCE, EuboConstants, warps_within
-from kappasharp.kernels.evidence import Found
 from kappasharp.kernels.sources import Defines, Execute, Launch
 
 
@@ -23,57 +21,92 @@ class StraightRuns(NamedTuple):
     weights: Tensor
 
 
-class Lines(NamedTuple):
-    """Starts (runs, starts, 2d), of their designs outcomes (…, 2, k), slopes and bends (…, 2, d, k), and a box."""
+class Way(NamedTuple):
+    """Where every start (rows,) is, to be written to.
 
-    start: Tensor
+    Its designs (rows, 2, d), their outcomes (…, 2, k), slopes and bends (…, 2, d, k); where it looks next, −EUBO, how
+    far outcomes are believed, what a look promises, whether it has ended, and its rounds.
+    """
+
+    points: Tensor
     outcomes: Tensor
     J: Tensor
     B: Tensor
-    low: Tensor
-    high: Tensor
+    trial: Tensor
+    value: Tensor
+    radius: Tensor
+    promised: Tensor
+    ended: Tensor
+    rounds: Tensor
 
 
-def executor(runs: StraightRuns, constants: EuboConstants, start: Tensor) -> Execute | None:
+class Rules(NamedTuple):
+    """What a look is worth, by share of what was promised, and what becomes of how far outcomes are believed."""
+
+    least_radius: float
+    poor: float
+    good: float
+    shorter: float
+    longer: float
+    least_step: float
+
+
+class Part(NamedTuple):
+    """What a launch does: moves after a look, looks for where to look next, learns bends."""
+
+    moves: bool
+    solves: bool
+    bends: bool
+
+
+def executor(runs: StraightRuns, constants: EuboConstants, starts: int) -> Execute | None:
     """What can do this; None where torch has to."""
-    if start.device.type == "cpu" and start.shape[1] > 1 and runs.weights.numel() > MOST_WEIGHTS * len(runs.weights):
+    like = runs.weights
+    if like.device.type == "cpu" and starts > 1 and like.numel() > MOST_WEIGHTS * len(like):
         launch.passed_by("straight", READ_ONCE)
         return None
-    return launch.executor("straight", start, _defines(runs, constants), _shared_bytes(runs, constants.matern, 1))
+    return launch.executor("straight", like, _defines(runs, constants), _shared_bytes(runs, constants.matern, 1))
 
 
-def minimize(runs: StraightRuns, lines: Lines, constants: EuboConstants, execute: Execute) -> Found:
-    """The minimum of −EUBO from every start in its box."""
-    count, starts, p = lines.start.shape
+def advance(
+    runs: StraightRuns,
+    way: Way,
+    looked: tuple[Tensor, ...],
+    constants: EuboConstants,
+    rules: Rules,
+    *,
+    part: Part,
+    execute: Execute,
+) -> None:
+    """A round of every start, written to its way.
+
+    `looked` is the box (rows, 2d) of its designs, and outcomes and slopes of those that it looked at last.
+    """
+    count, starts = len(runs.weights), len(way.points) // len(runs.weights)
     n, columns = runs.weights.shape[-2:]
-    x = lines.start.new_empty(count * starts, p)
-    value, gradient = x.new_empty(len(x)), torch.empty_like(x)
-    ended = x.new_empty((len(x), 3), dtype=torch.int32)
-    matern, device = constants.matern, lines.start.device
+    matern, device = constants.matern, runs.weights.device
     warps = 1
     if execute is not compiled.execute:
         warps = warps_within(starts, device, lambda warps: _shared_bytes(runs, matern, warps))
     shares = -(-starts // warps)
     kinds = (int(constants.matern), int(constants.improvement))
     sizes = (n, columns, runs.X.shape[-1], runs.Y.shape[-1], *kinds, starts, shares)
-    reals = [float(value) for value in (constants.least_variance, *constants.limits)]
+    outputs = (way.trial, way.value, way.radius, way.promised, way.ended, way.rounds)
     execute(
         Launch(
             kernel="straight",
             defines=_defines(runs, constants),
             blocks=count * shares,
             threads=nvrtc.WARP * warps,
-            shared_bytes=_shared_bytes(runs, constants.matern, warps),
+            shared_bytes=_shared_bytes(runs, matern, warps),
             # The CPU has one vector more for each kernel, and for their sum.
-            own_bytes=_shared_bytes(runs, constants.matern, 1) + 24 * n,
+            own_bytes=_shared_bytes(runs, matern, 1) + 24 * n,
             arguments=(
-                *(part.contiguous() for part in (*runs, *lines)), x, value, gradient, ended,
-                *sizes, *reals, constants.max_rounds,
+                *runs, *way[:4], *looked, *outputs, *sizes, *map(int, part),
+                constants.least_variance, *constants.limits, constants.max_rounds, *rules,
             ),
         )
     )  # fmt: skip
-    converged, rounds, steps = ended.long().unbind(-1)
-    return Found(x, value, gradient, converged == 1, rounds, steps)
 
 
 def _defines(runs: StraightRuns, constants: EuboConstants) -> Defines:
@@ -93,5 +126,5 @@ def _shared_bytes(runs: StraightRuns, matern: bool, warps: int) -> int:
     d, k = runs.X.shape[-1], runs.Y.shape[-1]
     p = 2 * d
     shared = (d + k) * (n | 1) + n * (columns | 1) + 2 * n + d + k
-    own = 2 * d + 4 * k + 3 * (4 if matern else 2) * n + columns + 10 * p + p * p
+    own = 2 * d + 4 * k + 3 * (4 if matern else 2) * n + columns + 12 * p + p * p
     return 8 * (shared + warps * own)
