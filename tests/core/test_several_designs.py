@@ -217,19 +217,3 @@ def test_the_places_beside_a_chosen_one_are_never_near_it():
     assert bool(((others >= 0.0) & (others <= 1.0)).all())
     assert float((others - place.unsqueeze(-1)).abs().min()) > NEAR - 1e-9
     assert bool((others[:, 1:] > others[:, :-1]).all())
-
-
-@pytest.mark.parametrize("beside", [0.1, 0.15, 0.4])
-@pytest.mark.parametrize("count", [2, 4, 5])
-def test_others_on_both_sides_reach_from_beside_the_chosen_place_to_the_ends(beside, count):
-    place = torch.linspace(0.0, 1.0, 401, dtype=torch.float64)
-    others = comparisons.other_places(place, count, NEAR, beside)
-    assert others.shape == (401, count)
-    assert float((others - place.unsqueeze(-1)).abs().min()) > NEAR - 1e-9
-    assert bool((others[:, 1:] > others[:, :-1]).all())
-    wide = (place > beside + NEAR) & (place < 1.0 - beside - NEAR)
-    ends = torch.tensor([0.0, 1.0], dtype=torch.float64)
-    assert torch.allclose(others[wide][:, [0, -1]], ends.expand(int(wide.sum()), -1))
-    if count > 2:
-        before = others[wide].masked_fill(others[wide] > place[wide].unsqueeze(-1), -1.0).amax(-1)
-        assert torch.allclose(place[wide] - before, torch.full_like(before, beside))

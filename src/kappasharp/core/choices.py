@@ -21,8 +21,6 @@ Variant = Literal["expected_max", "improvement"]
 # With how many other places of a line the chosen one is compared, and how near to it none of them lies, in units of the
 # line's length: what a hand does not tell apart.
 OTHERS, NEAR = 4, 0.1
-# How far beside it the nearest of them lie on both sides; 0 spreads them evenly.
-BESIDE = 0.0
 
 
 class Weights(Enum):

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.batches import take
-from kappasharp.core.choices import BESIDE, NEAR, OTHERS, Said
+from kappasharp.core.choices import NEAR, OTHERS, Said
 from kappasharp.core.likelihood import Ties
 from kappasharp.shapes import (
     ComparisonMatrix,
@@ -245,14 +245,8 @@ def joined(old: Detail, new: Detail) -> Detail:
     return Detail(weight, noise, *rest)
 
 
-def other_places(place: Tensor, others: int = OTHERS, near: float = NEAR, beside: float = BESIDE) -> Tensor:
-    """The places (…, others) of a line that the chosen one is compared with: spread over what is not near to it.
-
-    With `beside` half of them lie on each side, from so far beside it to the end; where a side is short it has one of
-    them, its end, or none.
-    """
-    if beside:
-        return _on_both_sides(place, others, near, beside)
+def other_places(place: Tensor, others: int = OTHERS, near: float = NEAR) -> Tensor:
+    """The places (…, others) of a line that the chosen one is compared with: spread over what is not near to it."""
     before = (place - near).clamp(min=0.0).unsqueeze(-1)
     after = (place + near).clamp(max=1.0).unsqueeze(-1)
     # An end that is near itself is no place: the line begins, or ends, with the chosen one.
@@ -260,18 +254,3 @@ def other_places(place: Tensor, others: int = OTHERS, near: float = NEAR, beside
     along = torch.linspace(0.0, 1.0, others, dtype=place.dtype, device=place.device) * length
     first_part = (along < before) | (after == 1.0)
     return torch.where(first_part, along, along - before + after)
-
-
-def _on_both_sides(place: Tensor, others: int, near: float, beside: float) -> Tensor:
-    """Half of the others on each side of the chosen place, from so far beside it to the end."""
-    half = others // 2
-    rooms = torch.stack([place, 1.0 - place], -1)
-    short = torch.where(rooms < near, 0, torch.where(rooms < beside + 0.5 * near, 1, half))
-    before = torch.where(short[..., 0] < half, short[..., 0], others - short[..., 1]).unsqueeze(-1)
-    number = torch.arange(others, device=place.device)
-    place = place.unsqueeze(-1)
-    # The k-th of c places from an end up to beside the chosen one; one alone is the end.
-    low = (place - beside) * number / (before - 1).clamp(min=1)
-    after = others - before
-    high = 1.0 - (1.0 - place - beside) * (others - 1 - number) / (after - 1).clamp(min=1)
-    return torch.where(number < before, low, high)

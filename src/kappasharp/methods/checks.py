@@ -168,7 +168,6 @@ def _kind_fits(value: Method) -> None:
     _number("Method.first", value.first, 0.0, math.inf, closed=True)
     _number("Method.others", value.others, 2.0, 20.0, closed=True)
     _number("Method.near", value.near, 0.0, 0.4, closed=True)
-    _number("Method.beside", value.beside, 0.0, 0.4, closed=True)
     several = value.kind in (Kind.CHOICE, Kind.ORDER)
     if value.kind is not Kind.PAIR and several != (value.designs > PAIR):
         words = f"3 to {MOST_DESIGNS}" if several else str(PAIR)

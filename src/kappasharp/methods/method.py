@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from kappasharp.core.choices import BESIDE, NEAR, OTHERS, Correction, Curvature, Family, Gate, Variant
+from kappasharp.core.choices import NEAR, OTHERS, Correction, Curvature, Family, Gate, Variant
 
 if TYPE_CHECKING:
     from kappasharp.core.evidence import Model
@@ -78,7 +78,6 @@ class Method:
             the kind needs, of pairs the preset's.
         others: With how many other places of its line a slider's is compared.
         near: How near to it none of them lies, in units of the line's length.
-        beside: How far beside it the nearest of them lie, on both sides of it; 0 spreads all of them evenly.
         use_outcomes: Whether taste is learnt on what is computed from a design, beside its parameters.
         use_seconds: Whether quick answers count as clear ones, where a person's times show that they are.
         tell_apart: Whether several people have tastes of their own beside what they share; else all are one person.
@@ -96,7 +95,6 @@ class Method:
     first: int = 0
     others: int = OTHERS
     near: float = NEAR
-    beside: float = BESIDE
     use_seconds: bool = False
     use_outcomes: bool = False
     tell_apart: bool = False
