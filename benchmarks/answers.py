@@ -63,12 +63,15 @@ def score(options):
     found = read(options.sources)
     numbers = [(measure, q) for measure in ("seen", "told") for q in (10, 20)]
     rows = []
-    for (method, preset), runs in found.items():
+    for (method, preset), runs in list(found.items()):
         kind = next((kind for kind in KINDS if method.startswith(kind)), PAIRS)
         parts = [gains(runs, found[kind, "modern"], *number) for number in numbers]
         if not all(parts) or (method, preset) == (kind, "modern"):
             parts = [gains(runs, found[PAIRS, "modern"], *number) for number in numbers]
             kind = PAIRS
+        if not all(parts):
+            # Nothing to compare with: the runs are of one kind alone.
+            continue
         means = [np.mean([one[0] for one in part.values()]) for part in parts]
         each = [np.mean([part[p][0] for part in parts]) for p in parts[0] if all(p in part for part in parts)]
         rows.append((kind, method, preset, np.mean(means), np.std(each, ddof=1) / np.sqrt(len(each)), means))
