@@ -28,7 +28,7 @@ from kappasharp.core.kernel import Sum
 from kappasharp.kernels import straight as kernels
 from kappasharp.kernels.eubo import EuboConstants
 from kappasharp.kernels.sources import Execute
-from kappasharp.kernels.straight import Part, Rules, StraightRuns, Way
+from kappasharp.kernels.straight import Stages, StraightRuns, Trust, Way
 
 # Where outcomes are believed first; below the least no step goes up any more.
 RADIUS, LEAST_RADIUS = 0.25, 1e-4
@@ -36,7 +36,7 @@ RADIUS, LEAST_RADIUS = 0.25, 1e-4
 POOR, GOOD, SHORTER, LONGER = 0.25, 0.75, 0.35, 2.0
 # A step along a coordinate that is shorter says nothing of the bend there.
 LEAST_STEP = 1e-3
-RULES = Rules(LEAST_RADIUS, POOR, GOOD, SHORTER, LONGER, LEAST_STEP)
+RULES = Trust(LEAST_RADIUS, POOR, GOOD, SHORTER, LONGER, LEAST_STEP)
 # Parameters and outcomes: as many kernels are summed where there is a launch.
 BOTH = 2
 # Rounds of the ascent within a box.
@@ -178,8 +178,8 @@ class Between:
         if self.runs is None or execute is None:
             return self.by_torch(way, there, box, moves=moves, solves=solves)
         looked = (*(end.contiguous() for end in box), there.outcomes.contiguous(), there.J.contiguous())
-        part = Part(moves, solves, self.bends)
-        kernels.advance(self.runs, way, looked, self.constants, RULES, part=part, execute=execute)
+        stages = Stages(moves, solves, self.bends)
+        kernels.advance(self.runs, way, looked, self.constants, RULES, stages=stages, execute=execute)
         return way
 
     def by_torch(self, way: Way, there: Looked, box: tuple[Tensor, Tensor], *, moves: bool, solves: bool = True) -> Way:

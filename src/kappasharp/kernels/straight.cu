@@ -125,7 +125,7 @@ struct Straight {
 };
 
 // What decides a start's way from look to look, in the order of straight.py.
-struct Rules {
+struct Trust {
     double least_radius, poor, good, shorter, longer, least_step;
 };
 
@@ -160,7 +160,7 @@ struct Way {
 };
 
 // A look and what it promised: how far outcomes are believed then, and whether the start moves.
-DEVICE double believed(const Rules& rules, double share, double step, double radius) {
+DEVICE double believed(const Trust& rules, double share, double step, double radius) {
     if (!(share >= rules.poor)) return rules.shorter * step;
     return share > rules.good && step >= rules.good * radius ? rules.longer * radius : radius;
 }
@@ -209,7 +209,7 @@ KERNEL straight(const double* near_scales, const double* seen_scales, const doub
     if (moves) {
         const double gain = (value - found) / fmax(promise, 2.2250738585072014e-308), step = way.length();
         const bool gained = gain > sufficient && !has_ended;
-        const Rules rules = {least_radius, poor, good, shorter, longer, least_step};
+        const Trust rules = {least_radius, poor, good, shorter, longer, least_step};
         if (!has_ended) radius = believed(rules, gain, step, radius);
         way.learn(bends, gained || !bends, gained, least_step);
         if (gained) value = found;

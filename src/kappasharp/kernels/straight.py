@@ -40,7 +40,7 @@ class Way(NamedTuple):
     rounds: Tensor
 
 
-class Rules(NamedTuple):
+class Trust(NamedTuple):
     """What a look is worth, by share of what was promised, and what becomes of how far outcomes are believed."""
 
     least_radius: float
@@ -51,7 +51,7 @@ class Rules(NamedTuple):
     least_step: float
 
 
-class Part(NamedTuple):
+class Stages(NamedTuple):
     """What a launch does: moves after a look, looks for where to look next, learns bends."""
 
     moves: bool
@@ -73,9 +73,9 @@ def advance(
     way: Way,
     looked: tuple[Tensor, ...],
     constants: EuboConstants,
-    rules: Rules,
+    rules: Trust,
     *,
-    part: Part,
+    stages: Stages,
     execute: Execute,
 ) -> None:
     """A round of every start, written to its way.
@@ -102,7 +102,7 @@ def advance(
             # The CPU has one vector more for each kernel, and for their sum.
             own_bytes=_shared_bytes(runs, matern, 1) + 24 * n,
             arguments=(
-                *runs, *way[:4], *looked, *outputs, *sizes, *map(int, part),
+                *runs, *way[:4], *looked, *outputs, *sizes, *map(int, stages),
                 constants.least_variance, *constants.limits, constants.max_rounds, *rules,
             ),
         )
