@@ -19,7 +19,7 @@ from kappasharp.kernels.straight import Way
 from kappasharp.streams import stream
 from tests.acquisition.test_through import RUNS, D, posterior_of, request
 from tests.reference import twin
-from tests.reference.both_ways import compiled, moved, on_device
+from tests.reference.both_ways import MAY_PART, compiled, moved, on_device
 from tests.reference.lifts import Curved
 
 TOLERANCES = descent.Tolerances(gradient=2e-7, decrease=2e-5, max_rounds=200, longest_step=0.25)
@@ -79,9 +79,13 @@ def copied(way):
 
 
 def assert_as_far(got, expected, tolerance):
+    """All of it; a row may part where rounding decides on one more round within, to what promises about as much."""
+    parted = (got.trial - expected.trial).flatten(1).abs().amax(-1) > tolerance
+    assert int(parted.sum()) <= MAY_PART
+    assert torch.allclose(got.promised, expected.promised, rtol=0.0, atol=TOLERANCES.decrease)
     for name, ours, theirs in zip(Way._fields, got, expected, strict=True):
         assert ours.dtype == theirs.dtype and ours.shape == theirs.shape, name
-        assert torch.allclose(ours, theirs, rtol=0.0, atol=tolerance, equal_nan=True), name
+        assert torch.allclose(ours[~parted], theirs[~parted], rtol=0.0, atol=tolerance, equal_nan=True), name
 
 
 def test_slopes_are_differences_and_along_what_is_held_there_are_none():
@@ -170,7 +174,9 @@ def test_on_a_device(family, starts, monkeypatch):
     assert launch.taken == {("straight", "kernel"): 1}
     assert_as_far(moved(got, "cpu"), expected, 1e-7)
     monkeypatch.setenv(launch.SWITCH, "0")
-    assert_as_far(moved(between(objective, inner).advanced(way, seen, box, moves=True), "cpu"), expected, 1e-5)
+    by_torch = between(objective, inner, TOLERANCES._replace(group=starts)).advanced(way, seen, box, moves=True)
+    assert set(launch.taken) == {("straight", "kernel"), ("straight", f"{launch.SWITCH}=0")}
+    assert torch.allclose(by_torch.promised.cpu(), expected.promised, atol=TOLERANCES.decrease)
 
 
 @on_device
