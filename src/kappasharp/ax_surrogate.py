@@ -92,14 +92,16 @@ def surrogate_spec(
     return SurrogateSpec(metric_to_model_configs={Keys.PAIRWISE_PREFERENCE_QUERY.value: [config]})
 
 
-def bope_surrogate_spec(**options: Any) -> SurrogateSpec:
+def bope_surrogate_spec(
+    *, method: str | Method = "baseline", preset: str | Preset = "modern", nugget: float | None = None
+) -> SurrogateSpec:
     """For an experiment with a `PreferenceOptimizationConfig`: KappaSharpGP models what is liked about the outcomes.
 
     The outcomes themselves are modelled by Ax's own choice, standardised: Ax's transforms may not do that here, and
-    without it a Gaussian process of an outcome in the hundreds learns nothing. The options are `surrogate_spec`'s.
+    without it a Gaussian process of an outcome in the hundreds learns nothing. The arguments are `surrogate_spec`'s.
     """
     outcomes = ModelConfig(outcome_transform_classes=[Standardize], name="outcomes")
-    return replace(surrogate_spec(**options), model_configs=[outcomes])
+    return replace(surrogate_spec(method=method, preset=preset, nugget=nugget), model_configs=[outcomes])
 
 
 class KappaSharpSurrogate(Surrogate):
@@ -120,6 +122,8 @@ CORE_ENCODER_REGISTRY[KappaSharpSurrogate] = surrogate_to_dict
 CORE_DECODER_REGISTRY[KappaSharpSurrogate.__name__] = KappaSharpSurrogate
 
 
-def surrogate(**options: Any) -> KappaSharpSurrogate:
-    """For `BoTorchGenerator(surrogate=surrogate(...))`; the options are those of `surrogate_spec`."""
-    return KappaSharpSurrogate(surrogate_spec=surrogate_spec(**options))
+def surrogate(
+    *, method: str | Method = "baseline", preset: str | Preset = "modern", nugget: float | None = None
+) -> KappaSharpSurrogate:
+    """For `BoTorchGenerator(surrogate=surrogate(...))`; the arguments are those of `surrogate_spec`."""
+    return KappaSharpSurrogate(surrogate_spec=surrogate_spec(method=method, preset=preset, nugget=nugget))

@@ -250,9 +250,11 @@ def test_why_torch_does_the_work(first_use, monkeypatch):
     assert launch.taken == {("evidence", f"{launch.SWITCH}=0"): 1, ("evidence", kernels_compiled.NO_COMPILER): 1}
 
 
-def test_a_compiler_that_fails_is_told_once(first_use, monkeypatch):
-    monkeypatch.setenv("CXX", "false")
-    with pytest.warns(UserWarning, match="could not be compiled by false.*torch does their work"):
+@pytest.mark.parametrize("compiler", ["false", "false -pipe"])
+def test_a_compiler_that_fails_is_told_once(compiler, first_use, monkeypatch):
+    monkeypatch.setenv("CXX", compiler)
+    said = f"could not be compiled by {compiler}: .* returned non-zero exit status 1[.] torch does their work"
+    with pytest.warns(UserWarning, match=said):
         assert searched() is None
     assert searched() is None
 

@@ -6,6 +6,7 @@ Without a compiler torch does the same work, more slowly.
 import ctypes
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import warnings
@@ -56,7 +57,7 @@ def _argument(part: Tensor | int | float) -> ctypes.c_void_p | ctypes.c_int | ct
 
 
 def compiler() -> str | None:
-    """The C++ compiler: CXX, or the first that is found."""
+    """The C++ compiler: CXX, which may have words behind it, or the first that is found."""
     given = os.environ.get("CXX")
     return given if given else next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
 
@@ -69,7 +70,7 @@ def _library() -> tuple[ctypes.CDLL | None, str | None]:
         return None, NO_COMPILER
     try:
         version = subprocess.run(
-            [found, "--version"], capture_output=True, text=True, check=True, timeout=SECONDS
+            [*shlex.split(found), "--version"], capture_output=True, text=True, check=True, timeout=SECONDS
         ).stdout
         words = (sources.cpu(), *FLAGS, version, platform.machine(), _features())
         path = sources.kept(words, ".so", lambda target: _compile(found, target))
@@ -82,7 +83,7 @@ def _library() -> tuple[ctypes.CDLL | None, str | None]:
 
 def _compile(found: str, target: Path) -> None:
     for processor in PROCESSOR:
-        words = [found, *FLAGS, *processor, "-x", "c++", "-", "-o", str(target)]
+        words = [*shlex.split(found), *FLAGS, *processor, "-x", "c++", "-", "-o", str(target)]
         done = subprocess.run(words, input=sources.cpu(), text=True, capture_output=True, check=False, timeout=SECONDS)
         if done.returncode == 0:
             return
@@ -92,7 +93,7 @@ def _compile(found: str, target: Path) -> None:
 def _said(error: Exception) -> str:
     """What a compiler said last, or the error itself."""
     written = getattr(error, "stderr", None)
-    return written.strip().splitlines()[-1] if written and written.strip() else str(error)
+    return written.strip().splitlines()[-1] if written and written.strip() else str(error).removesuffix(".")
 
 
 def _features() -> str:
