@@ -20,7 +20,7 @@ from kappasharp.core.posterior import Posterior
 
 # Places of a line whose best is expected; how many lines go on, copies around each, and at which distances.
 PLACES, STARTS, COPIES, DISTANCES = 8, 4, 16, (0.3, 0.15, 0.08, 0.04, 0.02)
-# A line through two points is lengthened on both sides by so many times their distance, and cut at the cube.
+# How many times their distance a line through two points is lengthened by on both sides; it is cut at the cube.
 LENGTHENED = 1.0
 # At how many places of a line limits are looked at; how often one that breaks them is halved.
 CHECKED, HALVINGS = 21, 8

@@ -56,7 +56,7 @@ GAIN_LEFT = 2e-5
 TRIES, TRIED_AT = 64, (0.1, 0.04, 0.015, 0.005)
 # Below every promise, in prior deviations.
 WORST = -1e6
-# A round through straight outcomes is an ascent by itself, and stands for so many others.
+# How many other rounds one through straight outcomes stands for, which is an ascent by itself.
 IN_ONE = 4
 # There a start costs 2 (1 + d) designs a round. Of the usual starts there are this number by 1 + d, in these bounds.
 AS_MANY, SHARES = 10.5, (0.67, 2.0)

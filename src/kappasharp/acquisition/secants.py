@@ -34,11 +34,11 @@ from kappasharp.shapes import AnyFloat
 FAMILY: Family = "matern52"
 # Length scales in units of √d, and noise variances in units of an outcome's own.
 SCALES, NOISES = (0.5, 1.0, 2.0, 4.0), (1e-6, 1e-3, 0.1)
-# Of the designs seen so many count, the last ones; and of those a search starts from as many, evenly.
+# How many of the designs seen count, the last ones; and how many of those a search starts from, evenly.
 MOST = 128
-# By so many of them the length scale and the noise are chosen.
+# How many of them choose the length scale and the noise.
 MOST_TRIED = 64
-# So many rounds sort the starts; so many go on, by differences where there are so many looks for each.
+# Rounds that sort the starts; how many starts go on; looks for each that make differences worth while.
 SORTING, FINALISTS, LEAST_LOOKS = 3, 2, 4
 # A squared step, or a spread, below this is none.
 NOTHING = 1e-18

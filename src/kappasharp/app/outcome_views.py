@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # An outcome is written so that three digits of how far it varies can be read.
 DIGITS, MOST_DECIMALS, LARGE = 3, 6, 1e6
-# Pairs of so many outcomes are drawn at most, the first ones.
+# Of how many outcomes pairs are drawn at most, the first ones.
 MOST_DRAWN = 10
 # How many times the width of the middle half of all values lie beside it before one is far out; and which share of all
 # may be: more are no exception.

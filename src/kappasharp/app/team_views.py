@@ -15,7 +15,7 @@ from kappasharp.study.agreement import Agreement, VoterTaste
 WIDTH, LOWEST, HIGHEST, EDGE = 360.0, 140.0, 300.0, 40.0
 # So far from the middle, at least, is the edge of the map: people of one taste stand close together on it.
 LEAST_REACH = 0.45
-# Radius of a voter on the map where there are up to so many, and how far two that stand in one place are moved apart.
+# Radius of a voter on the map by how many there are at most, and how far two that stand in one place are moved apart.
 SIZES = ((12, 9.0), (40, 6.5), (math.inf, 4.5))
 MOVES = 40
 SAME = 1e-6

@@ -23,7 +23,7 @@ from kappasharp.shapes import AnyFloat, Points
 FAMILY: Family = "matern52"
 # Length scales of isotropic kernels in units of √d, of those over one coordinate, and noise variances.
 ISOTROPIC, OF_ONE, NOISES = (0.25, 0.5, 1.0, 2.0, 4.0), 0.7, (1e-4, 1e-3, 1e-2, 0.1, 1.0)
-# So many designs are looked at, of more the first, since a share grows with them; fewer than the least say nothing.
+# How many designs are looked at, of more the first, since a share grows with them; fewer than the least say nothing.
 MOST, LEAST = 128, 32
 # An outcome of which less is foreseen is as good as chance: whatever is learnt on it leads nowhere. In many dimensions
 # chance is foreseen less, and real outcomes too: between these dimensions the bar falls. (docs/results/outcomes.md)

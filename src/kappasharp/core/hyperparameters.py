@@ -34,7 +34,7 @@ from kappasharp.shapes import Indices, Parameters, PerComparison, PerRun, PerRun
 
 # Up to this size one search sees all answers: it takes a second, and the published numbers come from it.
 ALL_AT_ONCE = 600
-# A search of all answers at once ends when it promises less, in nats: up to so many answers, and beyond.
+# A search of all answers at once ends when it promises less, in nats: up to a number of answers, and beyond.
 FINE, CHEAP, ENOUGH = 5e-5, 150, 1e-3
 # The first stage has at least this many answers; each further one twice those of the stage before.
 FEWEST = 200

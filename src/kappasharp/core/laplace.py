@@ -42,7 +42,7 @@ from kappasharp.shapes import (
 # Plain Newton steps settle within six or so; what has not settled after PLAIN of them is damped.
 PLAIN_ITERATIONS = 15
 DAMPED_ITERATIONS = 200
-# Beyond so many answers a MAP that nothing is known of starts from that of every second one, in single precision.
+# From how many answers on a MAP that nothing is known of starts from every second one's, in single precision.
 MANY = 300
 # Nodes and rounds of the averaged curvature: on average within some two per cent of its fixed point, which serves the
 # questions as well as the fixed point itself.

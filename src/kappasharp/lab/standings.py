@@ -41,7 +41,7 @@ KEPT = (
     "seconds", "best_utility", "told_utility", "n_points",
 )  # fmt: skip
 RESAMPLES, INTERVAL = 2000, (2.5, 97.5)
-# Two machines give the same run to about so many digits.
+# To about how many digits two machines give the same run.
 ROUNDING = 1e-9
 
 

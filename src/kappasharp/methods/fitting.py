@@ -42,7 +42,7 @@ from kappasharp.streams import stream
 THRESHOLDS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5)
 # Where designs were rated, a step may be wider than the noise.
 WIDER = (2.0, 3.0, 4.5)
-# Up to so many answers all widths are tried at once; of more, the matrices would fill the memory.
+# Up to how many answers all widths are tried at once; of more, the matrices would fill the memory.
 TOGETHER = 200
 # How much more of a taste is believed to be about outcomes than about parameters beside them: mean and deviation of the
 # logarithm of their output scales' ratio. (docs/results/outcomes.md)

@@ -26,7 +26,7 @@ ALIKE, ENOUGH = 0.7, 10
 VALUES = 11
 # Answers of somebody with less than this part of the usual consistency hardly count.
 CARELESS = 0.4
-# So many names stand in a sentence.
+# How many names stand in a sentence.
 NAMED = 8
 # What is said of some voters, by name.
 ABOUT = {

@@ -36,7 +36,7 @@ from kappasharp.study.starting import sobol
 What = Literal["go_on", "could_stop", "not_enough_signal", "link_groups"]
 # Designs drawn for "preferred to x %", and how many of a larger draw are looked at for the best there is.
 RANDOM, POOL, PROMISING, SAMPLES = 256, 1024, 160, 256
-# Of so many designs seen, those with the highest means, it is asked whether they may be better.
+# Of how many designs seen, those with the highest means, it is asked whether they may be better.
 MOST_SEEN = 512
 # On the diagonal of a covariance that is drawn from, in prior variances: it moves a draw by 1e-4 deviations.
 DRAW_JITTER = 1e-8

@@ -43,7 +43,7 @@ ALWAYS_COLD, COLD_SHARE = 100, 0.02
 # time that there are a share more, and kept in between.
 ALWAYS_SEARCHED, SEARCH_SHARE = 150, 0.01
 # Many people at once wait for each other: more than FEW_VOTERS among those who gave the last LATELY answers. Then the
-# fit starts from the prior's mode once in so many answers only.
+# fit starts from the prior's mode only once in a number of answers.
 FEW_VOTERS, LATELY, COLD_EVERY_OF_MANY = 4, 16, 64
 # Places of a line among which the model looks for the one where it expects an open slider to be left.
 PLACES = 21

@@ -34,7 +34,7 @@ SAMPLE, LEAST_DESIGNS = 128, 3
 # An outcome that varies by less than this share of its size does not vary.
 LEAST_VARIATION = 1e-12
 # A function no longer works where fresh designs fail, one and all, with less than this chance by its share of the
-# sample; so many of them are looked at, at most.
+# sample; how many of them are looked at, at most.
 LEAST_LUCK, MOST_FRESH = 1e-4, SAMPLE
 
 Rows = tuple[tuple[float | None, ...], ...]

@@ -30,7 +30,7 @@ from kappasharp.study.history import History
 from kappasharp.study.kinds import SKIP
 from kappasharp.study.learning import StudyModel, one_thread
 
-# Up to so many comparisons the fit starts from what is believed of people, too.
+# Up to how many comparisons the fit starts from what is believed of people, too.
 FEW = 300
 
 

@@ -29,7 +29,7 @@ Function = Callable[[Design], Mapping[str, float]]
 LIMIT, LONGEST_WORDS = 30.0, 400
 # Seconds beyond the limit for what no signal ends; whether a design can have a process of its own at little cost.
 OVERTIME, CAN_FORK = 5.0, sys.platform == "linux"
-# The alarm is set for so many designs of a job, then again after so many seconds.
+# For how many designs of a job the alarm is set, and after how many seconds it is set again.
 ALARMS_AT_FIRST, ALARM_AGAIN = 3, 1e-3
 ENDED = "The function of the outcomes ended its process: it must return, or raise."
 

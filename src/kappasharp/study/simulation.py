@@ -49,10 +49,10 @@ MOST_WORKERS = 4
 # About how long the computing of one question may take, what a design costs beside its function, and how many designs
 # a cheap function always gets.
 QUESTION_SECONDS, OVERHEAD, LEAST_BUDGET, MOST_BUDGET = 0.5, 1e-4, 64, 2048
-# After so many designs that hung the function is left alone: each costs half a minute.
+# After how many designs that hung the function is left alone: each costs half a minute.
 MOST_HANGS = 3
 MOST_KEPT = 200_000
-# By so many designs it is known how long one takes.
+# From how many designs it is known how long one takes.
 LATELY = 64
 # Seconds that sending a job to a worker takes; designs of a job.
 SENDING, LARGEST_CHUNK = 1e-3, 512

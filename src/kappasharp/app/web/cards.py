@@ -26,7 +26,7 @@ Renderer = Callable[[Design], Any]
 MOST_BYTES = 32 * 2**20
 MOST_CARDS, MOST_KEPT_BYTES = 2000, 256 * 2**20
 HEAD = 512
-# Of the letters in a card's key, so many name renderer and design.
+# How many letters of a card's key name renderer and design.
 NAMING = 24
 # A renderer may take this many seconds from when it begins; then its card says so and the vote goes on.
 LIMIT = 60.0

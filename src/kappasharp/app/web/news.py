@@ -31,7 +31,7 @@ from kappasharp.study.storage import Head, Storage
 LOG = logging.getLogger("kappasharp")
 # Seconds between signs of life, and between two messages; and how much longer for each page that hears them.
 BEAT, PACE, PACE_EACH = 3.0, 0.2, 0.0025
-# Of the answers that surprised the model, a message names those among so many last events: a page asks about its own.
+# Among how many last events a message names answers that surprised the model: a page asks about its own.
 LATELY = 1000
 HERE = b": here\n\n"
 HEADERS = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}

@@ -19,7 +19,7 @@ LOG = logging.getLogger("kappasharp")
 State = Literal["known", "computing", "failed", "none"]
 # Questions whose outcomes are remembered to be complete.
 MOST_COMPLETED = 500
-# Outcomes that come within so many seconds come with their question; who asks for them alone waits longer.
+# Seconds within which outcomes come with their question; who asks for them alone waits longer.
 SOON, PATIENCE = 0.3, 5.0
 NOT_MEASURED = said("outcome.unmeasured", "Not measured yet.")
 NO_FUNCTION = said("outcome.no_function", "Not known: the function that computes them is not here.")
