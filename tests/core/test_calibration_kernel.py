@@ -93,7 +93,7 @@ def test_a_run_is_the_same_in_company():
 
 
 def test_many_designs_are_torchs(monkeypatch):
-    monkeypatch.setattr(calibration, "MOST_DESIGNS", 8)
+    monkeypatch.setattr(launch, "MOST_DESIGNS", 8)
     monkeypatch.setattr(launch, "taken", launch.Counter())
     H, a = hessians(1, 9)
     assert bool(correction.calibrate(H, a, 0.1).found.all())

@@ -62,7 +62,7 @@ def test_a_small_nugget_is_inverted_as_well_as_by_torch():
 
 def test_who_does_it_is_counted(monkeypatch):
     K, C, omega = answers(9, 5)
-    monkeypatch.setattr(kernels_precision, "MOST_DESIGNS", 8)
+    monkeypatch.setattr(launch, "MOST_DESIGNS", 8)
     monkeypatch.setattr(launch, "taken", launch.Counter())
     expected = correction.precision(K, comparisons.laplacian(C, omega))
     for ours, theirs in zip(correction.hessian(K, C, omega), expected, strict=True):

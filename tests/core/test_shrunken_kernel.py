@@ -6,7 +6,7 @@ import torch
 from kappasharp.batches import take
 from kappasharp.core import comparisons, kernel, laplace
 from kappasharp.core.likelihood import Grades, Probit
-from kappasharp.kernels import launch, shrunken
+from kappasharp.kernels import launch
 from tests.reference.both_ways import compiled, data
 
 RUNS = 3
@@ -61,9 +61,9 @@ def test_the_launch_finds_what_torch_finds(monkeypatch, n, m, scale, size, answe
 @compiled
 def test_what_no_launch_is_made_for_is_torchs(monkeypatch):
     K, C, r, start, _ = task(9, 8, 2.0, 1.0)
-    monkeypatch.setattr(shrunken, "MOST_DESIGNS", 8)
+    monkeypatch.setattr(launch, "MOST_DESIGNS", 8)
     monkeypatch.setattr(launch, "taken", launch.Counter())
     found = laplace.find_map(K, C, Probit(), r=r, start=start)
-    assert launch.taken[("shrunken", "on a device, or more than 8 designs")] == 1 and launch.taken.total() == 2
+    assert launch.taken[("shrunken", "more than 8 designs")] == 1 and launch.taken.total() == 2
     expected = by_torch(monkeypatch, Probit(), K, C, r, start, None)
     assert is_near(found.f, torch.cat([one.f for one in expected]))

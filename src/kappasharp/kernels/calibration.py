@@ -10,8 +10,6 @@ from kappasharp.kernels.evidence import CORNER, PANEL, row_of
 from kappasharp.kernels.sources import Defines, Execute, Launch
 
 THREADS = 128
-# Beyond this many designs torch's factorizations are faster than one thread of ours.
-MOST_DESIGNS = 512
 DEFINES: Defines = (("THREADS", THREADS), ("BLOCKS", 2))
 
 
@@ -26,10 +24,7 @@ class Strengths(NamedTuple):
 
 def executor(H: Tensor) -> Execute | None:
     """What can do this; None where torch has to."""
-    if H.device.type == "cpu" and H.shape[-1] > MOST_DESIGNS:
-        launch.passed_by("calibration", f"more than {MOST_DESIGNS} designs")
-        return None
-    return launch.executor("calibration", H, DEFINES, _shared_bytes(H.shape[-1]))
+    return launch.factoring("calibration", H, DEFINES, _shared_bytes(H.shape[-1]))
 
 
 def search(

@@ -14,6 +14,8 @@ from kappasharp.kernels import compiled, nvrtc
 from kappasharp.kernels.sources import Defines, Execute
 
 SWITCH = "KAPPASHARP_KERNELS"
+# Beyond this many designs LAPACK's factorizations are faster than one thread of ours.
+MOST_DESIGNS = 512
 # How often each kernel ran, and how often torch ran in its place, by reason: {("evidence", "kernel"): 12, …}.
 taken: Counter[tuple[str, str]] = Counter()
 
@@ -25,6 +27,14 @@ def executor(kernel: str, like: Tensor, defines: Defines, shared_bytes: int) -> 
     if reason is not None:
         return None
     return nvrtc.execute if like.device.type == "cuda" else compiled.execute
+
+
+def factoring(kernel: str, like: Tensor, defines: Defines, shared_bytes: int) -> Execute | None:
+    """The same for a kernel that factors matrices (…, n, n) like these."""
+    if like.device.type == "cpu" and like.shape[-1] > MOST_DESIGNS:
+        passed_by(kernel, f"more than {MOST_DESIGNS} designs")
+        return None
+    return executor(kernel, like, defines, shared_bytes)
 
 
 def begin() -> None:

@@ -10,8 +10,6 @@ from kappasharp.kernels.evidence import CORNER, PANEL, row_of
 from kappasharp.kernels.sources import Defines, Execute, Launch
 
 THREADS = 128
-# Beyond this many designs LAPACK's factorizations are faster than ours.
-MOST_DESIGNS = 512
 DEFINES: Defines = (("THREADS", THREADS), ("BLOCKS", 2))
 
 
@@ -25,10 +23,7 @@ class Precision(NamedTuple):
 
 def executor(K: Tensor) -> Execute | None:
     """What can do this; None where torch has to."""
-    if K.device.type == "cpu" and K.shape[-1] > MOST_DESIGNS:
-        launch.passed_by("precision", f"more than {MOST_DESIGNS} designs")
-        return None
-    return launch.executor("precision", K, DEFINES, _shared_bytes(K.shape[-1]))
+    return launch.factoring("precision", K, DEFINES, _shared_bytes(K.shape[-1]))
 
 
 def invert(K: Tensor, pairs: Tensor, omega: Tensor, execute: Execute) -> Precision:
@@ -44,17 +39,10 @@ def invert(K: Tensor, pairs: Tensor, omega: Tensor, execute: Execute) -> Precisi
             shared_bytes=_shared_bytes(n),
             own_bytes=8 * (n + (3 * n + 1) * row_of(n)),
             arguments=(
-                K.contiguous(),
-                pairs.int().contiguous(),
-                omega.contiguous(),
-                H,
-                own,
-                usable,
-                n,
-                omega.shape[-1],
+                K.contiguous(), pairs.int().contiguous(), omega.contiguous(), H, own, usable, n, omega.shape[-1],
             ),
         )
-    )
+    )  # fmt: skip
     return Precision(H, own, usable == 1)
 
 

@@ -9,9 +9,6 @@ from kappasharp.kernels import launch
 from kappasharp.kernels.evidence import AnswerBounds, row_of
 from kappasharp.kernels.sources import Execute, Launch
 
-# Beyond this many designs LAPACK's factorizations are faster than ours.
-MOST_DESIGNS = 512
-
 
 class WithCorrection(NamedTuple):
     """What each run is made of: K (runs, n, n), √r (runs, n), C K Cᵀ (runs, m, m), differences z to start from, pairs.
@@ -41,10 +38,10 @@ class Moved(NamedTuple):
 
 def executor(K: Tensor) -> Execute | None:
     """What can do this; None where torch has to."""
-    if K.device.type != "cpu" or K.shape[-1] > MOST_DESIGNS:
-        launch.passed_by("shrunken", f"on a device, or more than {MOST_DESIGNS} designs")
+    if K.device.type != "cpu":
+        launch.passed_by("shrunken", "on a device")
         return None
-    return launch.executor("shrunken", K, (), 0)
+    return launch.factoring("shrunken", K, (), 0)
 
 
 def find_map(
