@@ -1,7 +1,7 @@
 """What an answer is worth: kinds of question against pairs, from the first question on. (docs/results/answers.md)
 
 python -m benchmarks.answers run experiments/answers/eleven_paper.toml … --out FILE [--device cuda --workers 15]
-python -m benchmarks.answers score FILE                 screening: every variant against its kind
+python -m benchmarks.answers score FILE [--person human]  screening: every variant against its kind
 python -m benchmarks.answers table FILE … [--person human]
 python -m benchmarks.answers summary FILE …             benchmarks/answers.json
 python -m benchmarks.answers figure FILE … --out PNG
@@ -60,7 +60,7 @@ def counts(found):
 
 def score(options):
     """Every variant against the kind that it varies, over the problems."""
-    found = read(options.sources)
+    found = read(options.sources, options.person)
     numbers = [(measure, q) for measure in ("seen", "told") for q in (10, 20)]
     rows = []
     for (method, preset), runs in list(found.items()):

@@ -77,15 +77,16 @@ def test_limits_are_kept_and_cost_little(lift, on):
         assert torch.equal(maximize.lattice.nearest(on, found.pair), found.pair)
 
 
+@pytest.mark.parametrize("designs", [2, 4])
 @pytest.mark.parametrize("lift", [Curved(), None])
-def test_galleries_and_lines_keep_limits_too(lift):
+def test_galleries_and_lines_keep_limits_too(lift, designs):
     fitted = posterior_of(lift)
     wanted = request(allowed=few)
     pair = maximize.propose(fitted, MAXIMIZERS["default"], wanted)
     more = several.extend(fitted, pair, 4, MAXIMIZERS["default"], wanted)
     assert bool((few(more.pair) == 0.0).all())
-    ends = line.propose(fitted, pair, MAXIMIZERS["default"], wanted).pair
-    places = torch.linspace(0.0, 1.0, 101, dtype=torch.float64).expand(RUNS, -1)
+    ends = line.propose(fitted, pair, designs, MAXIMIZERS["default"], wanted).pair
+    places = torch.linspace(0.0, 1.0, 301, dtype=torch.float64).expand(RUNS, -1)
     assert bool((few(line.at(ends, places)) < 1e-9).all())
 
 
@@ -98,7 +99,7 @@ def test_a_budget_is_kept(budget):
     found = maximize.propose(fitted, MAXIMIZERS["default"], request())
     assert len(lift.seen) <= 1.5 * RUNS * max(budget, 64)
     lift.seen.clear()
-    line.propose(fitted, found, MAXIMIZERS["default"], request())
+    line.propose(fitted, found, line.STRAIGHT, MAXIMIZERS["default"], request())
     several.extend(fitted, found, 4, MAXIMIZERS["default"], request())
     assert len(lift.seen) <= 6.0 * RUNS * max(budget, 64)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kappasharp.core import comparison_space, comparisons, kernel, likelihood
-from kappasharp.core.choices import NEAR, OTHERS, Said, best_of, order_of, rated
+from kappasharp.core.choices import Said, beside, best_of, order_of, rated
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.core.likelihood import Probit
@@ -210,10 +210,11 @@ def test_ratings_share_out_all_of_the_line():
     assert better == pytest.approx(float(torch.special.ndtr(z - probit.margin)), abs=1e-12)
 
 
-def test_the_places_beside_a_chosen_one_are_never_near_it():
+@pytest.mark.parametrize(("designs", "count", "near"), [(2, 4, 0.1), (4, 7, 0.05), (6, 11, 1 / 30)])
+def test_the_places_beside_a_chosen_one_are_never_near_it(designs, count, near):
     place = torch.linspace(0.0, 1.0, 401, dtype=torch.float64)
-    others = comparisons.other_places(place)
-    assert others.shape == (401, OTHERS)
+    others = comparisons.other_places(place, designs)
+    assert others.shape == (401, count) and beside(designs) == (count, pytest.approx(near))
     assert bool(((others >= 0.0) & (others <= 1.0)).all())
-    assert float((others - place.unsqueeze(-1)).abs().min()) > NEAR - 1e-9
+    assert float((others - place.unsqueeze(-1)).abs().min()) > near - 1e-9
     assert bool((others[:, 1:] > others[:, :-1]).all())

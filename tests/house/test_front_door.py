@@ -25,7 +25,7 @@ METHODS = [
     "baseline", "static", "fixed20", "adaptive", "connected",
     "jitter", "diagonal", "metric_only", "cov_only", "full_augmentation",
     "spectral", "aligned", "auto", "incumbent", "bridging", "best_of_3", "best_of_4",
-    "choice_3", "choice_4", "order_3", "order_4", "slider", "rating", "timed", "people", "outcomes",
+    "choice_3", "choice_4", "order_3", "order_4", "slider", "slider_4", "rating", "timed", "people", "outcomes",
     "ep", "ep_ei", "gibbs_ei",
 ]  # fmt: skip
 PRESETS = ["paper", "modern", "modern_0_2", "local", "dimension_scaled"]

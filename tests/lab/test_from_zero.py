@@ -140,7 +140,7 @@ def test_an_answer_of_more_than_two_designs_has_no_chance():
     assert all(math.isnan(one) for one in row["chance"])
 
 
-@pytest.mark.parametrize("method", ["rating", "slider", "order_4"])
+@pytest.mark.parametrize("method", ["rating", "slider", "slider_4", "order_4"])
 def test_runs_of_every_kind_are_settled_by_duels(method):
     chosen = {"methods": [method], "presets": ["modern"], "preset_variants": {}, "queries": 8}
     rows = run.run_together(grid.blocks(experiment.parse("tiny", PLAN | chosen)))[0]

@@ -218,7 +218,7 @@ def test_other_kinds_of_question_run_in_blocks_as_one_by_one(method, queries):
         assert made <= {"bridging": {1, 2}, "best_of_3": {3}}[method] and len(row["n_points"]) == queries + 1
 
 
-@pytest.mark.parametrize("method", ["choice_4", "order_4", "slider", "rating", "timed"])
+@pytest.mark.parametrize("method", ["choice_4", "order_4", "slider", "slider_4", "rating", "timed"])
 def test_a_run_of_every_kind_of_question_is_a_row_of_plain_numbers(method):
     block = tiny.blocks(methods=[method], initializations=["from_zero"], queries=7, person="timed")[0]
     for row in run_together([block])[0]:

@@ -10,7 +10,7 @@ from kappasharp.acquisition import eubo, incumbent
 from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.batches import released
 from kappasharp.core import activation, comparisons, posterior, spectral
-from kappasharp.core.choices import OTHERS, Gate, Rule
+from kappasharp.core.choices import Gate, Rule, beside
 from kappasharp.core.comparisons import Answers
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import correcting, fitting, loop
@@ -66,7 +66,7 @@ def test_every_method_of_the_registry_runs_certified(method):
         assert bool(infos[-1].active.all()) is corrected
         assert bool((infos[-1].strength > 0).all()) is corrected
     fresh = 1 if method in ("connected", "incumbent", "ep_ei", "gibbs_ei") else ks.METHODS[method].designs
-    fresh = 1 + OTHERS if method == "slider" else fresh
+    fresh = 1 + beside(fresh).others if method.startswith("slider") else fresh
     added = state.points.shape[1] - 6
     assert steps <= added <= 2 * steps if method == "bridging" else added == steps * fresh
 

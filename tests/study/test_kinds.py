@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import kappasharp as ks
 from kappasharp.core import comparisons
-from kappasharp.core.choices import OTHERS, best_of
+from kappasharp.core.choices import beside, best_of
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, StalePairError
 from kappasharp.methods.method import Kind
 from kappasharp.study import certainty, diagnosis, events, exchange, kinds, learning, questions, starting, toml_file
@@ -403,7 +403,7 @@ class TestModel:
         study = made("slider", 6, TWO)
         history, model = study.history, study.model()
         assert len(history.options) == len(model.options) == 6 == study.diagnostics().n_options
-        assert model.state.points.shape[1] == 6 * (1 + OTHERS)
+        assert model.state.points.shape[1] == 6 * (1 + beside(2).others)
         assert learning.leading(model) < 6 > learning.favourite(model)
         assert study.best.option in range(6) and len(study.rows("options")) == 6
         assert all(row["wins"] == 1 and row["utility"] is not None for row in study.rows("options"))
@@ -414,7 +414,7 @@ class TestModel:
             study.ask(voter)
         assert len(study.history.options) == 6
         imagined = learning.with_open_questions(study.definition, study.history, model)
-        assert imagined.options == model.options and imagined.state.points.shape[1] == 8 * (1 + OTHERS)
+        assert imagined.options == model.options and imagined.state.points.shape[1] == 8 * (1 + beside(2).others)
 
     def test_a_slider_chosen_design_is_that_of_its_place(self):
         study = made("slider", 1)

@@ -1,13 +1,16 @@
 """Which line to ask about: the one whose best place promises most.
 
 Notation
-    ends   (…, runs, 2, d)  a line from one end to the other
-    mean, covariance        of the utilities at PLACES places of it
+    corners (…, runs, q, d)  a line from the first of q designs to the last, through the others; straight between two
+    mean, covariance         of the utilities at some places of it
 
 E max over the places is Clark's approximation, as in several.py, one place after another from one end to the other. The
 search begins with lines through the pairs that EUBO finds and through the best designs seen, lengthened to where they
-leave the cube, and moves their ends by ever smaller steps.
+leave the cube, and, where a line may bend, with those through the designs of a gallery, in every order. It moves their
+corners by ever smaller steps.
 """
+
+from itertools import permutations
 
 import torch
 from torch import Tensor
@@ -18,18 +21,29 @@ from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
 from kappasharp.core import normal, posterior
 from kappasharp.core.posterior import Posterior
 
-# Places of a line whose best is expected; how many lines go on, copies around each, and at which distances.
-PLACES, STARTS, COPIES, DISTANCES = 8, 4, 16, (0.3, 0.15, 0.08, 0.04, 0.02)
+# Designs of a line that does not bend.
+STRAIGHT = 2
+# Places of a line whose best is expected: at least, and of every further part.
+PLACES, PLACES_OF_PART = 8, 4
+# How many lines go on, copies around each, and at which distances.
+STARTS, COPIES, DISTANCES = 4, 16, (0.3, 0.15, 0.08, 0.04, 0.02)
 # How many times their distance a line through two points is lengthened by on both sides; it is cut at the cube.
 LENGTHENED = 1.0
-# At how many places of a line limits are looked at; how often one that breaks them is halved.
+# At how many places of a line's part limits are looked at; how often one that breaks them is halved.
 CHECKED, HALVINGS = 21, 8
 
 
-def at(ends: Tensor, places: Tensor, on: Lattice | None = None) -> Tensor:
-    """The designs (…, k, d) at these places (…, k) of lines (…, 2, d); on a lattice a line goes in steps."""
-    share = places.unsqueeze(-1)
-    points = ends[..., :1, :] * (1.0 - share) + ends[..., 1:, :] * share
+def at(corners: Tensor, places: Tensor, on: Lattice | None = None) -> Tensor:
+    """The designs (…, k, d) at these places (…, k) of lines (…, q, d); on a lattice a line goes in steps.
+
+    Every part of a line, from one corner to the next, takes as much of it as any other: between four designs, a third.
+    """
+    last = corners.shape[-2] - 1
+    along = (places * last).unsqueeze(-1)
+    part = along.floor().clamp(max=last - 1)
+    number, share = torch.arange(last + 1, dtype=along.dtype, device=along.device), along - part
+    weight = (number == part) * (1.0 - share) + (number == part + 1) * share
+    points = (weight.unsqueeze(-1) * corners.unsqueeze(-3)).sum(-2)
     return points if on is None else lattice.nearest(on, points)
 
 
@@ -38,18 +52,33 @@ def can_move(dimensions: int, on: Lattice | None) -> bool:
     return on is None or len({j for group in on.groups for j in group.at}) < dimensions
 
 
-def expected_best(fitted: Posterior, ends: Tensor, on: Lattice | None = None) -> Tensor:
-    """E max f over the places of every line (…, runs, 2, d), by Clark's approximation."""
-    places = torch.linspace(0.0, 1.0, PLACES, dtype=ends.dtype, device=ends.device)
-    mean, covariance = posterior.joint(fitted, at(ends, places.expand(*ends.shape[:-2], PLACES), on))
-    floor = several.LEAST * eubo.VARIANCE_FLOOR[ends.dtype] * posterior.variance(fitted)
+def expected_best(fitted: Posterior, corners: Tensor, on: Lattice | None = None) -> Tensor:
+    """E max f over the places of every line (…, runs, q, d), by Clark's approximation."""
+    mean, covariance = posterior.joint(fitted, _along(corners, _looked_at(corners), on))
+    floor = several.LEAST * eubo.VARIANCE_FLOOR[corners.dtype] * posterior.variance(fitted)
     best, variance, along = mean[..., 0], covariance[..., 0, 0], covariance[..., 0, :]
-    for k in range(1, PLACES):
+    for k in range(1, mean.shape[-1]):
         own = covariance[..., k, k]
         spread = (variance + own - 2.0 * along[..., k]).clamp(min=floor).sqrt()
         best, variance, old, new = several.clark((best, variance), (mean[..., k], own), spread)
         along = old.unsqueeze(-1) * along + new.unsqueeze(-1) * covariance[..., k, :]
     return best
+
+
+def _looked_at(corners: Tensor) -> int:
+    """At how many places of such a line its best is expected."""
+    return max(PLACES, PLACES_OF_PART * (corners.shape[-2] - 1) + 1)
+
+
+def _along(corners: Tensor, count: int, on: Lattice | None) -> Tensor:
+    """So many designs (…, count, d) from one end of lines to the other."""
+    places = torch.linspace(0.0, 1.0, count, dtype=corners.dtype, device=corners.device)
+    return at(corners, places.expand(*corners.shape[:-2], count), on)
+
+
+def through_any(points: Tensor, box: tuple[Tensor, Tensor] | None = None) -> Tensor:
+    """Lines (…, q, d) through designs that nobody has chosen: through two of them it goes on beyond."""
+    return lengthened(points, box=box) if points.shape[-2] == STRAIGHT else points
 
 
 def lengthened(ends: Tensor, times: float = LENGTHENED, box: tuple[Tensor, Tensor] | None = None) -> Tensor:
@@ -70,53 +99,68 @@ def _far(start: Tensor, step: Tensor, low: Tensor, high: Tensor, most: float) ->
     return torch.where(step == 0, torch.inf, room).amin(-1, keepdim=True).clamp(0.0, most)
 
 
-def propose(fitted: Posterior, found: Proposal, maximizer: Maximizer, request: Request) -> Proposal:
-    """The ends (runs, 2, d) of the line with the largest expected best, given the pair that EUBO found."""
+def propose(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximizer, request: Request) -> Proposal:
+    """The corners (runs, designs, d) of the line with the largest expected best, given the pair that EUBO found."""
     runs, _, d = found.pair.shape
-    ends = _first_lines(fitted, found, maximizer, request)
-    ends = ends[: through.affordable(request.budget(fitted), len(ends), 2 * PLACES)]
-    value = _promise(fitted, ends, request)
-    count = through.affordable(request.budget(fitted), COPIES, 2 * PLACES * STARTS * len(DISTANCES))
+    lines = _first_lines(fitted, found, designs, maximizer, request)
+    looked_at = _looked_at(lines)
+    lines = lines[: through.affordable(request.budget(fitted), len(lines), 2 * looked_at)]
+    value = _promise(fitted, lines, request)
+    count = through.affordable(request.budget(fitted), COPIES, 2 * looked_at * STARTS * len(DISTANCES))
     for distance in DISTANCES:
         keep = value.topk(min(STARTS, len(value)), 0).indices
-        ends, value = _picked(ends, keep), value.gather(0, keep)
-        numbers = maximize.draw(request, (STARTS * count * 2, d), fitted.X)
-        steps = normal.quantile(numbers).reshape(runs, STARTS, count, 2, d).permute(1, 2, 0, 3, 4)
-        copies = _allowed((ends.unsqueeze(1) + distance * steps[: len(ends)]).flatten(0, 1), request)
-        ends, value = torch.cat([ends, copies]), torch.cat([value, _promise(fitted, copies, request)])
+        lines, value = _picked(lines, keep), value.gather(0, keep)
+        numbers = maximize.draw(request, (STARTS * count * designs, d), fitted.X)
+        steps = normal.quantile(numbers).reshape(runs, STARTS, count, designs, d).permute(1, 2, 0, 3, 4)
+        copies = _allowed((lines.unsqueeze(1) + distance * steps[: len(lines)]).flatten(0, 1), request)
+        lines, value = torch.cat([lines, copies]), torch.cat([value, _promise(fitted, copies, request)])
     best, which = value.max(0)
-    line = _picked(ends, which.unsqueeze(0))[0]
+    line = _picked(lines, which.unsqueeze(0))[0]
     return found._replace(pair=_shortened(line, request), value=best)
 
 
-def _promise(fitted: Posterior, ends: Tensor, request: Request) -> Tensor:
+def _first_lines(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximizer, request: Request) -> Tensor:
+    """Where the search begins (k, runs, designs, d)."""
+    lines = _straight_lines(fitted, found, maximizer, request)
+    if designs > STRAIGHT:
+        gallery = several.extend(fitted, found, designs, maximizer, request).pair
+        lines = torch.cat([_in_every_order(gallery), _along(lines, designs, None)])
+    return _allowed(lines, request)
+
+
+def _in_every_order(gallery: Tensor) -> Tensor:
+    """Lines (orders, runs, q, d) through designs (runs, q, d); there and back is one line."""
+    orders = [order for order in permutations(range(gallery.shape[1])) if order[0] < order[-1]]
+    return gallery[:, torch.tensor(orders, device=gallery.device)].movedim(1, 0)
+
+
+def _promise(fitted: Posterior, lines: Tensor, request: Request) -> Tensor:
     """The expected best of every line; next to nothing where a place of it breaks a limit."""
-    value = expected_best(fitted, ends, request.lattice)
-    return value if request.allowed is None else value.masked_fill(_breaks(ends, request), maximize.WORST)
+    value = expected_best(fitted, lines, request.lattice)
+    return value if request.allowed is None else value.masked_fill(_breaks(lines, request), maximize.WORST)
 
 
-def _breaks(ends: Tensor, request: Request) -> Tensor:
-    """Which lines (…, 2, d) have a place that breaks a limit."""
-    places = torch.linspace(0.0, 1.0, CHECKED, dtype=ends.dtype, device=ends.device)
-    points = at(ends, places.expand(*ends.shape[:-2], CHECKED), request.lattice)
-    return through.broken(request.allowed, points).any(-1)
+def _breaks(lines: Tensor, request: Request) -> Tensor:
+    """Which lines (…, q, d) have a place that breaks a limit."""
+    count = (CHECKED - 1) * (lines.shape[-2] - 1) + 1
+    return through.broken(request.allowed, _along(lines, count, request.lattice)).any(-1)
 
 
-def _shortened(ends: Tensor, request: Request) -> Tensor:
-    """Lines (runs, 2, d), the second end brought nearer to the first until no place between them breaks a limit."""
+def _shortened(line: Tensor, request: Request) -> Tensor:
+    """Lines (runs, q, d), their corners brought nearer to the first until no place between them breaks a limit."""
     for _ in range(HALVINGS):
-        if request.allowed is None or not bool((outside := _breaks(ends, request)).any()):
+        if request.allowed is None or not bool((outside := _breaks(line, request)).any()):
             break
-        nearer = torch.stack([ends[..., 0, :], ends.mean(-2)], -2)
-        ends = _allowed(torch.where(outside[..., None, None], nearer, ends), request)
-    return ends
+        nearer = (line[..., :1, :] + line) / 2.0
+        line = _allowed(torch.where(outside[..., None, None], nearer, line), request)
+    return line
 
 
-def _picked(ends: Tensor, rows: Tensor) -> Tensor:
-    return ends.gather(0, rows[..., None, None].expand(-1, -1, *ends.shape[-2:]))
+def _picked(lines: Tensor, rows: Tensor) -> Tensor:
+    return lines.gather(0, rows[..., None, None].expand(-1, -1, *lines.shape[-2:]))
 
 
-def _first_lines(fitted: Posterior, found: Proposal, maximizer: Maximizer, request: Request) -> Tensor:
+def _straight_lines(fitted: Posterior, found: Proposal, maximizer: Maximizer, request: Request) -> Tensor:
     """Lines (k, runs, 2, d): through EUBO's pair, and through each of the best designs seen and each of that pair."""
     d = fitted.X.shape[-1]
     mean = posterior.own_mean(fitted)
@@ -127,12 +171,13 @@ def _first_lines(fitted: Posterior, found: Proposal, maximizer: Maximizer, reque
     a, b = found.pair.unbind(1)
     lines = [(a, b), *((one, other) for one in seen for other in (a, b)), *((seen[0], far) for far in pool)]
     ends = torch.stack([torch.stack(line, 1) for line in lines])
-    ends = torch.cat([ends, lengthened(ends, box=request.box)])
-    return _allowed(ends, request)
+    return torch.cat([ends, lengthened(ends, box=request.box)])
 
 
-def _allowed(ends: Tensor, request: Request) -> Tensor:
-    """The lines in the cube, or the box; their ends on the lattice."""
-    low, high = (ends.new_zeros(1), ends.new_ones(1)) if request.box is None else (e.unsqueeze(-2) for e in request.box)
-    ends = torch.maximum(torch.minimum(ends, high), low)
-    return ends if request.lattice is None else lattice.nearest(request.lattice, ends)
+def _allowed(lines: Tensor, request: Request) -> Tensor:
+    """The lines in the cube, or the box; their corners on the lattice."""
+    low, high = (
+        (lines.new_zeros(1), lines.new_ones(1)) if request.box is None else (e.unsqueeze(-2) for e in request.box)
+    )
+    lines = torch.maximum(torch.minimum(lines, high), low)
+    return lines if request.lattice is None else lattice.nearest(request.lattice, lines)

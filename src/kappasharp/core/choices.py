@@ -18,9 +18,20 @@ Family = Literal["rbf", "matern52"]
 Curvature = Literal["mode", "averaged"]
 # The form of EUBO.
 Variant = Literal["expected_max", "improvement"]
-# With how many other places of a line the chosen one is compared, and how near to it none of them lies, in units of the
-# line's length: what a hand does not tell apart.
-OTHERS, NEAR = 4, 0.1
+# With how many other places of a line the chosen one is compared at least.
+OTHERS = 4
+
+
+class Beside(NamedTuple):
+    """With how many other places of its line a slider's is compared, and how near to it none is, as a part of the line."""
+
+    others: int
+    near: float
+
+
+def beside(designs: int) -> Beside:
+    """Those of a line through so many designs: the longer a line, the more of them, and the nearer."""
+    return Beside(max(OTHERS, 2 * designs - 1), 0.2 / designs)
 
 
 class Weights(Enum):

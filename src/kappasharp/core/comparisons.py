@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.batches import take
-from kappasharp.core.choices import NEAR, OTHERS, Said
+from kappasharp.core.choices import Said, beside
 from kappasharp.core.likelihood import Ties
 from kappasharp.shapes import (
     ComparisonMatrix,
@@ -245,12 +245,17 @@ def joined(old: Detail, new: Detail) -> Detail:
     return Detail(weight, noise, *rest)
 
 
-def other_places(place: Tensor, others: int = OTHERS, near: float = NEAR) -> Tensor:
-    """The places (…, others) of a line that the chosen one is compared with: spread over what is not near to it."""
+def other_places(place: Tensor, designs: int, others: int = 0, near: float = 0.0) -> Tensor:
+    """The places (…, others) of a line that the chosen one is compared with: spread over what is not near to it.
+
+    How many and how near, where that is 0, is as a line through so many designs needs it.
+    """
+    usual = beside(designs)
+    others, near = others or usual.others, near or usual.near
     before = (place - near).clamp(min=0.0).unsqueeze(-1)
     after = (place + near).clamp(max=1.0).unsqueeze(-1)
     # An end that is near itself is no place: the line begins, or ends, with the chosen one.
     length = before + 1.0 - after
     along = torch.linspace(0.0, 1.0, others, dtype=place.dtype, device=place.device) * length
     first_part = (along < before) | (after == 1.0)
-    return torch.where(first_part, along, along - before + after)
+    return torch.where(first_part, along, along - before + after).clamp(max=1.0)

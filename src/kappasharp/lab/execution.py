@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kappasharp.acquisition.maximize import INCUMBENTS, MAXIMIZERS, SHORTLIST, UNKNOWN
+from kappasharp.core.choices import beside
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab import grid
 from kappasharp.lab.contract import MethodError, OwnProcess
@@ -221,7 +222,8 @@ def sizes(block: Block) -> Sizes:
     dimensions = find_problem(block.problem).dimensions
     method = block.method_values
     q = method.designs if isinstance(method, Method) else PAIR
-    q = q if not isinstance(method, Method) or method.kind is not Kind.SLIDER else 1 + method.others
+    if isinstance(method, Method) and method.kind is Kind.SLIDER:
+        q = 1 + (method.others or beside(q).others)
     asked = block.queries if block.is_shown_first else block.asked
     return Sizes(first.n_points + q * asked, first.n_comparisons + (q - 1) * asked, dimensions)
 

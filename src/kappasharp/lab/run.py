@@ -179,13 +179,13 @@ def _nothing(blocks: Sequence[Block], device: str) -> tuple[State, Tensor]:
 
 
 def _first_designs(blocks: Sequence[Block], device: str) -> list[Tensor]:
-    """The designs (runs, q, d) of every first question; a slider's line goes through two, and beyond them."""
+    """The designs (runs, q, d) of every first question; a slider's line goes through them."""
     method, count = blocks[0].method_values, blocks[0].first_questions
     assert isinstance(method, Method)
     parts = [initial.designs(find_problem(block.problem), block.seeds, count, method.designs) for block in blocks]
     points = torch.cat(parts)
     if method.kind is Kind.SLIDER:
-        points = line.lengthened(points)
+        points = line.through_any(points)
         on = _lattice(find_problem(blocks[0].problem), points)
         points = points if on is None else lattice.nearest(on, points)
     return list(points.to(device).unbind(1))

@@ -39,7 +39,8 @@ def question(method: Method, preset: Preset, fitted: Posterior, chance: Request,
             raise InvalidValueError(
                 "`Method.kind` must not be SLIDER where no parameter is continuous: there is no line to move along."
             )
-        return found._replace(proposal=line.propose(fitted, found.proposal, MAXIMIZERS[preset.maximizer], wanted))
+        corners = line.propose(fitted, found.proposal, method.designs, MAXIMIZERS[preset.maximizer], wanted)
+        return Shown(corners, torch.full(corners.pair.shape[:2], NEW, device=corners.pair.device))
     if method.designs > PAIR:
         more = several.extend(fitted, found.proposal, method.designs, MAXIMIZERS[preset.maximizer], wanted)
         return Shown(more, torch.full(more.pair.shape[:2], NEW, device=more.pair.device))

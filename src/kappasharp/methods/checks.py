@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition.maximize import MAXIMIZERS
-from kappasharp.core.choices import Correction, Curvature, Family, Gate, Placement, Rule, Variant, Weights
+from kappasharp.core.choices import OTHERS, Correction, Curvature, Family, Gate, Placement, Rule, Variant, Weights
 from kappasharp.core.kernel import PRIORS
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.methods.method import PAIR, Acquisition, Inference, Kind, Method, Preset, Query
@@ -18,6 +18,14 @@ from kappasharp.methods.state import State
 POINT_DIMS = 2
 # More designs than this a person cannot look at side by side.
 MOST_DESIGNS = 12
+# Fewest and most designs of a question; a slider's line is sought through them in every order.
+DESIGNS = {
+    Kind.PAIR: (PAIR, MOST_DESIGNS),
+    Kind.CHOICE: (3, MOST_DESIGNS),
+    Kind.ORDER: (3, MOST_DESIGNS),
+    Kind.SLIDER: (PAIR, 6),
+    Kind.RATING: (PAIR, PAIR),
+}
 # The largest rating: the one design is much better than the other.
 MOST_BETTER = 3
 
@@ -166,11 +174,11 @@ def _kind_fits(value: Method) -> None:
             "people told apart have no place in the others."
         )
     _number("Method.first", value.first, 0.0, math.inf, closed=True)
-    _number("Method.others", value.others, 2.0, 20.0, closed=True)
+    _number("Method.others", value.others or OTHERS, 2.0, 20.0, closed=True)
     _number("Method.near", value.near, 0.0, 0.4, closed=True)
-    several = value.kind in (Kind.CHOICE, Kind.ORDER)
-    if value.kind is not Kind.PAIR and several != (value.designs > PAIR):
-        words = f"3 to {MOST_DESIGNS}" if several else str(PAIR)
+    fewest, most = DESIGNS[value.kind]
+    if not fewest <= value.designs <= most:
+        words = f"{fewest} to {most}" if fewest < most else str(most)
         raise InvalidValueError(f"`Method.designs` must be {words} for a {value.kind.name}, but got {value.designs}.")
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from kappasharp.core.choices import NEAR, OTHERS, Correction, Curvature, Family, Gate, Variant
+from kappasharp.core.choices import Correction, Curvature, Family, Gate, Variant
 
 if TYPE_CHECKING:
     from kappasharp.core.evidence import Model
@@ -60,6 +60,8 @@ class Acquisition(Enum):
 
 # First questions, about Sobol designs, of the kinds that say more than a pair. (docs/results/answers.md)
 FIRST_QUESTIONS = {Kind.CHOICE: 4, Kind.ORDER: 3, Kind.SLIDER: 3, Kind.RATING: 5}
+# So many of sliders through more than two designs.
+FIRST_BENT = 2
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,12 @@ class Method:
         gate: When the correction acts.
         query: Whether both designs of a question are new, or one is held.
         acquisition: What a question is chosen by.
-        designs: How many designs a question shows; a slider shows the ends of its line.
+        designs: How many designs a question shows; a slider's line goes through them.
         kind: What a person does with them.
         first: How many first questions are about Sobol designs, where a run starts from nothing; 0 is as many as
             the kind needs, of pairs the preset's.
-        others: With how many other places of its line a slider's is compared.
-        near: How near to it none of them lies, in units of the line's length.
+        others: With how many other places of its line a slider's is compared; 0 is as many as its designs need.
+        near: How near to it none of them lies, in units of the line's length; 0 is as its designs need.
         use_outcomes: Whether taste is learnt on what is computed from a design, beside its parameters.
         use_seconds: Whether quick answers count as clear ones, where a person's times show that they are.
         tell_apart: Whether several people have tastes of their own beside what they share; else all are one person.
@@ -93,8 +95,8 @@ class Method:
     design_cost: float = 0.25
     kind: Kind = Kind.PAIR
     first: int = 0
-    others: int = OTHERS
-    near: float = NEAR
+    others: int = 0
+    near: float = 0.0
     use_seconds: bool = False
     use_outcomes: bool = False
     tell_apart: bool = False
@@ -106,7 +108,8 @@ class Method:
 
     def first_questions(self, pairs: int) -> int:
         """How many questions about Sobol designs come before the model's, where so many pairs would."""
-        return self.first or FIRST_QUESTIONS.get(self.kind, pairs)
+        usual = FIRST_QUESTIONS.get(self.kind, pairs)
+        return self.first or (FIRST_BENT if self.kind is Kind.SLIDER and self.designs > PAIR else usual)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ METHODS: dict[str, Method] = {
     "order_3": Method(designs=3, kind=Kind.ORDER),
     "order_4": Method(designs=4, kind=Kind.ORDER),
     "slider": Method(kind=Kind.SLIDER),
+    "slider_4": Method(kind=Kind.SLIDER, designs=4),
     "rating": Method(kind=Kind.RATING),
     "timed": Method(use_seconds=True),
     "people": Method(tell_apart=True),

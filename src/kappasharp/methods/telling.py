@@ -70,9 +70,9 @@ def _of_orders(q: int, named: Tensor) -> Detail:
 def _told_slider(state: State, question: Question, answer: Any) -> Told:
     """The chosen place against others of its line; only it and they are designs of the model, the chosen one first."""
     place = checks.places(answer, len(state.points), state.points)
-    places = torch.cat(
-        [place.unsqueeze(-1), comparisons.other_places(place, state.method.others, state.method.near)], -1
-    )
+    method = state.method
+    others = comparisons.other_places(place, method.designs, method.others, method.near)
+    places = torch.cat([place.unsqueeze(-1), others], -1)
     index = state.points.shape[1] + torch.arange(places.shape[-1], device=place.device).expand(len(place), -1)
     pairs = _answers(index, torch.zeros_like(index[:, 0]))
     none = torch.zeros_like(pairs[..., 0], dtype=torch.bool)

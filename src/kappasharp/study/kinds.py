@@ -15,7 +15,7 @@ from itertools import combinations, product
 from numbers import Real
 from typing import Any, NamedTuple
 
-from kappasharp.core.choices import OTHERS, Said, best_of, order_of, rated
+from kappasharp.core.choices import Said, beside, best_of, order_of, rated
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.study import terms
@@ -216,7 +216,7 @@ def said(form: Form, given: Answer) -> Said:
         case Kind.ORDER:
             return order_of(form.designs, given)  # type: ignore[arg-type]
         case Kind.SLIDER:
-            return best_of(1 + OTHERS, 0)
+            return best_of(1 + beside(form.designs).others, 0)
         case Kind.RATING:
             return rated(int(given))  # type: ignore[arg-type]
     return Said(((1, 0) if given == "b" else (0, 1),), (given == "tie",))

@@ -99,7 +99,7 @@ def _part(space: Space, history: History, one: Comparison) -> Part:
     assert one.pair is not None and isinstance(one.answer, float)
     place = torch.tensor(one.answer, dtype=torch.float64)
     ends = cube.points(space, history.asked[one.pair][0].designs)
-    return Part(said, one.options, line.at(ends, comparisons.other_places(place), cube.lattice(space)))
+    return Part(said, one.options, line.at(ends, comparisons.other_places(place, len(ends)), cube.lattice(space)))
 
 
 def _assembled(definition: Definition, history: History, parts: Sequence[Part]) -> Compared:
@@ -348,7 +348,7 @@ def _expected(space: Space, history: History, model: StudyModel, question: Study
     if form.kind is Kind.SLIDER:
         ends, places = cube.points(space, question.designs), torch.linspace(0.0, 1.0, PLACES, dtype=torch.float64)
         place = places[int(posterior.mean(latent, line.at(ends, places, cube.lattice(space)).unsqueeze(0)).argmax())]
-        chosen = torch.cat([place.unsqueeze(0), comparisons.other_places(place)])
+        chosen = torch.cat([place.unsqueeze(0), comparisons.other_places(place, form.designs)])
         return Part(kinds.said(form, float(place)), (), line.at(ends, chosen, cube.lattice(space)))
     X = cube.points(space, question.designs).unsqueeze(0)
     order = posterior.mean(latent, X).squeeze(0).argsort(descending=True, stable=True).tolist()
