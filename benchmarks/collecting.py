@@ -51,6 +51,8 @@ def collect(blocks, options, pack, schema, work=run_together):
             spent = time.perf_counter() - begin
             if spent - shown > 10.0 or len(rows) == total:
                 shown = spent
+                # What there is stays, whatever ends this.
+                write(pa.Table.from_pylist(rows, schema), options.out)
                 print(f"{len(rows)} of {total} runs, {spent:.0f} s, {len(errors)} errors {errors[:1]}", flush=True)
             if options.seconds and spent > options.seconds:
                 print(f"stopped after {spent:.0f} s with {len(rows)} of {total} runs", flush=True)

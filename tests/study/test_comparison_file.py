@@ -100,7 +100,7 @@ def test_every_bad_line_is_named_and_nothing_is_stored():
             "an order of 3 must be numbers from 0 to 2, best first with > and = between them ('2 > 0 = 1'), or 'skip'",
         ),
         ("choice", "a choice of 3 must be the best design's number, 0 to 2, or 'skip'"),
-        ("slider", "a slider must be a number from 0 to 1, or 'skip'"),
+        ("slider", "a slider through 3 must be a number from 0 to 1, or 'skip'"),
         ("rating", "a rating must be a whole number from -3 to 3, or 'skip'"),
     ],
 )

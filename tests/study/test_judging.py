@@ -7,8 +7,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 import kappasharp as ks
+from kappasharp.acquisition import line
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, JudgeError
 from kappasharp.study import exchange, judging, kinds
 from kappasharp.study.judging import JudgeReport, Judging
@@ -29,13 +31,13 @@ def near(question):
     """A judge of every kind with one taste."""
     far = [away(one.params) for one in question.designs]
     order = sorted(range(len(far)), key=far.__getitem__)
-    ends = [one.params["x"] for one in question.designs]
+    along = line.at(torch.tensor([list(one.params.values()) for one in question.designs]), torch.linspace(0, 1, 301))
     return {
         "pair": "abcd"[order[0]],
         "choice": order[0],
         "order": order,
         "rating": 2 if far[0] < far[1] else -2,
-        "slider": min(max((0.3 - ends[0]) / (ends[1] - ends[0] or 1.0), 0.0), 1.0),
+        "slider": min(range(301), key=lambda i: away(dict(zip("xy", along[i].tolist(), strict=True)))) / 300,
     }[question.kind]
 
 
@@ -89,11 +91,14 @@ def test_who_looks_at_places_alone_is_told_of():
 
 
 def test_what_two_answers_say_together():
-    pair, rating, slider, order = (parse(name) for name in ("pair", "rating", "slider", "order:4"))
+    pair, rating, slider, order = (parse(name) for name in ("pair", "rating", "slider:2", "order:4"))
     assert kinds.together(pair, "a", "a") == ("a", True) and kinds.together(pair, "a", "tie") == ("tie", False)
     assert kinds.together(pair, "a", "skip") == ("skip", False)
     assert kinds.together(rating, 3, 1) == (1, True) and kinds.together(rating, 3, 0) == (0, False)
     assert kinds.together(slider, 0.25, 0.375) == (0.3125, True)
+    # The same distance is three times as long on a line through four designs.
+    assert kinds.together(parse("slider:4"), 0.25, 0.375) == ("skip", False)
+    assert kinds.together(parse("slider:4"), 0.25, 0.3125) == (0.28125, True)
     # Neither names the last: nothing is said of it but that it comes last.
     assert kinds.together(order, [2, 0, 1], [2, 1, 0]) == ([2, [0, 1]], True)
     assert kinds.together(order, [2], [2]) == ([2], True) and kinds.together(order, [0], [1]) == ([[0, 1]], False)

@@ -25,7 +25,7 @@ from tests.study import answered
 
 SPACE = {"x": (0.0, 1.0), "y": ks.Float(0.01, 10.0, log=True), "n": ks.Int(1, 5), "mode": ["soft", "hard"]}
 TWO = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
-FORMS = ["choice:3", "choice:4", "order:4", "slider", "rating"]
+FORMS = ["choice:3", "choice:4", "order:4", "slider:2", "slider:4", "rating"]
 
 
 def like(design):
@@ -60,11 +60,12 @@ class TestNames:
     def test_a_name_gives_a_form(self):
         assert kinds.parse("pair") == Form() and kinds.parse("order") == Form(Kind.ORDER, 4)
         assert kinds.parse("choice:9") == Form(Kind.CHOICE, 9) == kinds.parse("choice", 9)
-        assert [str(kinds.parse(name)) for name in ("pair", "slider", "rating", "order:4")] == [
-            "pair", "slider", "rating", "order:4",
+        assert kinds.parse("slider") == Form(Kind.SLIDER, 4) and kinds.parse("slider", 2) == Form(Kind.SLIDER)
+        assert [str(kinds.parse(name)) for name in ("pair", "slider:2", "slider", "rating", "order:4")] == [
+            "pair", "slider:2", "slider:4", "rating", "order:4",
         ]  # fmt: skip
 
-    @pytest.mark.parametrize("wrong", ["oder", "order:x", "order:", "pair:2", "slider:3", "", "order:-4", "order: 4"])
+    @pytest.mark.parametrize("wrong", ["oder", "order:x", "order:", "pair:2", "rating:2", "", "order:-4", "order: 4"])
     def test_another_is_refused_with_the_list(self, wrong):
         with pytest.raises(InvalidValueError, match="'pair', 'choice', 'order', 'slider' or 'rating'"):
             kinds.parse(wrong)
@@ -86,7 +87,9 @@ class TestNames:
         for wish, words in (
             ({"kind": "order", "designs": 2}, "3 to 9"),
             ({"kind": "order:4", "designs": 5}, "must be 4"),
-            ({"kind": "slider", "designs": 3}, "must be 2"),
+            ({"kind": "slider", "designs": 7}, "2 to 6"),
+            ({"kind": "slider:4", "designs": 3}, "must be 4"),
+            ({"kind": "rating", "designs": 3}, "must be 2"),
             ({"designs": 3}, "must be 2"),
             ({"kind": "order", "designs": True}, "whole number"),
             ({"kind": "guess"}, "`kind` must be"),
@@ -94,6 +97,23 @@ class TestNames:
             with pytest.raises(KappaSharpError, match=words):
                 study.ask(**wish)
         assert study.history.number == 0
+
+    def test_how_many_designs_a_line_goes_through(self):
+        study = made(count=0)
+        for count in (2, 3, 6):
+            asked = study.ask(kind="slider", designs=count)
+            assert asked.form == Form(Kind.SLIDER, count) and len(asked.designs) == count
+            assert [asked.at(number / (count - 1)) for number in range(count)] == asked.designs
+            again = study.ask(kind=f"slider:{count}")
+            assert again.number == asked.number
+            study.tell(asked, 0.4)
+            assert study.history.counted()[-1].form == asked.form
+        with pytest.raises(InvalidValueError, match="2 to 6 designs, but got 1"):
+            study.ask(kind="slider", designs=1)
+        own = ks.create_study({"x": (0.0, 1.0), "y": (0.0, 1.0)}, storage="sqlite://")
+        own.enqueue({"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 0.0}, {"x": 1.0, "y": 1.0}, kind="slider")
+        asked = own.ask()
+        assert asked.at(0.25) == {"x": 0.5, "y": 0.0} and asked.at(0.75) == {"x": 1.0, "y": 0.5}
 
     def test_a_space_without_a_line_and_one_with_too_few_designs(self):
         small = {"n": ks.Int(1, 2), "mode": ["soft", "hard"]}
@@ -233,12 +253,26 @@ class TestQuestions:
             assert str(question.form) == form
             assert all(study.space.check(design) == design for design in question.designs)
             found = question.designs
+            if form == "slider:4":  # a line may come near to where it was before
+                assert len({json.dumps(one) for one in found}) == 4 and not study.space.same(found[0], found[1])
+                continue
             assert not any(study.space.same(a, b) for i, a in enumerate(found) for b in found[:i])
         origins = [event.origin for _, event in study.history.asked.values()]
         assert origins.count("start") == study.definition.first_pairs < len(origins)
 
     def test_a_line_is_straight_in_the_cube_and_goes_in_steps_through_numbers_and_choices(self):
         study = made("slider", 6)
+        parts = []
+        for count, (question, _) in enumerate(study.history.asked.values(), 1):
+            assert [question.at(number / 3) for number in range(4)] == question.designs
+            share, part = count / 7, count % 3
+            first, second = question.designs[part : part + 2]
+            between, expected = question.at((part + share) / 3), study.space.between(first, second, share)
+            assert all(between[name] == pytest.approx(expected[name]) for name in ("x", "y"))
+            parts.append(torch.tensor(question.points).diff(dim=0))
+        cosines = [torch.nn.functional.cosine_similarity(one[0], one[1], dim=0) for one in parts]
+        assert max(cosines) < 0.99, "it bends"
+        study = made("slider:2", 6)
         for question, _ in study.history.asked.values():
             first, second = question.designs
             middle = question.at(0.5)
@@ -403,7 +437,7 @@ class TestModel:
         study = made("slider", 6, TWO)
         history, model = study.history, study.model()
         assert len(history.options) == len(model.options) == 6 == study.diagnostics().n_options
-        assert model.state.points.shape[1] == 6 * (1 + beside(2).others)
+        assert model.state.points.shape[1] == 6 * (1 + beside(4).others)
         assert learning.leading(model) < 6 > learning.favourite(model)
         assert study.best.option in range(6) and len(study.rows("options")) == 6
         assert all(row["wins"] == 1 and row["utility"] is not None for row in study.rows("options"))
@@ -414,7 +448,7 @@ class TestModel:
             study.ask(voter)
         assert len(study.history.options) == 6
         imagined = learning.with_open_questions(study.definition, study.history, model)
-        assert imagined.options == model.options and imagined.state.points.shape[1] == 8 * (1 + beside(2).others)
+        assert imagined.options == model.options and imagined.state.points.shape[1] == 8 * (1 + beside(4).others)
 
     def test_a_slider_chosen_design_is_that_of_its_place(self):
         study = made("slider", 1)
@@ -490,7 +524,7 @@ class TestExchange:
         assert by_kind["order"]["answer"].count(">") == 2 and "=" in by_kind["order"]["answer"]
         slider = by_kind["slider"]
         assert (slider["answer"], slider["a"], slider["amended"]) == (0.125, None, True)
-        assert slider["a_params_x"] is not None and slider["c_params_x"] is None
+        assert slider["a_params_x"] is not None and slider["d_params_x"] is not None and slider["d"] is None
         assert by_kind["pair"]["c"] is None and by_kind["choice"]["first"] in range(99)
         path = study.export(tmp_path / "s.csv")
         with path.open(newline="") as file:
@@ -521,7 +555,7 @@ class TestExchange:
         "an answer out of range": lambda asked, told: told.update(answer=[4]),
         "an answer twice": lambda asked, told: told.update(answer=[1, [2, 1]]),
         "a truth": lambda asked, told: told.update(answer=True),
-        "a slider of four": lambda asked, told: asked.update(question="slider"),
+        "a slider put in order": lambda asked, told: asked.update(question="slider"),
     }
 
     @pytest.mark.parametrize("name", CHANGES)

@@ -34,7 +34,7 @@ def shown(question):
 class TestNeverBroken:
     """Start and model, for hundreds of questions."""
 
-    @pytest.mark.parametrize("question", ["pair", "choice:4", "slider", "auto"])
+    @pytest.mark.parametrize("question", ["pair", "choice:4", "slider:2", "slider:4", "auto"])
     def test_between_parameters(self, question):
         study = ks.create_study(MIXED, storage="sqlite://", limits=BETWEEN, question=question, first_pairs=20)
         for _ in range(24):
@@ -135,6 +135,17 @@ class TestFinding:
         hole = starting.within(space, lambda X: ((X[..., 0] - 0.3).abs() < 0.1).double(), ends)
         assert hole[0]["kp"] > 0.2 + 0.4 * 2.8 and hole[1]["kp"] == 3.0
         assert starting.within(space, lambda X: torch.ones(X.shape[:-1]), ends) is None
+
+    def test_a_line_through_several_is_cut_to_a_straight_stretch_of_as_many(self):
+        space = define(SPACE).space
+        places = [(0.2, 1.0), (3.0, 1.0), (3.0, 2.0), (1.0, 1.8)]
+        corners = cube.points(space, [{"kp": kp, "ki": ki} for kp, ki in places])
+        assert [(one["kp"], one["ki"]) for one in starting.within(space, lambda X: X[..., 0] * 0.0, corners)] == places
+        low, high = corners[1, 1].item(), corners[2, 1].item()
+        cut = starting.within(space, lambda X: (X[..., 1] > low + 0.5 * (high - low)).double(), corners)
+        assert len(cut) == 4 and all(one["ki"] == 1.0 for one in cut)
+        assert cut[1]["kp"] == pytest.approx(0.2 + 2.8 / 3) and (cut[0]["kp"], cut[3]["kp"]) == (0.2, 3.0)
+        assert starting.within(space, None, corners[:1].expand(4, -1)) is None
 
     def test_too_few_designs_are_a_sentence(self):
         study = ks.create_study({"n": ks.Int(1, 8)}, storage="sqlite://", limits=["n >= 6"], question="choice:4")

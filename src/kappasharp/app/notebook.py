@@ -32,7 +32,7 @@ ANSWERS = {
     "pair": 'study.tell(question, "a") says that A is better; or "b", "tie", "skip".',
     "choice": 'study.tell(question, 2) says that design 2 is the best; or another number, or "skip".',
     "order": "study.tell(question, [2, 0, 1]) puts design 2 first, then 0, then 1; equals stand in a list.",
-    "slider": 'study.tell(question, 0.35) says where on the way from A to B it is best; or "skip".',
+    "slider": 'study.tell(question, 0.35) says where on the line it is best; or "skip".',
     "rating": "study.tell(question, 2) says that A is better, from 3, much, to -3, where B is much better.",
 }
 BLUE, ORANGE, INK, PALE = "#0072b2", "#d55e00", "#1f2933", "#7b8794"

@@ -23,10 +23,10 @@ OTHERS = 4
 
 
 class Beside(NamedTuple):
-    """With how many other places of its line a slider's is compared, and how near to it none is, as a part of the line."""
+    """With how many other places of its line a slider's is compared, and how near to it none of them is."""
 
     others: int
-    near: float
+    near: float  # in units of the line's length
 
 
 def beside(designs: int) -> Beside:

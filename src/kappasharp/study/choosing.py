@@ -32,6 +32,8 @@ MOST_TIMES = 20.0
 OF_DESIGNS = 4
 # Among these the next question is chosen.
 CANDIDATES = (Form(), Form(Kind.CHOICE, OF_DESIGNS), Form(Kind.SLIDER))
+# A slider through so many more designs takes as long again as a straight one.
+FURTHER = 4
 
 
 class Chosen(NamedTuple):
@@ -68,6 +70,8 @@ class Promise(NamedTuple):
 
 def usual(form: Form) -> float:
     """Seconds that such a question takes people of whom nothing is known; in proportion to its designs."""
+    if form.kind is Kind.SLIDER:
+        return USUAL[form.kind] * (1.0 + (form.designs - PAIR) / FURTHER)
     several = form.designs / OF_DESIGNS if form.designs > PAIR else 1.0
     return USUAL[form.kind] * several
 

@@ -29,6 +29,8 @@ class Comparison:
     # What was said at first, where it was amended.
     original: Answer | None = None
     program: bool = False
+    # Of a slider: how many designs its line went through.
+    through: int = PAIR
 
     @property
     def took(self) -> float | None:
@@ -41,7 +43,7 @@ class Comparison:
     def form(self) -> Form:
         """What kind of question it answers, and about how many designs."""
         kind = Kind(self.kind)
-        return Form(kind, PAIR if kind is Kind.SLIDER else len(self.options))
+        return Form(kind, self.through if kind is Kind.SLIDER else len(self.options))
 
     @property
     def ordered(self) -> tuple[int, int]:

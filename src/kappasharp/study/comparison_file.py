@@ -182,7 +182,7 @@ def _asked(
     kind = value("kind") or Kind.PAIR.value
     if kind not in kinds.NAMES:
         raise InvalidValueError(f"`kind` must be one of {', '.join(kinds.NAMES)}, but got {kind!r}.")
-    letters = "ab" if Kind(kind) not in kinds.SEVERAL else [one for one in LETTERS if _is_there(cells, layout, one)]
+    letters = "ab" if Kind(kind) not in kinds.COUNTED else [one for one in LETTERS if _is_there(cells, layout, one)]
     designs = [_design(cells, layout, letter, space) for letter in letters]
     keys = {design_key(design) for design in designs}
     if len(keys) < len(designs):
@@ -292,11 +292,11 @@ def _order(told: str) -> list[Any]:
 
 
 def _comparisons(space: Space, form: Form, designs: Sequence[Mapping[str, Value]], answer: Answer) -> list[Added]:
-    """What an answer says of two designs at a time; of a slider, the place where it was left over the ends."""
+    """What an answer says of two designs at a time; of a slider, the place where it was left over its designs."""
     if form.kind is Kind.SLIDER:
         assert isinstance(answer, float)
-        place = space.between(dict(designs[0]), dict(designs[1]), answer)
-        return [Added(place, dict(end)) for end in designs if design_key(end) != design_key(place)]
+        place = space.along([dict(one) for one in designs], answer)
+        return [Added(place, dict(one)) for one in designs if design_key(one) != design_key(place)]
     found = kinds.said(form, answer)
     return [
         Added(dict(designs[i]), dict(designs[j]), bool(tie))

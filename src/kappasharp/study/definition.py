@@ -20,6 +20,7 @@ MOST_FIRST_PAIRS = 10_000
 LARGEST_SEED = 2**4096
 # Whose kind of question is chosen anew every time, and what it begins with. (docs/results/answers.md)
 AUTO, FIRST_OF_AUTO = "auto", Form(Kind.CHOICE, kinds.USUAL)
+STRAIGHT = Form(Kind.SLIDER)
 
 
 class Options(TypedDict, total=False):
@@ -113,7 +114,7 @@ class Definition:
     @property
     def kinds(self) -> list[str]:
         """The kinds of question that this study can ask."""
-        fewest = {name: kinds.FEWEST if kind in kinds.SEVERAL else None for name, kind in kinds.NAMES.items()}
+        fewest = {name: kinds.FEWEST if kind in kinds.COUNTED else None for name, kind in kinds.NAMES.items()}
         return [name for name, designs in fewest.items() if self.can_ask(kinds.parse(name, designs))]
 
     def can_ask(self, form: Form) -> bool:
@@ -204,7 +205,8 @@ def _with_favourites(found: Definition, given: Any, gave_first: bool) -> Definit
                 f"`favourites[{place}]` must be told from the others, but it cannot be told from `favourites[{twin}]`; "
                 "leave out one of them."
             )
-    each = found.form.designs if found.form.kind is not Kind.SLIDER else 1
+    # A straight line has one of them at an end, and goes on beyond the other.
+    each = 1 if found.form == STRAIGHT else found.form.designs
     needed = -(-len(designs) // each)
     if gave_first and found.first_pairs < needed:
         raise InvalidValueError(

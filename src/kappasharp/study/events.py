@@ -31,7 +31,7 @@ MOST_EVENTS = 2**31 - 1
 class _About:
     """What a question is about: two designs and, where it shows `more`, those; `question` is its kind.
 
-    A slider's two are the ends of its line. What makes no difference to a pair is left out of its body.
+    A slider's line goes through them. What makes no difference to a pair is left out of its body.
     """
 
     a: Design

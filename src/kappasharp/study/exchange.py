@@ -86,7 +86,7 @@ def _seen(history: History, one: Comparison, letters: str, outcomes: Sequence[st
 def _row(history: History, one: Comparison, letters: str, *, plain: bool) -> dict[str, Any]:
     designs = _shown(history, one)
     first = one.first[0] if len(one.first) == 1 else None
-    # The ends of a slider's line are no options, though an option may happen to be the same design.
+    # The designs of a slider's line are no options, though an option may happen to be the same design.
     numbers = () if one.form.kind is Kind.SLIDER else one.options
     options = dict.fromkeys(letters) | dict(zip(letters, numbers, strict=False))
     nothing = dict.fromkeys(designs["a"])
@@ -108,7 +108,7 @@ def _row(history: History, one: Comparison, letters: str, *, plain: bool) -> dic
 
 
 def _shown(history: History, one: Comparison) -> dict[str, Design]:
-    """The designs of an answer's question, by their letters; of a slider the ends of its line."""
+    """The designs of an answer's question, by their letters; of a slider those of its line."""
     designs = history.asked[one.pair][0].designs if one.pair is not None else [history.options[i] for i in one.options]
     return dict(zip(LETTERS, designs, strict=False))
 

@@ -22,7 +22,7 @@ from kappasharp.study.space import Change, Changes, Design, Space
 class StudyQuestion:
     """Designs to judge, as they are shown. `number` names the question in its study, `kind` is what is asked of them.
 
-    A pair or a rating is about `a` and `b`; a slider's line goes from `a` to `b`.
+    A pair or a rating is about `a` and `b`; a slider's line goes through all designs, from the first to the last.
     """
 
     study: str
@@ -56,7 +56,7 @@ class StudyQuestion:
         return found
 
     def at(self, place: float) -> Design:
-        """The design at a place of a slider: 0 is the first end, 1 the second.
+        """The design at a place of a slider: 0 is the first design, 1 the last; of four, the second is at a third.
 
         Args:
             place: a number from 0 to 1.
@@ -65,7 +65,7 @@ class StudyQuestion:
             raise InvalidValueError(f"`at` must be asked of a slider, but question {self.number} is {self.form.words}.")
         place = kinds.place(place)
         assert self.space is not None
-        return self.space.between(self.a, self.b, place)
+        return self.space.along(self.designs, place)
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class History:
         return sets | {frozenset(self.numbers(self.asked[number][0])) for number in self.open.values()}
 
     def numbers(self, question: StudyQuestion) -> tuple[int, ...]:
-        """The options' numbers of a question that was asked; none of a slider, whose ends are no options."""
+        """The options' numbers of a question that was asked; none of a slider, whose designs are no options."""
         if question.kind == Kind.SLIDER.value:
             return ()
         return tuple(self._index[design_key(design)] for design in question.designs)
@@ -271,7 +271,7 @@ class History:
         self.comparisons[stored.number] = Comparison(
             stored.number, stored.voter, stored.time, self._about(question, event.answer), event.answer, event.pair,
             event.seconds, kind=asked.question, asked_at=self.asked_at[event.pair],
-            program=stored.voter in self.programs.about,
+            program=stored.voter in self.programs.about, through=asked.form.designs,
         )  # fmt: skip
         self._answered[event.pair] = stored.number
         self.open.pop(stored.voter, None)

@@ -362,11 +362,11 @@ def _waits_for_people(history: History, question: StudyQuestion) -> bool:
 
 
 def _better_and_other(question: StudyQuestion, answer: Answer) -> list[tuple[Design, Design]]:
-    """What an answer says of two designs, the better first; of a slider, of where it was left and its ends."""
+    """What an answer says of two designs, the better first; of a slider, of where it was left and its designs."""
     if answer == SKIP:
         return []
     if question.form.kind is Kind.SLIDER:
         chosen = question.at(float(answer))  # type: ignore[arg-type]
-        return [(chosen, end) for end in question.designs if design_key(end) != design_key(chosen)]
+        return [(chosen, one) for one in question.designs if design_key(one) != design_key(chosen)]
     said, designs = kinds.said(question.form, answer), question.designs
     return [(designs[i], designs[j]) for (i, j), tie in zip(said.pairs, said.ties, strict=True) if not tie]

@@ -3,7 +3,7 @@
     pair      "a", "b", "tie"            the better of two
     choice:n  a number from 0 to n − 1    the best of n
     order:n   [2, [0, 3], 1]              best first, equals in a list; whoever is left out comes after all the others
-    slider    a number from 0 to 1        where on the way from the first design to the second it looks best
+    slider:n  a number from 0 to 1        where on the way from the first of n designs to the last it looks best
     rating    a whole number, −3 to 3     how much better the first of two is
 
 "skip" may be said to all of them.
@@ -25,26 +25,29 @@ from kappasharp.study.space import Space
 Answer = str | int | float | list[Any]
 WORDS = terms.WORDS
 SKIP = "skip"
-# Designs of a choice or an order: as few, as many, and as many as where nobody says how many.
-FEWEST, MOST, USUAL = 3, 9, 4
+# Designs of a choice or an order: as few, and as many; of the line of a slider; and where nobody says how many.
+FEWEST, MOST = 3, 9
+FEWEST_OF_LINE, MOST_OF_LINE = PAIR, 6
+USUAL = 4
 MUCH_BETTER = 3
 # An order is a list of numbers and of lists of them.
 NESTED = 2
-# Two places of a slider no further apart than this are meant to be the same.
+# Two places of a slider no further apart than this are meant to be the same; in parts of the way between two designs.
 SAME_PLACE = 0.2
 SEVERAL = (Kind.CHOICE, Kind.ORDER)
+COUNTED = (*SEVERAL, Kind.SLIDER)
 NAMES = {kind.value: kind for kind in Kind}
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a question is: its kind, and how many designs it shows; a slider shows the ends of its line."""
+    """What a question is: its kind, and how many designs it shows, or how many a slider's line goes through."""
 
     kind: Kind = Kind.PAIR
     designs: int = PAIR
 
     def __str__(self) -> str:
-        return f"{self.kind.value}:{self.designs}" if self.kind in SEVERAL else self.kind.value
+        return f"{self.kind.value}:{self.designs}" if self.kind in COUNTED else self.kind.value
 
     @property
     def is_pair(self) -> bool:
@@ -55,7 +58,8 @@ class Form:
     def words(self) -> str:
         """The kind as a sentence has it."""
         article = "an" if self.kind is Kind.ORDER else "a"
-        return f"{article} {self.kind.value}" + (f" of {self.designs}" if self.kind in SEVERAL else "")
+        joint = {Kind.CHOICE: " of", Kind.ORDER: " of", Kind.SLIDER: " through"}.get(self.kind)
+        return f"{article} {self.kind.value}" + (f"{joint} {self.designs}" if joint else "")
 
 
 class Judgement(NamedTuple):
@@ -73,7 +77,7 @@ def parse(value: Any, designs: Any = None, *, what: str = "question", or_auto: b
     """The form of that name, such as "pair" or "order:4"; or a sentence that lists what may be given.
 
     Args:
-        value: the name of a kind; a choice or an order may say how many designs after a colon.
+        value: the name of a kind; a choice, an order or a slider may say how many designs after a colon.
         designs: how many, where the name does not say it.
         what: how the argument is called where it came from.
         or_auto: whether "auto" might have been given too; the sentence says so.
@@ -82,21 +86,22 @@ def parse(value: Any, designs: Any = None, *, what: str = "question", or_auto: b
     if isinstance(value, Form):
         return value
     name, colon, number = text.partition(":") if isinstance(text, str) else ("", "", "")
-    if name not in NAMES or (colon and (not number.isdecimal() or NAMES[name] not in SEVERAL)):
+    if name not in NAMES or (colon and (not number.isdecimal() or NAMES[name] not in COUNTED)):
         auto = "'auto', " if or_auto else ""
         raise (InvalidValueError if isinstance(text, str) else InvalidTypeError)(
-            f"`{what}` must be {auto}'pair', 'choice', 'order', 'slider' or 'rating', a choice or "
-            f"an order with how many designs if not {USUAL} ('order:5'), but got {value!r}."
+            f"`{what}` must be {auto}'pair', 'choice', 'order', 'slider' or 'rating', a choice, an order or a slider "
+            f"with how many designs if not {USUAL} ('order:5'), but got {value!r}."
         )
     kind = NAMES[name]
     count = int(number[:9]) if colon else None
     if designs is not None:
         count = _agreed(kind, count, designs, what)
-    if kind not in SEVERAL:
+    if kind not in COUNTED:
         return Form(kind)
     count = USUAL if count is None else count
-    if not FEWEST <= count <= MOST:
-        raise InvalidValueError(f"`{what}` must have {FEWEST} to {MOST} designs, but got {shown(count)}.")
+    fewest, most = (FEWEST_OF_LINE, MOST_OF_LINE) if kind is Kind.SLIDER else (FEWEST, MOST)
+    if not fewest <= count <= most:
+        raise InvalidValueError(f"`{what}` must have {fewest} to {most} designs, but got {shown(count)}.")
     return Form(kind, count)
 
 
@@ -107,7 +112,7 @@ def _agreed(kind: Kind, count: int | None, designs: Any, what: str) -> int:
             "designs of your own."
         )
     wanted = int(designs)
-    said = PAIR if kind not in SEVERAL else wanted if count is None else count
+    said = PAIR if kind not in COUNTED else wanted if count is None else count
     if wanted != said:
         raise InvalidValueError(f"`designs` must be {said}, as `{what}` says, but got {shown(designs)}.")
     return wanted
@@ -282,7 +287,7 @@ def together(form: Form, one: Answer, other: Answer) -> Together:
             return Together(min(first, second, key=abs) if agree else 0, agree)
         case Kind.SLIDER:
             place, second_place = float(one), float(other)  # type: ignore[arg-type]
-            near = abs(place - second_place) <= SAME_PLACE
+            near = abs(place - second_place) * (form.designs - 1) <= SAME_PLACE
             return Together((place + second_place) / 2 if near else SKIP, near)
         case Kind.ORDER:
             return _mean_order(form, one, other)

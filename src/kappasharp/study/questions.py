@@ -155,12 +155,12 @@ def _design(seen: Seen, model: StudyModel, question: Question, side: int) -> Des
     return seen.nearest(seen.space.decode(question.points[0, side].tolist()))[0]
 
 
-def _line(definition: Definition, history: History, allowed: Allowed | None, ends: Tensor) -> list[Design]:
-    """The ends of a line, or of another one where nobody could tell them apart."""
-    found = starting.within(definition.space, allowed, ends)
+def _line(definition: Definition, history: History, allowed: Allowed | None, corners: Tensor) -> list[Design]:
+    """The designs of a line, or of another one where nobody could tell them apart."""
+    found = starting.within(definition.space, allowed, corners)
     if found is not None:
         return found
-    return starting.widened(lambda limits: starting.first_line(definition, history, limits), allowed)
+    return starting.widened(lambda limits: starting.first_line(definition, history, limits, len(corners)), allowed)
 
 
 def _anchored(history: History, model: StudyModel) -> State:
@@ -211,18 +211,22 @@ def shown(
 ) -> Asked:
     """The question with its designs in an order drawn by lot: what the model puts first is not always A.
 
+    A line keeps its order, and may be turned.
+
     `nth` is how many others that rest on the same history come before it.
     """
     chance = stream(definition.seed, "sides", str(len(history.asked) + nth))
-    lots = uniform((len(designs) if form.designs > PAIR else 1,), chance, torch.empty(0, dtype=torch.float64))
-    if form.designs > PAIR:
+    is_line = form.kind is Kind.SLIDER
+    count = len(designs) if form.designs > PAIR and not is_line else 1
+    lots = uniform((count,), chance, torch.empty(0, dtype=torch.float64))
+    if count > 1:
         a, b, *more = (designs[i] for i in lots.argsort(stable=True).tolist())
         return Asked(a, b, origin, history.number, memo, question=form.kind.value, more=more)
     swapped = bool(lots[0] < 0.5)  # noqa: PLR2004
-    a, b = reversed(designs) if swapped else designs
-    if memo is not None and form.kind is not Kind.SLIDER:
+    a, b, *more = reversed(designs) if swapped else designs
+    if memo is not None and not is_line:
         memo = memo | {"first": "b" if swapped else "a"}
-    return Asked(a, b, origin, history.number, memo, question=form.kind.value)
+    return Asked(a, b, origin, history.number, memo, question=form.kind.value, more=more)
 
 
 def _within(definition: Definition, seen: Seen, model: StudyModel, designs: Sequence[Design]) -> list[Design]:

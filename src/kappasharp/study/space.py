@@ -155,6 +155,12 @@ class Space:
         parts = [[self.bounds.get(name, part).tolerance] * part.width for name, part in self.tuned.items()]
         return [number for part in parts for number in part]
 
+    def along(self, designs: Sequence[Design], place: float) -> Design:
+        """The design at a place of the way from the first (0) to the last (1), through the others."""
+        last = len(designs) - 1
+        part = min(int(place * last), last - 1)
+        return self.between(designs[part], designs[part + 1], place * last - part)
+
     def between(self, first: Design, second: Design, place: float) -> Design:
         """The design at a place of the way from the first (0) to the second (1), a straight line in the cube."""
         if place in (0.0, 1.0):

@@ -1,6 +1,6 @@
 """The first questions of a study: about designs of its Sobol sequence that can be told apart and keep its limits."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, islice, product
 
 import torch
@@ -12,7 +12,7 @@ from kappasharp.methods.method import PAIR, Kind
 from kappasharp.sentences import Sentence, listed, said
 from kappasharp.study import allowing, cube
 from kappasharp.study.allowing import Allowed, AllowedSequence, WithinLimits
-from kappasharp.study.definition import Definition
+from kappasharp.study.definition import STRAIGHT, Definition
 from kappasharp.study.history import History, design_key
 from kappasharp.study.kinds import Form
 from kappasharp.study.seen import Seen
@@ -64,7 +64,7 @@ def _first(definition: Definition, history: History, form: Form, allowed: Allowe
     if waiting:
         return _about(waiting, seen, take, used, form)
     if form.kind is Kind.SLIDER:
-        return first_line(definition, history, allowed)
+        return first_line(definition, history, allowed, form.designs)
     if form.designs > PAIR:
         return _gallery(seen, take, used, form.designs)
     for count in range(DRAWS):
@@ -109,8 +109,8 @@ def notes(definition: Definition, history: History) -> list[Sentence]:
 
 
 def _about(waiting: list[Design], seen: Seen, take: Take, used: int, form: Form) -> list[Design]:
-    """The first of those designs, and others of the Sobol sequence beside them; a slider has one at an end."""
-    kept = waiting[: 1 if form.kind is Kind.SLIDER else form.designs]
+    """The first of those designs, and others of the Sobol sequence beside them; a straight line has one at an end."""
+    kept = waiting[: 1 if form == STRAIGHT else form.designs]
     drawn = (one for skip in range(0, DRAWS * form.designs, form.designs) for one in take(used + skip, form.designs))
     kept = [*kept, *islice(seen.distinct(drawn, kept), form.designs - len(kept))]
     if len(kept) < form.designs:
@@ -146,37 +146,55 @@ def _packed(space: Space) -> Iterable[Design]:
     return (space.decode(list(point)) for point in islice(product(*sides), SMALL))
 
 
-def first_line(definition: Definition, history: History, allowed: Allowed | None) -> list[Design]:
-    """A line through the next two Sobol designs, as long as the cube and the limits let it be."""
+def first_line(definition: Definition, history: History, allowed: Allowed | None, count: int) -> list[Design]:
+    """A line through the next Sobol designs, so many; a straight one as long as the cube and the limits let it be."""
     space, used, take = definition.space, _drawn(history), drawing(definition, allowed)
-    for count in range(DRAWS):
-        drawn = take(used + 2 * count, 2)
-        if len(drawn) < PAIR:
+    for draw in range(DRAWS):
+        drawn = take(used + count * draw, count)
+        if len(drawn) < count:
             break
-        ends = within(space, allowed, line.lengthened(cube.points(space, drawn), box=cube.box(space)))
-        if ends is not None:
-            return ends
+        corners = line.through_any(cube.points(space, drawn), box=cube.box(space))
+        if (found := within(space, allowed, corners)) is not None:
+            return found
     raise InvalidValueError(
         f"A slider must have a line of designs that can be told apart, but none was found{_within(allowed)}; ask for a "
         "pair, or make a `jnd` smaller."
     )
 
 
-def within(space: Space, allowed: Allowed | None, ends: Tensor) -> list[Design] | None:
-    """The ends (2, d) of a line as designs, or of its longest stretch within the limits; None where they are alike."""
-    first, second = (space.decode(end) for end in ends.tolist())
+def within(space: Space, allowed: Allowed | None, corners: Tensor) -> list[Design] | None:
+    """The corners (q, d) of a line as designs; where it breaks a limit, as many along its longest straight stretch.
+
+    None where nobody could tell the ends of that apart, or two of the designs are one.
+    """
+    designs = [space.decode(corner) for corner in corners.tolist()]
     if allowed is not None:
-        places = torch.linspace(0.0, 1.0, PLACES, dtype=torch.float64).tolist()
-        designs = [space.between(first, second, place) for place in places]
-        kept = (allowed(cube.points(space, designs)) == 0.0).tolist()
-        begin, end = _longest(kept)
-        if end - begin < 1:
-            return None
-        first, second = designs[begin], designs[end]
-    return None if space.same(first, second) else [first, second]
+        parts = len(designs) - 1
+        places = torch.linspace(0.0, 1.0, parts * (PLACES - 1) + 1, dtype=torch.float64).tolist()
+        along = [space.along(designs, place) for place in places]
+        kept = (allowed(cube.points(space, along)) == 0.0).tolist()
+        if not all(kept):
+            stretches = (_stretch(kept, part) for part in range(parts))
+            begin, end = max(stretches, key=lambda stretch: stretch[1] - stretch[0])
+            if end - begin < 1:
+                return None
+            designs = [space.along([along[begin], along[end]], number / parts) for number in range(parts + 1)]
+    alike = space.same(designs[0], designs[-1]) if len(designs) == PAIR else _all_same(space, designs)
+    return None if alike or len({design_key(one) for one in designs}) < len(designs) else designs
 
 
-def _longest(kept: list[bool]) -> tuple[int, int]:
+def _stretch(kept: Sequence[bool], part: int) -> tuple[int, int]:
+    """First and last of the places of a part that keep the limits, the longest run of them."""
+    begin = part * (PLACES - 1)
+    low, high = _longest(kept[begin : begin + PLACES])
+    return begin + low, begin + high
+
+
+def _all_same(space: Space, designs: Sequence[Design]) -> bool:
+    return all(space.same(designs[0], one) for one in designs[1:])
+
+
+def _longest(kept: Sequence[bool]) -> tuple[int, int]:
     """First and last of the longest run; a run that a limit ends gives up one place there, for what lies between."""
     best, begin = (0, -1), None
     for at, keeps in enumerate([*kept, False]):

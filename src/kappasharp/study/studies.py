@@ -98,9 +98,9 @@ def create_study(
         method: a name in `METHODS` whose questions have two designs.
         preset: a name in `PRESETS`, or a `Preset` of one's own.
         first_pairs: how many questions about Sobol designs come before the model chooses; skips do not count.
-        question: what is usually asked: "pair", "choice", "order", "slider" or "rating"; a choice or an order with how
-            many designs if not 4, such as "order:5"; or "auto", which asks what promises most for the seconds it takes.
-            `Study.ask` may ask otherwise.
+        question: what is usually asked: "pair", "choice", "order", "slider" or "rating"; a choice, an order or a slider
+            with how many designs if not 4, such as "order:5"; or "auto", which asks what promises most for the seconds
+            it takes. `Study.ask` may ask otherwise.
         use_seconds: whether quick answers to pairs count as clear ones, where a voter's times show that they are.
         tell_apart: whether each voter is asked about a taste of their own beside what all share: for when everybody is
             to get their own design (`Study.best_for`). Else all are asked as one person.

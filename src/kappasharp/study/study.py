@@ -52,7 +52,8 @@ class Study(ArrangedStudy):
             voter: a name; each voter has an open question of their own.
             kind: "pair", "choice", "order", "slider" or "rating", for this question instead of the study's usual; one
                 of another kind that waits for this voter is withdrawn, and what was queued goes on waiting.
-            designs: how many designs a choice or an order shows, 3 to 9; by default 4.
+            designs: how many designs a choice or an order shows, 3 to 9, or a slider's line goes through, 2 to 6; by
+                default 4.
             proposed: what `propose` gives for the events up to now, where somebody has computed it ahead; one that
                 rests on other events is not used.
         """
@@ -304,8 +305,8 @@ class Study(ArrangedStudy):
 
         Args:
             a: a design, its fixed parameters or not.
-            b: another design; they are shown in this order, of a slider as the ends of its line.
-            more: further ones, of a choice or an order.
+            b: another design; they are shown in this order, and a slider's line goes through them so.
+            more: further ones, of a choice, an order or a slider.
             kind: "pair", "choice", "order", "slider" or "rating".
             people: whether only people are asked, and no program that answers as a voter.
             voter: who wishes it.

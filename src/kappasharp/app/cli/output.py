@@ -169,12 +169,13 @@ def question_table(shown: "StudyQuestion", study: "Study | None" = None, place: 
     Args:
         shown: the question.
         study: where its outcomes are looked up; None for a table without.
-        place: of a slider, one more to show than its ends and its middle.
+        place: of a slider, one more to show than its designs, and the middle between two.
     """
     match shown.kind:
         case "slider":
-            places = sorted({0.0, 0.5, 1.0} | ({place} if place is not None else set()))
-            designs = {f"at {one:g}": shown.at(one) for one in places}
+            parts = len(shown.designs) - 1
+            places = {number / parts for number in range(parts + 1)} | ({0.5} if parts == 1 else set())
+            designs = {f"at {one:.4g}": shown.at(one) for one in sorted(places | {place or 0.0})}
         case "choice" | "order":
             designs = {str(i): design for i, design in enumerate(shown.designs, 1)}
         case _:

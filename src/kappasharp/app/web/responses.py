@@ -22,7 +22,7 @@ from kappasharp.app.web import computing, guard
 from kappasharp.app.web.cards import Card, failed
 from kappasharp.app.web.computing import Plain, Snapshot, snapshot
 from kappasharp.app.web.outcomes import SOON, ToldOutcomes
-from kappasharp.app.web.session import DRAWN_AHEAD, FINEST, Session, off_loop
+from kappasharp.app.web.session import Session, finest_of, off_loop, stops_ahead, stops_of
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
 from kappasharp.sentences import taken_apart
@@ -43,8 +43,6 @@ TYPES = {
     ".html": "text/html; charset=utf-8", ".py": "text/x-python; charset=utf-8",
 }  # fmt: skip
 ASSET_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-# Stops of a slider on the page: what an arrow key moves it by.
-STOPS = 41
 # A report opened from here is still a stranger to the page: no script, nothing from elsewhere.
 REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"
 # Who downloads a report waits no longer than this, in seconds, for pictures that nobody saw yet.
@@ -118,8 +116,8 @@ async def pair_data(session: Session, pair: StudyQuestion) -> Plain:
     """A question and how far its voter is. What the model expects is not in it: nobody should know before the vote.
 
     kind     "pair", "choice", "order", "slider" or "rating"; `form` has the number of designs too: "order:4"
-    designs  a list of {option, params, card}, numbered from 0 as answers number them; a slider's are the ends of its
-             line, which are no options
+    designs  a list of {option, params, card}, numbered from 0 as answers number them; a slider's are those that its
+             line goes through, which are no options
     a, b     the first two of them, of a pair and a rating
     line     of a slider: `stops`, a list of {place, params, card} from 0 to 1; `card` is null where nothing is drawn
              yet. GET …/line/NUMBER?place=0.35 gives the same for the nearest of the `finest` places, once it is drawn
@@ -178,13 +176,13 @@ def told_data(told: ToldOutcomes, within: dict[str, outcome_views.Range]) -> Pla
 
 def _line(session: Session, slider: StudyQuestion) -> Plain:
     """The stops of a slider, with the cards of those that are drawn whether or not somebody moves it."""
-    stops = []
-    for i in range(STOPS):
-        place = i / (STOPS - 1)
+    stops, count, ahead = [], stops_of(slider), stops_ahead(slider)
+    for number in range(count + 1):
+        place = number / count
         design = slider.at(place)
-        shown = card_data(*session.peek(design)) if place in DRAWN_AHEAD else None
+        shown = card_data(*session.peek(design)) if number in ahead else None
         stops.append({"place": place, "params": design, "card": shown})
-    return {"stops": stops, "finest": FINEST}
+    return {"stops": stops, "finest": finest_of(slider)}
 
 
 def _progress(history: History, pair: StudyQuestion) -> Plain:

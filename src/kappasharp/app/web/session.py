@@ -12,7 +12,7 @@ from kappasharp.app.web.computing import Job, Plain, Snapshot, computed, snapsho
 from kappasharp.app.web.outcomes import StudyResults
 from kappasharp.app.web.workers import Workers
 from kappasharp.errors import InvalidValueError, NotAllowedError, StalePairError, StorageError
-from kappasharp.methods.method import Kind
+from kappasharp.methods.method import PAIR, Kind
 from kappasharp.sentences import said
 from kappasharp.study import overtaken
 from kappasharp.study.comparison import Comparison
@@ -29,9 +29,10 @@ PAINT_FIRST = 0.06
 # Voters seen within so many seconds are looked ahead for, unless they are more than this: every answer makes what was
 # computed for the others stale. They get what is in stock.
 PRESENT, MOST_VOTERS = 60.0, 4
-# Places of a slider that are drawn before anybody moves it, the middle first; and how finely its places are drawn.
-DRAWN_AHEAD = (0.5, 0.0, 1.0, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875)
-FINEST = 200
+# Stops of a slider's line: at least, and between two of its designs where it bends; what an arrow key moves it by.
+STOPS, STOPS_OF_PART = 40, 20
+# Into how many steps a stop is divided, and every which of them is drawn before anybody moves the slider.
+FINE, DRAWN = 5, (5, 10)
 off_loop = asyncio.to_thread
 
 
@@ -39,7 +40,23 @@ def drawn_ahead(question: StudyQuestion) -> list[Design]:
     """The designs of a question that are drawn when it is shown."""
     if question.form.kind is not Kind.SLIDER:
         return question.designs
-    return [question.at(place) for place in DRAWN_AHEAD]
+    stops = stops_of(question)
+    return [question.at(stop / stops) for stop in stops_ahead(question)]
+
+
+def stops_of(slider: StudyQuestion) -> int:
+    """How many stops lie beyond the first; each of its designs is one."""
+    return max(STOPS, STOPS_OF_PART * (slider.form.designs - 1))
+
+
+def finest_of(slider: StudyQuestion) -> int:
+    """Into how many steps its line is divided at most."""
+    return FINE * stops_of(slider)
+
+
+def stops_ahead(slider: StudyQuestion) -> range:
+    """Those that are drawn before anybody moves it."""
+    return range(0, stops_of(slider) + 1, DRAWN[slider.form.designs > PAIR])
 
 
 def _of_person(history: History, voter: str) -> StudyQuestion | None:
@@ -294,7 +311,7 @@ class Session:
     def _called(self, key: str, designs: list[Design], asked: list[StudyQuestion]) -> Design | None:
         """The design whose card has that key, of these or of the places of sliders."""
         sliders = (one for one in asked if one.form.kind is Kind.SLIDER)
-        places = (one.at(place / FINEST) for one in sliders for place in range(FINEST + 1))
+        places = (one.at(place / finest_of(one)) for one in sliders for place in range(finest_of(one) + 1))
         every = chain(reversed(designs), places)
         return next((one for one in every if self.cards.is_named(key, self.renderer, one)), None)
 
@@ -303,7 +320,8 @@ class Session:
         asked = await self.read(lambda history: history.asked.get(number))
         if asked is None or asked[0].form.kind is not Kind.SLIDER:
             raise InvalidValueError(f"`number` must be that of a slider in this study, but got {number}.")
-        place = round(place * FINEST) / FINEST
+        finest = finest_of(asked[0])
+        place = round(place * finest) / finest
         design = asked[0].at(place)
         return place, design, await self.cards.card(self.renderer, design), self.cards.key(self.renderer, design)
 

@@ -1,4 +1,4 @@
-/** A line between two designs: the card follows the place until it looks best. */
+/** A line through some designs: the card follows the place until it looks best. */
 
 /** @import { Compare } from "./compare.js" */
 /** @import { Board, Card, Design, Pair, Parameter, Stop, Told } from "./types.js" */
@@ -16,6 +16,8 @@ const PATIENCE = 1500;
 /** Pictures drawn ahead: every so many stops, and so many at a time. */
 const EVERY = 2;
 const AT_ONCE = 2;
+/** Designs of a line that does not bend. */
+const STRAIGHT = 2;
 /** The golden ratio: multiples of it, without their whole part, spread evenly. */
 const GOLDEN = 0.6180339887498949;
 /** @type {Told} */
@@ -61,7 +63,10 @@ class Slider {
     this.onCard = null;
     this.gone = false;
     this.clock = 0;
-    this.ends = [stops[0].params, stops[stops.length - 1].params];
+    /** The designs that the line goes through, and their places. */
+    this.designs = pair.designs.map((one) => one.params);
+    this.corners = this.designs.map((_, index) => (index * finest) / (this.designs.length - 1));
+    this.bends = this.designs.length > STRAIGHT;
     this.moving = apart(view.study.parameters, stops.map((one) => one.params)).differing;
     this.stage = el("div", { class: "stage" });
     this.note = el("p", { class: "following quiet", hidden: true });
@@ -70,10 +75,12 @@ class Slider {
       type: "range", min: 0, max: finest, step: this.hasPictures ? 1 : this.stride, value: this.place, id: "place", "aria-label": text("slider.place"),
       oninput: () => this.go(Number(this.range.value)),
     });
+    const small = (/** @type {string} */ which) => (this.hasPictures && !this.bends ? el("span", { class: `end ${which}` }) : null);
+    this.marks = this.corners.map((place, index) => button(String(index + 1), () => this.go(place), { kind: "corner-mark", name: text("slider.corner", { mark: index + 1 }), shortcut: String(index + 1) }));
     this.element = el("div", { class: "board slider" },
       el("article", { class: `card${this.hasPictures ? "" : " bare"}`, "aria-label": text("slider.here") },
         el("div", { class: "inside" }, this.hasPictures ? this.stage : null, this.values), this.note),
-      el("div", { class: "line" }, this.hasPictures ? el("span", { class: "end first" }) : null, this.range, this.hasPictures ? el("span", { class: "end second" }) : null));
+      el("div", { class: `line${this.bends ? " bent" : ""}` }, small("first"), this.range, small("second"), this.bends ? el("div", { class: "corner-marks" }, ...this.marks) : null));
     this.element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
   }
 
@@ -101,6 +108,7 @@ class Slider {
         { keys: ["ArrowLeft", "ArrowDown"], label: "← ↓", words: text("slider.keyBack"), repeats: true, action: (_, fine) => by(-this.step(fine)) },
         { keys: ["ArrowRight", "ArrowUp"], label: "→ ↑", words: text("slider.keyOn"), repeats: true, action: (_, fine) => by(this.step(fine)) },
         { keys: ["PageDown", "PageUp"], label: text("keys.pages"), words: text("slider.keyFar"), repeats: true, action: (key) => by(key === "PageUp" ? far : -far) },
+        ...(this.bends ? [{ keys: this.corners.map((_, index) => String(index + 1)), label: `1 – ${this.corners.length}`, words: text("slider.keyCorner"), action: (/** @type {string} */ key) => this.go(this.corners[Number(key) - 1]) }] : []),
         { keys: ["Home", "End"], label: text("keys.ends"), words: text("slider.keyEnds"), action: (key) => this.go(key === "Home" ? 0 : this.finest) },
         { keys: ["Enter"], label: "↵", words: text("slider.keySend"), action: () => void this.answer() },
         { keys: ["a"], label: "A", words: text("slider.keyPlay"), action: () => this.play() },
@@ -149,9 +157,10 @@ class Slider {
   /** The thumb stands where the card is, and says it. */
   hold() {
     this.range.value = String(this.place);
-    const values = valueSentence(this.moving, this.params(), this.ends);
+    const values = valueSentence(this.moving, this.params(), this.designs);
     this.range.setAttribute("aria-valuetext", text("slider.at", { share: percent(this.place / this.finest), values }));
     this.element.dataset.place = String(this.place / this.finest);
+    for (const [index, mark] of this.marks.entries()) mark.classList.toggle("here", this.corners[index] === this.place);
   }
 
   /** The design here; of a place between two stops that is not fetched yet, that of the nearer one. */
@@ -161,7 +170,7 @@ class Slider {
 
   showValues() {
     const [tuned, here] = [this.view.study.parameters, this.params()];
-    const { first, rest } = foremost(tuned, this.ends, room(tuned, this.hasPictures));
+    const { first, rest } = foremost(tuned, this.designs, room(tuned, this.hasPictures));
     const lines = (/** @type {Parameter[]} */ some) => {
       const made = parameterLines(some, here);
       for (const [index, dd] of [...made.querySelectorAll("dd")].entries()) dd.classList.toggle("differs", this.moving.includes(some[index]));
@@ -214,7 +223,7 @@ class Slider {
       if (place === this.place) this.tell(sentence(error), langOf(error));
     }
     if (found === undefined) return;
-    const values = valueSentence(study.parameters, found.params, this.ends);
+    const values = valueSentence(study.parameters, found.params, this.designs);
     found.made ??= (await media(page, null, found.card, text("slider.here"), values, this.view.blind)) ?? el("p", { class: "media quiet" }, text("card.noPicture"));
     if (this.gone) return;
     if (place === this.place) this.showValues();
@@ -256,14 +265,14 @@ class Slider {
     this.note.hidden = false;
   }
 
-  /** Small pictures of where the line begins and ends. */
+  /** Small pictures of the designs that the line goes through. */
   showEnds() {
-    for (const [selector, place] of /** @type {[string, number][]} */ ([[".first", 0], [".second", this.finest]])) {
-      const end = this.element.querySelector(selector);
-      const found = this.drawn.get(place);
-      if (end === null || end.children.length || !found?.made) continue;
+    const shown = this.bends ? this.marks : [...this.element.querySelectorAll(".end")];
+    for (const [index, end] of shown.entries()) {
+      const found = this.drawn.get(this.corners[index]);
+      if (end.querySelector("img") !== null || !found?.made) continue;
       if (found.made instanceof HTMLImageElement) end.append(el("img", { src: found.made.src, alt: "", draggable: "false" }));
-      else end.remove();
+      else if (!this.bends) end.remove();
     }
   }
 

@@ -53,8 +53,10 @@ export function formWords(form, alone = false) {
  * @param {Study} study
  */
 export function formsOf(study) {
-  const count = study.question.split(":")[1] ?? "4";
-  const all = study.kinds.map((kind) => (kind === "choice" || kind === "order" ? `${kind}:${count}` : kind));
+  const [usual, count = "4"] = study.question.split(":");
+  const gallery = usual === "slider" ? "4" : count;
+  const counted = { choice: gallery, order: gallery, slider: usual === "slider" ? count : "4" };
+  const all = study.kinds.map((kind) => (kind in counted ? `${kind}:${counted[/** @type {keyof typeof counted} */ (kind)]}` : kind));
   return [...new Set([...(study.question === AUTO ? [] : [study.question]), ...all])];
 }
 
