@@ -5,6 +5,8 @@ for data. And commands, run within limits.
 
 import multiprocessing
 import os
+import pickle
+import select
 import signal
 import subprocess
 import sys
@@ -88,6 +90,7 @@ class Wire:
         prepare()
         context: Any = _context(())
         self._ours, theirs = context.Pipe()
+        self._has_answer = _waiting(self._ours)
         self._worker = context.Process(target=_answer, args=(theirs,))
         self._owner = os.getpid()
         # Also at the exit of this process, which waits for its workers; a fork of it may hold the pipe open.
@@ -110,10 +113,10 @@ class Wire:
         Whoever is interrupted ends the worker: its answer must not be taken for that of another job.
         """
         try:
-            self._ours.send((job, given))
-            if not self._ours.poll(within):
+            self._ours.send_bytes(pickle.dumps((job, given)))
+            if not self._has_answer(within):
                 raise TimeoutError
-            succeeded, found = self._ours.recv()
+            succeeded, found = pickle.loads(self._ours.recv_bytes())
         except BaseException as error:
             self._hung_up()
             if isinstance(error, TimeoutError) or not isinstance(error, EOFError | OSError):
@@ -138,6 +141,16 @@ class Wire:
             self._worker.join(ENDS_WITHIN)
 
 
+def _waiting(ours: Any) -> Callable[[float], bool]:
+    """How to wait so many seconds for something to read; where it can be had a way that is made once for many times."""
+    if not hasattr(select, "poll"):
+        wait: Callable[[float], bool] = ours.poll
+        return wait
+    poll = select.poll()
+    poll.register(ours, select.POLLIN)
+    return lambda seconds: bool(poll.poll(1e3 * seconds))
+
+
 def _hang_up(ours: Any, worker: Any) -> None:
     ours.close()
     if worker.is_alive():
@@ -147,14 +160,16 @@ def _hang_up(ours: Any, worker: Any) -> None:
 def _answer(wire: Any) -> None:
     """What the worker of a wire does: one job after the other, until nobody can send another."""
     begin()
+    # For all jobs at once: what is printed is seen at once.
+    sys.stdout = sys.stderr
     with suppress(EOFError, OSError):
         while True:
-            job, given = wire.recv()
+            job, given = pickle.loads(wire.recv_bytes())
             try:
                 found = True, job(*given)
             except Exception as error:
                 found = False, error
-            wire.send(found)
+            wire.send_bytes(pickle.dumps(found))
 
 
 def _not_started(error: Exception) -> str:
