@@ -46,15 +46,27 @@ def points(space: Space, designs: Iterable[Mapping[str, Value]]) -> Tensor:
 
 def rows(space: Space, X: Tensor) -> list[tuple[Value, ...]]:
     """The designs nearest to points (n, d), as values in the order of the parameters."""
-    ends = _straight(space)
-    if ends is None:
+    tuned = _floats(space, X)
+    if tuned is None:
         return space.decode_columns(X.T.tolist(), len(X))
-    low, high, width = ends
-    # As `decode` does it, to the same digits: the upper end comes out as it was given.
-    columns = iter(torch.where(X >= 1.0, high, torch.clamp(low + width * X, low, high)).T.tolist())
-    names = space.parameters
+    columns, names = iter(tuned.T.tolist()), space.parameters
     found = (next(columns) if name in space.tuned else [space.fixed[name]] * len(X) for name in names)
     return list(zip(*found, strict=True))
+
+
+def numbers(space: Space, X: Tensor) -> Tensor | None:
+    """The same as a table (n, parameters) of floats; None where some are none, or need their own way to be found."""
+    return None if space.fixed else _floats(space, X)
+
+
+def _floats(space: Space, X: Tensor) -> Tensor | None:
+    """Values (n, d) of parameters that all take any number of a range, evenly; None where some do not."""
+    ends = _straight(space)
+    if ends is None:
+        return None
+    low, high, width = ends
+    # As `decode` does it, to the same digits: the upper end comes out as it was given.
+    return torch.where(X >= 1.0, high, torch.clamp(low + width * X, low, high))
 
 
 @_kept

@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
 from typing import Any, Literal
 
 import torch
@@ -18,8 +17,8 @@ from kappasharp.core import features, foresight, regression
 from kappasharp.core.composite import UncertainLift
 from kappasharp.core.features import Lift, Scaling
 from kappasharp.core.regression import Regression
-from kappasharp.study import cube, simulation
-from kappasharp.study.computed import Row
+from kappasharp.study import computed, cube, simulation
+from kappasharp.study.computed import Key
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, design_key
 from kappasharp.study.outcomes import Known, Outcomes, Values
@@ -122,8 +121,8 @@ class Given:
     def _sample(self) -> tuple[Tensor, Tensor]:
         """Designs (n, d) of the Sobol sequence, and what the function gives of them."""
         assert self.simulator is not None
-        points, rows, values = _sampled(self.space, self.seed, self.simulator, self.outcomes)
-        return points, self._with_measured(rows, values)
+        points, keys, values = _sampled(self.space, self.seed, self.simulator, self.outcomes)
+        return points, self._with_measured(keys, values)
 
     @property
     def size(self) -> int:
@@ -199,14 +198,14 @@ class Given:
         assert self.simulator is not None
         return self._with_measured(*_computed(self.space, X, self.simulator, self.outcomes))
 
-    def _with_measured(self, rows: Sequence[Row], values: Tensor) -> Tensor:
+    def _with_measured(self, keys: Sequence[Key], values: Tensor) -> Tensor:
         """Computed outcomes (n, k), with what was measured of single designs in their place."""
         if not self._measured:
             return values
         found = values.clone()
-        for i, row in enumerate(rows):
-            design = dict(zip(self.space.parameters, row, strict=True))
-            for name, value in self._measured.get(design_key(design), {}).items():
+        parameters = tuple(self.space.parameters)
+        for i, key in enumerate(keys):
+            for name, value in self._measured.get(design_key(computed.design(parameters, key)), {}).items():
                 found[i, self.outcomes.names.index(name)] = value
         return found
 
@@ -276,7 +275,7 @@ class ComputedLift:
 
 
 @lru_cache(maxsize=8)
-def _sampled(space: Space, seed: int, simulator: Simulator, outcomes: Outcomes) -> tuple[Tensor, Sequence[Row], Tensor]:
+def _sampled(space: Space, seed: int, simulator: Simulator, outcomes: Outcomes) -> tuple[Tensor, Sequence[Key], Tensor]:
     """The first designs of the Sobol sequence and their outcomes: they are the same at every question."""
     # Kept between calls, so they must not be tied to the mode they happen to be made in.
     with torch.inference_mode(mode=False):
@@ -284,13 +283,18 @@ def _sampled(space: Space, seed: int, simulator: Simulator, outcomes: Outcomes) 
         return points, *_computed(space, points, simulator, outcomes)
 
 
-def _computed(space: Space, X: Tensor, simulator: Simulator, outcomes: Outcomes) -> tuple[Sequence[Row], Tensor]:
+def _computed(space: Space, X: Tensor, simulator: Simulator, outcomes: Outcomes) -> tuple[Sequence[Key], Tensor]:
     """The designs at points (n, d), and what the function makes of them (n, k); NaN where there is nothing."""
-    rows, names = cube.rows(space, X), outcomes.names
-    table = simulator.table(tuple(space.parameters), rows, names)
-    # Flat: a table of tuples takes longer to read.
-    values = torch.tensor(list(chain.from_iterable(table)), dtype=torch.float64)
-    return rows, values.reshape(len(rows), len(names) + 1)[:, :-1]
+    names = outcomes.names
+    if not len(X):
+        return (), X.new_zeros(0, len(names))
+    parameters, numbers = tuple(space.parameters), cube.numbers(space, X)
+    if numbers is None:
+        keys = list(map(computed.key, cube.rows(space, X)))
+    else:
+        keys = computed.keys(parameters, _packed(numbers))
+    values = torch.frombuffer(simulator.table(parameters, keys, names), dtype=torch.float64)
+    return keys, values.reshape(len(keys), len(names) + 1)[:, :-1]
 
 
 def _packed(rows: Tensor) -> bytes:

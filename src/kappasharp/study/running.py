@@ -9,12 +9,13 @@ import os
 import pickle
 import select
 import signal
+import struct
 import sys
 import threading
 import warnings
-from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -25,6 +26,9 @@ from kappasharp.study.outcomes import Values, number, split_name
 from kappasharp.study.space import Design
 
 Function = Callable[[Design], Mapping[str, float]]
+# Doubles side by side, and how many bytes each has.
+Numbers = bytes
+DOUBLE = 8
 # Seconds that one design may take; letters of a sentence about what went wrong.
 LIMIT, LONGEST_WORDS = 30.0, 400
 # Seconds beyond the limit for what no signal ends; whether a design can have a process of its own at little cost.
@@ -142,16 +146,23 @@ def is_of_a_hang(failure: str) -> bool:
 
 
 def _values(given: Any) -> Values:
-    if not isinstance(given, Mapping) or not given:
+    if (type(given) is not dict and not isinstance(given, Mapping)) or not given:
         shown = repr(given)[:LONGEST_WORDS]
         raise InvalidTypeError(
             f"The function of the outcomes must return a mapping of names to numbers, but it returned {shown}."
         )
-    return {
-        # Most are plain numbers.
-        str(name): value if type(value) is float and math.isfinite(value) else float(number(value, f"Outcome {name!r}"))
-        for name, value in given.items()
-    }
+    if type(given) is dict and _is_plain(given):
+        # The function may keep the one that it gave.
+        return given.copy()
+    return {str(name): float(number(value, f"Outcome {name!r}")) for name, value in given.items()}
+
+
+def _is_plain(given: Mapping[Any, Any]) -> bool:
+    """Whether it has names and finite floats alone, as most have; in a loop, which ends soonest."""
+    for name, value in given.items():
+        if type(value) is not float or type(name) is not str or not math.isfinite(value):
+            return False
+    return True
 
 
 class Alarm:
@@ -174,6 +185,10 @@ class Alarm:
             signal.signal(signal.SIGALRM, self._ring)
             signal.setitimer(signal.ITIMER_REAL, self.limit)
 
+    def reset(self) -> None:
+        """Other designs follow: the first of them count as such."""
+        self._many = 0
+
     def pause(self) -> None:
         """There is nothing to be ended until the next start."""
         self._began = None
@@ -185,10 +200,14 @@ class Alarm:
         signal.setitimer(signal.ITIMER_REAL, left)
 
 
+def _can_ring() -> bool:
+    return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+
+
 @contextmanager
 def _alarm(limit: float) -> Iterator[Alarm | None]:
     """An alarm where the system has one, None where not; gone at the end."""
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+    if not _can_ring():
         yield None
         return
     before = signal.getsignal(signal.SIGALRM)
@@ -199,43 +218,84 @@ def _alarm(limit: float) -> Iterator[Alarm | None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def run(name: str, designs: Sequence[Design], limit: float, apart: bool = False) -> list[Ran]:
+def run(name: str, given: "Packed | Sequence[Design]", limit: float, apart: bool = False) -> list[Ran]:
     """A worker's job: designs one after the other; after one that hung the rest are left to somebody else.
 
     `apart`: each in a process of its own, for a function that ends its process.
     """
-    found: list[Ran] = []
+    designs = _unpacked(given)
     with stdout_apart():
         try:
             function = load(name)
         except (InvalidValueError, InvalidTypeError) as error:
-            return [failed(str(error), loaded=False)] * len(designs)
+            return [failed(str(error), loaded=False) for _ in designs]
         with _alarm(limit) as alarm:
-            for design in designs:
-                found.append(_apart(function, design, limit) if apart else one(function, design, alarm))
-                if found[-1].hung:
-                    break
+            if apart:
+                return _each(designs, lambda design: _apart(function, design, limit))
+            return _each(designs, lambda design: one(function, design, alarm))
+
+
+def _each(designs: Iterable[Design], run_one: Callable[[Design], Ran]) -> list[Ran]:
+    found: list[Ran] = []
+    for design in designs:
+        found.append(run_one(design))
+        if found[-1].hung:
+            break
     return found
+
+
+class Packed(NamedTuple):
+    """Designs that are floats alone: the names of the parameters, and of each design these."""
+
+    names: tuple[str, ...]
+    numbers: Numbers
 
 
 class Brief(NamedTuple):
     """What a job made of designs that all have the same outcomes: their names, and of each design these and seconds."""
 
     names: tuple[str, ...]
-    numbers: bytes
+    numbers: Numbers
 
 
-def run_briefly(name: str, designs: Sequence[Design], limit: float) -> Brief | list[Ran]:
-    """The same job, whose answer is packed where every design has outcomes: many small objects are long on the way."""
-    found = run(name, designs, limit)
-    names = tuple(found[0].values or ()) if found else ()
-    numbers = array("d")
-    for ran in found:
-        if ran.values is None or tuple(ran.values) != names:
+def run_briefly(name: str, given: Packed | Sequence[Design], limit: float) -> Brief | list[Ran]:
+    """The same job for the worker of a wire, which loads once, prints to stderr anyhow and leaves its alarm on.
+
+    Its answer is packed where every design has outcomes: many small objects are long on the way.
+    """
+    try:
+        function = _loaded(name)
+    except (InvalidValueError, InvalidTypeError):
+        return run(name, given, limit)
+    alarm = _lasting_alarm(limit)
+    if alarm is not None:
+        alarm.reset()
+    found = _each(_unpacked(given), lambda design: one(function, design, alarm))
+    names, numbers = found[0].values or {}, []
+    listed = list(names)
+    for values, _, seconds, *_ in found:
+        if values is None or list(values) != listed:
             return found
-        numbers.extend(ran.values.values())
-        numbers.append(ran.seconds)
-    return Brief(names, numbers.tobytes())
+        numbers += values.values()
+        numbers.append(seconds)
+    return Brief(tuple(names), struct.pack(f"{len(numbers)}d", *numbers))
+
+
+# One that could not be loaded is looked for again.
+_loaded = cache(load)
+
+
+@cache
+def _lasting_alarm(limit: float) -> Alarm | None:
+    """The alarm of a worker that does such jobs alone: to put it up and away for each takes as long as some designs."""
+    return Alarm(limit) if _can_ring() else None
+
+
+def _unpacked(given: Packed | Sequence[Design]) -> Iterable[Design]:
+    if not isinstance(given, Packed):
+        return given
+    names = given.names
+    return (dict(zip(names, row, strict=True)) for row in struct.iter_unpack(f"{len(names)}d", given.numbers))
 
 
 def _apart(function: Function, design: Design, limit: float) -> Ran:
