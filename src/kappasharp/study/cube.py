@@ -64,19 +64,23 @@ def _floats(space: Space, X: Tensor) -> Tensor | None:
     ends = _straight(space)
     if ends is None:
         return None
-    low, high, width = ends
-    # As `decode` does it, to the same digits: the upper end comes out as it was given.
-    return torch.where(X >= 1.0, high, torch.clamp(low + width * X, low, high))
+    low, high, width, is_exact = ends
+    # As `decode` does it, to the same digits: the upper end comes out as it was given, by itself or not.
+    found = torch.clamp(low + width * X, low, high)
+    return found if is_exact else torch.where(X >= 1.0, high, found)
 
 
 @_kept
-def _straight(space: Space) -> tuple[Tensor, ...] | None:
-    """Ends and widths (d,) of parameters that all take any number of a range, evenly; None where some do not."""
+def _straight(space: Space) -> tuple[Tensor, Tensor, Tensor, bool] | None:
+    """Ends and widths (d,) of parameters that all take any number of a range, evenly; None where some do not.
+
+    And whether low + width is high, to the last digit.
+    """
     parts = [part for part in space.tuned.values() if isinstance(part, Float)]
     if space.bounds or len(parts) < len(space.tuned) or any(part.log or part.values is not None for part in parts):
         return None
     low, high = torch.tensor([part.ends for part in parts], dtype=torch.float64).reshape(-1, 2).T.contiguous()
-    return low, high, high - low
+    return low, high, high - low, bool((low + (high - low) == high).all())
 
 
 @_kept

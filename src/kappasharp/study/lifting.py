@@ -5,6 +5,7 @@ Gaussian process each from the designs whose outcomes are known; so are those th
 """
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -130,26 +131,24 @@ class Given:
         return len(self.outcomes.table)
 
     @cached_property
+    def _packed_values(self) -> bytes:
+        return _packed(self.values)
+
+    @property
     def known_of(self) -> list[int]:
         """Of how many designs each outcome is known."""
-        found: list[int] = (~self.values.isnan()).sum(0).tolist()
-        return found
+        return [many for many, _ in _shown(self._packed_values, self.size)]
 
     @cached_property
     def scaling(self) -> Scaling:
         """How outcomes come to lie about between 0 and 1; ½ everywhere where known of few, or by chance."""
-        few = [many < LEAST_DESIGNS for many in self.known_of]
-        return features.scaling(self.values).without(torch.tensor(self.chancy) | torch.tensor(few))
+        few = (many < LEAST_DESIGNS for many in self.known_of)
+        return _scaling(self._packed_values, tuple(map(operator.or_, few, self.chancy)))
 
-    @cached_property
+    @property
     def varying(self) -> list[bool]:
         """Which outcomes vary among the designs whose outcomes are known."""
-        found = []
-        for column in self.values.unbind(-1):
-            kept = column[~column.isnan()]
-            spread = float(kept.max() - kept.min()) if len(kept) else 0.0
-            found.append(spread > LEAST_VARIATION * float(kept.abs().max()) if len(kept) else False)
-        return found
+        return [varies for _, varies in _shown(self._packed_values, self.size)]
 
     @cached_property
     def chancy(self) -> list[bool]:
@@ -161,7 +160,7 @@ class Given:
         """What of each outcome of a cheap function other designs foresee; all of one with a hint: it matters."""
         if not self.is_cheap or all(self.outcomes.leaning):
             return [1.0] * self.size
-        found = _foreseen(_packed(self.points), _packed(self.values), self.size)
+        found = _foreseen(_packed(self.points), self._packed_values, self.size)
         return [1.0 if hinted else share for share, hinted in zip(found, self.outcomes.leaning, strict=True)]
 
     @property
@@ -270,8 +269,12 @@ class ComputedLift:
 
     def __call__(self, X: Tensor) -> Tensor:
         """Designs (…, d) to outcomes (…, k), each about between 0 and 1."""
-        flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)
-        return self._scaled(self.given.raw(flat)).reshape(*X.shape[:-1], self.size).to(X)
+        flat = X.reshape(-1, X.shape[-1])
+        # What changes nothing takes as long as what does.
+        is_plain = X.dtype is torch.float64 and X.device.type == "cpu" and not X.requires_grad
+        found = self._scaled(self.given.raw(flat if is_plain else flat.detach().to("cpu", torch.float64)))
+        found = found.reshape(*X.shape[:-1], self.size)
+        return found if is_plain else found.to(X)
 
 
 @lru_cache(maxsize=8)
@@ -298,13 +301,36 @@ def _computed(space: Space, X: Tensor, simulator: Simulator, outcomes: Outcomes)
 
 
 def _packed(rows: Tensor) -> bytes:
-    return rows.double().contiguous().numpy().tobytes()
+    return rows.numpy().tobytes()
+
+
+def _table(values: bytes, size: int) -> Tensor:
+    """The outcomes (n, size) that were packed; a sample is the same at every question, and so is what follows."""
+    return torch.tensor(memoryview(values).cast("d"), dtype=torch.float64).reshape(-1, size)
+
+
+@lru_cache(maxsize=8)
+def _shown(values: bytes, size: int) -> tuple[tuple[int, bool], ...]:
+    """Of how many designs each outcome is known, and whether it varies among them."""
+    found = []
+    for column in _table(values, size).unbind(-1):
+        kept = column[~column.isnan()]
+        spread = float(kept.max() - kept.min()) if len(kept) else 0.0
+        found.append((len(kept), len(kept) > 0 and spread > LEAST_VARIATION * float(kept.abs().max())))
+    return tuple(found)
+
+
+@lru_cache(maxsize=8)
+def _scaling(values: bytes, left_out: tuple[bool, ...]) -> Scaling:
+    """The scaling after these outcomes, of which some are ½ everywhere."""
+    with torch.inference_mode(mode=False):
+        return features.scaling(_table(values, len(left_out))).without(torch.tensor(left_out))
 
 
 @lru_cache(maxsize=8)
 def _foreseen(points: bytes, values: bytes, size: int) -> tuple[float, ...]:
-    """What of so many outcomes other designs foresee, of a sample that is the same at every question."""
-    outcomes = torch.frombuffer(bytearray(values), dtype=torch.float64).reshape(-1, size)
+    """What of so many outcomes other designs foresee."""
+    outcomes = _table(values, size)
     X = torch.frombuffer(bytearray(points), dtype=torch.float64).reshape(len(outcomes), -1)
     return tuple(foresight.foreseen(X, outcomes).tolist())
 
