@@ -91,6 +91,7 @@ class Wire:
         context: Any = _context(())
         self._ours, theirs = context.Pipe()
         self._has_answer = _waiting(self._ours)
+        self._sent: dict[Callable[..., Any], int] = {}  # jobs that the worker knows by number
         self._worker = context.Process(target=_answer, args=(theirs,))
         self._owner = os.getpid()
         # Also at the exit of this process, which waits for its workers; a fork of it may hold the pipe open.
@@ -113,7 +114,8 @@ class Wire:
         Whoever is interrupted ends the worker: its answer must not be taken for that of another job.
         """
         try:
-            self._ours.send_bytes(pickle.dumps((job, given)))
+            self._ours.send_bytes(pickle.dumps((self._sent.get(job, job), given)))
+            self._sent.setdefault(job, len(self._sent))
             if not self._has_answer(within):
                 raise TimeoutError
             succeeded, found = pickle.loads(self._ours.recv_bytes())
@@ -162,9 +164,14 @@ def _answer(wire: Any) -> None:
     begin()
     # For all jobs at once: what is printed is seen at once.
     sys.stdout = sys.stderr
+    known: list[Callable[..., Any]] = []
     with suppress(EOFError, OSError):
         while True:
             job, given = pickle.loads(wire.recv_bytes())
+            if isinstance(job, int):
+                job = known[job]
+            else:
+                known.append(job)
             try:
                 found = True, job(*given)
             except Exception as error:

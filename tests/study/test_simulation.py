@@ -380,10 +380,10 @@ def test_a_worker_that_leaves_its_alarm_on_ends_what_hangs_in_every_job(packed):
     """The function takes the alarm away at the first design of each."""
     rows = [(0.0, 0.0), (1.0, 0.0)]
     designs = [dict(zip(("kp", "ki"), row, strict=True)) for row in rows]
-    given = running.Packed(("kp", "ki"), b"".join(map(computed.key, rows))) if packed else designs
-    worker = Wire()
+    given = b"".join(map(computed.key, rows)) if packed else designs
+    worker, job = Wire(), running.Briefly(f"{MODULE}:deafens_then_hangs", ("kp", "ki"), ("overshoot",), 0.3)
     for _ in range(2):
-        first, second = worker.call(running.run_briefly, f"{MODULE}:deafens_then_hangs", given, 0.3, within=60)
+        first, second = worker.call(job, given, within=60)
         assert first.values is not None and second.hung
     worker.end(wait=True)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kappasharp.study.parameters import Value
-from kappasharp.study.running import DOUBLE, Brief, Numbers, Packed, Ran
+from kappasharp.study.running import DOUBLE, Numbers, Ran
 from kappasharp.study.space import Design
 
 Names = tuple[str, ...]
@@ -50,7 +50,7 @@ class Computed:
 
     def __init__(self, parameters: Names) -> None:
         self.parameters = parameters
-        self._names: Names | None = None  # of the outcomes, as the first designs had them
+        self.outcomes: Names = ()  # their names, as the first design that had some had them
         self._of: dict[Key, Ran | Numbers] = {}
 
     def __len__(self) -> int:
@@ -63,10 +63,10 @@ class Computed:
         """The design of a key."""
         return design(self.parameters, of)
 
-    def for_job(self, wanted: Sequence[Key]) -> Packed | list[Design]:
+    def for_job(self, wanted: Sequence[Key]) -> Numbers | list[Design]:
         """The designs of keys, as a job is given them: in one piece where they are doubles."""
         if set(map(type, wanted)) == {bytes}:
-            return Packed(self.parameters, b"".join(wanted))  # type: ignore[arg-type]  # no other kind is there
+            return b"".join(wanted)  # type: ignore[arg-type]  # no other kind is there
         return list(map(self.design, wanted))
 
     def fresh(self, wanted: Iterable[Key]) -> list[Key]:
@@ -82,18 +82,17 @@ class Computed:
         """Make room."""
         self._of = {key: self._of[key] for key in wanted if key in self._of}
 
-    def read(self, found: Brief | list[Ran]) -> Sequence[Ran | Numbers]:
+    def read(self, found: Numbers | list[Ran]) -> Sequence[Ran | Numbers]:
         """A job's answer, as it is kept."""
-        if not isinstance(found, Brief):
-            return found
-        self._names = self._names or found.names
-        rows = _cut(found.numbers, len(found.names) + 1)
-        return rows if found.names == self._names else [_ran(found.names, row) for row in rows]
+        if isinstance(found, bytes):
+            return _cut(found, len(self.outcomes) + 1)
+        self.outcomes = self.outcomes or next((tuple(one.values) for one in found if one.values is not None), ())
+        return found
 
     def get(self, key: Key) -> Ran | None:
         """What the function made of a design; None of one that is not known. No lock is needed."""
         found = self._of.get(key)
-        return found if found is None or isinstance(found, Ran) else _ran(self._names or (), found)
+        return found if found is None or isinstance(found, Ran) else self._ran(found)
 
     def ran(self, key: Key) -> Ran:
         """The same of one that is known."""
@@ -104,20 +103,19 @@ class Computed:
     def table(self, wanted: Iterable[Key], names: Names) -> bytearray:
         """Outcomes of these names by design, and a number more; NaN where one is missing or has another name."""
         found = list(map(self._of.__getitem__, wanted))
-        if names == self._names and Ran not in set(map(type, found)):
+        if names == self.outcomes and Ran not in set(map(type, found)):
             return bytearray().join(found)  # type: ignore[arg-type]  # no other kind is left
         return bytearray().join(self._row(one, names) for one in found)
 
     def _row(self, one: Ran | Numbers, names: Names) -> Numbers:
-        values = (one if isinstance(one, Ran) else _ran(self._names or (), one)).values
+        values = (one if isinstance(one, Ran) else self._ran(one)).values
         if values is None or values.keys() != set(names):
             return struct.pack("d", math.nan) * (len(names) + 1)
         return struct.pack(f"{len(names) + 1}d", *(values[name] for name in names), 0.0)
 
-
-def _ran(names: Names, row: Numbers) -> Ran:
-    *values, seconds = struct.unpack(f"{len(names) + 1}d", row)
-    return Ran(dict(zip(names, values, strict=True)), None, seconds)
+    def _ran(self, row: Numbers) -> Ran:
+        *values, seconds = struct.unpack(f"{len(self.outcomes) + 1}d", row)
+        return Ran(dict(zip(self.outcomes, values, strict=True)), None, seconds)
 
 
 def seconds(found: Sequence[Ran | Numbers]) -> list[float]:

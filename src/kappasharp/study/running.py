@@ -15,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -218,17 +219,16 @@ def _alarm(limit: float) -> Iterator[Alarm | None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def run(name: str, given: "Packed | Sequence[Design]", limit: float, apart: bool = False) -> list[Ran]:
+def run(name: str, designs: Sequence[Design], limit: float, apart: bool = False) -> list[Ran]:
     """A worker's job: designs one after the other; after one that hung the rest are left to somebody else.
 
     `apart`: each in a process of its own, for a function that ends its process.
     """
-    designs = _unpacked(given)
     with stdout_apart():
         try:
             function = load(name)
         except (InvalidValueError, InvalidTypeError) as error:
-            return [failed(str(error), loaded=False) for _ in designs]
+            return [failed(str(error), loaded=False)] * len(designs)
         with _alarm(limit) as alarm:
             if apart:
                 return _each(designs, lambda design: _apart(function, design, limit))
@@ -244,41 +244,41 @@ def _each(designs: Iterable[Design], run_one: Callable[[Design], Ran]) -> list[R
     return found
 
 
-class Packed(NamedTuple):
-    """Designs that are floats alone: the names of the parameters, and of each design these."""
+@dataclass(frozen=True)
+class Briefly:
+    """The same as a job for the worker of a wire, which loads once, prints to stderr anyhow and leaves its alarm on.
 
-    names: tuple[str, ...]
-    numbers: Numbers
-
-
-class Brief(NamedTuple):
-    """What a job made of designs that all have the same outcomes: their names, and of each design these and seconds."""
-
-    names: tuple[str, ...]
-    numbers: Numbers
-
-
-def run_briefly(name: str, given: Packed | Sequence[Design], limit: float) -> Brief | list[Ran]:
-    """The same job for the worker of a wire, which loads once, prints to stderr anyhow and leaves its alarm on.
-
-    Its answer is packed where every design has outcomes: many small objects are long on the way.
+    Many small objects are long on the way. So designs that are floats alone come as doubles, and doubles go back where
+    every design has the outcomes that are expected: of each these and seconds.
     """
-    try:
-        function = _loaded(name)
-    except (InvalidValueError, InvalidTypeError):
-        return run(name, given, limit)
-    alarm = _lasting_alarm(limit)
-    if alarm is not None:
-        alarm.reset()
-    found = _each(_unpacked(given), lambda design: one(function, design, alarm))
-    names, numbers = found[0].values or {}, []
-    listed = list(names)
-    for values, _, seconds, *_ in found:
-        if values is None or list(values) != listed:
-            return found
-        numbers += values.values()
-        numbers.append(seconds)
-    return Brief(tuple(names), struct.pack(f"{len(numbers)}d", *numbers))
+
+    name: str
+    parameters: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    limit: float
+
+    def __call__(self, given: Numbers | list[Design]) -> Numbers | list[Ran]:
+        """What the function makes of these designs."""
+        designs = self._unpacked(given) if isinstance(given, bytes) else given
+        try:
+            function = _loaded(self.name)
+        except (InvalidValueError, InvalidTypeError):
+            return run(self.name, list(designs), self.limit)
+        alarm = _lasting_alarm(self.limit)
+        if alarm is not None:
+            alarm.reset()
+        found = _each(designs, lambda design: one(function, design, alarm))
+        names, numbers = list(self.outcomes), list[float]()
+        for values, _, seconds, *_ in found:
+            if values is None or list(values) != names:
+                return found
+            numbers += values.values()
+            numbers.append(seconds)
+        return struct.pack(f"{len(numbers)}d", *numbers)
+
+    def _unpacked(self, numbers: Numbers) -> Iterable[Design]:
+        names = self.parameters
+        return (dict(zip(names, row, strict=True)) for row in struct.iter_unpack(f"{len(names)}d", numbers))
 
 
 # One that could not be loaded is looked for again.
@@ -289,13 +289,6 @@ _loaded = cache(load)
 def _lasting_alarm(limit: float) -> Alarm | None:
     """The alarm of a worker that does such jobs alone: to put it up and away for each takes as long as some designs."""
     return Alarm(limit) if _can_ring() else None
-
-
-def _unpacked(given: Packed | Sequence[Design]) -> Iterable[Design]:
-    if not isinstance(given, Packed):
-        return given
-    names = given.names
-    return (dict(zip(names, row, strict=True)) for row in struct.iter_unpack(f"{len(names)}d", given.numbers))
 
 
 def _apart(function: Function, design: Design, limit: float) -> Ran:

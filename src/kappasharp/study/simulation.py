@@ -28,17 +28,15 @@ from kappasharp.study.running import (
     ENDED,
     LIMIT,
     LONGEST_WORDS,
-    Brief,
+    Briefly,
     Function,
     Numbers,
-    Packed,
     Ran,
     failed,
     left_alone,
     name_of,
     one,
     run,
-    run_briefly,
     too_long,
     words_of,
 )
@@ -278,8 +276,8 @@ class Simulator:
     def _jobs(self, kept: Computed, keys: list[Key], chunks: Sequence[Sequence[int]]) -> dict[int, Ran | Numbers]:
         """What the workers make of the designs of each chunk; nothing of those whose job broke."""
         found: dict[int, Ran | Numbers] = {}
-        submit = self._at_once if len(chunks) == 1 and not self._ends else self._submit
-        jobs = [(chunk, submit(kept.for_job([keys[i] for i in chunk]))) for chunk in chunks]
+        submit = self._at_once if len(chunks) == 1 and not self._ends else self._later
+        jobs = [(chunk, submit(kept, [keys[i] for i in chunk])) for chunk in chunks]
         for chunk, job in jobs:
             if self._given_up() is not None:
                 # Nobody waits for jobs that hang, too.
@@ -294,7 +292,7 @@ class Simulator:
             except Exception as error:
                 answer = [_not_run(error)] * len(chunk)
             ran = kept.read(answer)
-            found |= zip(chunk, ran if isinstance(answer, Brief) else map(self._noted, ran), strict=False)
+            found |= zip(chunk, ran if isinstance(answer, bytes) else map(self._noted, ran), strict=False)
         return found
 
     def _chunk(self, count: int) -> int:
@@ -318,15 +316,17 @@ class Simulator:
             return _not_run(error)
         return ran
 
-    def _at_once(self, designs: Packed | list[Design]) -> "Future[Any] | _Done":
+    def _at_once(self, kept: Computed, keys: list[Key]) -> "Future[Any] | _Done":
         """The same where there is one job only, done before this returns."""
+        assert self.name is not None
+        job = Briefly(self.name, kept.parameters, kept.outcomes, self.limit)
         for is_last in (False, True):
             try:
                 wire = self._open_wire()
             except BrokenProcessPool:
-                return self._submit(designs)
+                return self._later(kept, keys)
             try:
-                return _Done(wire.call(run_briefly, self.name, designs, self.limit, within=self.limit + GRACE))
+                return _Done(wire.call(job, kept.for_job(keys), within=self.limit + GRACE))
             except BrokenProcessPool as error:
                 # Somebody else may have ended the worker: it is not the function's doing until it happens again.
                 if is_last:
@@ -335,7 +335,10 @@ class Simulator:
                 return _Done(None, error)
         raise AssertionError("the last time something is returned")
 
-    def _submit(self, designs: Packed | list[Design]) -> "Future[Any]":
+    def _later(self, kept: Computed, keys: list[Key]) -> "Future[Any]":
+        return self._submit(list(map(kept.design, keys)))
+
+    def _submit(self, designs: list[Design]) -> "Future[Any]":
         """Have designs computed; whoever waits for them hears of workers that do not start, either."""
         try:
             return self._open_pool().submit(run, self.name, designs, self.limit, self._ends)
