@@ -113,7 +113,7 @@ class TestWire:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(wire, "_has_answer", interrupted)
+            patched.setattr(processes, "_received", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 wire.call(os.getpid, within=60)
         assert not wire.is_open

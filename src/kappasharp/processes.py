@@ -6,8 +6,9 @@ for data. And commands, run within limits.
 import multiprocessing
 import os
 import pickle
-import select
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,10 @@ from typing import IO, Any, NamedTuple
 
 # A pool's thread ends within milliseconds of its workers; no longer than this is it waited for, in seconds.
 ENDS_WITHIN = 10.0
+
+
+# Before an object on its way to a worker, or back, stands how many bytes it has; how many are read at a time.
+LENGTH, AT_ONCE = struct.Struct("=Q"), 2**16
 
 
 class Pool(ProcessPoolExecutor):
@@ -89,8 +94,7 @@ class Wire:
     def __init__(self) -> None:
         prepare()
         context: Any = _context(())
-        self._ours, theirs = context.Pipe()
-        self._has_answer = _waiting(self._ours)
+        self._ours, theirs = socket.socketpair()
         self._sent: dict[Callable[..., Any], int] = {}  # jobs that the worker knows by number
         self._worker = context.Process(target=_answer, args=(theirs,))
         self._owner = os.getpid()
@@ -114,11 +118,10 @@ class Wire:
         Whoever is interrupted ends the worker: its answer must not be taken for that of another job.
         """
         try:
-            self._ours.send_bytes(pickle.dumps((self._sent.get(job, job), given)))
+            self._ours.settimeout(within)
+            _send(self._ours, (self._sent.get(job, job), given))
             self._sent.setdefault(job, len(self._sent))
-            if not self._has_answer(within):
-                raise TimeoutError
-            succeeded, found = pickle.loads(self._ours.recv_bytes())
+            succeeded, found = _received(self._ours)
         except BaseException as error:
             self._hung_up()
             if isinstance(error, TimeoutError) or not isinstance(error, EOFError | OSError):
@@ -131,7 +134,7 @@ class Wire:
     @property
     def is_open(self) -> bool:
         """Whether it takes jobs: of the process that opened it, and of no fork, which would read others' answers."""
-        return self._owner == os.getpid() and not self._ours.closed
+        return self._owner == os.getpid() and self._ours.fileno() >= 0
 
     def end(self, *, wait: bool = False) -> None:
         """End the worker now, whatever it is doing."""
@@ -143,14 +146,23 @@ class Wire:
             self._worker.join(ENDS_WITHIN)
 
 
-def _waiting(ours: Any) -> Callable[[float], bool]:
-    """How to wait so many seconds for something to read; where it can be had a way that is made once for many times."""
-    if not hasattr(select, "poll"):
-        wait: Callable[[float], bool] = ours.poll
-        return wait
-    poll = select.poll()
-    poll.register(ours, select.POLLIN)
-    return lambda seconds: bool(poll.poll(1e3 * seconds))
+def _send(wire: socket.socket, given: Any) -> None:
+    """Send an object to the other end: its length, then itself."""
+    message = pickle.dumps(given)
+    wire.sendall(LENGTH.pack(len(message)) + message)
+
+
+def _received(wire: socket.socket) -> Any:
+    """What the other end sent; EOFError where nobody is there any more."""
+    found, size = b"", LENGTH.size
+    while len(found) < size:
+        more = wire.recv(AT_ONCE)
+        if not more:
+            raise EOFError
+        found += more
+        if size == LENGTH.size <= len(found):
+            size += LENGTH.unpack_from(found)[0]
+    return pickle.loads(memoryview(found)[LENGTH.size :])
 
 
 def _hang_up(ours: Any, worker: Any) -> None:
@@ -159,7 +171,7 @@ def _hang_up(ours: Any, worker: Any) -> None:
         worker.kill()
 
 
-def _answer(wire: Any) -> None:
+def _answer(wire: socket.socket) -> None:
     """What the worker of a wire does: one job after the other, until nobody can send another."""
     begin()
     # For all jobs at once: what is printed is seen at once.
@@ -167,7 +179,7 @@ def _answer(wire: Any) -> None:
     known: list[Callable[..., Any]] = []
     with suppress(EOFError, OSError):
         while True:
-            job, given = pickle.loads(wire.recv_bytes())
+            job, given = _received(wire)
             if isinstance(job, int):
                 job = known[job]
             else:
@@ -176,7 +188,7 @@ def _answer(wire: Any) -> None:
                 found = True, job(*given)
             except Exception as error:
                 found = False, error
-            wire.send_bytes(pickle.dumps(found))
+            _send(wire, found)
 
 
 def _not_started(error: Exception) -> str:
