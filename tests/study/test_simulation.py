@@ -48,8 +48,10 @@ def here(function, limit=20.0):
 
 def table(simulator, parameters, rows, names):
     """The numbers of designs given by their values, one row each."""
-    found = simulator.table(parameters, list(map(computed.key, rows)), names)
-    return [list(row[:-1]) for row in struct.iter_unpack(f"{len(names) + 1}d", found)]
+    found, is_whole = simulator.table(parameters, list(map(computed.key, rows)), names)
+    numbers = [list(row[:-1]) for row in struct.iter_unpack(f"{len(names) + 1}d", found)]
+    assert not is_whole or all(math.isfinite(number) for row in numbers for number in row)
+    return numbers
 
 
 class TestComputing:

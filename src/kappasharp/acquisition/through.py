@@ -165,7 +165,7 @@ class Through:
         else:
             length = (SHARE_OF_RADIUS * within.radius).clamp(min=STEP).unsqueeze(-1)
             length = torch.minimum(length, self._along_free(within.half))
-            steps = torch.where(at > self._along_free(within.middle), -length, length)
+            steps = length.copysign(self._along_free(within.middle) - at)
         moves = torch.nn.functional.pad(steps, (1, 0)).unsqueeze(-1) * self.ways
         return points.unsqueeze(-2) + moves, steps
 

@@ -47,7 +47,7 @@ def execute(launch: Launch) -> None:
     slots, size = ctypes.create_string_buffer(SLOT * len(arguments)), len(arguments)
     # One piece of memory for all of them: an object for each would take as long as a small kernel.
     values = [part.data_ptr() if isinstance(part, Tensor) else part for part in arguments]
-    _layout(tuple(map(_letter, arguments))).pack_into(slots, 0, *values)
+    _layout(tuple(map(type, arguments))).pack_into(slots, 0, *values)
     at = ctypes.addressof(slots)
     pointers = (ctypes.c_void_p * size)(*range(at, at + SLOT * size, SLOT))
     ended = getattr(library, f"run_{launch.kernel}")(launch.blocks, ctypes.c_longlong(launch.own_bytes), pointers)
@@ -58,15 +58,10 @@ def execute(launch: Launch) -> None:
     assert ended == DONE, f"the kernel {launch.kernel} wrote past its memory"
 
 
-def _letter(part: Tensor | int | float) -> str:
-    """How `struct` writes an argument into a slot: a pointer, an int and nothing, or a double."""
-    if isinstance(part, Tensor):
-        return "Q"
-    return "i4x" if isinstance(part, int) else "d"
-
-
 @cache
-def _layout(letters: tuple[str, ...]) -> struct.Struct:
+def _layout(kinds: tuple[type, ...]) -> struct.Struct:
+    """How arguments of these kinds are written into slots: a pointer, an int and nothing, or a double."""
+    letters = ("Q" if issubclass(kind, Tensor) else "i4x" if issubclass(kind, int) else "d" for kind in kinds)
     return struct.Struct("=" + "".join(letters))
 
 

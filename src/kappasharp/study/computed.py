@@ -100,12 +100,15 @@ class Computed:
         assert found is not None
         return found
 
-    def table(self, wanted: Iterable[Key], names: Names) -> bytearray:
-        """Outcomes of these names by design, and a number more; NaN where one is missing or has another name."""
+    def table(self, wanted: Iterable[Key], names: Names) -> tuple[bytearray, bool]:
+        """Outcomes of these names by design, and a number more; NaN where one is missing or has another name.
+
+        And whether it is sure that all are there.
+        """
         found = list(map(self._of.__getitem__, wanted))
         if names == self.outcomes and Ran not in set(map(type, found)):
-            return bytearray().join(found)  # type: ignore[arg-type]  # no other kind is left
-        return bytearray().join(self._row(one, names) for one in found)
+            return bytearray().join(found), True  # type: ignore[arg-type]  # no other kind is left
+        return bytearray().join(self._row(one, names) for one in found), False
 
     def _row(self, one: Ran | Numbers, names: Names) -> Numbers:
         values = (one if isinstance(one, Ran) else self._ran(one)).values
@@ -120,8 +123,8 @@ class Computed:
 
 def seconds(found: Sequence[Ran | Numbers]) -> list[float]:
     """How long each design took that has outcomes."""
-    packed = [one[-DOUBLE:] for one in found if not isinstance(one, Ran)]
-    others = [one.seconds for one in found if isinstance(one, Ran) and one.values is not None]
+    packed = [one[-DOUBLE:] for one in found if type(one) is bytes]
+    others = [one.seconds for one in found if type(one) is Ran and one.values is not None]
     return [*struct.unpack(f"{len(packed)}d", b"".join(packed)), *others]
 
 

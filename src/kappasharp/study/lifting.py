@@ -9,7 +9,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -122,7 +122,7 @@ class Given:
     def _sample(self) -> tuple[Tensor, Tensor]:
         """Designs (n, d) of the Sobol sequence, and what the function gives of them."""
         assert self.simulator is not None
-        points, keys, values = _sampled(self.space, self.seed, self.simulator, self.outcomes)
+        points, (keys, values, _) = _sampled(self.space, self.seed, self.simulator, self.outcomes)
         return points, self._with_measured(keys, values)
 
     @property
@@ -194,8 +194,13 @@ class Given:
 
     def computed(self, X: Tensor) -> Tensor:
         """Outcomes (n, k) of points (n, d), recorded or computed; NaN where there are none."""
+        return self._computed(X)[0]
+
+    def _computed(self, X: Tensor) -> tuple[Tensor, bool]:
+        """The same, and whether it is sure that nothing is NaN."""
         assert self.simulator is not None
-        return self._with_measured(*_computed(self.space, X, self.simulator, self.outcomes))
+        keys, values, is_whole = _computed(self.space, X, self.simulator, self.outcomes)
+        return self._with_measured(keys, values), is_whole
 
     def _with_measured(self, keys: Sequence[Key], values: Tensor) -> Tensor:
         """Computed outcomes (n, k), with what was measured of single designs in their place."""
@@ -242,9 +247,8 @@ class Given:
         """Outcomes (n, k) of points (n, d) as they are, predicted where nothing gives them."""
         if not self.is_cheap:
             return self.predicted(X)[0]
-        found = self.computed(X)
-        # A sum is a number where all are.
-        if math.isfinite(found.sum().item()):
+        found, is_whole = self._computed(X)
+        if is_whole:
             return found
         missing = found.isnan().any(-1)
         if bool(missing.any()):
@@ -277,27 +281,37 @@ class ComputedLift:
         return found if is_plain else found.to(X)
 
 
+class _Computed(NamedTuple):
+    """Designs, their outcomes (n, k), NaN where there is nothing, and whether it is sure that there is no NaN."""
+
+    keys: Sequence[Key]
+    values: Tensor
+    is_whole: bool
+
+
 @lru_cache(maxsize=8)
-def _sampled(space: Space, seed: int, simulator: Simulator, outcomes: Outcomes) -> tuple[Tensor, Sequence[Key], Tensor]:
+def _sampled(space: Space, seed: int, simulator: Simulator, outcomes: Outcomes) -> tuple[Tensor, _Computed]:
     """The first designs of the Sobol sequence and their outcomes: they are the same at every question."""
     # Kept between calls, so they must not be tied to the mode they happen to be made in.
     with torch.inference_mode(mode=False):
         points = cube.sample(space, seed, SAMPLE)
-        return points, *_computed(space, points, simulator, outcomes)
+        return points, _computed(space, points, simulator, outcomes)
 
 
-def _computed(space: Space, X: Tensor, simulator: Simulator, outcomes: Outcomes) -> tuple[Sequence[Key], Tensor]:
-    """The designs at points (n, d), and what the function makes of them (n, k); NaN where there is nothing."""
+def _computed(space: Space, X: Tensor, simulator: Simulator, outcomes: Outcomes) -> _Computed:
+    """The designs at points (n, d), and what the function makes of them."""
     names = outcomes.names
     if not len(X):
-        return (), X.new_zeros(0, len(names))
+        return _Computed((), X.new_zeros(0, len(names)), True)
     parameters, numbers = tuple(space.parameters), cube.numbers(space, X)
     if numbers is None:
         keys = list(map(computed.key, cube.rows(space, X)))
     else:
         keys = computed.keys(parameters, _packed(numbers))
-    values = torch.frombuffer(simulator.table(parameters, keys, names), dtype=torch.float64)
-    return keys, values.reshape(len(keys), len(names) + 1)[:, :-1]
+    table, is_whole = simulator.table(parameters, keys, names)
+    n, k = len(keys), len(names)
+    # Without the number more that stands behind those of a design.
+    return _Computed(keys, torch.frombuffer(table, dtype=torch.float64).as_strided((n, k), (k + 1, 1)), is_whole)
 
 
 def _packed(rows: Tensor) -> bytes:

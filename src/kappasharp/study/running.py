@@ -176,19 +176,20 @@ class Alarm:
     def __init__(self, limit: float) -> None:
         self.limit = limit
         self._began: float | None = None
-        self._set_at, self._many = -math.inf, 0
+        self._many, self._again = 0, -math.inf
 
     def start(self, now: float) -> None:
         """Begin to count."""
         self._began = now
-        if self._many < ALARMS_AT_FIRST or now > self._set_at + ALARM_AGAIN:
-            self._set_at, self._many = now, self._many + 1
+        if now > self._again:
+            self._many += 1
+            self._again = -math.inf if self._many < ALARMS_AT_FIRST else now + ALARM_AGAIN
             signal.signal(signal.SIGALRM, self._ring)
             signal.setitimer(signal.ITIMER_REAL, self.limit)
 
     def reset(self) -> None:
         """Other designs follow: the first of them count as such."""
-        self._many = 0
+        self._many, self._again = 0, -math.inf
 
     def pause(self) -> None:
         """There is nothing to be ended until the next start."""

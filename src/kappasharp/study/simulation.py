@@ -153,8 +153,10 @@ class Simulator:
             return found
         return [_named(ran, names) for ran in found]
 
-    def table(self, parameters: Names, keys: Sequence[Key], names: Names) -> bytearray:
+    def table(self, parameters: Names, keys: Sequence[Key], names: Names) -> tuple[bytearray, bool]:
         """The same as doubles alone, a number more behind those of a design; NaN for one without outcomes.
+
+        And whether it is sure that all have some.
 
         Args:
             parameters: the names of all parameters.
