@@ -114,7 +114,7 @@ def ascend(
             rows = best(way.value, objective.inner.starts, finalists)
             objective, way, ends = objective.of_starts(finalists), take(way, rows), take(ends, rows)
             between, finalists = between.of(objective.inner, inner._replace(group=finalists)), 0
-        if number == last or bool(way.ended.all()):
+        if number == last or all(way.ended.tolist()):
             break
         there = objective.look(way.trial, ends.about(way.radius), Looked(*way[:4]))
     if finalists:
