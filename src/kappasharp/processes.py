@@ -88,6 +88,19 @@ class Pool(ProcessPoolExecutor):
             thread.join(ENDS_WITHIN)
 
 
+class Done(NamedTuple):
+    """As much of a future as is asked of one that is done: a job's answer, or its error."""
+
+    answer: Any
+    error: Exception | None = None
+
+    def result(self, _: float) -> Any:
+        """The answer; or the error, raised."""
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
 class Wire:
     """One such worker at the end of a pipe, for one job at a time: quicker there and back than a pool."""
 

@@ -16,10 +16,10 @@ from functools import cache
 from itertools import groupby
 from queue import Empty, SimpleQueue
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from kappasharp.errors import InvalidTypeError
-from kappasharp.processes import Pool, Wire
+from kappasharp.processes import Done, Pool, Wire
 from kappasharp.study import computed
 from kappasharp.study.computed import Computed, Key, Names
 from kappasharp.study.outcomes import split_name
@@ -69,18 +69,6 @@ def budget(seconds: float) -> int:
     return max(min(2 ** int(math.log2(max(many, 1.0))), MOST_BUDGET), least)
 
 
-class _Done(NamedTuple):
-    """As much of a future as is asked of one that is done: a job's answer, or its error."""
-
-    answer: Any
-    error: Exception | None = None
-
-    def result(self, _: float) -> Any:
-        if self.error is not None:
-            raise self.error
-        return self.answer
-
-
 class Simulator:
     """The user's function with everything it has computed in this process. Threads may share it."""
 
@@ -122,19 +110,13 @@ class Simulator:
 
     def has_tried(self, design: Design) -> bool:
         """Whether this process has computed it, or has failed to."""
-        return self._found(design) is not None
+        return self.known(design, ()) is not None
 
     def known(self, design: Design, names: Sequence[str]) -> Ran | None:
         """What `compute` would say of a design that this process has tried; None of others. It waits for nobody."""
-        found = self._found(design)
-        return None if found is None else _named(found, names)
-
-    def _found(self, design: Design) -> Ran | None:
         kept = self._kept.get(tuple(design))
-        return None if kept is None else kept.get(computed.key(tuple(design.values())))
-
-    def _of(self, parameters: Names) -> Computed:
-        return self._kept.setdefault(parameters, Computed(parameters))
+        found = None if kept is None else kept.get(computed.key(tuple(design.values())))
+        return None if found is None else _named(found, names)
 
     def compute(self, designs: Sequence[Design], names: Sequence[str] | None = None) -> list[Ran]:
         """What the function makes of each design, in order.
@@ -146,7 +128,8 @@ class Simulator:
         found: list[Ran] = []
         with self._lock:
             for parameters, alike in groupby(designs, tuple):
-                kept, keys = self._of(parameters), [computed.key(tuple(design.values())) for design in alike]
+                kept = self._kept.setdefault(parameters, Computed(parameters))
+                keys = [computed.key(tuple(design.values())) for design in alike]
                 self._complete(kept, keys)
                 found += map(kept.ran, keys)
         if names is None:
@@ -164,7 +147,7 @@ class Simulator:
             names: those of the outcomes, in the order that is wanted.
         """
         with self._lock:
-            kept = self._of(parameters)
+            kept = self._kept.setdefault(parameters, Computed(parameters))
             self._complete(kept, keys)
             return kept.table(keys, names)
 
@@ -318,7 +301,7 @@ class Simulator:
             return _not_run(error)
         return ran
 
-    def _at_once(self, kept: Computed, keys: list[Key]) -> "Future[Any] | _Done":
+    def _at_once(self, kept: Computed, keys: list[Key]) -> "Future[Any] | Done":
         """The same where there is one job only, done before this returns."""
         assert self.name is not None
         job = Briefly(self.name, kept.parameters, kept.outcomes, self.limit)
@@ -328,13 +311,13 @@ class Simulator:
             except BrokenProcessPool:
                 return self._later(kept, keys)
             try:
-                return _Done(wire.call(job, kept.for_job(keys), within=self.limit + GRACE))
+                return Done(wire.call(job, kept.for_job(keys), within=self.limit + GRACE))
             except BrokenProcessPool as error:
                 # Somebody else may have ended the worker: it is not the function's doing until it happens again.
                 if is_last:
-                    return _Done(None, error)
+                    return Done(None, error)
             except Exception as error:
-                return _Done(None, error)
+                return Done(None, error)
         raise AssertionError("the last time something is returned")
 
     def _later(self, kept: Computed, keys: list[Key]) -> "Future[Any]":
