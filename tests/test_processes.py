@@ -112,9 +112,8 @@ class TestWire:
         def interrupted(_):
             raise KeyboardInterrupt
 
-        ours = wire._ours
         with monkeypatch.context() as patched:
-            patched.setattr(type(ours), "poll", lambda *_: interrupted(_))
+            patched.setattr(processes, "_received", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 wire.call(os.getpid, within=60)
         assert not wire.is_open

@@ -5,7 +5,10 @@ for data. And commands, run within limits.
 
 import multiprocessing
 import os
+import pickle
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,6 +25,10 @@ from typing import IO, Any, NamedTuple
 
 # A pool's thread ends within milliseconds of its workers; no longer than this is it waited for, in seconds.
 ENDS_WITHIN = 10.0
+
+
+# Before an object on its way to a worker, or back, stands how many bytes it has; how many are read at a time.
+LENGTH, AT_ONCE = struct.Struct("=Q"), 2**16
 
 
 class Pool(ProcessPoolExecutor):
@@ -81,13 +88,27 @@ class Pool(ProcessPoolExecutor):
             thread.join(ENDS_WITHIN)
 
 
+class Done(NamedTuple):
+    """As much of a future as is asked of one that is done: a job's answer, or its error."""
+
+    answer: Any
+    error: Exception | None = None
+
+    def result(self, _: float) -> Any:
+        """The answer; or the error, raised."""
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
 class Wire:
     """One such worker at the end of a pipe, for one job at a time: quicker there and back than a pool."""
 
     def __init__(self) -> None:
         prepare()
         context: Any = _context(())
-        self._ours, theirs = context.Pipe()
+        self._ours, theirs = socket.socketpair()
+        self._sent: dict[Callable[..., Any], int] = {}  # jobs that the worker knows by number
         self._worker = context.Process(target=_answer, args=(theirs,))
         self._owner = os.getpid()
         # Also at the exit of this process, which waits for its workers; a fork of it may hold the pipe open.
@@ -110,10 +131,10 @@ class Wire:
         Whoever is interrupted ends the worker: its answer must not be taken for that of another job.
         """
         try:
-            self._ours.send((job, given))
-            if not self._ours.poll(within):
-                raise TimeoutError
-            succeeded, found = self._ours.recv()
+            self._ours.settimeout(within)
+            _send(self._ours, (self._sent.get(job, job), given))
+            self._sent.setdefault(job, len(self._sent))
+            succeeded, found = _received(self._ours)
         except BaseException as error:
             self._hung_up()
             if isinstance(error, TimeoutError) or not isinstance(error, EOFError | OSError):
@@ -126,7 +147,7 @@ class Wire:
     @property
     def is_open(self) -> bool:
         """Whether it takes jobs: of the process that opened it, and of no fork, which would read others' answers."""
-        return self._owner == os.getpid() and not self._ours.closed
+        return self._owner == os.getpid() and self._ours.fileno() >= 0
 
     def end(self, *, wait: bool = False) -> None:
         """End the worker now, whatever it is doing."""
@@ -138,23 +159,49 @@ class Wire:
             self._worker.join(ENDS_WITHIN)
 
 
+def _send(wire: socket.socket, given: Any) -> None:
+    """Send an object to the other end: its length, then itself."""
+    message = pickle.dumps(given)
+    wire.sendall(LENGTH.pack(len(message)) + message)
+
+
+def _received(wire: socket.socket) -> Any:
+    """What the other end sent; EOFError where nobody is there any more."""
+    found, size = b"", LENGTH.size
+    while len(found) < size:
+        more = wire.recv(AT_ONCE)
+        if not more:
+            raise EOFError
+        found += more
+        if size == LENGTH.size <= len(found):
+            size += LENGTH.unpack_from(found)[0]
+    return pickle.loads(memoryview(found)[LENGTH.size :])
+
+
 def _hang_up(ours: Any, worker: Any) -> None:
     ours.close()
     if worker.is_alive():
         worker.kill()
 
 
-def _answer(wire: Any) -> None:
+def _answer(wire: socket.socket) -> None:
     """What the worker of a wire does: one job after the other, until nobody can send another."""
     begin()
+    # For all jobs at once: what is printed is seen at once.
+    sys.stdout = sys.stderr
+    known: list[Callable[..., Any]] = []
     with suppress(EOFError, OSError):
         while True:
-            job, given = wire.recv()
+            job, given = _received(wire)
+            if isinstance(job, int):
+                job = known[job]
+            else:
+                known.append(job)
             try:
                 found = True, job(*given)
             except Exception as error:
                 found = False, error
-            wire.send(found)
+            _send(wire, found)
 
 
 def _not_started(error: Exception) -> str:

@@ -4,6 +4,7 @@ import math
 import os
 import pickle
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
@@ -16,7 +17,8 @@ from unittest.mock import Mock
 import pytest
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.study import probing, running, simulation
+from kappasharp.processes import Wire
+from kappasharp.study import computed, probing, running, simulation
 from kappasharp.study.simulation import Simulator
 from tests.study import simulators
 
@@ -44,6 +46,14 @@ def here(function, limit=20.0):
     return Simulator(function, None, limit)
 
 
+def table(simulator, parameters, rows, names):
+    """The numbers of designs given by their values, one row each."""
+    found, is_whole = simulator.table(parameters, list(map(computed.key, rows)), names)
+    numbers = [list(row[:-1]) for row in struct.iter_unpack(f"{len(names) + 1}d", found)]
+    assert not is_whole or all(math.isfinite(number) for row in numbers for number in row)
+    return numbers
+
+
 class TestComputing:
     """What comes back, from where, and how often."""
 
@@ -67,14 +77,14 @@ class TestComputing:
         expected = [[simulators.simulate(design)[name] for name in reversed(NAMES)] for design in designs]
         for simulator in (made("simulate"), here(simulators.simulate)):
             for _ in range(2):
-                found = simulator.table(("kp", "ki"), rows, NAMES[::-1])
-                assert [list(row[:-1]) for row in found] == expected and simulator.computed == 25
+                found = table(simulator, ("kp", "ki"), rows, NAMES[::-1])
+                assert found == expected and simulator.computed == 25
             assert [one.values for one in simulator.compute(designs)] == list(map(simulators.simulate, designs))
-            assert all(math.isnan(value) for value in simulator.table(("kp", "ki"), rows[:1], ("mass",))[0])
-        broken = made("raises_above").table(("kp", "ki"), [(1.0, 0.5), (2.0, 0.5)], NAMES)
-        assert broken[0][:-1] == tuple(simulators.simulate(GOOD).values()) and math.isnan(broken[1][0])
+            assert all(math.isnan(value) for value in table(simulator, ("kp", "ki"), rows[:1], ("mass",))[0])
+        broken = table(made("raises_above"), ("kp", "ki"), [(1.0, 0.5), (2.0, 0.5)], NAMES)
+        assert broken[0] == list(simulators.simulate(GOOD).values()) and math.isnan(broken[1][0])
         typed = here(lambda design: {"is": float(isinstance(design["on"], bool))})
-        assert [row[0] for row in typed.table(("on",), [(True,), (1,), (1.0,)], ("is",))] == [1.0, 0.0, 0.0]
+        assert table(typed, ("on",), [(True,), (1,), (1.0,)], ("is",)) == [[1.0], [0.0], [0.0]]
 
     def test_threads_share_it(self):
         simulator, found = here(simulators.simulate), []
@@ -364,6 +374,20 @@ def test_an_alarm_that_rings_early_is_set_for_what_is_left(monkeypatch):
     *quick, last = running.run(f"{MODULE}:sleeping", designs, 0.6)
     assert len(quick) == 8 and all(one.values is not None for one in quick)
     assert last.hung and 0.6 <= last.seconds < 30.0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs alarms")
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_worker_that_leaves_its_alarm_on_ends_what_hangs_in_every_job(packed):
+    """The function takes the alarm away at the first design of each."""
+    rows = [(0.0, 0.0), (1.0, 0.0)]
+    designs = [dict(zip(("kp", "ki"), row, strict=True)) for row in rows]
+    given = b"".join(map(computed.key, rows)) if packed else designs
+    worker, job = Wire(), running.Briefly(f"{MODULE}:deafens_then_hangs", ("kp", "ki"), ("overshoot",), 0.3)
+    for _ in range(2):
+        first, second = worker.call(job, given, within=60)
+        assert first.values is not None and second.hung
+    worker.end(wait=True)
 
 
 def test_a_program_that_is_interrupted_while_its_worker_starts_exits(tmp_path):

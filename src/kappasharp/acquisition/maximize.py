@@ -104,7 +104,8 @@ def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Propos
         prepared = eubo.explored(prepared, request.exploration)
     choose = _from_pool if maximizer.from_pool else _from_pairs
     search = Search(fitted, prepared, request)
-    maximizer = straightened(maximizer, fitted.X.shape[-1]) if search.is_straight else maximizer
+    sorts = maximizer.finalists < maximizer.starts
+    maximizer = straightened(maximizer, fitted.X.shape[-1]) if sorts and search.is_straight else maximizer
     search, x = choose(search, maximizer)
     last = _ascended(search, x, maximizer)
     ends = last.x.reshape(len(x), -1, x.shape[-1])

@@ -260,8 +260,8 @@ def _fitted(half: Tensor, y: Tensor) -> _Fitted:
     step = -(-y.shape[-2] // MOST_TRIED)
     some, of_some = half[:, None, ::step, ::step], y[:, ::step].unsqueeze(1)
     tried = half.new_tensor([(scale, noise) for scale in SCALES for noise in NOISES])
-    K = kernel.profile(FAMILY, some / half.new_tensor(SCALES).square()[:, None, None]).value
-    L, alpha, usable = _solved(K.repeat_interleave(len(NOISES), 1), tried[:, 1:, None], of_some)
+    K = kernel.value(FAMILY, some / half.new_tensor(SCALES).square()[:, None, None])
+    L, alpha, usable = _solved(K.repeat_interleave(len(NOISES), 1), tried[:, 1:], of_some)
     # The evidence under the output scale that is best for it.
     s = (of_some * alpha).mean(-2).clamp(min=NOTHING)
     evidence = -0.5 * of_some.shape[-2] * s.log() - L.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
@@ -271,12 +271,13 @@ def _fitted(half: Tensor, y: Tensor) -> _Fitted:
     for at in best.unique().tolist():
         if at >= 0:
             scale, noise = tried[at].tolist()
-            _, found, usable = _solved(kernel.profile(FAMILY, half / scale**2).value, noise, y)
+            _, found, usable = _solved(kernel.value(FAMILY, half / scale**2), noise, y)
             alpha = torch.where(((best == at) & usable).unsqueeze(-2), found, alpha)
     return _Fitted(torch.where(best >= 0, tried[best, 0], 0.0), alpha)
 
 
 def _solved(K: Tensor, noise: Tensor | float, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Factor and weights under a noise, and whether they can be had (…, 1)."""
-    L, failed = torch.linalg.cholesky_ex(K + noise * torch.eye(K.shape[-1], dtype=K.dtype, device=K.device))
+    """Factor and weights under a noise, which is added to K, and whether they can be had (…, 1)."""
+    K.diagonal(dim1=-2, dim2=-1).add_(noise)
+    L, failed = torch.linalg.cholesky_ex(K)
     return L, torch.cholesky_solve(y.expand(*L.shape[:-2], -1, -1), L), (failed == 0).unsqueeze(-1)

@@ -114,7 +114,7 @@ def ascend(
             rows = best(way.value, objective.inner.starts, finalists)
             objective, way, ends = objective.of_starts(finalists), take(way, rows), take(ends, rows)
             between, finalists = between.of(objective.inner, inner._replace(group=finalists)), 0
-        if number == last or bool(way.ended.all()):
+        if number == last or all(way.ended.tolist()):
             break
         there = objective.look(way.trial, ends.about(way.radius), Looked(*way[:4]))
     if finalists:
@@ -147,11 +147,17 @@ class Between:
             limits=descent.numbers(tolerances),
             max_rounds=tolerances.max_rounds,
         )
+        self.execute = self._executor()
+
+    def _executor(self) -> Execute | None:
+        """What does it, for all rounds; None where torch has to."""
+        return None if self.runs is None else kernels.executor(self.runs, self.constants, self.inner.starts)
 
     def of(self, inner: NegativeEubo, tolerances: Tolerances) -> "Between":
         """The same for other starts of the same runs."""
         found = copy.copy(self)
         found.inner, found.tolerances = inner, tolerances
+        found.execute = found._executor()
         return found
 
     def advanced(
@@ -174,7 +180,7 @@ class Between:
             solves: whether there will be another look.
             execute: what runs the launch.
         """
-        execute = execute or (self.runs and kernels.executor(self.runs, self.constants, self.inner.starts))
+        execute = execute or self.execute
         if self.runs is None or execute is None:
             return self.by_torch(way, there, box, moves=moves, solves=solves)
         looked = (*(end.contiguous() for end in box), there.outcomes.contiguous(), there.J.contiguous())

@@ -71,6 +71,7 @@ class Through:
         self.uncertain = lift if isinstance(lift, Uncertain) else None
         X = inner.prepared.X
         self.free = torch.tensor(free, dtype=torch.long, device=X.device)
+        self.all_free = len(free) == dimensions
         # Where a design goes for its differences: nowhere first, then along each free coordinate (1 + free, d).
         along = torch.eye(dimensions, dtype=X.dtype, device=X.device)[self.free]
         self.ways = torch.nn.functional.pad(along, (0, 0, 1, 0))
@@ -132,14 +133,14 @@ class Through:
 
     def _of_all(self, slopes: Tensor) -> Tensor:
         """Slopes along the free coordinates (…, free, k) as those along all (…, d, k); none along the others."""
-        if len(self.free) == self.dimensions:
+        if self.all_free:
             return slopes
         whole = slopes.new_zeros(*slopes.shape[:-2], self.dimensions, slopes.shape[-1])
         return whole.index_copy(-2, self.free, slopes)
 
     def _along_free(self, points: Tensor) -> Tensor:
         """The free coordinates of points (…, d), which most often are all."""
-        return points if len(self.free) == self.dimensions else points[..., self.free]
+        return points if self.all_free else points[..., self.free]
 
     def _outcomes(self, X: Tensor) -> Tensor:
         """Outcomes (draws, …, k) of designs (…, d): one draw where they are known, and none of them without a lift."""
@@ -158,16 +159,13 @@ class Through:
 
     def _around(self, points: Tensor, within: Region | None = None) -> tuple[Tensor, Tensor]:
         """Every design, then the same moved along each free coordinate (rows, q, 1 + free, d); and by how much."""
-        at = self._along_free(points)
         # Towards the middle of the cube, or of the region: a step stays inside.
         if within is None:
-            steps = STEP - 2.0 * STEP * (at > 0.5)  # noqa: PLR2004
+            steps = STEP - 2.0 * STEP * (points > 0.5)  # noqa: PLR2004
         else:
             length = (SHARE_OF_RADIUS * within.radius).clamp(min=STEP).unsqueeze(-1)
-            length = torch.minimum(length, self._along_free(within.half))
-            steps = torch.where(at > self._along_free(within.middle), -length, length)
-        moves = torch.nn.functional.pad(steps, (1, 0)).unsqueeze(-1) * self.ways
-        return points.unsqueeze(-2) + moves, steps
+            steps = torch.minimum(length, within.half).copysign(within.middle - points)
+        return torch.addcmul(points.unsqueeze(-2), steps.unsqueeze(-2), self.ways), self._along_free(steps)
 
 
 def budget(lift: Lift | None, allowed: Allowed | None) -> int:

@@ -47,11 +47,24 @@ def profile(family: Family, h: AnyFloat) -> Profile:
     if family == "rbf":
         value = h.exp()
         return Profile(value, value)
+    scaled, decay = _decaying(h)
+    linear = 1.0 + scaled
+    return Profile((linear + scaled.square() / 3.0) * decay, (5.0 / 3.0) * linear * decay)
+
+
+def value(family: Family, h: AnyFloat) -> AnyFloat:
+    """The first of both alone."""
+    if family == "rbf":
+        return h.exp()
+    scaled, decay = _decaying(h)
+    return (1.0 + scaled + scaled.square() / 3.0) * decay
+
+
+def _decaying(h: AnyFloat) -> tuple[AnyFloat, AnyFloat]:
+    """√5 r and exp(−√5 r), for Matérn-5/2."""
     # The floor keeps the root differentiable at distance 0, at the cost of 1e-15 in the distance.
     scaled = (-10.0 * h).clamp(min=1e-30).sqrt_()
-    decay = (-scaled).exp_()
-    slope = (5.0 / 3.0) * (1.0 + scaled) * decay
-    return Profile((1.0 + scaled + scaled.square() / 3.0) * decay, slope)
+    return scaled, (-scaled).exp_()
 
 
 def half_distances(X: AnyFloat, Y: AnyFloat) -> AnyFloat:
@@ -110,10 +123,10 @@ def between(family: Covariance, X: AnyFloat, Y: AnyFloat, theta: Parameters) -> 
         right = left if Y is X else (Y[..., part.at] - 0.5) / scale
         h, scale = half_distances(left, right), part.outputscale[..., None, None]
         if torch.is_grad_enabled() and (h.requires_grad or scale.requires_grad):
-            found.append(profile(part.family, h).value * scale)
+            found.append(value(part.family, h) * scale)
         else:
             # Of thousands of points a new matrix costs more than what is done with it.
-            found.append((h.exp_() if part.family == "rbf" else profile(part.family, h).value).mul_(scale))
+            found.append((h.exp_() if part.family == "rbf" else value(part.family, h)).mul_(scale))
     return reduce(torch.add, found)
 
 
@@ -122,7 +135,7 @@ def apart(family: Covariance, X: AnyFloat, Y: AnyFloat, theta: Parameters) -> An
     found = []
     for part in parts(family, theta):
         h = -0.5 * ((X - Y)[..., part.at] / part.lengthscale.unsqueeze(-2)).square().sum(-1)
-        found.append(2.0 * part.outputscale.unsqueeze(-1) * (1.0 - profile(part.family, h).value))
+        found.append(2.0 * part.outputscale.unsqueeze(-1) * (1.0 - value(part.family, h)))
     return reduce(torch.add, found)
 
 

@@ -126,7 +126,8 @@ def contrast(posterior: Posterior, X: Points, Y: Points) -> Contrast:
 
 def contrast_of(posterior: Posterior, F: AnyFloat, G: AnyFloat) -> Contrast:
     """The same of features."""
-    k = _near(posterior, F) - _near(posterior, G)
+    both = _near(posterior, torch.cat([F, G], -2))
+    k = both[..., : F.shape[-2], :] - both[..., F.shape[-2] :, :]
     known = k @ posterior.root
     left = kernel.apart(posterior.family, F, G, posterior.theta) - known.square().sum(-1)
     # Rounding alone can make a variance negative, by a few units in the last place of the prior's.

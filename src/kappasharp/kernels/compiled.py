@@ -8,6 +8,7 @@ import os
 import platform
 import shlex
 import shutil
+import struct
 import subprocess
 import warnings
 from functools import cache
@@ -24,6 +25,8 @@ FLAGS = (
 )  # fmt: skip
 # For this machine's own processor; the second form is Apple's, and a compiler that knows neither gets none.
 PROCESSOR = (("-march=native",), ("-mcpu=native",), ())
+# Bytes that each argument of a launch has.
+SLOT = 8
 # How a launch ends. (cpu/entries.hpp)
 DONE, NO_MEMORY = 1, 2
 # A compiler that takes longer is not waited for.
@@ -40,8 +43,13 @@ def execute(launch: Launch) -> None:
     """Run a launch, its blocks one after another."""
     library, reason = _library()
     assert library is not None, reason
-    values = [_argument(part) for part in launch.arguments]
-    pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+    arguments = launch.arguments
+    slots, size = ctypes.create_string_buffer(SLOT * len(arguments)), len(arguments)
+    # One piece of memory for all of them: an object for each would take as long as a small kernel.
+    values = [part.data_ptr() if isinstance(part, Tensor) else part for part in arguments]
+    _layout(tuple(map(type, arguments))).pack_into(slots, 0, *values)
+    at = ctypes.addressof(slots)
+    pointers = (ctypes.c_void_p * size)(*range(at, at + SLOT * size, SLOT))
     ended = getattr(library, f"run_{launch.kernel}")(launch.blocks, ctypes.c_longlong(launch.own_bytes), pointers)
     if ended == NO_MEMORY:
         raise MemoryError(
@@ -50,10 +58,11 @@ def execute(launch: Launch) -> None:
     assert ended == DONE, f"the kernel {launch.kernel} wrote past its memory"
 
 
-def _argument(part: Tensor | int | float) -> ctypes.c_void_p | ctypes.c_int | ctypes.c_double:
-    if isinstance(part, Tensor):
-        return ctypes.c_void_p(part.data_ptr())
-    return ctypes.c_int(part) if isinstance(part, int) else ctypes.c_double(part)
+@cache
+def _layout(kinds: tuple[type, ...]) -> struct.Struct:
+    """How arguments of these kinds are written into slots: a pointer, an int and nothing, or a double."""
+    letters = ("Q" if issubclass(kind, Tensor) else "i4x" if issubclass(kind, int) else "d" for kind in kinds)
+    return struct.Struct("=" + "".join(letters))
 
 
 def compiler() -> str | None:

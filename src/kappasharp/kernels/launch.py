@@ -16,7 +16,7 @@ from kappasharp.kernels.sources import Defines, Execute
 SWITCH = "KAPPASHARP_KERNELS"
 # Beyond this many designs LAPACK's factorizations are faster than one thread of ours.
 MOST_DESIGNS = 512
-# How often each kernel ran, and how often torch ran in its place, by reason: {("evidence", "kernel"): 12, …}.
+# How often each kernel was taken, and how often torch in its place, by reason: {("evidence", "kernel"): 12, …}.
 taken: Counter[tuple[str, str]] = Counter()
 
 

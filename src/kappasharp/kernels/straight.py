@@ -82,8 +82,8 @@ def advance(
 
     `looked` is the box (rows, 2d) of its designs, and outcomes and slopes of those that it looked at last.
     """
-    count, starts = len(runs.weights), len(way.points) // len(runs.weights)
-    n, columns = runs.weights.shape[-2:]
+    count, n, columns = runs.weights.shape
+    starts = way.points.shape[0] // count
     matern, device = constants.matern, runs.weights.device
     warps = 1
     if execute is not compiled.execute:

@@ -293,7 +293,9 @@ def leader(state: State, learnt: Learnt) -> Tensor:
     Where some designs are not eligible, one that is comes first, though it may not have won.
     """
     fitted = learnt.corrected.posterior
-    mean = apply(learnt.fit.K, fitted.beta) if fitted.lift is None else posterior.own_mean(fitted)
+    # What is believed before any answer has weights of its own, behind those of the designs.
+    K, believes = learnt.fit.K, fitted.beta.shape[-1] > learnt.fit.K.shape[-1]
+    mean = posterior.own_mean(fitted) if believes else apply(K, fitted.beta)
     has_won = won(state)
     # Where nothing has won yet, as after ties alone, all may lead.
     may_lead = has_won | ~has_won.any(-1, keepdim=True)

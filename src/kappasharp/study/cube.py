@@ -46,25 +46,41 @@ def points(space: Space, designs: Iterable[Mapping[str, Value]]) -> Tensor:
 
 def rows(space: Space, X: Tensor) -> list[tuple[Value, ...]]:
     """The designs nearest to points (n, d), as values in the order of the parameters."""
-    ends = _straight(space)
-    if ends is None:
+    tuned = _floats(space, X)
+    if tuned is None:
         return space.decode_columns(X.T.tolist(), len(X))
-    low, high, width = ends
-    # As `decode` does it, to the same digits: the upper end comes out as it was given.
-    columns = iter(torch.where(X >= 1.0, high, torch.clamp(low + width * X, low, high)).T.tolist())
-    names = space.parameters
+    columns, names = iter(tuned.T.tolist()), space.parameters
     found = (next(columns) if name in space.tuned else [space.fixed[name]] * len(X) for name in names)
     return list(zip(*found, strict=True))
 
 
+def numbers(space: Space, X: Tensor) -> Tensor | None:
+    """The same as a table (n, parameters) of floats; None where some are none, or need their own way to be found."""
+    return None if space.fixed else _floats(space, X)
+
+
+def _floats(space: Space, X: Tensor) -> Tensor | None:
+    """Values (n, d) of parameters that all take any number of a range, evenly; None where some do not."""
+    ends = _straight(space)
+    if ends is None:
+        return None
+    low, high, width, is_exact = ends
+    # As `decode` does it, to the same digits: the upper end comes out as it was given, by itself or not.
+    found = torch.clamp(low + width * X, low, high)
+    return found if is_exact else torch.where(X >= 1.0, high, found)
+
+
 @_kept
-def _straight(space: Space) -> tuple[Tensor, ...] | None:
-    """Ends and widths (d,) of parameters that all take any number of a range, evenly; None where some do not."""
+def _straight(space: Space) -> tuple[Tensor, Tensor, Tensor, bool] | None:
+    """Ends and widths (d,) of parameters that all take any number of a range, evenly; None where some do not.
+
+    And whether low + width is high, to the last digit.
+    """
     parts = [part for part in space.tuned.values() if isinstance(part, Float)]
     if space.bounds or len(parts) < len(space.tuned) or any(part.log or part.values is not None for part in parts):
         return None
     low, high = torch.tensor([part.ends for part in parts], dtype=torch.float64).reshape(-1, 2).T.contiguous()
-    return low, high, high - low
+    return low, high, high - low, bool((low + (high - low) == high).all())
 
 
 @_kept

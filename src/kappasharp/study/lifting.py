@@ -5,11 +5,11 @@ Gaussian process each from the designs whose outcomes are known; so are those th
 """
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,8 +18,8 @@ from kappasharp.core import features, foresight, regression
 from kappasharp.core.composite import UncertainLift
 from kappasharp.core.features import Lift, Scaling
 from kappasharp.core.regression import Regression
-from kappasharp.study import cube, simulation
-from kappasharp.study.computed import Row
+from kappasharp.study import computed, cube, simulation
+from kappasharp.study.computed import Key
 from kappasharp.study.definition import Definition
 from kappasharp.study.history import History, design_key
 from kappasharp.study.outcomes import Known, Outcomes, Values
@@ -122,8 +122,8 @@ class Given:
     def _sample(self) -> tuple[Tensor, Tensor]:
         """Designs (n, d) of the Sobol sequence, and what the function gives of them."""
         assert self.simulator is not None
-        points, rows, values = _sampled(self.space, self.seed, self.simulator, self.outcomes)
-        return points, self._with_measured(rows, values)
+        points, (keys, values, _) = _sampled(self.space, self.seed, self.simulator, self.outcomes)
+        return points, self._with_measured(keys, values)
 
     @property
     def size(self) -> int:
@@ -131,26 +131,24 @@ class Given:
         return len(self.outcomes.table)
 
     @cached_property
+    def _packed_values(self) -> bytes:
+        return _packed(self.values)
+
+    @property
     def known_of(self) -> list[int]:
         """Of how many designs each outcome is known."""
-        found: list[int] = (~self.values.isnan()).sum(0).tolist()
-        return found
+        return [many for many, _ in _shown(self._packed_values, self.size)]
 
     @cached_property
     def scaling(self) -> Scaling:
         """How outcomes come to lie about between 0 and 1; ½ everywhere where known of few, or by chance."""
-        few = [many < LEAST_DESIGNS for many in self.known_of]
-        return features.scaling(self.values).without(torch.tensor(self.chancy) | torch.tensor(few))
+        few = (many < LEAST_DESIGNS for many in self.known_of)
+        return _scaling(self._packed_values, tuple(map(operator.or_, few, self.chancy)))
 
-    @cached_property
+    @property
     def varying(self) -> list[bool]:
         """Which outcomes vary among the designs whose outcomes are known."""
-        found = []
-        for column in self.values.unbind(-1):
-            kept = column[~column.isnan()]
-            spread = float(kept.max() - kept.min()) if len(kept) else 0.0
-            found.append(spread > LEAST_VARIATION * float(kept.abs().max()) if len(kept) else False)
-        return found
+        return [varies for _, varies in _shown(self._packed_values, self.size)]
 
     @cached_property
     def chancy(self) -> list[bool]:
@@ -162,7 +160,7 @@ class Given:
         """What of each outcome of a cheap function other designs foresee; all of one with a hint: it matters."""
         if not self.is_cheap or all(self.outcomes.leaning):
             return [1.0] * self.size
-        found = _foreseen(_packed(self.points), _packed(self.values), self.size)
+        found = _foreseen(_packed(self.points), self._packed_values, self.size)
         return [1.0 if hinted else share for share, hinted in zip(found, self.outcomes.leaning, strict=True)]
 
     @property
@@ -196,17 +194,22 @@ class Given:
 
     def computed(self, X: Tensor) -> Tensor:
         """Outcomes (n, k) of points (n, d), recorded or computed; NaN where there are none."""
-        assert self.simulator is not None
-        return self._with_measured(*_computed(self.space, X, self.simulator, self.outcomes))
+        return self._computed(X)[0]
 
-    def _with_measured(self, rows: Sequence[Row], values: Tensor) -> Tensor:
+    def _computed(self, X: Tensor) -> tuple[Tensor, bool]:
+        """The same, and whether it is sure that nothing is NaN."""
+        assert self.simulator is not None
+        keys, values, is_whole = _computed(self.space, X, self.simulator, self.outcomes)
+        return self._with_measured(keys, values), is_whole
+
+    def _with_measured(self, keys: Sequence[Key], values: Tensor) -> Tensor:
         """Computed outcomes (n, k), with what was measured of single designs in their place."""
         if not self._measured:
             return values
         found = values.clone()
-        for i, row in enumerate(rows):
-            design = dict(zip(self.space.parameters, row, strict=True))
-            for name, value in self._measured.get(design_key(design), {}).items():
+        parameters = tuple(self.space.parameters)
+        for i, key in enumerate(keys):
+            for name, value in self._measured.get(design_key(computed.design(parameters, key)), {}).items():
                 found[i, self.outcomes.names.index(name)] = value
         return found
 
@@ -244,9 +247,8 @@ class Given:
         """Outcomes (n, k) of points (n, d) as they are, predicted where nothing gives them."""
         if not self.is_cheap:
             return self.predicted(X)[0]
-        found = self.computed(X)
-        # A sum is a number where all are.
-        if math.isfinite(found.sum().item()):
+        found, is_whole = self._computed(X)
+        if is_whole:
             return found
         missing = found.isnan().any(-1)
         if bool(missing.any()):
@@ -271,36 +273,78 @@ class ComputedLift:
 
     def __call__(self, X: Tensor) -> Tensor:
         """Designs (…, d) to outcomes (…, k), each about between 0 and 1."""
-        flat = X.detach().reshape(-1, X.shape[-1]).to("cpu", torch.float64)
-        return self._scaled(self.given.raw(flat)).reshape(*X.shape[:-1], self.size).to(X)
+        flat = X.reshape(-1, X.shape[-1])
+        # What changes nothing takes as long as what does.
+        is_plain = X.dtype is torch.float64 and X.device.type == "cpu" and not X.requires_grad
+        found = self._scaled(self.given.raw(flat if is_plain else flat.detach().to("cpu", torch.float64)))
+        found = found.reshape(*X.shape[:-1], self.size)
+        return found if is_plain else found.to(X)
+
+
+class _Computed(NamedTuple):
+    """Designs, their outcomes (n, k), NaN where there is nothing, and whether it is sure that there is no NaN."""
+
+    keys: Sequence[Key]
+    values: Tensor
+    is_whole: bool
 
 
 @lru_cache(maxsize=8)
-def _sampled(space: Space, seed: int, simulator: Simulator, outcomes: Outcomes) -> tuple[Tensor, Sequence[Row], Tensor]:
+def _sampled(space: Space, seed: int, simulator: Simulator, outcomes: Outcomes) -> tuple[Tensor, _Computed]:
     """The first designs of the Sobol sequence and their outcomes: they are the same at every question."""
     # Kept between calls, so they must not be tied to the mode they happen to be made in.
     with torch.inference_mode(mode=False):
         points = cube.sample(space, seed, SAMPLE)
-        return points, *_computed(space, points, simulator, outcomes)
+        return points, _computed(space, points, simulator, outcomes)
 
 
-def _computed(space: Space, X: Tensor, simulator: Simulator, outcomes: Outcomes) -> tuple[Sequence[Row], Tensor]:
-    """The designs at points (n, d), and what the function makes of them (n, k); NaN where there is nothing."""
-    rows, names = cube.rows(space, X), outcomes.names
-    table = simulator.table(tuple(space.parameters), rows, names)
-    # Flat: a table of tuples takes longer to read.
-    values = torch.tensor(list(chain.from_iterable(table)), dtype=torch.float64)
-    return rows, values.reshape(len(rows), len(names) + 1)[:, :-1]
+def _computed(space: Space, X: Tensor, simulator: Simulator, outcomes: Outcomes) -> _Computed:
+    """The designs at points (n, d), and what the function makes of them."""
+    names = outcomes.names
+    if not len(X):
+        return _Computed((), X.new_zeros(0, len(names)), True)
+    parameters, numbers = tuple(space.parameters), cube.numbers(space, X)
+    if numbers is None:
+        keys = list(map(computed.key, cube.rows(space, X)))
+    else:
+        keys = computed.keys(parameters, _packed(numbers))
+    table, is_whole = simulator.table(parameters, keys, names)
+    n, k = len(keys), len(names)
+    # Without the number more that stands behind those of a design.
+    return _Computed(keys, torch.frombuffer(table, dtype=torch.float64).as_strided((n, k), (k + 1, 1)), is_whole)
 
 
 def _packed(rows: Tensor) -> bytes:
-    return rows.double().contiguous().numpy().tobytes()
+    return rows.numpy().tobytes()
+
+
+def _table(values: bytes, size: int) -> Tensor:
+    """The outcomes (n, size) that were packed; a sample is the same at every question, and so is what follows."""
+    return torch.tensor(memoryview(values).cast("d"), dtype=torch.float64).reshape(-1, size)
+
+
+@lru_cache(maxsize=8)
+def _shown(values: bytes, size: int) -> tuple[tuple[int, bool], ...]:
+    """Of how many designs each outcome is known, and whether it varies among them."""
+    found = []
+    for column in _table(values, size).unbind(-1):
+        kept = column[~column.isnan()]
+        spread = float(kept.max() - kept.min()) if len(kept) else 0.0
+        found.append((len(kept), len(kept) > 0 and spread > LEAST_VARIATION * float(kept.abs().max())))
+    return tuple(found)
+
+
+@lru_cache(maxsize=8)
+def _scaling(values: bytes, left_out: tuple[bool, ...]) -> Scaling:
+    """The scaling after these outcomes, of which some are ½ everywhere."""
+    with torch.inference_mode(mode=False):
+        return features.scaling(_table(values, len(left_out))).without(torch.tensor(left_out))
 
 
 @lru_cache(maxsize=8)
 def _foreseen(points: bytes, values: bytes, size: int) -> tuple[float, ...]:
-    """What of so many outcomes other designs foresee, of a sample that is the same at every question."""
-    outcomes = torch.frombuffer(bytearray(values), dtype=torch.float64).reshape(-1, size)
+    """What of so many outcomes other designs foresee."""
+    outcomes = _table(values, size)
     X = torch.frombuffer(bytearray(points), dtype=torch.float64).reshape(len(outcomes), -1)
     return tuple(foresight.foreseen(X, outcomes).tolist())
 

@@ -9,12 +9,14 @@ import os
 import pickle
 import select
 import signal
+import struct
 import sys
 import threading
 import warnings
-from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -25,6 +27,9 @@ from kappasharp.study.outcomes import Values, number, split_name
 from kappasharp.study.space import Design
 
 Function = Callable[[Design], Mapping[str, float]]
+# Doubles side by side, and how many bytes each has.
+Numbers = bytes
+DOUBLE = 8
 # Seconds that one design may take; letters of a sentence about what went wrong.
 LIMIT, LONGEST_WORDS = 30.0, 400
 # Seconds beyond the limit for what no signal ends; whether a design can have a process of its own at little cost.
@@ -142,16 +147,23 @@ def is_of_a_hang(failure: str) -> bool:
 
 
 def _values(given: Any) -> Values:
-    if not isinstance(given, Mapping) or not given:
+    if (type(given) is not dict and not isinstance(given, Mapping)) or not given:
         shown = repr(given)[:LONGEST_WORDS]
         raise InvalidTypeError(
             f"The function of the outcomes must return a mapping of names to numbers, but it returned {shown}."
         )
-    return {
-        # Most are plain numbers.
-        str(name): value if type(value) is float and math.isfinite(value) else float(number(value, f"Outcome {name!r}"))
-        for name, value in given.items()
-    }
+    if type(given) is dict and _is_plain(given):
+        # The function may keep the one that it gave.
+        return given.copy()
+    return {str(name): float(number(value, f"Outcome {name!r}")) for name, value in given.items()}
+
+
+def _is_plain(given: Mapping[Any, Any]) -> bool:
+    """Whether it has names and finite floats alone, as most have; in a loop, which ends soonest."""
+    for name, value in given.items():
+        if type(value) is not float or type(name) is not str or not math.isfinite(value):
+            return False
+    return True
 
 
 class Alarm:
@@ -164,15 +176,20 @@ class Alarm:
     def __init__(self, limit: float) -> None:
         self.limit = limit
         self._began: float | None = None
-        self._set_at, self._many = -math.inf, 0
+        self._many, self._again = 0, -math.inf
 
     def start(self, now: float) -> None:
         """Begin to count."""
         self._began = now
-        if self._many < ALARMS_AT_FIRST or now > self._set_at + ALARM_AGAIN:
-            self._set_at, self._many = now, self._many + 1
+        if now > self._again:
+            self._many += 1
+            self._again = -math.inf if self._many < ALARMS_AT_FIRST else now + ALARM_AGAIN
             signal.signal(signal.SIGALRM, self._ring)
             signal.setitimer(signal.ITIMER_REAL, self.limit)
+
+    def reset(self) -> None:
+        """Other designs follow: the first of them count as such."""
+        self._many, self._again = 0, -math.inf
 
     def pause(self) -> None:
         """There is nothing to be ended until the next start."""
@@ -185,10 +202,14 @@ class Alarm:
         signal.setitimer(signal.ITIMER_REAL, left)
 
 
+def _can_ring() -> bool:
+    return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+
+
 @contextmanager
 def _alarm(limit: float) -> Iterator[Alarm | None]:
     """An alarm where the system has one, None where not; gone at the end."""
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+    if not _can_ring():
         yield None
         return
     before = signal.getsignal(signal.SIGALRM)
@@ -204,38 +225,71 @@ def run(name: str, designs: Sequence[Design], limit: float, apart: bool = False)
 
     `apart`: each in a process of its own, for a function that ends its process.
     """
-    found: list[Ran] = []
     with stdout_apart():
         try:
             function = load(name)
         except (InvalidValueError, InvalidTypeError) as error:
             return [failed(str(error), loaded=False)] * len(designs)
         with _alarm(limit) as alarm:
-            for design in designs:
-                found.append(_apart(function, design, limit) if apart else one(function, design, alarm))
-                if found[-1].hung:
-                    break
+            if apart:
+                return _each(designs, lambda design: _apart(function, design, limit))
+            return _each(designs, lambda design: one(function, design, alarm))
+
+
+def _each(designs: Iterable[Design], run_one: Callable[[Design], Ran]) -> list[Ran]:
+    found: list[Ran] = []
+    for design in designs:
+        found.append(run_one(design))
+        if found[-1].hung:
+            break
     return found
 
 
-class Brief(NamedTuple):
-    """What a job made of designs that all have the same outcomes: their names, and of each design these and seconds."""
+@dataclass(frozen=True)
+class Briefly:
+    """The same as a job for the worker of a wire, which loads once, prints to stderr anyhow and leaves its alarm on.
 
-    names: tuple[str, ...]
-    numbers: bytes
+    Many small objects are long on the way. So designs that are floats alone come as doubles, and doubles go back where
+    every design has the outcomes that are expected: of each these and seconds.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    limit: float
+
+    def __call__(self, given: Numbers | list[Design]) -> Numbers | list[Ran]:
+        """What the function makes of these designs."""
+        designs = self._unpacked(given) if isinstance(given, bytes) else given
+        try:
+            function = _loaded(self.name)
+        except (InvalidValueError, InvalidTypeError):
+            return run(self.name, list(designs), self.limit)
+        alarm = _lasting_alarm(self.limit)
+        if alarm is not None:
+            alarm.reset()
+        found = _each(designs, lambda design: one(function, design, alarm))
+        names, numbers = list(self.outcomes), list[float]()
+        for values, _, seconds, *_ in found:
+            if values is None or list(values) != names:
+                return found
+            numbers += values.values()
+            numbers.append(seconds)
+        return struct.pack(f"{len(numbers)}d", *numbers)
+
+    def _unpacked(self, numbers: Numbers) -> Iterable[Design]:
+        names = self.parameters
+        return (dict(zip(names, row, strict=True)) for row in struct.iter_unpack(f"{len(names)}d", numbers))
 
 
-def run_briefly(name: str, designs: Sequence[Design], limit: float) -> Brief | list[Ran]:
-    """The same job, whose answer is packed where every design has outcomes: many small objects are long on the way."""
-    found = run(name, designs, limit)
-    names = tuple(found[0].values or ()) if found else ()
-    numbers = array("d")
-    for ran in found:
-        if ran.values is None or tuple(ran.values) != names:
-            return found
-        numbers.extend(ran.values.values())
-        numbers.append(ran.seconds)
-    return Brief(names, numbers.tobytes())
+# One that could not be loaded is looked for again.
+_loaded = cache(load)
+
+
+@cache
+def _lasting_alarm(limit: float) -> Alarm | None:
+    """The alarm of a worker that does such jobs alone: to put it up and away for each takes as long as some designs."""
+    return Alarm(limit) if _can_ring() else None
 
 
 def _apart(function: Function, design: Design, limit: float) -> Ran:

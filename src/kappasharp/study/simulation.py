@@ -13,29 +13,30 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
+from itertools import groupby
 from queue import Empty, SimpleQueue
 from statistics import median
 from typing import Any
 
 from kappasharp.errors import InvalidTypeError
-from kappasharp.processes import Pool, Wire
+from kappasharp.processes import Done, Pool, Wire
 from kappasharp.study import computed
-from kappasharp.study.computed import Computed, Key, Names, Numbers, Row
+from kappasharp.study.computed import Computed, Key, Names
 from kappasharp.study.outcomes import split_name
 from kappasharp.study.running import (
     CAN_FORK,
     ENDED,
     LIMIT,
     LONGEST_WORDS,
-    Brief,
+    Briefly,
     Function,
+    Numbers,
     Ran,
     failed,
     left_alone,
     name_of,
     one,
     run,
-    run_briefly,
     too_long,
     words_of,
 )
@@ -74,7 +75,7 @@ class Simulator:
     def __init__(self, function: Function | None, name: str | None, limit: float = LIMIT) -> None:
         self.name, self.limit = name, limit
         self._function = function
-        self._kept = Computed()
+        self._kept: dict[Names, Computed] = {}  # by the names of the parameters
         self._pool: Pool | None = None  # for several jobs at once
         self._wire: Wire | None = None  # for one
         self._lock = threading.RLock()
@@ -105,15 +106,16 @@ class Simulator:
     @property
     def computed(self) -> int:
         """How many designs were computed so far, failures among them."""
-        return len(self._kept)
+        return sum(map(len, self._kept.values()))
 
     def has_tried(self, design: Design) -> bool:
         """Whether this process has computed it, or has failed to."""
-        return computed.key(design) in self._kept
+        return self.known(design, ()) is not None
 
     def known(self, design: Design, names: Sequence[str]) -> Ran | None:
         """What `compute` would say of a design that this process has tried; None of others. It waits for nobody."""
-        found = self._kept.get(computed.key(design))
+        kept = self._kept.get(tuple(design))
+        found = None if kept is None else kept.get(computed.key(tuple(design.values())))
         return None if found is None else _named(found, names)
 
     def compute(self, designs: Sequence[Design], names: Sequence[str] | None = None) -> list[Ran]:
@@ -123,37 +125,43 @@ class Simulator:
             designs: complete designs.
             names: those of the outcomes; any others are a failure. None takes whatever comes.
         """
-        keys = [computed.key(design) for design in designs]
+        found: list[Ran] = []
         with self._lock:
-            self._complete(keys)
-            found = [self._kept.ran(key) for key in keys]
+            for parameters, alike in groupby(designs, tuple):
+                kept = self._kept.setdefault(parameters, Computed(parameters))
+                keys = [computed.key(tuple(design.values())) for design in alike]
+                self._complete(kept, keys)
+                found += map(kept.ran, keys)
         if names is None:
             return found
         return [_named(ran, names) for ran in found]
 
-    def table(self, parameters: Names, rows: Sequence[Row], names: Names) -> list[Numbers]:
-        """The same as numbers alone, a number more behind those of a design; NaN for one without outcomes.
+    def table(self, parameters: Names, keys: Sequence[Key], names: Names) -> tuple[bytearray, bool]:
+        """The same as doubles alone, a number more behind those of a design; NaN for one without outcomes.
+
+        And whether it is sure that all have some.
 
         Args:
             parameters: the names of all parameters.
-            rows: complete designs, their values in that order.
+            keys: what tells complete designs with these apart.
             names: those of the outcomes, in the order that is wanted.
         """
-        keys = computed.keys(parameters, rows)
         with self._lock:
-            self._complete(keys)
-            return self._kept.table(keys, names)
+            kept = self._kept.setdefault(parameters, Computed(parameters))
+            self._complete(kept, keys)
+            return kept.table(keys, names)
 
-    def _complete(self, keys: Sequence[Key]) -> None:
+    def _complete(self, kept: Computed, keys: Sequence[Key]) -> None:
         """Compute those of the designs with these keys that are fresh."""
         self._stopped = False
-        fresh = self._kept.fresh(keys)
+        fresh = kept.fresh(keys)
         if not fresh:
             return
-        if len(self._kept) + len(fresh) > MOST_KEPT:
-            self._kept.forget_all_but(keys)
-        ran = self._run([computed.design(key) for key in fresh])
-        self._kept.keep(fresh, ran)
+        if self.computed + len(fresh) > MOST_KEPT:
+            kept.forget_all_but(keys)
+            self._kept = {kept.parameters: kept}
+        ran = self._run(kept, fresh)
+        kept.keep(fresh, ran)
         self._seconds.extend(computed.seconds(ran[-LATELY:]))
 
     def close(self) -> None:
@@ -175,13 +183,13 @@ class Simulator:
             if workers is not None:
                 workers.end(wait=wait)
 
-    def _run(self, designs: list[Design]) -> Sequence[Ran | Numbers]:
+    def _run(self, kept: Computed, keys: list[Key]) -> Sequence[Ran | Numbers]:
         if self.name is None:
-            return self._here(designs)
+            return self._here(list(map(kept.design, keys)))
         if multiprocessing.parent_process() is not None:
-            return self._in_worker(designs)
+            return self._in_worker(list(map(kept.design, keys)))
         try:
-            return self._pooled(designs)
+            return self._pooled(kept, keys)
         except (KeyboardInterrupt, SystemExit):
             # Nobody waits for their jobs any more; Python itself would, at its exit.
             self._let_go()
@@ -233,27 +241,28 @@ class Simulator:
                 return
             results.put(one(self._function, design))
 
-    def _pooled(self, designs: list[Design]) -> list[Ran | Numbers]:
+    def _pooled(self, kept: Computed, keys: list[Key]) -> list[Ran | Numbers]:
         """In the workers, many designs to a job where they are quick; whatever breaks a job is found one by one."""
         assert self.name is not None
         if (given_up := self._given_up()) is not None:
-            return [given_up] * len(designs)
-        size = self._chunk(len(designs))
-        chunks = [range(at, min(at + size, len(designs))) for at in range(0, len(designs), size)]
+            return [given_up] * len(keys)
+        size = self._chunk(len(keys))
+        chunks = [range(at, min(at + size, len(keys))) for at in range(0, len(keys), size)]
         knew = self._ends
-        found = self._jobs(designs, chunks)
+        found = self._jobs(kept, keys, chunks)
         if self._ends and not knew:
-            found |= self._jobs(designs, [left for chunk in chunks if (left := [i for i in chunk if i not in found])])
-        for i, design in enumerate(designs):
+            left = [rest for chunk in chunks if (rest := [i for i in chunk if i not in found])]
+            found |= self._jobs(kept, keys, left)
+        for i, key in enumerate(keys):
             if i not in found:
-                found[i] = self._given_up() or self._noted(self._alone(design))
-        return [found[i] for i in range(len(designs))]
+                found[i] = self._given_up() or self._noted(self._alone(kept.design(key)))
+        return [found[i] for i in range(len(keys))]
 
-    def _jobs(self, designs: list[Design], chunks: Sequence[Sequence[int]]) -> dict[int, Ran | Numbers]:
+    def _jobs(self, kept: Computed, keys: list[Key], chunks: Sequence[Sequence[int]]) -> dict[int, Ran | Numbers]:
         """What the workers make of the designs of each chunk; nothing of those whose job broke."""
         found: dict[int, Ran | Numbers] = {}
-        submit = self._at_once if len(chunks) == 1 and not self._ends else self._submit
-        jobs = [(chunk, submit([designs[i] for i in chunk])) for chunk in chunks]
+        submit = self._at_once if len(chunks) == 1 and not self._ends else self._later
+        jobs = [(chunk, submit(kept, [keys[i] for i in chunk])) for chunk in chunks]
         for chunk, job in jobs:
             if self._given_up() is not None:
                 # Nobody waits for jobs that hang, too.
@@ -267,8 +276,8 @@ class Simulator:
                 continue
             except Exception as error:
                 answer = [_not_run(error)] * len(chunk)
-            ran = self._kept.read(answer)
-            found |= zip(chunk, ran if isinstance(answer, Brief) else map(self._noted, ran), strict=False)
+            ran = kept.read(answer)
+            found |= zip(chunk, ran if isinstance(answer, bytes) else map(self._noted, ran), strict=False)
         return found
 
     def _chunk(self, count: int) -> int:
@@ -292,25 +301,27 @@ class Simulator:
             return _not_run(error)
         return ran
 
-    def _at_once(self, designs: list[Design]) -> "Future[Any]":
+    def _at_once(self, kept: Computed, keys: list[Key]) -> "Future[Any] | Done":
         """The same where there is one job only, done before this returns."""
-        done: Future[Any] = Future()
+        assert self.name is not None
+        job = Briefly(self.name, kept.parameters, kept.outcomes, self.limit)
         for is_last in (False, True):
             try:
                 wire = self._open_wire()
             except BrokenProcessPool:
-                return self._submit(designs)
+                return self._later(kept, keys)
             try:
-                done.set_result(wire.call(run_briefly, self.name, designs, self.limit, within=self.limit + GRACE))
+                return Done(wire.call(job, kept.for_job(keys), within=self.limit + GRACE))
             except BrokenProcessPool as error:
                 # Somebody else may have ended the worker: it is not the function's doing until it happens again.
-                if not is_last:
-                    continue
-                done.set_exception(error)
+                if is_last:
+                    return Done(None, error)
             except Exception as error:
-                done.set_exception(error)
-            break
-        return done
+                return Done(None, error)
+        raise AssertionError("the last time something is returned")
+
+    def _later(self, kept: Computed, keys: list[Key]) -> "Future[Any]":
+        return self._submit(list(map(kept.design, keys)))
 
     def _submit(self, designs: list[Design]) -> "Future[Any]":
         """Have designs computed; whoever waits for them hears of workers that do not start, either."""
