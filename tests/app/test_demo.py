@@ -83,7 +83,7 @@ def test_the_curve_in_text_rises_to_its_target():
 
 def test_the_demo_answers_other_kinds(tmp_path):
     result = demonstrate(tmp_path, "--questions", "3", "--question", "slider", "-f", "json")
-    assert result.exit_code == 0 and "3 questions (slider)" in result.stderr
+    assert result.exit_code == 0 and "3 questions (slider:4)" in result.stderr
     told = json.loads(result.stdout)
     assert told["report"] == str(tmp_path / "report.html") and set(told["best"]["params"]) == set(pid.SPACE)
     assert told["score"] < 0.0 and told["certified"] in (True, False)

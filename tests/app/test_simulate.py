@@ -50,7 +50,7 @@ def test_wrong_words_are_sentences(shell):
     shell.refused("simulate", "s", "--questions", "0", code=2, says="0 is not in the range")
 
 
-@pytest.mark.parametrize("question", ["choice:3", "order:4", "slider", "rating"])
+@pytest.mark.parametrize("question", ["choice:3", "order:4", "slider:2", "slider:4", "rating"])
 def test_a_simulated_person_answers_every_kind(tmp_path, question):
     shell = Shell(tmp_path)
     shell("new", "s", "-p", "x=0:1", "-p", "y=0:1", "--question", question)

@@ -356,7 +356,13 @@ main(["tell", "s", "a"])
     assert stale.startswith("Error: No pair is open")
 
 
-FORMS = {"choice:4": ("3", 2), "order:4": ("3 1=4 2", [2, [0, 3], 1]), "slider": ("0.35", 0.35), "rating": ("-2", -2)}
+FORMS = {
+    "choice:4": ("3", 2),
+    "order:4": ("3 1=4 2", [2, [0, 3], 1]),
+    "slider:2": ("0.35", 0.35),
+    "slider:4": ("0.35", 0.35),
+    "rating": ("-2", -2),
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -364,8 +370,8 @@ def test_questions_that_carry_more(shell, form):
     typed, stored_as = FORMS[form]
     shell("new", "pid", *PARAMETERS, "--question", form)
     asked = shell.json("ask", "pid")
-    assert asked["kind"] == form.partition(":")[0] and len(asked["designs"]) == (4 if ":" in form else 2)
-    assert "a" in asked or form in ("choice:4", "order:4")
+    assert asked["kind"] == form.partition(":")[0] and len(asked["designs"]) == int(form.partition(":")[2] or 2)
+    assert ("a" in asked) is (form in ("slider:2", "rating"))
     told = shell.json("tell", "pid", json.dumps(stored_as))
     assert told["answer"] == stored_as
     table = shell("ask", "pid")
@@ -460,7 +466,10 @@ def test_another_kind_once(shell):
     shell("new", "pid", *PARAMETERS)
     found = shell.json("ask", "pid", "--question", "slider", "--place", "0.25")
     assert found["kind"] == "slider" and list(found["at"]["params"]) == NAMES and found["at"]["place"] == 0.25
-    assert "at 0.5" in shell("ask", "pid", "--place", "1").stdout
+    assert "at 0.3333" in shell("ask", "pid", "--place", "1").stdout
+    assert "at 0.5" in shell("ask", "pid", "--question", "slider:2").stdout
+    shell("tell", "pid", "0.5")
+    shell("ask", "pid", "--question", "slider")
     shell.refused("ask", "pid", "--place", "2", code=2, says="from 0 to 1")
     shell("tell", "pid", "1")
     assert shell.json("ask", "pid")["kind"] == "pair"

@@ -56,7 +56,7 @@ def test_a_place_of_a_slider_has_outcomes_too(shell, tmp_path):
     there = shell.json("ask", "pid.toml", "--question", "slider", "--place", "0.3")["at"]
     assert there["outcomes"] == simulate(there["params"])
     head, *rows = shell("ask", "pid.toml", "--place", "0.3").stdout.splitlines()
-    assert head.split()[1:] == ["at", "0", "at", "0.3", "at", "0.5", "at", "1"]
+    assert head.split()[1:] == ["at", "0", "at", "0.3", "at", "0.3333", "at", "0.6667", "at", "1"]
     assert [row.split()[-4:] for row in rows if "–" in row] == [] and any("→ overshoot" in row for row in rows)
 
 

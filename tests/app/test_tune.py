@@ -244,7 +244,7 @@ def test_an_order_is_typed(shell, press):
 
 
 def test_a_slider_moves_with_arrows_and_by_a_typed_place(shell, press):
-    asked(shell, "slider")
+    asked(shell, "slider:2")
     said = press([RIGHT, RIGHT, LEFT, "\r", *"0.2", "\r", "\r", *"7", "\r", "\n", *"1", "\x7f", "s", "q"])
     assert answers(shell) == [0.55, 0.2, 0.5, "skip"]
     assert "0.600" in said and "Saved: best at 0.2." in said and "from 0 to 1, but got '7'" in said
@@ -278,7 +278,7 @@ def test_undo_shows_the_same_question_again_whatever_kind_is_asked_for(shell, pr
 
 SENT_AT_ONCE = [
     ("order:4", ["3 1=4 2\n", "2\r\n", "4 3", " 1\rq"], [[2, [0, 3], 1], [1], [3, 2, 0]]),
-    ("slider", ["0.3\n", "\n", f"{RIGHT}{RIGHT}{LEFT}\r", ".7\r\n", "\r", f"{LEFT}s"], [0.3, 0.55, 0.7, "skip"]),
+    ("slider:4", ["0.3\n", "\n", f"{RIGHT}{RIGHT}{LEFT}\r", ".7\r\n", "\r", f"{LEFT}s"], [0.3, 0.5167, 0.7, "skip"]),
     ("rating", ["-2", "-", "3q", "0"], [-2, -3, 0]),
     ("choice:4", ["31", "2\n"], [2, 1]),
     ("pair", ["ab", f"{RIGHT}{LEFT}", "tq"], ["a", "b", "tie"]),

@@ -25,7 +25,7 @@ NAME = "PID controller"
 # The place of the thumb, as the page writes it.
 AT = "one => String(one.value / one.max)"
 IN_SIGHT = ":is(.card, .choices button, .extras button, #place, .places li, .tile, #form):visible"
-FORMS = ("pair", "choice:4", "order:4", "slider", "rating")
+FORMS = ("pair", "choice:4", "order:4", "slider:4", "rating")
 NINE = ("choice:9", "order:9")
 DEVICES = {"phone": PHONE, "side": ON_ITS_SIDE, "wide": WIDE}
 # Names and values that find no room beside each other on a phone.
@@ -285,15 +285,22 @@ def test_a_slider_stores_the_place_that_its_card_shows(context, server):
         expected.append((asked.number, where))
         turn(page, act)
 
-    switch(page, "slider", keep=True)
+    switch(page, "slider:4", keep=True)
     starts = [place(page)]
     page.keyboard.press("ArrowRight" if starts[0] < 0.9 else "ArrowLeft")
-    assert abs(place(page) - starts[0]) == pytest.approx(1 / 40)
+    assert abs(place(page) - starts[0]) == pytest.approx(1 / 60)
     page.keyboard.press("Shift+ArrowLeft")
     send(lambda: page.keyboard.press("Enter"))
     starts.append(place(page))
     page.keyboard.press("Home")
     assert place(page) == 0.0
+    # The designs of the line by their numbers, and by their small pictures.
+    page.keyboard.press("2")
+    assert place(page) == pytest.approx(1 / 3) and page.locator(".corner-mark.here").inner_text() == "2"
+    page.get_by_role("button", name="To design 3 of the line").click()
+    assert place(page) == pytest.approx(2 / 3) and page.locator(".corner-mark").count() == 4
+    settle(page)
+    assert page.locator(".corner-mark img").count() == 4
     line = page.get_by_role("slider", name="Place on the line")
     box = line.bounding_box()
     page.mouse.move(box["x"] + 15, box["y"] + box["height"] / 2)
@@ -307,7 +314,7 @@ def test_a_slider_stores_the_place_that_its_card_shows(context, server):
     page.keyboard.press("End")
     page.locator(".stage").hover()
     page.mouse.wheel(0, 100)
-    assert place(page) == pytest.approx(39 / 40)
+    assert place(page) == pytest.approx(59 / 60)
     send(lambda: page.keyboard.press("Enter"))
     assert stored(server, "slider") == expected and len(set(starts)) == 3  # by lot, not where the last one was left
     assert turn(page, lambda: page.keyboard.press("Backspace")) == expected[-1][0]
@@ -315,22 +322,22 @@ def test_a_slider_stores_the_place_that_its_card_shows(context, server):
 
 def test_a_slow_renderer_is_told_and_its_place_not_sent_unseen(context, server):
     page = opened(context, server, "slow")
-    held, late = [], re.compile(r"/line/\d+\?place=0\.075$")
+    held, late = [], re.compile(r"/line/\d+\?place=0\.05$")
     page.route(late, lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks what it is given
-    asked = switch(page, "slider")
+    asked = switch(page, "slider:4")
     page.keyboard.press("Home")
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     page.locator(".following", has_text="Drawing this place").wait_for()
-    assert place(page) == pytest.approx(3 / 40) and page.locator(".stage img").count() == 1
+    assert place(page) == pytest.approx(3 / 60) and page.locator(".stage img").count() == 1
     page.keyboard.press("Enter")
     says(page, "still being drawn")
     assert number(page) == asked and stored(server, "slow") == []
     for route in held:
         route.continue_()
-    assert seen(page) == pytest.approx(3 / 40) and page.locator(".following").is_hidden()
+    assert seen(page) == pytest.approx(3 / 60) and page.locator(".following").is_hidden()
     turn(page, lambda: page.keyboard.press("Enter"))
-    assert stored(server, "slow") == [(asked, 3 / 40)]
+    assert stored(server, "slow") == [(asked, 3 / 60)]
 
 
 def test_a_card_that_comes_while_another_is_waited_for_takes_its_place(context, server):
@@ -360,7 +367,7 @@ def test_a_card_that_comes_while_another_is_waited_for_takes_its_place(context, 
 
 def test_a_slider_by_touch(context, server):
     page = opened(context, server, "finger", **PHONE)
-    asked = switch(page, "slider")
+    asked = switch(page, "slider:4")
     box = page.locator("#place").bounding_box()
     page.touchscreen.tap(box["x"] + box["width"] / 4, box["y"] + box["height"] / 2)
     where = seen(page)
@@ -381,7 +388,7 @@ def test_no_key_means_two_things_and_space_never_answers(context, server):
         for one in page.locator(".controls button:enabled, .answers, #form").all():
             one.focus()
             page.keyboard.press(" ")
-        page.keyboard.press("PageUp" if form != "slider" else "c")  # in the list of kinds: it changes by no key
+        page.keyboard.press("PageUp" if form != "slider:4" else "c")  # in the list of kinds: it changes by no key
         page.keyboard.press("Escape")
         assert number(page) == asked and page.locator(".board").get_attribute("data-pair") == str(asked)
     assert stored(server, "space") == []
@@ -402,7 +409,7 @@ def test_another_voters_question_stays_as_it_is(context, server):
     one, other = (opened(context, server, name) for name in ("first", "second"))
     waiting = switch(other, "order:4")
     other.keyboard.press("2")
-    asked = switch(one, "slider")
+    asked = switch(one, "slider:4")
     seen(one)
     turn(one, lambda: one.keyboard.press("Enter"))
     other.keyboard.press("1")
@@ -500,9 +507,9 @@ def test_a_failed_drawing_stays_on_its_card(context, server, device):
 
 def test_history_tells_every_kind(context, server):
     page = opened(context, server, "past")
-    for form, keys in (("choice:4", "2"), ("order:4", "31="), ("slider", ""), ("rating", "6")):
+    for form, keys in (("choice:4", "2"), ("order:4", "31="), ("slider:4", ""), ("rating", "6")):
         switch(page, form)
-        *before, last = [*keys, *(["Enter"] if form in ("order:4", "slider") else [])]
+        *before, last = [*keys, *(["Enter"] if form in ("order:4", "slider:4") else [])]
         for key in before:
             page.keyboard.press(key)
         turn(page, lambda last=last: page.keyboard.press(last))

@@ -5,7 +5,7 @@ import pytest
 from kappasharp.study import studies
 from tests.page.doubles import events, service
 
-ANSWERS = {"choice:4": 2, "order:4": [2, [0, 3], 1], "slider": 0.35, "rating": -2}
+ANSWERS = {"choice:4": 2, "order:4": [2, [0, 3], 1], "slider:2": 0.35, "slider:4": 0.35, "rating": -2}
 
 
 def asked(opened, question, **more):
@@ -22,7 +22,7 @@ def test_a_study_of_each_kind_is_asked_answered_retried_undone_and_amended(opene
     for count in range(6):
         shown = browser.pair()
         assert shown["form"] == question and shown["kind"] == question.partition(":")[0]
-        assert len(shown["designs"]) == (4 if ":" in question else 2) and shown["answers"] == count
+        assert len(shown["designs"]) == int(question.partition(":")[2] or 2) and shown["answers"] == count
         assert ("a" in shown) == (question == "rating")
         told = browser.answer(shown, ANSWERS[question])
         assert told.status_code == 200 and told.json()["saved"]["answer"] == ANSWERS[question]
@@ -47,26 +47,29 @@ def test_a_study_of_each_kind_is_asked_answered_retried_undone_and_amended(opene
     assert made["study"].best.params == real.best.params and made["study"].definition.question == question
 
 
-def test_options_are_numbered_but_the_ends_of_a_line_are_none(opened):
+def test_options_are_numbered_but_the_designs_of_a_line_are_none(opened):
     assert [one["option"] for one in asked(opened, "choice:3").pair()["designs"]] == [0, 1, 2]
-    shown = asked(opened, "slider").pair()
-    assert [one["option"] for one in shown["designs"]] == [None, None]
-    stops = shown["line"]["stops"]
-    assert len(stops) == 41 and (stops[0]["place"], stops[-1]["place"]) == (0.0, 1.0)
-    assert [stops[0]["params"], stops[-1]["params"]] == [one["params"] for one in shown["designs"]]
+    for designs, count in ((2, 40), (4, 60)):
+        shown = asked(opened, f"slider:{designs}").pair()
+        assert [one["option"] for one in shown["designs"]] == [None] * designs
+        stops = shown["line"]["stops"]
+        assert len(stops) == count + 1 and (stops[0]["place"], stops[-1]["place"]) == (0.0, 1.0)
+        corners = stops[:: count // (designs - 1)]
+        assert [one["params"] for one in corners] == [one["params"] for one in shown["designs"]]
 
 
-def test_the_card_at_a_place_of_a_slider(opened):
-    browser = asked(opened, "slider", renderer="tests.page.renderers:svg")
+@pytest.mark.parametrize(("designs", "ahead", "stop"), [(2, 9, 14), (4, 7, 21)])
+def test_the_card_at_a_place_of_a_slider(opened, designs, ahead, stop):
+    browser = asked(opened, f"slider:{designs}", renderer="tests.page.renderers:svg")
     shown = browser.pair()
     drawn = [stop for stop in shown["line"]["stops"] if stop["card"] is not None]
-    assert len(drawn) == 9
+    assert len(drawn) == ahead
     found = browser.get(browser.at(f"line/{shown['number']}?place=0.3512")).json()
     assert found["place"] == 0.35 and found["card"]["kind"] == "image"
     assert browser.get(browser.at(f"picture/{found['card']['key']}")).status_code == 200
     # A stop of the page is one of the places that are drawn.
     again = browser.get(browser.at(f"line/{shown['number']}?place=0.35")).json()
-    assert again == found and again["params"] == shown["line"]["stops"][14]["params"]
+    assert again == found and again["params"] == shown["line"]["stops"][stop]["params"]
     for wrong in ("", "1.5", "-0.1", "nan", "inf", "x"):
         assert browser.get(browser.at(f"line/{shown['number']}?place={wrong}")).status_code == 400
     assert browser.get(browser.at("line/99?place=0.5")).status_code == 400
@@ -111,7 +114,7 @@ def test_another_kind_for_one_question(opened, browser):
 def test_a_study_is_made_and_rehearsed_with_its_question(browser):
     given = {"name": "lines", "parameters": {"x": {"low": 0.0, "high": 1.0}}, "question": "slider"}
     made = browser.post("/api/studies", given).json()["id"]
-    assert browser.get(f"/api/studies/{made}").json()["question"] == "slider"
+    assert browser.get(f"/api/studies/{made}").json()["question"] == "slider:4"
     assert browser.get(f"/api/studies/{made}/pair").json()["pair"]["kind"] == "slider"
     rows = browser.post("/api/rehearsal", given | {"person": "exact", "questions": 5}).json()["rows"]
     assert [row["answers"] for row in rows] == [5]

@@ -108,7 +108,7 @@ def test_every_kind_of_question_shows_outcomes_and_what_differs(context, server)
 
 def test_a_slider_shows_the_outcomes_of_its_place(context, server):
     page = opened(context, server, "slider")
-    turn(page, lambda: page.get_by_label("Ask this as").select_option("slider"))
+    turn(page, lambda: page.get_by_label("Ask this as").select_option("slider:4"))
     line = designs(server, number(page))
     for key, design in (("Home", line[0]), ("End", line[1])):
         page.keyboard.press(key)

@@ -98,7 +98,7 @@ def test_keys_play_and_no_player_takes_a_key(context, server):
     last = number(page)
     turn(page, lambda: page.keyboard.press("3"))
     assert chromium.answers(server, "play", NAME) == [(asked, "a"), (last, 2)]
-    turn(page, lambda: page.get_by_label("Ask this as").select_option("slider"))
+    turn(page, lambda: page.get_by_label("Ask this as").select_option("slider:4"))
     page.locator(".stage .media").wait_for()
     page.keyboard.press("a")
     assert plays(page.locator(".stage .media"))
