@@ -28,11 +28,28 @@ from kappasharp.lab import experiment, grid
 BOTORCH, BOTORCH_EVERY = Path("docs/results/from-zero/botorch.parquet"), 5
 
 PAIRS = "baseline"
-KINDS = {"rating": "rating", "choice_4": "best of four", "order_4": "order of four", "slider": "slider"}
+KINDS = {
+    "rating": "rating",
+    "choice_4": "best of four",
+    "order_4": "order of four",
+    "slider": "straight slider",
+    "slider_4": "slider through four",
+}
+# What the summary calls them: "slider" is what a study asks by that name.
+CALLED = {"rating": "rating", "choice_4": "choice", "order_4": "order", "slider": "straight", "slider_4": "slider"}
+# The fresh problems of each: a slider through four came later, and has another set.
+FRESH, USUAL_FRESH = {"slider_4": "drawn-8"}, "drawn-7"
 # Seconds of attention in units of a pair's: assumptions, not measurements.
-PACES = {PAIRS: 1.0, "rating": 1.2, "choice_4": 1.5, "slider": 2.5, "order_4": 3.0}
+PACES = {PAIRS: 1.0, "rating": 1.2, "choice_4": 1.5, "slider": 2.5, "order_4": 3.0, "slider_4": 3.75}
 COUNTS = (10, 20, 30, 40)
-COLOURS = {PAIRS: "#8a8a8a", "rating": "#b07aa1", "choice_4": "#e0a030", "order_4": "#3a9d6e", "slider": "#0b6e99"}
+COLOURS = {
+    PAIRS: "#8a8a8a",
+    "rating": "#b07aa1",
+    "choice_4": "#e0a030",
+    "order_4": "#3a9d6e",
+    "slider": "#7fb8d0",
+    "slider_4": "#0b6e99",
+}
 
 
 def run(options):
@@ -87,6 +104,8 @@ def level(ours, theirs, measure="seen", questions=40):
     found = {}
     for problem, rows in ours.items():
         seeds = sorted(set(rows) & set(theirs.get(problem, {})))
+        if not seeds:
+            continue
         goal = np.mean([at(theirs[problem][s], measure, questions) for s in seeds])
         course = np.array([[np.nan if v is None else v for v in rows[s][measure]] for s in seeds]).mean(0)
         reached = np.flatnonzero(course >= goal)
@@ -115,21 +134,16 @@ def table(options):
                 print(f"  {problem:16} at {question:2}  " + "  ".join(f"{p[problem][0]:+.2f}" for p in parts))
 
 
-def attention(found, seconds=40.0):
-    """Of every kind: gain over pairs at equal seconds of attention, wins, losses, and at which pace it breaks even."""
-    pairs, result = found[PAIRS, "modern"], {}
-    for method in KINDS:
-        runs = found[method, "modern"]
-        asked = int(seconds / PACES[method])
-        part = gains(runs, pairs, "seen", asked, int(seconds))
-        reached = level(runs, pairs, questions=int(seconds))
-        result[method] = {
-            "pace": PACES[method],
-            "gain": round(float(np.mean([one[0] for one in part.values()])), 3),
-            "wins_losses": counts(part),
-            "breaks_even_at_pace": round(seconds / float(np.median(list(reached.values()))), 2),
-        }
-    return result
+def attention(runs, pairs, method, seconds=40.0):
+    """A kind's gain over pairs at equal seconds of attention, wins, losses, and at which pace it breaks even."""
+    part = gains(runs, pairs, "seen", int(seconds / PACES[method]), int(seconds))
+    reached = level(runs, pairs, questions=int(seconds))
+    return {
+        "pace": PACES[method],
+        "gain": round(float(np.mean([one[0] for one in part.values()])), 3),
+        "wins_losses": counts(part),
+        "breaks_even_at_pace": round(seconds / float(np.median(list(reached.values()))), 2),
+    }
 
 
 def against_botorch(ours, questions=15, theirs=40):
@@ -146,34 +160,35 @@ def against_botorch(ours, questions=15, theirs=40):
     return found
 
 
+def compared(found, method, where):
+    """A kind's runs and those of pairs, by problem: of the eleven, or of its fresh set."""
+    prefix = FRESH.get(method, USUAL_FRESH)
+    kept = [p for p in found[method, "modern"] if (p.startswith(prefix) if where == "fresh" else "drawn" not in p)]
+    return [{p: found[name, "modern"].get(p, {}) for p in kept} for name in (method, PAIRS)]
+
+
 def summary(options):
     """benchmarks/answers.json, from the packed runs."""
     found = read(options.sources)
-    named = {True: "eleven", False: "fresh"}
     values = {"paces": PACES}
-    for eleven, where in named.items():
-        some = {
-            name: {p: rows for p, rows in problems.items() if p.startswith("drawn") != eleven}
-            for name, problems in found.items()
-        }
-        pairs = some[PAIRS, "modern"]
-        values[f"{where}_problems"] = len(pairs)
-        for method in KINDS:
-            kind, runs = method.split("_")[0], some[method, "modern"]
+    for where in ("eleven", "fresh"):
+        for method, kind in CALLED.items():
+            runs, pairs = compared(found, method, where)
+            values[f"{where}_problems"] = len(pairs)
             for questions in COUNTS:
                 wins, losses = counts(gains(runs, pairs, "seen", questions))
                 values |= {f"{where}_{kind}_wins_at_{questions}": wins, f"{where}_{kind}_losses_at_{questions}": losses}
             reached = level(runs, pairs)
             values.setdefault(f"{where}_level_reached", {})[kind] = float(np.median(list(reached.values())))
             values.setdefault(f"{where}_level_reached_worst", {})[kind] = max(reached.values())
-        values[f"{where}_per_attention"] = attention(some)
-    for kind in ("order", "slider", "choice", "rating"):
+            values.setdefault(f"{where}_per_attention", {})[method] = attention(runs, pairs, method)
+    for kind in CALLED.values():
         values[f"{kind}_wins"] = min(values[f"eleven_{kind}_wins_at_{q}"] for q in (10, 20))
         values[f"{kind}_losses"] = max(values[f"eleven_{kind}_losses_at_{q}"] for q in (10, 20))
     values["level_reached"], values["per_attention"] = values["eleven_level_reached"], values["eleven_per_attention"]
-    for method in KINDS:
+    for method, kind in CALLED.items():
         wins, losses = counts(against_botorch(found[method, "modern"]))
-        values[f"{method.split('_')[0]}_at_15_against_botorch_at_40"] = {"wins": wins, "losses": losses}
+        values[f"{kind}_at_15_against_botorch_at_40"] = {"wins": wins, "losses": losses}
     path = Path(__file__).with_suffix(".json")
     path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
     print(path.read_text())
@@ -184,12 +199,11 @@ def figure(options):
     plt = importlib.import_module("matplotlib.pyplot")  # a GPU machine may lack it
     found = read(options.sources)
     shown, grid_of = plt.subplots(2, 2, figsize=(11, 8), layout="constrained", sharey=True, sharex=True)
-    drawn = [name for name in found[PAIRS, "modern"] if name.startswith("drawn")]
-    paper = [name for name in found[PAIRS, "modern"] if not name.startswith("drawn")]
-    for axes, problems, words in zip(
-        grid_of, (drawn, paper), ("generated problems", "problems of the paper"), strict=True
+    for axes, where, words in zip(
+        grid_of, ("fresh", "eleven"), ("generated problems", "problems of the paper"), strict=True
     ):
         for method in (PAIRS, *KINDS):
+            problems = list(compared(found, method, where)[0])
             middle = np.median(np.array([_share(found, method, problem) for problem in problems]), 0)
             questions = np.arange(1, len(middle) + 1)
             label = "pairs" if method == PAIRS else KINDS[method]

@@ -258,7 +258,7 @@ def tell(state: State, question: Question, answer: Any, seconds: Any = None, vot
             design, 2 for a tie. More designs: the number of the best. An order: their numbers, the best first, equals
             in a list, as [2, [0, 3], 1]; those that are not named come last. A list of lists alone is one for each
             run, so all equal in the only run is [[[0, 1, 2, 3]]]. A slider: a place in [0, 1] on the way from the
-            first end to the second. A rating: −3 to 3, above 0 where the first is better.
+            first design to the last. A rating: −3 to 3, above 0 where the first is better.
         seconds: How long each run's answer took, or None; used where `Method.use_seconds` says so, of pairs alone.
         voter: Who answers, 0, 1, …, where there are several people.
     """

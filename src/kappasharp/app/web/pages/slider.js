@@ -276,15 +276,14 @@ class Slider {
     }
   }
 
-  /** Draw the steps, those nearest to the place first, while the person looks. */
+  /** Draw the designs of the line, then its steps, those nearest to the place first, while the person looks. */
   async drawAhead() {
     while (!this.gone) {
-      let next = null;
-      for (let place = 0; place <= this.finest; place += EVERY * this.stride) {
-        if (this.drawn.get(place)?.made || this.drawing.has(place)) continue;
-        if (next === null || Math.abs(place - this.place) < Math.abs(next - this.place)) next = place;
-      }
-      if (next === null) return;
+      const waits = (/** @type {number} */ place) => !this.drawn.get(place)?.made && !this.drawing.has(place);
+      const steps = Array.from({ length: Math.floor(this.finest / (EVERY * this.stride)) + 1 }, (_, number) => number * EVERY * this.stride);
+      const far = (/** @type {number} */ place) => Math.abs(place - this.place);
+      const next = (this.bends ? this.corners.find(waits) : undefined) ?? steps.filter(waits).sort((one, other) => far(one) - far(other))[0];
+      if (next === undefined) return;
       await this.fetch(next);
       // What failed once is not asked for again and again.
       if (!this.drawn.get(next)?.made) return;
