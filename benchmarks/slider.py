@@ -1,4 +1,4 @@
-"""Where a slider loses on CarCab-7D: python -m benchmarks.slider [--problems carcab-7d …] [--seeds 100] [--first 1000].
+"""Where a straight slider loses on CarCab-7D: python -m benchmarks.slider [--problems carcab-7d …] [--seeds 100] [--first 1000].
 
 Sliders from zero against the slider as it is, seed by seed: other priors, another count of first questions or of other
 places, other lines, a person without noise, and hyperparameters that are known. These last are what fits the
@@ -72,9 +72,9 @@ CANDIDATES = {
     AS_IS: Candidate(),
     "best of four": Candidate(name="choice_4"),
     "order of four": Candidate(name="order_4"),
-    "through four designs": Candidate(method={"designs": 4, "others": 7, "near": 0.05, "first": 2}),
-    "through five": Candidate(method={"designs": 5, "others": 9, "near": 0.04, "first": 2}),
-    "through six": Candidate(method={"designs": 6, "others": 11, "near": 0.03, "first": 2}),
+    "through four designs": Candidate(name="slider_4"),
+    "through five": Candidate(method={"designs": 5}),
+    "through six": Candidate(method={"designs": 6}),
     "a person without noise": Candidate(person="exact"),
     "known hyperparameters": Candidate(preset={"priors": KNOWN}),
     "output scale near 100": Candidate(preset={"priors": "outputscale_near_100"}),
