@@ -2,7 +2,7 @@
 
 python -m benchmarks.answers run experiments/answers/eleven_paper.toml … --out FILE [--device cuda --workers 15]
 python -m benchmarks.answers score FILE [--person human]  screening: every variant against its kind
-python -m benchmarks.answers table FILE … [--person human]
+python -m benchmarks.answers table FILE … [--person human] [--against slider] [--of drawn-8]
 python -m benchmarks.answers summary FILE …             benchmarks/answers.json
 python -m benchmarks.answers figure FILE … --out PNG
 
@@ -116,12 +116,17 @@ def level(ours, theirs, measure="seen", questions=40):
 def table(options):
     """Wins and losses against pairs, and the level of forty pairs."""
     found = read(options.sources, options.person)
-    pairs = found[PAIRS, "modern"]
-    print("| kind | 10 | 20 | 30 | 40 | told 20 | told 40 | level of forty pairs: median, worst |")
-    print("| --- |" + " ---: |" * 7)
+    kept = {one: {p: rows for p, rows in every.items() if p.startswith(options.of)} for one, every in found.items()}
+    pairs = kept.get((options.against, "modern"), {})
+    if not pairs:
+        raise SystemExit(
+            f"There are no runs of {options.against} with {options.person} on {options.of or 'any'} problems."
+        )
+    print("| kind | 10 | 20 | 30 | 40 | told 10 | 20 | 40 | level of forty of these: median, worst |")
+    print("| --- |" + " ---: |" * 8)
     for method, name in KINDS.items():
-        runs = found[method, "modern"]
-        numbers = [("seen", q) for q in COUNTS] + [("told", 20), ("told", 40)]
+        runs = {} if method == options.against else kept.get((method, "modern"), {})
+        numbers = [("seen", q) for q in COUNTS] + [("told", 10), ("told", 20), ("told", 40)]
         parts = [gains(runs, pairs, *number) for number in numbers]
         if not all(parts):
             continue
@@ -170,7 +175,7 @@ def compared(found, method, where):
 def summary(options):
     """benchmarks/answers.json, from the packed runs."""
     found = read(options.sources)
-    values = {"paces": PACES}
+    values = {"paces": {CALLED.get(method, method): pace for method, pace in PACES.items()}}
     for where in ("eleven", "fresh"):
         for method, kind in CALLED.items():
             runs, pairs = compared(found, method, where)
@@ -181,7 +186,7 @@ def summary(options):
             reached = level(runs, pairs)
             values.setdefault(f"{where}_level_reached", {})[kind] = float(np.median(list(reached.values())))
             values.setdefault(f"{where}_level_reached_worst", {})[kind] = max(reached.values())
-            values.setdefault(f"{where}_per_attention", {})[method] = attention(runs, pairs, method)
+            values.setdefault(f"{where}_per_attention", {})[kind] = attention(runs, pairs, method)
     for kind in CALLED.values():
         values[f"{kind}_wins"] = min(values[f"eleven_{kind}_wins_at_{q}"] for q in (10, 20))
         values[f"{kind}_losses"] = max(values[f"eleven_{kind}_losses_at_{q}"] for q in (10, 20))
@@ -239,6 +244,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--person", default="paper")
     parser.add_argument("--problems", action="store_true")
+    parser.add_argument("--against", default=PAIRS, choices=[PAIRS, *KINDS], help="table: what the others are against")
+    parser.add_argument("--of", default="", help="table: problems that begin so, as drawn-8")
     options = parser.parse_args()
     {"run": run, "score": score, "table": table, "summary": summary, "figure": figure}[options.verb](options)
 

@@ -1,4 +1,6 @@
-"""Where a straight slider loses on CarCab-7D: python -m benchmarks.slider [--problems carcab-7d …] [--seeds 100] [--first 1000].
+"""Where a straight slider loses on CarCab-7D.
+
+python -m benchmarks.slider [--problems carcab-7d …] [--seeds 100] [--first 1000]
 
 Sliders from zero against the slider as it is, seed by seed: other priors, another count of first questions or of other
 places, other lines, a person without noise, and hyperparameters that are known. These last are what fits the

@@ -278,7 +278,7 @@ def test_undo_shows_the_same_question_again_whatever_kind_is_asked_for(shell, pr
 
 SENT_AT_ONCE = [
     ("order:4", ["3 1=4 2\n", "2\r\n", "4 3", " 1\rq"], [[2, [0, 3], 1], [1], [3, 2, 0]]),
-    ("slider:4", ["0.3\n", "\n", f"{RIGHT}{RIGHT}{LEFT}\r", ".7\r\n", "\r", f"{LEFT}s"], [0.3, 0.5167, 0.7, "skip"]),
+    ("slider:4", ["0.3\n", "\n", f"{RIGHT}{RIGHT}{LEFT}\r", ".7\r\n", "\r", f"{LEFT}s"], [0.3, 31 / 60, 0.7, "skip"]),
     ("rating", ["-2", "-", "3q", "0"], [-2, -3, 0]),
     ("choice:4", ["31", "2\n"], [2, 1]),
     ("pair", ["ab", f"{RIGHT}{LEFT}", "tq"], ["a", "b", "tie"]),

@@ -294,13 +294,6 @@ def test_a_slider_stores_the_place_that_its_card_shows(context, server):
     starts.append(place(page))
     page.keyboard.press("Home")
     assert place(page) == 0.0
-    # The designs of the line by their numbers, and by their small pictures.
-    page.keyboard.press("2")
-    assert place(page) == pytest.approx(1 / 3) and page.locator(".corner-mark.here").inner_text() == "2"
-    page.get_by_role("button", name="To design 3 of the line").click()
-    assert place(page) == pytest.approx(2 / 3) and page.locator(".corner-mark").count() == 4
-    settle(page)
-    assert page.locator(".corner-mark img").count() == 4
     line = page.get_by_role("slider", name="Place on the line")
     box = line.bounding_box()
     page.mouse.move(box["x"] + 15, box["y"] + box["height"] / 2)
@@ -318,6 +311,18 @@ def test_a_slider_stores_the_place_that_its_card_shows(context, server):
     send(lambda: page.keyboard.press("Enter"))
     assert stored(server, "slider") == expected and len(set(starts)) == 3  # by lot, not where the last one was left
     assert turn(page, lambda: page.keyboard.press("Backspace")) == expected[-1][0]
+
+
+def test_the_designs_of_a_line_are_a_number_or_a_click_away(context, server):
+    page = opened(context, server, "corners")
+    switch(page, "slider:4")
+    page.keyboard.press("2")
+    assert place(page) == pytest.approx(1 / 3) and page.locator(".corner-mark.here").inner_text() == "2"
+    page.get_by_role("button", name=re.compile("^To design 3 of the line")).click()
+    assert place(page) == pytest.approx(2 / 3) and page.locator(".corner-mark").count() == 4
+    settle(page)
+    assert page.locator(".corner-mark img").count() == 4
+    assert page.locator('.corner-mark[aria-pressed="true"]').inner_text() == "3"
 
 
 def test_a_slow_renderer_is_told_and_its_place_not_sent_unseen(context, server):

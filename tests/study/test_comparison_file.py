@@ -112,6 +112,21 @@ def test_an_answer_that_is_none_is_told_what_its_kind_needs(kind, needs, cell):
 
 
 @pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ("0.1,,0.3,0.4,,,,slider,0.5", "without a gap"),
+        ("0.1,0.2,0.3,0.4,0.5,0.6,0.7,slider,0.5", "must have 2 to 6 designs, but got 7"),
+        ("0.1,0.2,,,,,,choice,0", "must have 3 to 9 designs, but got 2"),
+    ],
+)
+def test_an_answer_has_as_many_designs_as_its_kind(row, why):
+    study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://")
+    with pytest.raises(KappaSharpError, match=why):
+        study.import_text(f"a.x,b.x,c.x,d.x,e.x,f.x,g.x,kind,answer\n{row}\n", "me")
+    assert study.history.number == 0
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("", "it is empty"),

@@ -146,6 +146,15 @@ class TestFinding:
         assert len(cut) == 4 and all(one["ki"] == 1.0 for one in cut)
         assert cut[1]["kp"] == pytest.approx(0.2 + 2.8 / 3) and (cut[0]["kp"], cut[3]["kp"]) == (0.2, 3.0)
         assert starting.within(space, None, corners[:1].expand(4, -1)) is None
+        # What cannot be told from a design before it is left out; the line has others on its way.
+        twice = starting.within(space, None, corners[[0, 1, 1, 3]])
+        assert len(twice) == 4 and not any(space.same(a, b) for i, a in enumerate(twice) for b in twice[:i])
+        assert (twice[0]["kp"], twice[-1]["kp"]) == (0.2, 1.0)
+
+    def test_a_line_through_four_needs_no_more_room_than_a_straight_one(self):
+        study = ks.create_study({"x": ks.Float(0, 1, jnd=0.9)}, storage="sqlite://", question="slider")
+        asked = study.ask()
+        assert len(asked.designs) == 4 and not study.space.same(asked.designs[0], asked.designs[-1])
 
     def test_too_few_designs_are_a_sentence(self):
         study = ks.create_study({"n": ks.Int(1, 8)}, storage="sqlite://", limits=["n >= 6"], question="choice:4")

@@ -29,8 +29,9 @@ PLACES, PLACES_OF_PART = 8, 4
 STARTS, COPIES, DISTANCES = 4, 16, (0.3, 0.15, 0.08, 0.04, 0.02)
 # How many times their distance a line through two points is lengthened by on both sides; it is cut at the cube.
 LENGTHENED = 1.0
-# At how many places of a line's part limits are looked at; how often one that breaks them is halved.
-CHECKED, HALVINGS = 21, 8
+# At how many places of a line limits are looked at: at least, and of every further part; how often one that breaks them
+# is halved.
+CHECKED, CHECKED_OF_PART, HALVINGS = 21, 12, 8
 
 
 def at(corners: Tensor, places: Tensor, on: Lattice | None = None) -> Tensor:
@@ -103,7 +104,7 @@ def propose(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximiz
     """The corners (runs, designs, d) of the line with the largest expected best, given the pair that EUBO found."""
     runs, _, d = found.pair.shape
     lines = _first_lines(fitted, found, designs, maximizer, request)
-    looked_at = _looked_at(lines)
+    looked_at = _looked_at(lines) + (0 if request.allowed is None else _checked(lines))
     lines = lines[: through.affordable(request.budget(fitted), len(lines), 2 * looked_at)]
     value = _promise(fitted, lines, request)
     count = through.affordable(request.budget(fitted), COPIES, 2 * looked_at * STARTS * len(DISTANCES))
@@ -142,8 +143,12 @@ def _promise(fitted: Posterior, lines: Tensor, request: Request) -> Tensor:
 
 def _breaks(lines: Tensor, request: Request) -> Tensor:
     """Which lines (…, q, d) have a place that breaks a limit."""
-    count = (CHECKED - 1) * (lines.shape[-2] - 1) + 1
-    return through.broken(request.allowed, _along(lines, count, request.lattice)).any(-1)
+    return through.broken(request.allowed, _along(lines, _checked(lines), request.lattice)).any(-1)
+
+
+def _checked(lines: Tensor) -> int:
+    """At how many places of such lines limits are looked at."""
+    return max(CHECKED, CHECKED_OF_PART * (lines.shape[-2] - 1) + 1)
 
 
 def _shortened(line: Tensor, request: Request) -> Tensor:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kappasharp.app import report
 from kappasharp.errors import InvalidValueError, needed
+from kappasharp.methods.method import Kind
 from kappasharp.sentences import count, text
 from kappasharp.study import certainty, people
 from kappasharp.study.certainty import Best, Slice
@@ -67,7 +68,10 @@ def best_html(best: Best) -> str:
 
 def question_html(question: StudyQuestion) -> str:
     """The designs of a question side by side; parameters in which they differ come in bold."""
-    names = list(map(str, range(len(question.designs)))) if question.more else ["A", "B"]
+    last = len(question.designs) - 1
+    names = list(map(str, range(last + 1))) if question.more else ["A", "B"]
+    if question.kind == Kind.SLIDER.value:
+        names = [f"at {number / last:.4g}" for number in range(last + 1)]
     rows = {
         name: [one[name] for one in question.designs]
         for name in sorted(question.a, key=lambda name: all(one[name] == question.a[name] for one in question.designs))

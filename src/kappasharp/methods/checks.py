@@ -174,6 +174,8 @@ def _kind_fits(value: Method) -> None:
             "people told apart have no place in the others."
         )
     _number("Method.first", value.first, 0.0, math.inf, closed=True)
+    if isinstance(value.others, bool) or not isinstance(value.others, Integral):
+        raise InvalidTypeError(f"`Method.others` must be a whole number, but got {value.others!r}.")
     _number("Method.others", value.others or OTHERS, 2.0, 20.0, closed=True)
     _number("Method.near", value.near, 0.0, 0.4, closed=True)
     fewest, most = DESIGNS[value.kind]

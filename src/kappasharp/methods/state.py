@@ -50,7 +50,7 @@ class State:
 
 
 class Question(NamedTuple):
-    """The designs of every run (runs, 2, d), or as many as the method shows; the ends of a slider's line.
+    """The designs of every run (runs, 2, d), or as many as the method shows; those of a slider's line.
 
     `known` holds the index of a design already seen, or −1 for a new one.
     """

@@ -183,12 +183,14 @@ def _asked(
     if kind not in kinds.NAMES:
         raise InvalidValueError(f"`kind` must be one of {', '.join(kinds.NAMES)}, but got {kind!r}.")
     letters = "ab" if Kind(kind) not in kinds.COUNTED else [one for one in LETTERS if _is_there(cells, layout, one)]
+    if len(letters) != 1 + max(map(LETTERS.index, letters), default=0):
+        raise InvalidValueError("the designs of an answer must stand in the first columns, without a gap.")
     designs = [_design(cells, layout, letter, space) for letter in letters]
     keys = {design_key(design) for design in designs}
     if len(keys) < len(designs):
         words = "the designs of an answer must differ, but got {design} twice."
         raise InvalidValueError(said("fault.file.twice", words, design=str(designs[0])))
-    return Form(Kind(kind), len(designs)), designs
+    return kinds.parse(kind, len(designs), what="kind"), designs
 
 
 def _measured(cells: Sequence[str], layout: Layout, definition: Definition) -> list[Recorded]:

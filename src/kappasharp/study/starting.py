@@ -151,10 +151,13 @@ def first_line(definition: Definition, history: History, allowed: Allowed | None
     space, used, take = definition.space, _drawn(history), drawing(definition, allowed)
     for draw in range(DRAWS):
         drawn = take(used + count * draw, count)
-        if len(drawn) < count:
+        if len(drawn) < PAIR:
             break
-        corners = line.through_any(cube.points(space, drawn), box=cube.box(space))
-        if (found := within(space, allowed, corners)) is not None:
+        points = cube.points(space, drawn)
+        straight = line.lengthened(points[:PAIR], box=cube.box(space))
+        corners = points if len(points) == count > PAIR else _evenly(straight, count)
+        found = within(space, allowed, corners) or within(space, allowed, _evenly(straight, count))
+        if found is not None:
             return found
     raise InvalidValueError(
         f"A slider must have a line of designs that can be told apart, but none was found{_within(allowed)}; ask for a "
@@ -162,25 +165,47 @@ def first_line(definition: Definition, history: History, allowed: Allowed | None
     )
 
 
+def _evenly(ends: Tensor, count: int) -> Tensor:
+    """So many places of a line (q, d)."""
+    return line.at(ends, torch.linspace(0.0, 1.0, count, dtype=ends.dtype))
+
+
 def within(space: Space, allowed: Allowed | None, corners: Tensor) -> list[Design] | None:
     """The corners (q, d) of a line as designs; where it breaks a limit, as many along its longest straight stretch.
 
-    None where nobody could tell the ends of that apart, or two of the designs are one.
+    None where nobody could tell its ends apart, or two of its designs are one. Of designs that cannot be told from one
+    before them the line has others on its way.
     """
     designs = [space.decode(corner) for corner in corners.tolist()]
+    apart = _apart(space, designs)
+    if len(apart) < PAIR:
+        return None
+    designs = designs if len(apart) == len(designs) else _along(space, apart, len(designs))
     if allowed is not None:
         parts = len(designs) - 1
-        places = torch.linspace(0.0, 1.0, parts * (PLACES - 1) + 1, dtype=torch.float64).tolist()
-        along = [space.along(designs, place) for place in places]
+        along = _along(space, designs, parts * (PLACES - 1) + 1)
         kept = (allowed(cube.points(space, along)) == 0.0).tolist()
         if not all(kept):
-            stretches = (_stretch(kept, part) for part in range(parts))
-            begin, end = max(stretches, key=lambda stretch: stretch[1] - stretch[0])
+            begin, end = max((_stretch(kept, part) for part in range(parts)), key=lambda found: found[1] - found[0])
             if end - begin < 1:
                 return None
-            designs = [space.along([along[begin], along[end]], number / parts) for number in range(parts + 1)]
-    alike = space.same(designs[0], designs[-1]) if len(designs) == PAIR else _all_same(space, designs)
+            designs = _along(space, [along[begin], along[end]], len(designs))
+    alike = space.same(designs[0], designs[-1]) and len(_apart(space, designs)) < len(designs)
     return None if alike or len({design_key(one) for one in designs}) < len(designs) else designs
+
+
+def _apart(space: Space, designs: Sequence[Design]) -> list[Design]:
+    """Those that can be told from all before them."""
+    found: list[Design] = []
+    for design in designs:
+        if not any(space.same(design, one) for one in found):
+            found.append(design)
+    return found
+
+
+def _along(space: Space, designs: Sequence[Design], count: int) -> list[Design]:
+    """So many places of the line through designs."""
+    return [space.along(designs, number / (count - 1)) for number in range(count)]
 
 
 def _stretch(kept: Sequence[bool], part: int) -> tuple[int, int]:
@@ -188,10 +213,6 @@ def _stretch(kept: Sequence[bool], part: int) -> tuple[int, int]:
     begin = part * (PLACES - 1)
     low, high = _longest(kept[begin : begin + PLACES])
     return begin + low, begin + high
-
-
-def _all_same(space: Space, designs: Sequence[Design]) -> bool:
-    return all(space.same(designs[0], one) for one in designs[1:])
 
 
 def _longest(kept: Sequence[bool]) -> tuple[int, int]:

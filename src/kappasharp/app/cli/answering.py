@@ -37,8 +37,8 @@ HELP = {
     Kind.SLIDER: f"← → move, or type a place from 0 to 1; Enter where it is best   {OTHERS}",
     Kind.RATING: f"3 A is much better, 2, 1, 0 equal, -1, -2, -3 B is much better   {OTHERS}",
 }
-# How far an arrow moves a slider, in parts of the way between two designs.
-STEP = 0.05
+# How many arrows it takes from one design of a slider's line to the next.
+STEPS = 20
 
 
 class Pressed(NamedTuple):
@@ -175,7 +175,7 @@ def _rating(keys: Keys) -> Pressed:
 
 def _slider(keys: Keys, question: StudyQuestion) -> Pressed:
     """Arrows move it and show the design; digits type a place; Enter leaves it there."""
-    place, typed, step = 0.5, "", STEP / (question.form.designs - 1)
+    place, typed, steps = 0.5, "", STEPS * (question.form.designs - 1)
     _show(question, place)
     while True:
         key = keys.next()
@@ -184,7 +184,7 @@ def _slider(keys: Keys, question: StudyQuestion) -> Pressed:
         if key in ENTER and not typed:
             return Pressed(None, place)
         if key in (*LEFT, *RIGHT, *ENTER):
-            moved = round(place + step * (key in RIGHT) - step * (key in LEFT), 4)
+            moved = round(place * steps + (key in RIGHT) - (key in LEFT)) / steps
             place, typed = _place(keys, typed, place) if key in ENTER else min(max(moved, 0.0), 1.0), ""
             _show(question, place)
         else:

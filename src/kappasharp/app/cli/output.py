@@ -30,6 +30,8 @@ in_format = click.option(
 
 
 # What Python's sentences call otherwise than the shell.
+# Two places of a line that are no further apart read alike in a table.
+READ_ALIKE = 5e-5
 TYPED = (
     (r"`space\['(.+?)'\]`: ", r"`\1`: "),
     (r"`(?:Float|Int)\((low|high|step)=\.\.\.\)`", r"its \1"),
@@ -175,7 +177,9 @@ def question_table(shown: "StudyQuestion", study: "Study | None" = None, place: 
         case "slider":
             parts = len(shown.designs) - 1
             places = {number / parts for number in range(parts + 1)} | ({0.5} if parts == 1 else set())
-            designs = {f"at {one:.4g}": shown.at(one) for one in sorted(places | {place or 0.0})}
+            # A place that reads like that of a design is meant to be it.
+            asked = {place} if place is not None and all(abs(place - one) > READ_ALIKE for one in places) else set()
+            designs = {f"at {one:.4g}": shown.at(one) for one in sorted(places | asked)}
         case "choice" | "order":
             designs = {str(i): design for i, design in enumerate(shown.designs, 1)}
         case _:

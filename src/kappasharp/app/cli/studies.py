@@ -28,7 +28,7 @@ storage_option = click.option(
 )  # fmt: skip
 question_option = click.option(
     "--question", metavar="KIND",
-    help="pair, choice, order, slider or rating; order:5 shows five designs.  [default: the study's own]",
+    help="pair, choice, order, slider or rating; order:5 has five, slider:2 is straight.  [default: the study's own]",
 )  # fmt: skip
 # What our own examples compute, by name: nobody else's code.
 OUR_OWN_OUTCOMES = ("kappasharp.app.examples.pid:outcomes",)
@@ -113,7 +113,8 @@ def from_file(
 @click.option("--method", help="A method of `kappasharp methods`.")
 @click.option("--preset", help="modern, local, paper or dimension_scaled.")
 @click.option(
-    "--question", help="What is usually asked: pair, choice, order, slider, rating or auto; order:5 shows five."
+    "--question",
+    help="What is usually asked: pair, choice, order, slider, rating or auto; order:5 has five.",
 )
 @click.option(
     "--favourite", "favourites", multiple=True, metavar="NAME=VALUE,…",

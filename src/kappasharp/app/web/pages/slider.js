@@ -76,7 +76,8 @@ class Slider {
       oninput: () => this.go(Number(this.range.value)),
     });
     const small = (/** @type {string} */ which) => (this.hasPictures && !this.bends ? el("span", { class: `end ${which}` }) : null);
-    this.marks = this.corners.map((place, index) => button(String(index + 1), () => this.go(place), { kind: "corner-mark", name: text("slider.corner", { mark: index + 1 }), shortcut: String(index + 1) }));
+    const words = (/** @type {number} */ index) => [text("slider.corner", { mark: index + 1 }), valueSentence(this.moving, this.designs[index], this.designs)].join(": ");
+    this.marks = this.corners.map((place, index) => button(String(index + 1), () => this.go(place), { kind: "corner-mark", name: words(index), shortcut: String(index + 1) }));
     this.element = el("div", { class: "board slider" },
       el("article", { class: `card${this.hasPictures ? "" : " bare"}`, "aria-label": text("slider.here") },
         el("div", { class: "inside" }, this.hasPictures ? this.stage : null, this.values), this.note),
@@ -160,7 +161,11 @@ class Slider {
     const values = valueSentence(this.moving, this.params(), this.designs);
     this.range.setAttribute("aria-valuetext", text("slider.at", { share: percent(this.place / this.finest), values }));
     this.element.dataset.place = String(this.place / this.finest);
-    for (const [index, mark] of this.marks.entries()) mark.classList.toggle("here", this.corners[index] === this.place);
+    for (const [index, mark] of this.marks.entries()) {
+      const here = this.corners[index] === this.place;
+      mark.classList.toggle("here", here);
+      mark.setAttribute("aria-pressed", String(here));
+    }
   }
 
   /** The design here; of a place between two stops that is not fetched yet, that of the nearer one. */
