@@ -80,6 +80,16 @@ def test_a_job_for_a_worker_that_is_there_waits_for_no_other_start():
     pool.end(wait=True)
 
 
+def test_a_worker_that_starts_while_the_pools_thread_looks_at_the_others_breaks_nothing(pool):
+    assert pool.submit(os.getpid).result() in pool._processes
+    # What `concurrent.futures` holds on to in its own thread, and goes through when a worker dies.
+    seen = iter(pool._executor_manager_thread.processes.values())
+    worker = next(seen)
+    pool._processes[-1] = worker
+    assert list(seen) == []
+    del pool._processes[-1]
+
+
 class TestWire:
     """One worker at the end of a pipe."""
 

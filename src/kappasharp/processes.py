@@ -31,6 +31,13 @@ ENDS_WITHIN = 10.0
 LENGTH, AT_ONCE = struct.Struct("=Q"), 2**16
 
 
+class _Workers(dict[int, Any]):
+    """A pool's workers, of the moment at which somebody asks: its own thread looks at them while another starts one."""
+
+    def values(self) -> list[Any]:  # type: ignore[override]  # who iterates over them knows no difference
+        return list(super().values())
+
+
 class Pool(ProcessPoolExecutor):
     """A pool of such workers.
 
@@ -55,6 +62,7 @@ class Pool(ProcessPoolExecutor):
         self._size, self._with_main = size, with_main and not bare
         context = multiprocessing.get_context("spawn") if bare else _context(preload)
         super().__init__(size, context, initializer=begin, initargs=(niceness, bare))
+        self._processes = _Workers()
 
     def submit(self, job: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         """Have a job done."""
