@@ -115,6 +115,15 @@ class TestNames:
         asked = own.ask()
         assert asked.at(0.25) == {"x": 0.5, "y": 0.0} and asked.at(0.75) == {"x": 1.0, "y": 0.5}
 
+    @pytest.mark.parametrize("form", ["slider:2", "slider:4"])
+    def test_a_line_that_was_skipped_is_not_asked_again(self, form):
+        study = made(form, 6)
+        seen = []
+        for voter in ("me", "me", "anna"):
+            seen.append(study.ask(voter).designs)
+            study.tell(study.ask(voter), "skip")
+        assert seen[0] != seen[1] != seen[2] != seen[0]
+
     def test_a_space_without_a_line_and_one_with_too_few_designs(self):
         small = {"n": ks.Int(1, 2), "mode": ["soft", "hard"]}
         with pytest.raises(InvalidValueError, match="continuous"):

@@ -156,11 +156,20 @@ def _design(seen: Seen, model: StudyModel, question: Question, side: int) -> Des
 
 
 def _line(definition: Definition, history: History, allowed: Allowed | None, corners: Tensor) -> list[Design]:
-    """The designs of a line, or of another one where nobody could tell them apart."""
-    found = starting.within(definition.space, allowed, corners)
-    if found is not None:
+    """The designs of a line, or of another one where nobody could tell them apart or it was asked about before."""
+    found, count, further = starting.within(definition.space, allowed, corners), len(corners), len(history.asked)
+    if found is not None and not _was_asked(history, found):
         return found
-    return starting.widened(lambda limits: starting.first_line(definition, history, limits, len(corners)), allowed)
+    return starting.widened(
+        lambda limits: starting.first_line(definition, history, limits, count, further if found else 0), allowed
+    )
+
+
+def _was_asked(history: History, line: Sequence[Design]) -> bool:
+    """Whether a slider went through these designs before: whoever skipped it is not asked about it again."""
+    keys = {design_key(design) for design in line}
+    sliders = (question for question, _ in history.asked.values() if question.kind == Kind.SLIDER.value)
+    return any(keys == {design_key(design) for design in question.designs} for question in sliders)
 
 
 def _anchored(history: History, model: StudyModel) -> State:

@@ -116,7 +116,29 @@ def _about(waiting: list[Design], seen: Seen, take: Take, used: int, form: Form)
     if len(kept) < form.designs:
         others = seen.distinct(seen.keeping(list(every(seen.space))), kept)
         kept += islice(others, form.designs - len(kept))
-    return enough(kept, form.designs, seen.allowed)
+    kept = enough(kept, form.designs, seen.allowed)
+    return kept if form.kind is not Kind.SLIDER or seen.allowed is None else _line_from(kept, seen.space, seen.allowed)
+
+
+def _line_from(designs: list[Design], space: Space, allowed: Allowed) -> list[Design]:
+    """The line through designs; where that breaks a limit, one straight from the first to another, as far as it may."""
+    if all(_keeps(space, allowed, _along(space, designs, (len(designs) - 1) * (PLACES - 1) + 1))):
+        return designs
+    ends = []
+    for other in designs[1:]:
+        along = _along(space, [designs[0], other], PLACES)
+        kept = _keeps(space, allowed, along)
+        # As in `_longest`: what a limit ends gives up one place there.
+        end = len(along) - 1 if all(kept) else kept.index(False) - 2
+        ends.append((end, along[max(end, 0)]))
+    end, last = max(ends, key=lambda found: found[0])
+    return designs if end < 1 else _along(space, [designs[0], last], len(designs))
+
+
+def _keeps(space: Space, allowed: Allowed, designs: Sequence[Design]) -> list[bool]:
+    """Which of the designs keep the limits."""
+    found: list[bool] = (allowed(cube.points(space, designs)) == 0.0).tolist()
+    return found
 
 
 def _drawn(history: History) -> int:
@@ -146,9 +168,14 @@ def _packed(space: Space) -> Iterable[Design]:
     return (space.decode(list(point)) for point in islice(product(*sides), SMALL))
 
 
-def first_line(definition: Definition, history: History, allowed: Allowed | None, count: int) -> list[Design]:
-    """A line through the next Sobol designs, so many; a straight one as long as the cube and the limits let it be."""
-    space, used, take = definition.space, _drawn(history), drawing(definition, allowed)
+def first_line(
+    definition: Definition, history: History, allowed: Allowed | None, count: int, further: int = 0
+) -> list[Design]:
+    """A line through the next Sobol designs, so many; a straight one as long as the cube and the limits let it be.
+
+    `further`: how many lines later in the sequence.
+    """
+    space, used, take = definition.space, _drawn(history) + further * count, drawing(definition, allowed)
     for draw in range(DRAWS):
         drawn = take(used + count * draw, count)
         if len(drawn) < PAIR:
@@ -184,7 +211,7 @@ def within(space: Space, allowed: Allowed | None, corners: Tensor) -> list[Desig
     if allowed is not None:
         parts = len(designs) - 1
         along = _along(space, designs, parts * (PLACES - 1) + 1)
-        kept = (allowed(cube.points(space, along)) == 0.0).tolist()
+        kept = _keeps(space, allowed, along)
         if not all(kept):
             begin, end = max((_stretch(kept, part) for part in range(parts)), key=lambda found: found[1] - found[0])
             if end - begin < 1:
