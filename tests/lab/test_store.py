@@ -376,3 +376,19 @@ def test_a_process_of_another_user_is_alive(store, monkeypatch):
     monkeypatch.setattr(os, "kill", not_allowed)
     owned(store)
     assert not store.claim("a")
+
+
+def test_a_claim_whose_making_was_killed_half_way_is_forgotten_at_once(tmp_path):
+    """Nothing is in the file yet, so its name says whose it was."""
+    store = Store(tmp_path / "results").open()
+    claims = store.folder / "claims"
+    claims.mkdir(exist_ok=True)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    here = socket.gethostname()
+    owners = {"dead": (here, ended.pid), "alive": (here, os.getpid()), "elsewhere": ("another.host", ended.pid)}
+    made = {name: claims / f".{name}.{host}.{process}.0a.tmp" for name, (host, process) in owners.items()}
+    for path in (*made.values(), old := claims / ".block.0a.tmp"):
+        path.touch()
+    store.forget_dead_claims()
+    assert {path for path in claims.iterdir()} == {made["alive"], made["elsewhere"], old}

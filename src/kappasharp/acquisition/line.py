@@ -77,9 +77,9 @@ def _along(corners: Tensor, count: int, on: Lattice | None) -> Tensor:
     return at(corners, places.expand(*corners.shape[:-2], count), on)
 
 
-def through_any(points: Tensor, box: tuple[Tensor, Tensor] | None = None) -> Tensor:
+def through_any(points: Tensor) -> Tensor:
     """Lines (…, q, d) through designs that nobody has chosen: through two of them it goes on beyond."""
-    return lengthened(points, box=box) if points.shape[-2] == STRAIGHT else points
+    return lengthened(points) if points.shape[-2] == STRAIGHT else points
 
 
 def lengthened(ends: Tensor, times: float = LENGTHENED, box: tuple[Tensor, Tensor] | None = None) -> Tensor:

@@ -196,8 +196,9 @@ class Store:
     def forget_dead_claims(self) -> None:
         """Remove what a killed runner left: claims on blocks that are stored, and claims that were never made."""
         for path in (self.folder / "claims").glob("*"):
-            needless = path.suffix == ".tmp" or (self.blocks / f"{path.name}.parquet").exists()
-            if needless and _is_stale(path):
+            never_made = path.suffix == ".tmp"
+            needless = never_made or (self.blocks / f"{path.name}.parquet").exists()
+            if needless and (_is_stale(path) or (never_made and _is_nobodys(path))):
                 path.unlink(missing_ok=True)
 
     def release(self, name: str) -> None:
@@ -207,7 +208,7 @@ class Store:
 
 def _take(path: Path) -> bool:
     """Whether the claim is now ours: it appears under its name with its owner in it, or not at all."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex}.tmp")
     try:
         temporary.write_text(json.dumps({"host": socket.gethostname(), "process": os.getpid()}), "utf-8")
         path.hardlink_to(temporary)
@@ -234,6 +235,12 @@ def _is_stale(path: Path) -> bool:
     except (ValueError, KeyError, TypeError):
         # Just being written, or cut short by a crash: by its age.
         return old
+
+
+def _is_nobodys(temporary: Path) -> bool:
+    """Whether whoever was making this claim is dead: its name says who, where what it holds was cut short."""
+    owner, process, _ = temporary.stem.rsplit(".", 2)
+    return owner.endswith(f".{socket.gethostname()}") and process.isdecimal() and not _is_alive(int(process))
 
 
 def _is_alive(process: int) -> bool:
