@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tests.sources import SOURCES, nodes
 
-FILE_LINES = 400
+FILE_LINES = 700
 BODY_LINES = 40
 PARAMETERS = 6
 
