@@ -32,6 +32,7 @@ from benchmarks.gpu import start_mps, stop_mps
 from kappasharp.core.comparisons import Answers
 from kappasharp.lab.provenance import commit
 from kappasharp.methods import fitting, loop, voters
+from kappasharp.methods.models import model_from
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.problems import initial
 from kappasharp.problems.juries import reflected
@@ -265,7 +266,7 @@ def turn(options):
     noise = 0.2 * torch.randn(600, generator=chance, dtype=torch.float64)
     turned = felt[pairs[:, 0]] - felt[pairs[:, 1]] + noise < 0.0
     pairs[turned] = pairs[turned].flip(-1)
-    model, who = find_preset("modern").model, torch.arange(600) % 20
+    model, who = model_from(find_preset("modern")), torch.arange(600) % 20
     times = {name: [] for name in METHODS}
     before = Answers(X, pairs[None, :590])
     pooled, apart = fitting.fit(model, before), voters.fit(model, before, who[:590])

@@ -23,9 +23,9 @@ from scipy.stats import ttest_ind_from_stats
 
 from benchmarks import collecting
 from benchmarks.collecting import SCHEMA, packed
-from kappasharp.acquisition import maximize
 from kappasharp.batches import apply
 from kappasharp.core import hyperparameters, laplace, likelihood
+from kappasharp.core.choices import MAXIMIZERS, Maximizer
 from kappasharp.core.laplace import DualFit
 from kappasharp.lab import experiment, grid, results
 from kappasharp.lab.run import run_together
@@ -100,8 +100,8 @@ def _search(share):
 
 
 def _starts(raw):
-    poor = maximize.Maximizer(raw=raw, starts=1, finalists=1, from_pool=False)
-    return lambda: mock.patch.dict(maximize.MAXIMIZERS, paper=poor)
+    poor = Maximizer(raw=raw, starts=1, finalists=1, from_pool=False)
+    return lambda: mock.patch.dict(MAXIMIZERS, paper=poor)
 
 
 WAYS = {

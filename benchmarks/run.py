@@ -25,12 +25,14 @@ from benchmarks.study import study
 from kappasharp.acquisition import maximize
 from kappasharp.batches import released
 from kappasharp.core import comparison_space, kernel, laplace
+from kappasharp.core.choices import MAXIMIZERS, Maximizer
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.likelihood import Probit
 from kappasharp.lab import grid, provenance
 from kappasharp.lab.experiment import parse
 from kappasharp.lab.run import run_together
 from kappasharp.methods import fitting
+from kappasharp.methods.models import model_from
 from kappasharp.streams import stream
 
 HERE = Path(__file__).parent
@@ -61,17 +63,17 @@ def states():
 
 def our_fit(points, pairs):
     with torch.inference_mode():
-        return fitting.fit(PRESET.model, Answers(points[None], pairs[None]))
+        return fitting.fit(model_from(PRESET), Answers(points[None], pairs[None]))
 
 
 def our_proposal(fitted, name, seed):
     request = maximize.Request([stream(seed, "bench")])
     with torch.inference_mode():
-        return maximize.propose(fitted.posterior, maximize.MAXIMIZERS[name], request)
+        return maximize.propose(fitted.posterior, MAXIMIZERS[name], request)
 
 
 def best_of_256(fitted):
-    search = maximize.Maximizer(raw=1024, starts=256, finalists=256, from_pool=False, max_rounds=300)
+    search = Maximizer(raw=1024, starts=256, finalists=256, from_pool=False, max_rounds=300)
     with torch.inference_mode():
         return float(maximize.propose(fitted.posterior, search, maximize.Request([stream(0, "bench best")])).value)
 
@@ -80,8 +82,8 @@ def evidence_at(points, pairs, theta):
     data = comparison_space.gather(points[None], pairs[None])
     start = torch.zeros(1, len(pairs))
     with torch.no_grad():
-        found = data.evaluate(PRESET.model, theta, start)
-    return float(found.value + PRESET.model.priors.log_density(theta))
+        found = data.evaluate(model_from(PRESET), theta, start)
+    return float(found.value + model_from(PRESET).priors.log_density(theta))
 
 
 def turn():

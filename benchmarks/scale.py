@@ -29,6 +29,7 @@ import kappasharp as ks
 from kappasharp.core import hyperparameters, spaces
 from kappasharp.core.comparisons import Answers
 from kappasharp.methods import fitting
+from kappasharp.methods.models import model_from
 from kappasharp.streams import stream
 from kappasharp.study.events import Answered, Asked
 
@@ -126,7 +127,7 @@ def one_fit(count):
 def one_loss(count):
     """Nats by which one search in double precision over all answers, from the prior's mode, ends above the fit's."""
     X, pairs = (part.unsqueeze(0) for part in answered(count, ANSWERS, DIMENSIONS))
-    model = ks.PRESETS["modern"].model
+    model = model_from(ks.PRESETS["modern"])
     start = model.priors.start(DIMENSIONS).unsqueeze(0)
     with torch.inference_mode():
         ours = fitting.fit(model, Answers(X, pairs))

@@ -13,6 +13,7 @@ from kappasharp.lab import grid
 from kappasharp.lab.experiment import parse
 from kappasharp.lab.run import play
 from kappasharp.methods import correcting, loop
+from kappasharp.methods.models import model_from
 from kappasharp.methods.registry import METHODS, PRESETS
 from kappasharp.problems.registry import DEVELOPMENT
 
@@ -50,7 +51,7 @@ def tempered(model, fit, target):
 
 def measure(preset):
     """Factor, share explained by it, and share explained by a smaller output scale, over all states."""
-    model, found = PRESETS[preset].model, []
+    model, found = model_from(PRESETS[preset]), []
     for problem in DEVELOPMENT:
         for state in states(problem, preset):
             fit = loop.learn(state).fit

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from kappasharp.acquisition import eubo, maximize
-from kappasharp.acquisition.maximize import MAXIMIZERS, Request
+from kappasharp.acquisition.maximize import Request
 from kappasharp.core import posterior
+from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.lab import experiment, grid
 from kappasharp.lab.run import play
 from kappasharp.methods import loop

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from kappasharp.acquisition import incumbent
 from kappasharp.acquisition.lattice import Lattice
-from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
+from kappasharp.acquisition.maximize import Request, propose
+from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.methods import asking
 from kappasharp.methods.method import Method, Preset

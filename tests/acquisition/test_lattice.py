@@ -7,7 +7,8 @@ import torch
 
 from kappasharp.acquisition import eubo, lattice
 from kappasharp.acquisition.lattice import Group, Lattice
-from kappasharp.acquisition.maximize import MAXIMIZERS, propose
+from kappasharp.acquisition.maximize import propose
+from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.core.posterior import Posterior
 from tests.acquisition.test_maximize import RUNS, fitted, request
 

@@ -6,11 +6,13 @@ import pytest
 import torch
 
 from kappasharp.acquisition import eubo, line, maximize, several
-from kappasharp.acquisition.maximize import MAXIMIZERS, Request
+from kappasharp.acquisition.maximize import Request
 from kappasharp.batches import take
 from kappasharp.core import posterior
+from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.core.comparisons import Answers
 from kappasharp.methods import fitting
+from kappasharp.methods.models import model_from
 from kappasharp.methods.registry import find_preset
 from kappasharp.streams import stream
 from tests.reference.data import answered
@@ -22,7 +24,7 @@ RUNS, D = 3, 4
 def fitted():
     parts = [answered(seed, 16, 12, D) for seed in range(RUNS)]
     X, pairs = (torch.stack([torch.as_tensor(getattr(p, name)) for p in parts]) for name in ("X", "pairs"))
-    return fitting.fit(find_preset("modern").model, Answers(X, pairs)).posterior
+    return fitting.fit(model_from(find_preset("modern")), Answers(X, pairs)).posterior
 
 
 def request(**changes):

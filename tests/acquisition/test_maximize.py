@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from kappasharp.acquisition import eubo
-from kappasharp.acquisition.maximize import MAXIMIZERS, Request, propose
+from kappasharp.acquisition.maximize import Request, propose
 from kappasharp.core import comparison_space, comparisons, kernel, laplace, likelihood, posterior
+from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.core.likelihood import Probit
 from kappasharp.streams import stream
 from tests.reference.data import answered

@@ -5,10 +5,11 @@ import torch
 
 from kappasharp.acquisition import eubo, maximize, secants
 from kappasharp.acquisition.lattice import Group, Lattice, nearest
-from kappasharp.acquisition.maximize import MAXIMIZERS, Request, Search
+from kappasharp.acquisition.maximize import Request, Search
 from kappasharp.acquisition.secants import Believed, BySecants
 from kappasharp.batches import take
 from kappasharp.core import posterior
+from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.core.comparisons import Answers
 from kappasharp.methods import fitting
 from kappasharp.methods.registry import find_preset

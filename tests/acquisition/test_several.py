@@ -5,8 +5,9 @@ import torch
 
 import kappasharp as ks
 from kappasharp.acquisition import eubo, maximize, several
-from kappasharp.acquisition.maximize import MAXIMIZERS, Request
+from kappasharp.acquisition.maximize import Request
 from kappasharp.core import posterior
+from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.methods import loop
 from kappasharp.streams import stream
 from tests.reference.data import answered

@@ -7,11 +7,12 @@ import torch
 
 from kappasharp.acquisition import eubo, maximize, straight
 from kappasharp.acquisition.lattice import Group, Lattice
-from kappasharp.acquisition.maximize import MAXIMIZERS, Request, Search
+from kappasharp.acquisition.maximize import Request, Search
 from kappasharp.acquisition.straight import StraightEubo
 from kappasharp.acquisition.through import Looked
 from kappasharp.batches import take
 from kappasharp.core import descent, posterior
+from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.core.kernel import Sum
 from kappasharp.kernels import compiled as kernels_compiled
 from kappasharp.kernels import launch

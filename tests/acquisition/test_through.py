@@ -5,7 +5,8 @@ import torch
 
 from kappasharp.acquisition import eubo, line, maximize, several, through
 from kappasharp.acquisition.lattice import Group, Lattice
-from kappasharp.acquisition.maximize import MAXIMIZERS, Request, Search
+from kappasharp.acquisition.maximize import Request, Search
+from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.core.comparisons import Answers
 from kappasharp.methods import fitting
 from kappasharp.methods.registry import find_preset

@@ -5,7 +5,7 @@ import torch
 
 from kappasharp.acquisition import maximize, through
 from kappasharp.core import comparison_space, comparisons, hyperparameters, kernel, point_space, voices
-from kappasharp.core.choices import order_of
+from kappasharp.core.choices import MAXIMIZERS, order_of
 from kappasharp.core.comparisons import Answers, Detail
 from kappasharp.core.evidence import Model
 from kappasharp.core.joint_priors import JointPriors, PeoplePriors
@@ -158,7 +158,7 @@ def test_what_has_no_kernel_is_counted_too(monkeypatch):
     lift = Curved(budget=64)
     model = fitting.model_of(find_preset("modern"), 3, lift)
     fitted = fitting.fit(model, Answers(X[..., :3], pairs), lift=lift).posterior
-    maximize.propose(fitted, maximize.MAXIMIZERS["quick"], maximize.Request([torch.Generator().manual_seed(0)]))
+    maximize.propose(fitted, MAXIMIZERS["quick"], maximize.Request([torch.Generator().manual_seed(0)]))
     assert launch.taken["evidence", hyperparameters.ON_POINTS] == 1
     assert launch.taken["eubo", through.NO_LAUNCH] == 1
 

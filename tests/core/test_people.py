@@ -10,9 +10,10 @@ from kappasharp.core.joint_priors import JointPriors, PeoplePriors
 from kappasharp.core.kernel import PRIORS, Sum
 from kappasharp.core.posterior import Posterior
 from kappasharp.methods import fitting
+from kappasharp.methods.models import model_from
 from kappasharp.methods.registry import find_preset
 
-BASE = find_preset("modern").model
+BASE = model_from(find_preset("modern"))
 
 
 def jury(voters, each, d=2, *, opposite=(), careless=(), seed=0, detail=False):

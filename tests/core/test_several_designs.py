@@ -10,9 +10,10 @@ from kappasharp.core.choices import Said, beside, best_of, order_of, rated
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
 from kappasharp.core.likelihood import Probit
+from kappasharp.methods.models import model_from
 from kappasharp.methods.registry import find_preset
 
-MODEL = find_preset("modern").model
+MODEL = model_from(find_preset("modern"))
 F = torch.tensor([0.3, -0.4, 1.1, 0.2], dtype=torch.float64)
 
 

@@ -10,6 +10,7 @@ from kappasharp.core import comparisons, kernel, laplace, likelihood, spectral
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.likelihood import Probit
 from kappasharp.methods import correcting, fitting
+from kappasharp.methods.models import model_from
 from kappasharp.methods.registry import METHODS, find_preset
 from tests.reference import data, dense
 
@@ -112,7 +113,7 @@ def shift(method, nugget):
     found = data.answered(5, 24, 40, 4)
     X = torch.as_tensor(found.X)[None].clone()
     X[:, 12:] = X[:, :12] + 1e-3
-    model = replace(find_preset("modern"), nugget=nugget).model
+    model = model_from(replace(find_preset("modern"), nugget=nugget))
     theta = torch.tensor([[0.5, 0.5, 0.5, 0.5, 10.0]], dtype=torch.float64).log()
     fit = fitting.fit(model, Answers(X, torch.as_tensor(found.pairs)[None]), theta=theta, cold=False)
     K = kernel.covariance("rbf", X, theta, nugget)

@@ -15,7 +15,8 @@ import torch
 import kappasharp as ks
 from kappasharp.acquisition.lattice import Group, Lattice
 from kappasharp.core import comparisons
-from kappasharp.core.choices import Correction, Gate, Placement, Rule, Weights, order_of
+from kappasharp.core.choices import PRIOR_NAMES, Correction, Gate, Placement, Rule, Weights, order_of
+from kappasharp.core.kernel import PRIORS
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.methods import checks
 from kappasharp.methods.method import Method, Query
@@ -375,3 +376,7 @@ def test_what_is_no_state_and_no_answer_is_said():
     # In tests the types of all arguments are checked before.
     with pytest.raises(InvalidTypeError, match="`state` must be one that"):
         checks.state(None)
+
+
+def test_the_names_of_priors_that_are_checked_without_torch_are_those_of_the_densities():
+    assert tuple(PRIORS) == PRIOR_NAMES

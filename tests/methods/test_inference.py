@@ -13,6 +13,7 @@ from kappasharp.core.comparisons import Answers
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import fitting
 from kappasharp.methods.method import Acquisition, Inference, Query
+from kappasharp.methods.models import model_from
 from tests.methods.test_loop import drive, one, start, utility
 
 METHODS = ["ep_ei", "gibbs_ei"]
@@ -20,7 +21,7 @@ METHODS = ["ep_ei", "gibbs_ei"]
 
 def inferred(state):
     """The posterior that the first question of this state is chosen by."""
-    model = state.preset.model
+    model = model_from(state.preset)
     fit = fitting.fit(model, Answers(state.points, state.comparisons, state.ties))
     return fitting.infer(state.method.inference, model, fit, state.seeds, 1).posterior
 

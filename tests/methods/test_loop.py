@@ -16,6 +16,7 @@ from kappasharp.errors import InvalidValueError
 from kappasharp.methods import correcting, fitting, loop
 from kappasharp.methods.asking import NEW
 from kappasharp.methods.method import Kind
+from kappasharp.methods.models import model_from
 
 
 def utility(points):
@@ -130,7 +131,7 @@ def test_the_moving_average_follows_its_equation():
 
 def test_an_open_gate_shifts_the_map_only_and_a_closed_one_nothing():
     state = replace(start(2, "static", "paper"), step=9)
-    model = state.preset.model
+    model = model_from(state.preset)
     answers = Answers(state.points, state.comparisons)
     plain = fitting.fit(model, answers)
     choice = state.method.correction
@@ -146,7 +147,7 @@ def test_an_open_gate_shifts_the_map_only_and_a_closed_one_nothing():
 
 def test_metric_only_ends_at_the_plain_map():
     state = start(2, "metric_only", "paper")
-    model, choice = state.preset.model, state.method.correction
+    model, choice = model_from(state.preset), state.method.correction
     plain = fitting.fit(model, Answers(state.points, state.comparisons))
     found = correcting.correct(model, plain, choice, torch.tensor([True, True]))
     assert bool(found.map.dual.converged.all())
@@ -155,7 +156,7 @@ def test_metric_only_ends_at_the_plain_map():
 
 def test_cov_only_keeps_the_map_and_tightens_every_contrast():
     state = start(1, "cov_only", "paper")
-    model, choice = state.preset.model, state.method.correction
+    model, choice = model_from(state.preset), state.method.correction
     plain = fitting.fit(model, Answers(state.points, state.comparisons))
     found = correcting.correct(model, plain, choice, torch.tensor([True]))
     assert torch.equal(found.posterior.beta, plain.posterior.beta)
@@ -169,7 +170,7 @@ def test_jitter_and_diagonal_spread_the_calibrated_strength_evenly():
     state = replace(start(1, "static", "paper"), step=9)
     corrections = {}
     for name in ("static", "diagonal", "jitter"):
-        model = state.preset.model
+        model = model_from(state.preset)
         plain = fitting.fit(model, Answers(state.points, state.comparisons))
         corrections[name] = correcting.correct(model, plain, ks.METHODS[name].correction, torch.tensor([True]))
     r = corrections["static"].correction
@@ -233,7 +234,7 @@ def test_the_loop_finds_a_better_design_than_it_started_with():
 
 def test_a_validated_gate_opens_exactly_where_the_correction_predicts_answers_left_out_better():
     state, _ = drive(start(6, "auto", "paper"), 9)
-    model, choice = state.preset.model, state.method.correction
+    model, choice = model_from(state.preset), state.method.correction
     everywhere = torch.ones(6, dtype=torch.bool)
     with torch.inference_mode():
         plain = fitting.fit(model, Answers(state.points, state.comparisons))

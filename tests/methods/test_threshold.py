@@ -8,6 +8,7 @@ import torch
 from kappasharp.core import comparison_space
 from kappasharp.methods import fitting
 from kappasharp.methods.fitting import THRESHOLDS, Answers, fit, with_threshold
+from kappasharp.methods.models import model_from
 from kappasharp.methods.registry import PRESETS
 
 MODERN = PRESETS["modern"]
@@ -38,19 +39,19 @@ def test_a_threshold_of_ones_own_stays():
 @pytest.mark.parametrize("truth", [0.2, 0.7, 1.5])
 def test_the_truth_is_found_within_a_step(truth):
     answers = simulated(truth, 1)
-    theta = fit(replace(MODERN, threshold=truth).model, answers).hyper.theta
+    theta = fit(model_from(replace(MODERN, threshold=truth)), answers).hyper.theta
     found = with_threshold(MODERN, answers, theta).threshold
     assert abs(THRESHOLDS.index(found) - THRESHOLDS.index(truth)) <= 1
 
 
 def test_no_other_candidate_is_more_probable():
     answers = simulated(0.4, 2)
-    theta = fit(replace(MODERN, threshold=0.4).model, answers).hyper.theta
+    theta = fit(model_from(replace(MODERN, threshold=0.4)), answers).hyper.theta
     data = comparison_space.gather(*answers)
     start = torch.zeros(answers.pairs.shape[:-1])
 
     def value(threshold):
-        return float(data.evaluate(replace(MODERN, threshold=threshold).model, theta, start).value)
+        return float(data.evaluate(model_from(replace(MODERN, threshold=threshold)), theta, start).value)
 
     chosen = with_threshold(MODERN, answers, theta).threshold
     assert value(chosen) == max(value(one) for one in THRESHOLDS)
@@ -60,7 +61,7 @@ def test_widths_tried_together_are_those_tried_one_by_one(monkeypatch):
     """Few answers go through one batch, many one after another: the same width either way."""
     X = torch.rand(2, 12, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     pairs, ties = torch.arange(12).reshape(1, 6, 2).expand(2, -1, -1), torch.tensor([[False, True] * 3] * 2)
-    tried = [(replace(MODERN, threshold=one).model, Answers(X, pairs, ties)) for one in (0.1, 0.4, 1.5)]
+    tried = [(model_from(replace(MODERN, threshold=one)), Answers(X, pairs, ties)) for one in (0.1, 0.4, 1.5)]
     together = fitting._evidence(tried, None)
     monkeypatch.setattr(fitting, "TOGETHER", 0)
     torch.testing.assert_close(together, fitting._evidence(tried, None), rtol=0.0, atol=1e-10)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import kappasharp as ks
+from kappasharp.methods.models import model_from
 from kappasharp.study import certainty, cube
 from kappasharp.study.certainty import Figures, advise
 from kappasharp.study.learning import leading
@@ -127,7 +128,7 @@ def test_the_chance_that_there_is_no_taste_is_bayes_rule():
     """Three to one for a taste, times the model's evidence over that of coins, one half for every answer."""
     for count in (4, 12):
         model = after(count).model()
-        fit, chosen = model.learnt.fit, model.state.preset.model
+        fit, chosen = model.learnt.fit, model_from(model.state.preset)
         evidence = math.exp(float(fit.hyper.value - chosen.priors.log_density(fit.hyper.theta)))
         expected = 0.5**count / (0.5**count + 3.0 * evidence)
         assert certainty.without_taste(model) == pytest.approx(expected, rel=1e-9)

@@ -7,7 +7,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.acquisition import maximize
-from kappasharp.acquisition.maximize import MAXIMIZERS
+from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import Kind
 from kappasharp.study import choosing, learning

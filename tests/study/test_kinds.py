@@ -17,6 +17,7 @@ from kappasharp.core import comparisons
 from kappasharp.core.choices import beside, best_of
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, StalePairError
 from kappasharp.methods.method import Kind
+from kappasharp.methods.models import model_from
 from kappasharp.study import certainty, diagnosis, events, exchange, kinds, learning, questions, starting, toml_file
 from kappasharp.study.history import History, Pair, StudyQuestion
 from kappasharp.study.kinds import Form
@@ -479,7 +480,7 @@ class TestModel:
         """By hand for one choice of three: without a taste each of the three has the same chance."""
         study = made("choice:3", 1, TWO, first_pairs=1)
         model = study.model()
-        fit, preset = model.learnt.fit, model.state.preset.model
+        fit, preset = model.learnt.fit, model_from(model.state.preset)
         evidence = fit.hyper.value - preset.priors.log_density(fit.hyper.theta)
         by_hand = torch.sigmoid(-math.log(3.0) - evidence - math.log(certainty.TASTES))
         assert certainty.without_taste(model) == pytest.approx(float(by_hand), abs=0.01)

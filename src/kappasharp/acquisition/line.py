@@ -17,8 +17,9 @@ from torch import Tensor
 
 from kappasharp.acquisition import eubo, lattice, maximize, several, through
 from kappasharp.acquisition.lattice import Lattice
-from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
+from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.core import normal, posterior
+from kappasharp.core.choices import Maximizer
 from kappasharp.core.posterior import Posterior
 
 # Designs of a line that does not bend.

@@ -5,7 +5,7 @@ starts are the best pairs out of a pool of single points (uniform ones, designs 
 the last question's pair); a few rounds sort them, and only the best go on to convergence.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -17,34 +17,11 @@ from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.secants import Believed, BySecants
 from kappasharp.acquisition.through import Allowed, Through
 from kappasharp.core import descent, features, normal, posterior
-from kappasharp.core.choices import Variant
+from kappasharp.core.choices import Maximizer, Variant
 from kappasharp.core.posterior import Posterior
 from kappasharp.kernels import launch
 from kappasharp.streams import uniform
 
-
-@dataclass(frozen=True)
-class Maximizer:
-    """How much is spent on finding the largest EUBO, and where the search starts."""
-
-    raw: int
-    starts: int
-    finalists: int
-    from_pool: bool
-    sorting_rounds: int = 12
-    max_rounds: int = 200
-    # How many points are tried around each of the best designs seen.
-    copies: int = 24
-
-
-MAXIMIZERS = {
-    "paper": Maximizer(raw=32, starts=4, finalists=4, from_pool=False),
-    "default": Maximizer(raw=128, starts=12, finalists=4, from_pool=True),
-    # Half the time: of what a pair promises beyond the best design 99.7 % and more on average, 98 % at worst (36 pairs
-    # in 2 and 6 dimensions).
-    "quick": Maximizer(raw=128, starts=4, finalists=4, from_pool=True),
-    "thorough": Maximizer(raw=512, starts=32, finalists=16, from_pool=True, sorting_rounds=24),
-}
 # Points around the best designs seen: around how many of them, and at which distances.
 INCUMBENTS = 6
 DISTANCES = (0.02, 0.2)

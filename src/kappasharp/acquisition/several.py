@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition import eubo, lattice, maximize, through
-from kappasharp.acquisition.maximize import Maximizer, Proposal, Request
+from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.core import normal, posterior
+from kappasharp.core.choices import Maximizer
 from kappasharp.core.posterior import Posterior
 
 # The best points of the pool go on: copies around each are tried at these distances, and its best copy stands for it.

@@ -9,6 +9,7 @@ Notation
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,17 +22,28 @@ from kappasharp.shapes import PerRun, PerRunMask
 NEVER_STEP = 2**31
 
 
-def side_by_side(gates: Sequence[Gate], like: Tensor) -> Gate:
-    """One gate for a batch whose runs have a gate each: every rule is a decisive one with suitable numbers."""
+class Gates(NamedTuple):
+    """The gates of a batch whose runs have one each: all are decisive ones, with one number per run."""
+
+    first_step: Tensor
+    threshold: Tensor
+    ema_rate: Tensor
+    noise: Tensor
+    rule: Rule = Rule.DECISIVE
+
+
+def side_by_side(gates: Sequence[Gate], like: Tensor) -> Gates:
+    """The gates of a batch whose runs have one each: every rule is a decisive one with suitable numbers."""
     first = [NEVER_STEP if gate.rule is Rule.NEVER else gate.first_step for gate in gates]
     threshold = [gate.threshold if gate.rule is Rule.DECISIVE else -math.inf for gate in gates]
     numbers = (first, threshold, [gate.ema_rate for gate in gates], [gate.noise for gate in gates])
-    return Gate(Rule.DECISIVE, *(torch.tensor(part, dtype=like.dtype).to(like) for part in numbers))
+    first_step, thresholds, rates, noise = (torch.tensor(part, dtype=like.dtype).to(like) for part in numbers)
+    return Gates(first_step, thresholds, rates, noise)
 
 
-def noise_of(gate: Gate, model_noise: float) -> float | Tensor:
+def noise_of(gate: Gate | Gates, model_noise: float) -> float | Tensor:
     """The σ of p_t: the model's own, unless the gate has another. (Departure 3)"""
-    if isinstance(gate.noise, Tensor):
+    if isinstance(gate, Gates):
         return torch.where(gate.noise > 0.0, gate.noise, model_noise)
     return gate.noise or model_noise
 
@@ -52,7 +64,7 @@ def moving_average(s_bar: PerRun, s_exp: PerRun, ema_rate: float | Tensor) -> Pe
     return (1.0 - ema_rate) * s_bar + ema_rate * s_exp
 
 
-def is_open(gate: Gate, step: int | Tensor, s_bar: PerRun) -> PerRunMask:
+def is_open(gate: Gate | Gates, step: int | Tensor, s_bar: PerRun) -> PerRunMask:
     """Whether the correction acts at this step, run by run. [alg:adaptive_ks], line 6"""
     if gate.rule is Rule.NEVER:
         return torch.zeros_like(s_bar, dtype=torch.bool)

@@ -319,6 +319,7 @@ def _log_normal(lengthscale: LengthscalePrior, median: float, spread: float = 1.
     return Priors(lengthscale, (1e-2, 1e4), outputscale_median=median, outputscale_spread=spread)
 
 
+# A name stands in `choices.PRIOR_NAMES` too, where settings are checked without torch.
 PRIORS = {
     "botorch_0_6": Priors(Gamma(1.2, 0.5), (1.0, 4.0)),
     "botorch_0_18": Priors(Gamma(2.4, 2.7), (1e-2, 1e2)),

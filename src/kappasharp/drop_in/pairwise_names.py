@@ -17,6 +17,7 @@ from kappasharp.drop_in.checks import Choices, Link
 from kappasharp.drop_in.kernel import Shape
 from kappasharp.drop_in.state import Cache, Held
 from kappasharp.errors import InvalidValueError
+from kappasharp.methods.models import model_from
 
 
 class PairwiseNames:
@@ -158,7 +159,7 @@ class PairwiseNames:
         if choices.link is Link.LOGIT:
             omega = logit.sites(z).omega
         else:
-            probit = choices.preset.model.likelihood
+            probit = model_from(choices.preset).likelihood
             omega = likelihood.curvature(z, probit.margin, held.known.ties).omega / probit.scale**2
         hessian = comparisons.laplacian(held.known.C, omega)
         return hessian.reshape(*self.batch_shape, self.n, self.n).to(self.datapoints.dtype)

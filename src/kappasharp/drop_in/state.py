@@ -26,6 +26,7 @@ from kappasharp.drop_in import logit
 from kappasharp.drop_in.checks import Choices, Link, is_plain
 from kappasharp.drop_in.kernel import Shape
 from kappasharp.methods import surrogate
+from kappasharp.methods.models import model_from
 from kappasharp.methods.surrogate import Surrogate
 
 # A joint sample of coinciding points needs a factor of their covariance: each new point's variance carries this share
@@ -170,7 +171,7 @@ def differentiable_evidence(held: Held, X: Tensor, choices: Choices) -> Tensor:
     K, batch = training_covariance(held, X, choices), held.X.shape[:-2]
     if choices.link is Link.LOGIT:
         return differentiable(held, K, choices).value.reshape(batch)
-    probit, known = choices.preset.model.likelihood, held.known
+    probit, known = model_from(choices.preset).likelihood, held.known
     A = comparisons.congruence(known.C, K.reshape(-1, *K.shape[-2:])) / probit.scale**2
     return evidence.log_evidence(probit, A, known.map.dual, known.ties).reshape(batch)
 
@@ -235,7 +236,7 @@ def _smooth(prior: Prior, X: Tensor, known: Conditioned, choices: Choices) -> Co
 
 def model_of(choices: Choices, prior: Prior) -> Model:
     """The core's model of these choices with the prior's kernel."""
-    model = choices.preset.model
+    model = model_from(choices.preset)
     return model if prior.family is None else model._replace(family=prior.family)
 
 

@@ -21,6 +21,7 @@ from kappasharp.lab.results import BASELINE, Results, Setting, paper
 from kappasharp.lab.statistics import SIGNIFICANT
 from kappasharp.methods import fitting
 from kappasharp.methods.method import Method
+from kappasharp.methods.models import model_from
 from kappasharp.methods.registry import KAPPASHARP, PRESETS
 
 # Six designs and four answers, winner first; x₅ and x₆ are close, so the prior knows most there.
@@ -52,7 +53,7 @@ class WorkedExample(NamedTuple):
 
 def example() -> WorkedExample:
     """Algorithm 1, lines 3 and 7 to 9, for the example with fixed hyperparameters, under preset `paper`."""
-    model = PRESETS["paper"].model
+    model = model_from(PRESETS["paper"])
     points = torch.tensor(POINTS, dtype=torch.float64)
     pairs = torch.tensor(ANSWERS)
     theta = torch.tensor([LENGTHSCALE, LENGTHSCALE, OUTPUTSCALE], dtype=torch.float64).log()

@@ -17,8 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from kappasharp.acquisition.maximize import INCUMBENTS, MAXIMIZERS, SHORTLIST, UNKNOWN
-from kappasharp.core.choices import beside
+from kappasharp.acquisition.maximize import INCUMBENTS, SHORTLIST, UNKNOWN
+from kappasharp.core.choices import MAXIMIZERS, beside
 from kappasharp.errors import InvalidValueError
 from kappasharp.lab import grid
 from kappasharp.lab.contract import MethodError, OwnProcess

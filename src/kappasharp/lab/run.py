@@ -291,7 +291,7 @@ def _begin(blocks: Sequence[Block], start: initial.Start, device: str) -> State:
     )
     if len(blocks) > 1 and method.gate.rule is not Rule.VALIDATED:
         gates = [row.gate for row, block in zip(methods, blocks, strict=True) for _ in block.seeds]
-        method = replace(method, gate=activation.side_by_side(gates, state.points))
+        state = replace(state, gates=activation.side_by_side(gates, state.points))
     problem = find_problem(blocks[0].problem)
     state = replace(state, method=method, lattice=_lattice(problem, state.points))
     if problem.members is not None:

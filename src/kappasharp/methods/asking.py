@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from kappasharp.acquisition import eubo, incumbent, line, maximize, settling, several
-from kappasharp.acquisition.maximize import MAXIMIZERS, Proposal, Request
+from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.batches import where
 from kappasharp.core import posterior
+from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.core.posterior import Posterior
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods.method import PAIR, Acquisition, Kind, Method, Preset, Query

@@ -8,9 +8,19 @@ from typing import Any, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition.maximize import MAXIMIZERS
-from kappasharp.core.choices import OTHERS, Correction, Curvature, Family, Gate, Placement, Rule, Variant, Weights
-from kappasharp.core.kernel import PRIORS
+from kappasharp.core.choices import (
+    MAXIMIZERS,
+    OTHERS,
+    PRIOR_NAMES,
+    Correction,
+    Curvature,
+    Family,
+    Gate,
+    Placement,
+    Rule,
+    Variant,
+    Weights,
+)
 from kappasharp.errors import InvalidTypeError, InvalidValueError, named
 from kappasharp.methods.method import PAIR, Acquisition, Inference, Kind, Method, Preset, Query
 from kappasharp.methods.state import State
@@ -215,7 +225,7 @@ def _choices_fit(value: Method) -> None:
 def preset(value: Preset) -> Preset:
     """A preset whose names exist and whose numbers make sense."""
     tables: tuple[tuple[str, Iterable[str]], ...] = (
-        ("priors", PRIORS), ("kernel", get_args(Family)), ("eubo", get_args(Variant)), ("maximizer", MAXIMIZERS),
+        ("priors", PRIOR_NAMES), ("kernel", get_args(Family)), ("eubo", get_args(Variant)), ("maximizer", MAXIMIZERS),
         ("curvature", get_args(Curvature)),
     )  # fmt: skip
     for name, table in tables:

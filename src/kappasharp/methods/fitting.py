@@ -35,6 +35,7 @@ from kappasharp.core.people import PeopleFit
 from kappasharp.core.posterior import Posterior
 from kappasharp.methods import leaning
 from kappasharp.methods.method import Inference, Preset
+from kappasharp.methods.models import model_from
 from kappasharp.streams import stream
 
 # Half-widths of a tie that are tried, in units of the model's noise. Without ties the evidence falls with the width,
@@ -77,7 +78,7 @@ class Inferred(NamedTuple):
 
 def model_of(preset: Preset, dimensions: int, lift: Lift | None = None) -> Model:
     """The model of designs with so many parameters: a sum of two kernels where taste is learnt on outcomes too."""
-    model = preset.model
+    model = model_from(preset)
     if lift is None:
         return model
     sizes = (dimensions, lift.size)

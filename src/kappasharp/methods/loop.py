@@ -13,6 +13,7 @@ from torch import Tensor
 from kappasharp.acquisition.maximize import Proposal, Request
 from kappasharp.batches import apply, released
 from kappasharp.core import activation, comparisons, kernel, posterior
+from kappasharp.core.activation import Gates
 from kappasharp.core.choices import Gate, Rule
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.evidence import Model
@@ -155,13 +156,14 @@ def learn(state: State) -> Learnt:
     inferred = infer(method.inference, model, fit, state.seeds, t)
     fit = fit._replace(posterior=inferred.posterior)
     # line 4
-    s_exp = decisiveness(model, fit, method.gate)
+    gate = method.gate if state.gates is None else state.gates
+    s_exp = decisiveness(model, fit, gate)
     # line 5
-    s_bar = activation.moving_average(state.mean_decisiveness, s_exp, method.gate.ema_rate)
+    s_bar = activation.moving_average(state.mean_decisiveness, s_exp, gate.ema_rate)
     # line 6
-    active = activation.is_open(method.gate, t, s_bar)
+    active = activation.is_open(gate, t, s_bar)
     # lines 7 to 13
-    validated = method.gate.rule is Rule.VALIDATED
+    validated = gate.rule is Rule.VALIDATED
     corrected = correcting.correct(model, fit, method.correction, active, validated=validated)
     return Learnt(fit, inferred, s_exp, s_bar, corrected.active, corrected)
 
@@ -319,7 +321,7 @@ def _expected(preset: Preset, learnt: Learnt, pair: Tensor) -> Tensor:
     return torch.special.ndtr(found.mean / (found.variance + 2.0 * preset.noise**2).sqrt()).squeeze(-1)
 
 
-def decisiveness(model: Model, fit: Fit, gate: Gate) -> Tensor:
+def decisiveness(model: Model, fit: Fit, gate: Gate | Gates) -> Tensor:
     """s_exp of the most recent comparison; 0 where there is none. [eq:sexp]"""
     if fit.C.pairs.shape[1] == 0:
         return fit.X.new_zeros(len(fit.X))

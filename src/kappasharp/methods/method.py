@@ -2,12 +2,8 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from kappasharp.core.choices import Correction, Curvature, Family, Gate, Variant
-
-if TYPE_CHECKING:
-    from kappasharp.core.evidence import Model
 
 
 class Inference(Enum):
@@ -151,12 +147,3 @@ class Preset:
     reach_least: float = 0.0
     reach_every: int = 1
     first_pairs: int = 5
-
-    @property
-    def model(self) -> "Model":
-        """The core's view of these choices; only whoever computes needs it, and with it torch."""
-        from kappasharp.core import evidence, kernel, likelihood  # noqa: PLC0415
-
-        probit = likelihood.Probit(self.noise, self.threshold)
-        priors = kernel.PRIORS[self.priors].in_units_of(self.noise)
-        return evidence.Model(self.kernel, self.nugget, probit, priors, self.curvature)

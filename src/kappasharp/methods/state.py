@@ -7,6 +7,7 @@ from torch import Tensor
 
 from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.through import Allowed
+from kappasharp.core.activation import Gates
 from kappasharp.core.comparisons import Detail
 from kappasharp.core.features import Lift
 from kappasharp.methods.method import Method, Preset
@@ -47,6 +48,8 @@ class State:
     # Where questions are searched, the ends (d,) of a part of the cube; and which designs (runs, n) may be told.
     box: tuple[Tensor, Tensor] | None = None
     eligible: Tensor | None = None
+    # The gate of every run, where methods that differ in it run side by side.
+    gates: Gates | None = None
 
 
 class Question(NamedTuple):

@@ -23,6 +23,7 @@ from kappasharp.methods import asking, checks, correcting, fitting, loop
 from kappasharp.methods.correcting import Corrected
 from kappasharp.methods.fitting import Fit, Inferred, infer
 from kappasharp.methods.method import Method, Preset
+from kappasharp.methods.models import model_from
 from kappasharp.methods.registry import find_method, find_preset
 from kappasharp.methods.state import State
 from kappasharp.streams import stream
@@ -193,7 +194,7 @@ def hold(X: Tensor, theta: Tensor, known: Conditioned, method: Method, preset: P
     fitted = Posterior(preset.kernel, X, theta, known.map.beta, known.root)
     plain = Fit(X, known.C, known.ties, hyper, known.K, known.map, fitted)
     with torch.no_grad():
-        return _surrogate(method, preset, X.shape[:1], _complete(method, preset.model, plain, (0,) * len(X)))
+        return _surrogate(method, preset, X.shape[:1], _complete(method, model_from(preset), plain, (0,) * len(X)))
 
 
 class _Parts(NamedTuple):
