@@ -23,8 +23,8 @@ from kappasharp.core.voices import Voices
 from kappasharp.core.whole_voters import Line
 from kappasharp.shapes import Parameters, PerComparison
 
-# Up to so many answers the last stage runs in double precision. On one x86-64 core a round on 1,200 answers takes half a
-# second so; on 4,320 it would take 17, and takes six in single precision.
+# Up to so many answers the search ends in double precision. On one x86-64 core a round on 1,200 answers takes half a
+# second there; on 4,320 it would take 17, and in single precision takes six.
 ACCURATE = 2000
 
 T = TypeVar("T")
@@ -50,7 +50,14 @@ class _Stage(NamedTuple):
 
 
 def search(
-    model: Model, answers: Answers, voter: Tensor, starts: list[Parameters], z: PerComparison, *, first: int, gain: float
+    model: Model,
+    answers: Answers,
+    voter: Tensor,
+    starts: list[Parameters],
+    z: PerComparison,
+    *,
+    first: int,
+    gain: float,
 ) -> Hyperfit:
     """The hyperparameters of every run; the first stage has at most `first` answers, the last promises `gain` or less.
 
@@ -76,12 +83,14 @@ def search(
 
 def _of_one(run: _Run, theta: Parameters, first: int, gain: float) -> Hyperfit:
     """The hyperparameters of one run, from several starts (starts, p)."""
-    shared, single, whole = theta.shape[-1] - run.priors.people, torch.float32, len(run.line.rows)
-    sizes = _sizes(whole, first)
+    shared, single, double = theta.shape[-1] - run.priors.people, torch.float32, torch.float64
+    sizes = _sizes(len(run.line.rows), first)
     stage = _stage(run, sizes[0], single)
     found, theta = _first(stage, theta, shared)
-    stages = [(size, single, GAIN_LEFT) for size in sizes[1:]]
-    for size, dtype, left in stages + [(whole, run.answers.X.dtype, gain)] * (whole <= ACCURATE):
+    rest = [(size, single, GAIN_LEFT) for size in sizes[1:]]
+    if sizes[-1] <= ACCURATE and theta.dtype == double:
+        rest.append((sizes[-1], double, gain))
+    for size, dtype, left in rest:
         before, stage = stage, _stage(run, size, dtype)
         theta[:, : found.x.shape[-1]] = found.x.to(theta)
         H = _grown(found.H, before, stage, shared).to(stage.z)
@@ -123,13 +132,11 @@ def _in_precision(value: T, dtype: torch.dtype) -> T:
     return value
 
 
-def _first(stage: _Stage, theta: Parameters, shared: int) -> tuple[Descent, Parameters]:
+def _first(stage: _Stage, theta: Parameters, shared: int) -> tuple[Descent, Tensor]:
     """The first stage's best end over all starts, and the start that led to it."""
     many = torch.zeros(len(theta), dtype=torch.long, device=theta.device)
     x = theta[:, : shared + len(stage.told)].to(stage.z)
-    found, _ = hyperparameters.descend(
-        stage.model, take(stage.data, many), x, stage.z[many], gain=GAIN_LEFT, H=None
-    )
+    found, _ = hyperparameters.descend(stage.model, take(stage.data, many), x, stage.z[many], gain=GAIN_LEFT, H=None)
     best = found.value.nan_to_num(nan=torch.inf).argmin().unsqueeze(0)
     return take(found, best), theta[best].clone()
 

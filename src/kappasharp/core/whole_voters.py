@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kappasharp.core.comparisons import Answers
 
-# Hashes are numbers modulo a prime below 2³¹, so that no product of two leaves 64 bits; the factor is Park and Miller's.
+# Hashes are numbers modulo a prime below 2³¹, so that a product of two has 62 bits; the factor is Park and Miller's.
 PRIME, FACTOR, ROUNDS, FINE = 2**31 - 1, 48271, 3, 2.0**20
 # A share is one of this many voters at least: where they do not fit in whole, of an equal count of answers from each.
 LEAST_VOTERS = 10
@@ -34,7 +34,7 @@ class Line(NamedTuple):
     voters: Tensor
 
     def share(self, size: int) -> Tensor:
-        """Places in the line of the answers of the first voters, `size` of them or a few less; all if there are no more."""
+        """Places in the line of the answers of the first voters: so many or a few less, or all if there are no more."""
         if size >= len(self.rows):
             return torch.arange(len(self.rows), device=self.rows.device)
         people = len(self.voters)
