@@ -9,9 +9,10 @@ from kappasharp.core import comparisons, people, people_search, posterior, voice
 from kappasharp.core.choices import Said
 from kappasharp.core.comparisons import Answers
 from kappasharp.core.joint_priors import PeoplePriors
+from kappasharp.methods import fitting
 from kappasharp.methods.registry import find_preset
 
-BASE = find_preset("modern").model
+BASE = fitting.model_of(find_preset("modern"), 3)
 
 
 def felt(X, who, voters):
