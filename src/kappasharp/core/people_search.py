@@ -20,11 +20,11 @@ from kappasharp.core.evidence import Model
 from kappasharp.core.hyperparameters import GAIN_LEFT, Hyperfit
 from kappasharp.core.joint_priors import PeoplePriors
 from kappasharp.core.voices import Voices
-from kappasharp.core.whole_voters import Line
+from kappasharp.core.whole_voters import VoterLine
 from kappasharp.shapes import Parameters, PerComparison
 
-# Up to so many answers the search ends in double precision. On one x86-64 core a round on 1,200 answers takes a third of
-# a second there; on 2,400 three seconds, and 1.2 in single precision; on 4,320 four in single precision.
+# Up to so many answers the search ends in double precision. On one x86-64 core a round takes 0.3 s there on 1,200
+# answers; on 2,400 three, and 1.2 in single precision; on 4,320 four in single precision.
 ACCURATE = 2000
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class _Run(NamedTuple):
     model: Model
     priors: PeoplePriors
     answers: Answers
-    line: Line
+    line: VoterLine
     z: PerComparison
 
 

@@ -25,7 +25,7 @@ PRIME, FACTOR, ROUNDS, FINE = 2**31 - 1, 48271, 3, 2.0**20
 LEAST_VOTERS = 10
 
 
-class Line(NamedTuple):
+class VoterLine(NamedTuple):
     """All answers of one run in line, and of each its voter's rank (−1 for nobody) and its place among its voter's."""
 
     rows: Tensor
@@ -44,7 +44,7 @@ class Line(NamedTuple):
         return ((self.rank < max(fits, 1)) & (heard | (self.rank < 0))).nonzero().squeeze(-1)
 
 
-def line_up(answers: Answers, voter: Tensor, people: int) -> Line:
+def line_up(answers: Answers, voter: Tensor, people: int) -> VoterLine:
     """The line of one run's answers (a batch of one)."""
     content = _content(answers)
     known = voter >= 0
@@ -57,7 +57,7 @@ def line_up(answers: Answers, voter: Tensor, people: int) -> Line:
     rank = rank[rows]
     count = torch.bincount(rank + 1, minlength=people + 1)
     place = torch.arange(len(rows), device=rows.device) - (count.cumsum(0) - count)[rank + 1]
-    return Line(rows, rank, place, voters)
+    return VoterLine(rows, rank, place, voters)
 
 
 def _content(answers: Answers) -> Tensor:
