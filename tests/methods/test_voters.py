@@ -9,6 +9,7 @@ from kappasharp.core import posterior
 from kappasharp.errors import InvalidValueError
 from kappasharp.methods import loop
 from kappasharp.methods.registry import find_method
+from kappasharp.methods.surrogate import surrogate_of
 
 APART = replace(find_method("baseline"), tell_apart=True)
 
@@ -49,6 +50,24 @@ def test_everybody_has_a_best_of_their_own():
         fit = loop.seen_by(learnt, view).fit
         # The MAP at the designs is what the posterior predicts there, up to the nugget.
         torch.testing.assert_close(fit.map.f, posterior.own_mean(fit.posterior), rtol=1e-3, atol=1e-3)
+
+
+def test_an_answer_is_foretold_as_consistent_as_its_voter_is():
+    state = played(APART, 2, 12, runs=2)
+    learnt = loop.learn(state)
+    assert learnt.fit.people is not None
+    c = torch.tensor([[0.4, 1.0], [0.4, 2.5]], dtype=torch.float64)
+    learnt = learnt._replace(fit=learnt.fit._replace(people=learnt.fit.people._replace(consistency=c)))
+    X, Y = torch.rand(2, 2, 5, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    # Of somebody yet to answer, and of what all share, nothing is known but that 1 is usual.
+    for view, own in ((0, c[:, :1]), (1, c[:, 1:]), (7, torch.ones(2, 1)), (None, torch.ones(2, 1))):
+        seen = loop.seen_by(learnt, view)
+        found = surrogate_of(state, seen).contrast(X, Y)
+        expected = torch.special.ndtr(found.mean / (found.variance + 2.0 / own**2).sqrt())
+        torch.testing.assert_close(found.preferred, expected, rtol=0, atol=1e-12)
+        asked, _, info = loop.question_from(state, seen)
+        pair = surrogate_of(state, seen).contrast(asked.points[:, :1], asked.points[:, 1:])
+        torch.testing.assert_close(info.expected, pair.preferred[:, 0], rtol=0, atol=1e-12)
 
 
 def test_runs_of_a_batch_are_runs_alone():

@@ -226,7 +226,7 @@ def _search_in_stages(
     answers, count = space.answers, z.shape[-1]
     theta, H, reached, keep = _first(model, answers, starts, z, stages[0])
     for size, before in zip(stages[1:], stages, strict=False):
-        found, reached = _descend(
+        found, reached = descend(
             model, _share(answers, size), theta, _known(z, size), gain=GAIN_LEFT, H=H * (before / size)
         )
         theta, H = found.x, found.H
@@ -248,7 +248,7 @@ def _first(
     """
     runs, data = len(z), _share(answers, size)
     many = torch.arange(runs, device=z.device).repeat(len(starts))
-    found, reached = _descend(
+    found, reached = descend(
         model, take(data, many), torch.cat(starts).float(), _known(z, size)[many], gain=GAIN_LEFT, H=None
     )
     value = found.value.reshape(len(starts), runs).nan_to_num(nan=torch.inf)
@@ -292,7 +292,7 @@ def _polish(
     """The last stage, on all answers, in the precision that the space has."""
     X = space.answers.X
     gain = GAIN_LEFT_PER_PARAMETER * theta.shape[-1] if X.dtype == torch.float32 else GAIN_LEFT
-    return _descend(model, space.gather(), theta.to(X), z.to(X), gain=gain, H=H.to(X))
+    return descend(model, space.gather(), theta.to(X), z.to(X), gain=gain, H=H.to(X))
 
 
 class _WithLast(NegativeLogPosterior):
@@ -311,7 +311,7 @@ class _WithLast(NegativeLogPosterior):
         return _WithLast(super().take(rows), self.last, self.row.index_select(0, rows))
 
 
-def _descend(
+def descend(
     model: Model, data: Gathered, theta: Parameters, z: PerComparison, *, gain: float, H: Tensor | None
 ) -> tuple[descent.Descent, PerComparison]:
     """One stage from theta and z, to a gain left and with an H; where it ended, and the last differences found."""

@@ -26,6 +26,7 @@ from kappasharp.core import (
     kernel,
     laplace,
     likelihood,
+    people_search,
     voices,
 )
 from kappasharp.core.comparisons import Answers, Incidence
@@ -88,12 +89,11 @@ def fit(
     answers = comparison_space.bounded(model.likelihood, answers)
     m = answers.pairs.shape[-2]
     z = X.new_zeros(len(X), m) if z is None else torch.nn.functional.pad(z, (0, m - z.shape[-1]))
-    share, who, start = answers, voter, z
     if m > ALL_AT_ONCE:
-        # Of very many answers an even share finds the hyperparameters; the MAP is that of all.
-        rows = torch.arange(ALL_AT_ONCE, device=X.device) * m // ALL_AT_ONCE
-        share, who, start = comparisons.some(answers, rows), voter[:, rows], z[:, rows]
-    hyper = hyperparameters.search_at_once(model, voices.gather(share, who, people), starts, start, GAIN_LEFT).hyper
+        hyper = people_search.search(model, answers, voter, starts, z, first=ALL_AT_ONCE, gain=GAIN_LEFT)
+    else:
+        data = voices.gather(answers, voter, people)
+        hyper = hyperparameters.search_at_once(model, data, starts, z, GAIN_LEFT).hyper
     return condition(model, answers, voter, hyper, z)
 
 

@@ -66,6 +66,13 @@ class Fit(NamedTuple):
     people: PeopleFit | None = None
     # C K Cᵀ, where the fit needed it.
     gram: Tensor | None = None
+    # Seen by a voter whose answers are known: how consistent they are (runs,), which is 1 for everybody else.
+    consistency: Tensor | None = None
+
+    def answer_variance(self, noise: float) -> Tensor | float:
+        """2σ²/c², (runs, 1): the variance of what chance adds to an answer about two designs, by whoever sees it so."""
+        pure = 2.0 * noise**2
+        return pure if self.consistency is None else pure / self.consistency.square().unsqueeze(-1)
 
 
 class Inferred(NamedTuple):

@@ -318,7 +318,8 @@ def won(state: State) -> Tensor:
 def _expected(preset: Preset, learnt: Learnt, pair: Tensor) -> Tensor:
     """The chance that a person prefers the first design to the second."""
     found = posterior.contrast(learnt.corrected.posterior, pair[:, :1], pair[:, 1:2])
-    return torch.special.ndtr(found.mean / (found.variance + 2.0 * preset.noise**2).sqrt()).squeeze(-1)
+    spread = (found.variance + learnt.fit.answer_variance(preset.noise)).sqrt()
+    return torch.special.ndtr(found.mean / spread).squeeze(-1)
 
 
 def decisiveness(model: Model, fit: Fit, gate: Gate | Gates) -> Tensor:

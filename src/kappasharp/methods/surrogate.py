@@ -101,12 +101,15 @@ class Surrogate:
 
     @torch.no_grad()
     def contrast(self, first: Any, second: Any) -> ContrastPrediction:
-        """f(first) − f(second), row by row; the likelihood's common shift cancels in it."""
+        """f(first) − f(second), row by row; the likelihood's common shift cancels in it.
+
+        `preferred` is about an answer: seen by a voter, by one who is as consistent as that voter's answers are.
+        """
         X, Y = self._pairs(first, second)
         blocks = zip(X.split(BLOCK, -2), Y.split(BLOCK, -2), strict=True)
         parts = [posterior.contrast(self._corrected.posterior, *block) for block in blocks]
         found = posterior.Contrast(*(torch.cat(part, -1) for part in zip(*parts, strict=True)))
-        spread = (found.variance + 2.0 * self.preset.noise**2).sqrt()
+        spread = (found.variance + self._fit.answer_variance(self.preset.noise)).sqrt()
         preferred = torch.special.ndtr(found.mean / spread)
         return ContrastPrediction(*(self._shaped(part) for part in (found.mean, found.variance, preferred)))
 

@@ -81,7 +81,10 @@ def seen_by(fit: Fit, voter: int | None = None) -> Fit:
     found = fit.people
     if found is None:
         return fit
-    return _with(fit, found, people.of_all(found) if voter is None else people.of_voter(found, voter))
+    if voter is None:
+        return _with(fit, found, people.of_all(found))
+    consistency = found.consistency[:, voter] if 0 <= voter < found.member.shape[-1] else None
+    return _with(fit, found, people.of_voter(found, voter), consistency)
 
 
 def weighed(fit: Fit, weights: Tensor) -> Fit:
@@ -90,7 +93,7 @@ def weighed(fit: Fit, weights: Tensor) -> Fit:
     return _with(fit, fit.people, people.of_all(fit.people, weights))
 
 
-def _with(fit: Fit, found: PeopleFit, view: Posterior) -> Fit:
+def _with(fit: Fit, found: PeopleFit, view: Posterior, consistency: Tensor | None = None) -> Fit:
     n = fit.X.shape[1]
     scale = posterior.variance(view) / kernel.variance(found.family, found.alone)
     K = found.K * scale[:, None, None]
@@ -99,6 +102,7 @@ def _with(fit: Fit, found: PeopleFit, view: Posterior) -> Fit:
         K=K[:, :n, :n],
         map=fit.map._replace(f=f[:, :n], beta=view.beta[:, :n]),
         posterior=fit.posterior._replace(theta=view.theta, beta=view.beta, root=view.root),
+        consistency=consistency,
     )
 
 
