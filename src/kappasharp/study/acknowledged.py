@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Connection, select
 
-from kappasharp.errors import LostEventsError
+from kappasharp.errors import LostEventsError, StorageError
 from kappasharp.sentences import Sentence
 from kappasharp.study.heads import End, Heads, Noted
 from kappasharp.study.schema import EVENTS
@@ -119,6 +119,20 @@ class Acknowledged:
         """A study is about to be deleted."""
         self._ends.pop(uid, None)
         self.note(["deleted", uid])
+
+    def accept(self, uid: str, end: End, now: End | None, time: str) -> None:
+        """Go on with a study as it is now, or without it where there is none; an error where that cannot be noted."""
+        rows: list[list[Any]] = [["accepted", time, uid, end.name, end.events, None if now is None else now.events - 1]]
+        rows += [] if now is None else [["end", uid, *now]]
+        assert self.heads is not None
+        try:
+            self.heads.note(*rows)
+        except OSError as error:
+            raise StorageError(f"{self.heads.path} could not be written: {error.strerror or error}.") from error
+
+    def noticed(self, uid: str) -> str | None:
+        """When it was first seen that a study lacks what was acknowledged."""
+        return next((str(one[1]) for one in reversed(self.noted().losses) if one[2] == uid and one[0] == "lost"), None)
 
     def lost(self, uid: str, end: End, anchor: Anchor | None, time: str) -> LostEventsError:
         """What to say of a study that lacks what was acknowledged; it is noted beside the database, once."""

@@ -261,7 +261,10 @@ def refusal(url: str, error: SQLAlchemyError) -> StorageError:
         ("disk is full", "the disk is full. Nothing was written and nothing before it was lost; make room, try again."),
         ("disk I/O error", "the disk could not be written. Nothing before it was lost; check the disk, try again."),
         ("malformed", "the file is damaged. Restore a copy, or try SQLite's `.recover`."),
-        ("not a database", "the file is not a database. Nothing was changed; give another file name."),
+        (
+            "not a database",
+            "the file is not a database. Nothing was changed; restore a copy if it was one, or give another name.",
+        ),
         ("unable to open", "the file cannot be opened. Check that its folder exists and may be written."),
     ):
         if sign in cause:

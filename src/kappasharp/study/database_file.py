@@ -91,10 +91,13 @@ class DatabaseFile:
         for path, before, found in zip((self.ahead, self.index), opened[1:], now[1:], strict=True):
             if before is not None and before != found:
                 raise self._refusal(
-                    "fault.beside",
-                    "The file {path} beside the database was removed or replaced while it was in "
-                    "use. Nothing was acknowledged; stop every program that has the database open, then start them "
-                    "again.",
+                    Sentence(
+                        (
+                            "The file {path} beside the database was removed or replaced while it was in use. Nothing was "
+                            "acknowledged; stop every program that has the database open, then start them again."
+                        ),
+                        "fault.beside",
+                    ),
                     path,
                 )
 
@@ -117,47 +120,67 @@ class DatabaseFile:
     def gone(self) -> ReplacedError:
         """It is not there."""
         return self._refusal(
-            "fault.gone",
-            "The database file {path} is gone. Nothing was acknowledged; put it back, and this goes on. To begin anew "
-            "without it, remove {name}-heads beside it, which knows what was stored.",
+            Sentence(
+                (
+                    "The database file {path} is gone. Nothing was acknowledged; put it back, and this goes on. To "
+                    "begin anew without it, remove {name}-heads beside it, which knows what was stored."
+                ),
+                "fault.gone",
+            )
         )
 
     def another(self) -> ReplacedError:
         """Another file has its name."""
         return self._refusal(
-            "fault.another",
-            "The database file {path} is not the one that was opened: another was put in its place. Nothing was "
-            "acknowledged; put the right file back, and this goes on. If the new one is meant, stop every program that "
-            "has the database open, move {name}-wal and {name}-shm away, and start again.",
+            Sentence(
+                (
+                    "The database file {path} is not the one that was opened: another was put in its place. Nothing "
+                    "was acknowledged; put the right file back, and this goes on. If the new one is meant, stop every"
+                    " program that has the database open, move {name}-wal and {name}-shm away, and start again."
+                ),
+                "fault.another",
+            )
         )
 
     def emptied(self) -> ReplacedError:
         """It has no bytes any more."""
         return self._refusal(
-            "fault.emptied",
-            "The database file {path} is empty, but studies were stored in it. Nothing was acknowledged; stop every "
-            "program that has it open, put a copy in its place, and start again.",
+            Sentence(
+                (
+                    "The database file {path} is empty, but studies were stored in it. Nothing was acknowledged; stop"
+                    " every program that has it open, put a copy in its place, and start again."
+                ),
+                "fault.emptied",
+            )
         )
 
     def stale(self) -> ReplacedError:
         """What was written ahead is another file's."""
         return self._refusal(
-            "fault.stale",
-            "The database file {path} was put in the place of another, to which {name}-wal beside it belongs. "
-            "Nothing was changed; stop every program that has the database open, move {name}-wal and "
-            "{name}-shm away, and start again; or put the other file back.",
+            Sentence(
+                (
+                    "The database file {path} was put in the place of another, to which {name}-wal beside it belongs."
+                    " Nothing was changed; stop every program that has the database open, move {name}-wal and "
+                    "{name}-shm away, and start again; or put the other file back."
+                ),
+                "fault.stale",
+            )
         )
 
     def overwritten(self, evidence: str) -> ReplacedError:
         """Somebody wrote into it, and it is no longer whole."""
         return self._refusal(
-            "fault.overwritten",
-            "The database file {path} was overwritten or cut off by another program while it was open ({evidence}). "
-            "Nothing was acknowledged; stop every program that has it open, put a copy in its place, move "
-            "{name}-wal and {name}-shm away, and start again.",
+            Sentence(
+                (
+                    "The database file {path} was overwritten or cut off by another program while it was open "
+                    "({evidence}). Nothing was acknowledged; stop every program that has it open, put a copy in its "
+                    "place, move {name}-wal and {name}-shm away, and start again."
+                ),
+                "fault.overwritten",
+            ),
             evidence=evidence,
         )
 
-    def _refusal(self, key: str, words: str, path: Path | None = None, **more: str) -> ReplacedError:
+    def _refusal(self, said: Sentence, path: Path | None = None, **more: str) -> ReplacedError:
         given = {"path": str(path or self.path), "name": (path or self.path).name} | more
-        return ReplacedError(Sentence(words.format(**given), key, {"name": given["name"]} | more))
+        return ReplacedError(Sentence(said.format(**given), said.key, {"name": given["name"]} | more))

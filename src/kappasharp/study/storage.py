@@ -6,6 +6,7 @@ the study's row takes hold of the chain's new end. Writers of one study wait for
 
 import json
 import logging
+import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -37,6 +38,7 @@ from kappasharp.study import database, events, schema, wholeness
 from kappasharp.study.acknowledged import Acknowledged, Anchor, still_has
 from kappasharp.study.database_file import AHEAD_BYTES, DatabaseFile, Trace, trace
 from kappasharp.study.events import Event, Stored
+from kappasharp.study.heads import End
 from kappasharp.study.schema import EVENTS, STUDIES
 
 LOG = logging.getLogger("kappasharp")
@@ -83,6 +85,14 @@ class Head(NamedTuple):
 
     name: str
     events: int
+
+
+class GivenUp(NamedTuple):
+    """What was given up of a study: how many events were acknowledged, how many are left; None where it is gone."""
+
+    study: str
+    had: int
+    left: int | None
 
 
 class Storage:
@@ -391,6 +401,7 @@ class Storage:
 
     def _keep(self, record: Record, reached: Anchor) -> None:
         """What is in the database now counts as acknowledged."""
+        self._alarms.clear()
         self._acknowledged.reached(record, reached)
         self._acknowledged.note_end(record.uid)
 
@@ -415,7 +426,7 @@ class Storage:
         if after and record.uid in self._broken:
             raise _damaged(record, self._broken[record.uid])
 
-    def _lost(self, uid: str, end: Any, anchor: Anchor | None) -> LostEventsError:
+    def _lost(self, uid: str, end: End, anchor: Anchor | None) -> LostEventsError:
         found = self._acknowledged.lost(uid, end, anchor, now())
         if str(found) not in self._alarms and self.alarmed is not None:
             self.alarmed(str(found))
@@ -431,10 +442,40 @@ class Storage:
 
     def _check_not_lost(self, name: str) -> None:
         """A sentence where a study of that name was acknowledged and is not there."""
-        ends = {uid: end for uid, end in self._acknowledged.noted().ends.items() if end.name == name}
-        gone = ends.keys() - {record.uid for record in self.studies()} if ends else ()
-        for uid in gone:
-            raise self._lost(uid, ends[uid], None)
+        for uid, end in self._acknowledged.noted().ends.items():
+            if end.name == name and uid not in self.heads():
+                raise self._lost(uid, end, None)
+
+    def missing(self) -> dict[str, LostEventsError]:
+        """Studies that were acknowledged and are not there, by their names, and what is to be said of each."""
+        ends, there = self._acknowledged.noted().ends, self.heads()
+        return {end.name: self._lost(uid, end, None) for uid, end in ends.items() if uid not in there}
+
+    def accept(self, voter: str) -> list[GivenUp]:
+        """Take every study as it is that lacks what was acknowledged, once; what was given up of each."""
+        there = {record.uid: record for record in self.studies()}
+        found = [self._accept(uid, end, there.get(uid), voter) for uid, end in self._acknowledged.noted().ends.items()]
+        return [one for one in found if one is not None]
+
+    def _accept(self, uid: str, end: End, record: Record | None, voter: str) -> GivenUp | None:
+        if record is None:
+            self._lost(uid, end, None)
+            self._acknowledged.accept(uid, end, None, now())
+            return GivenUp(end.name, end.events, None)
+        with self.writing() as connection:
+            anchor = self._anchor(connection, record)
+            if still_has(connection, record.id, anchor, end):
+                return None
+            _read(connection, record, anchor, 0, None)
+            self._lost(uid, end, anchor)
+            transaction = Transaction(connection, record, anchor)
+            noticed = self._acknowledged.noticed(uid)
+            transaction.append(voter, events.Restored(end.events, anchor.events, end.head, noticed))
+            transaction.anchor()
+            database.notify(connection, uid)
+        self._acknowledged.accept(uid, end, End(record.name, *transaction.reached), now())
+        self._wrote(uid)
+        return GivenUp(record.name, end.events, anchor.events)
 
     def back_up(self, path: Path) -> None:
         """Copy the whole database to a new file while others go on writing; SQLite only."""
@@ -447,6 +488,11 @@ class Storage:
             return []
         with self.reading() as connection:
             return wholeness.troubles(connection)
+
+    def hidden(self, words: str) -> str:
+        """Words about the database without where it is."""
+        words = words.replace(self.url, "the database")
+        return words if self._file is None else words.replace(f"{self._file.path.parent}{os.sep}", "")
 
     def close(self) -> None:
         """Give back the connections; in memory, after whoever writes."""

@@ -19,7 +19,7 @@ from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, read_given
 from kappasharp.study.parameters import Value
 from kappasharp.study.scalars import is_whole
 from kappasharp.study.space import Design, GivenSpace
-from kappasharp.study.storage import Record, Storage
+from kappasharp.study.storage import GivenUp, Record, Storage
 from kappasharp.study.study import Study
 from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET, DEFAULT_STORAGE, ENVIRONMENT
 
@@ -310,6 +310,19 @@ def delete_study(study_name: str, *, storage: str | Storage | None = None) -> No
     """
     place = storage_of(storage)
     place.delete(place.find(study_name))
+
+
+def accept_copy(*, storage: str | None = None, voter: str = terms.DEFAULT_VOTER) -> list[GivenUp]:
+    """Take a database as it is that lacks what was acknowledged, such as a backup that was put back on purpose.
+
+    What was given up is noted as an event in each study that is left, and beside the database. Whoever has such a study
+    open opens it again.
+
+    Args:
+        storage: the URL of a SQLite database, as in `create_study`.
+        voter: who decides that.
+    """
+    return existing(storage).accept(events.voter(voter))
 
 
 def import_json(
