@@ -106,7 +106,7 @@ class Acknowledged:
         except OSError as error:
             if not self._silent:
                 LOG.warning(
-                    "%s cannot be written (%s): what is stored is safe, but if its end were lost, nobody would be told.",
+                    "%s cannot be written (%s): what is stored is safe, but if its end were lost it would not show.",
                     self.heads.path, error.strerror or error,
                 )  # fmt: skip
             self._silent = True

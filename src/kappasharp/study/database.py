@@ -27,6 +27,8 @@ POOL, CONNECTIONS = 5, 20
 CHANNEL = "kappasharp"
 # How often a new database's journal is asked for while others make the same one, and seconds between.
 JOURNAL_TRIES, JOURNAL_PAUSE = 100, 0.1
+# What is said where PostgreSQL does not answer: whether what was under way is stored, nobody knows then.
+GONE = "its server does not answer. What was under way was not acknowledged; start the server, and this goes on."
 # Where a connection keeps which files it has open.
 BESIDE = "kappasharp files"
 # Nobody but the owner: answers have names on them.
@@ -265,6 +267,10 @@ def refusal(url: str, error: SQLAlchemyError) -> StorageError:
             "not a database",
             "the file is not a database. Nothing was changed; restore a copy if it was one, or give another name.",
         ),
+        ("terminating connection", GONE),
+        ("closed the connection", GONE),
+        ("connection is closed", GONE),
+        ("connection failed", GONE),
         ("unable to open", "the file cannot be opened. Check that its folder exists and may be written."),
     ):
         if sign in cause:

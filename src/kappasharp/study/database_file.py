@@ -5,7 +5,6 @@ What is written ahead comes into it by our own checkpoints, after which it is lo
 size or time is somebody else's, and the database is then read as a whole before anything is acknowledged.
 """
 
-import os
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -63,14 +62,14 @@ class DatabaseFile:
         """The file as it is, where SQLite may open it; else a sentence. None where there is none and never was one."""
         waiting, found = trace(self.ahead), trace(self.path)
         if found is None:
-            if self.known is not None or self.heads.read().ends:
+            if self.known is not None or self.heads.read().expected:
                 raise self.gone()
             return None
         if self.known is not None and found.which != self.known.which:
             raise self.another()
         if waiting is None or not waiting.size:
             waiting = None
-        if found.size == 0 and (waiting or self.heads.read().ends):
+        if found.size == 0 and (waiting or self.heads.read().expected):
             # SQLite would take it for a new database, and delete what was written ahead.
             raise self.emptied()
         if self.known is None and waiting and self.heads.read().is_ahead_of_another(found.which, waiting.which):
@@ -90,16 +89,7 @@ class DatabaseFile:
             raise self.another()
         for path, before, found in zip((self.ahead, self.index), opened[1:], now[1:], strict=True):
             if before is not None and before != found:
-                raise self._refusal(
-                    Sentence(
-                        (
-                            "The file {path} beside the database was removed or replaced while it was in use. Nothing was "
-                            "acknowledged; stop every program that has the database open, then start them again."
-                        ),
-                        "fault.beside",
-                    ),
-                    path,
-                )
+                raise self.apart(path)
 
     def note_files(self) -> None:
         """Keep which files belong together, for whoever opens them after a crash."""
@@ -180,6 +170,14 @@ class DatabaseFile:
             ),
             evidence=evidence,
         )
+
+    def apart(self, path: Path) -> ReplacedError:
+        """One of those that SQLite keeps beside it is another, or gone."""
+        words = (
+            "The file {path} beside the database was removed or replaced while it was in use. Nothing was "
+            "acknowledged; stop every program that has the database open, then start them again."
+        )
+        return self._refusal(Sentence(words, "fault.beside"), path)
 
     def _refusal(self, said: Sentence, path: Path | None = None, **more: str) -> ReplacedError:
         given = {"path": str(path or self.path), "name": (path or self.path).name} | more

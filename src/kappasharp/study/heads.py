@@ -29,9 +29,10 @@ class End(NamedTuple):
 
 @dataclass
 class Noted:
-    """What the file says: the end of every study, which were deleted, what was lost and what was accepted."""
+    """What the file says: the end of every study, what was lost and what was accepted."""
 
     ends: dict[str, End] = field(default_factory=dict)
+    # Those that somebody was about to delete: nobody misses them, and where they are still there their end counts.
     deleted: set[str] = field(default_factory=set)
     # Losses and what was accepted of them, the oldest first.
     losses: list[list[Any]] = field(default_factory=list)
@@ -42,26 +43,28 @@ class Noted:
 
     def take(self, row: list[Any]) -> None:
         """Take in one more line."""
-        match row:
-            case ["end", str(uid), *rest]:
-                end = End(*rest)
-                # Two programs may note the ends of two transactions the other way round.
-                if uid not in self.deleted and (uid not in self.ends or end.events >= self.ends[uid].events):
-                    self.ends[uid] = end
-            case ["deleted", str(uid)]:
-                self.ends.pop(uid, None)
-                self.deleted.add(uid)
-            case ["kept", str(uid)]:
-                self.deleted.discard(uid)
-            case ["files", *files]:
-                self.files = files
-            case ["lost", *_]:
-                self.losses.append(row)
-            case ["accepted", _, str(uid), *rest]:
-                self.losses.append(row)
-                self.ends.pop(uid, None)
-                if rest[-1] is None:
-                    self.deleted.add(uid)
+        word, *rest = row
+        if word == "files":
+            self.files = rest
+        elif word in ("lost", "accepted"):
+            self.losses.append(row)
+            if word == "accepted":
+                self.ends.pop(rest[1], None)
+                self.deleted |= {rest[1]} if rest[-1] is None else set()
+        elif word == "end":
+            uid, end = rest[0], End(*rest[1:])
+            # Two programs may note the ends of two transactions the other way round.
+            if uid not in self.ends or end.events >= self.ends[uid].events:
+                self.ends[uid] = end
+        elif word == "deleted":
+            self.deleted.add(rest[0])
+        else:
+            self.spoiled += 1
+
+    @property
+    def expected(self) -> dict[str, End]:
+        """The ends of studies that nobody has deleted."""
+        return {uid: end for uid, end in self.ends.items() if uid not in self.deleted}
 
     def is_ahead_of_another(self, main: tuple[int, int], ahead: tuple[int, int]) -> bool:
         """Whether what is written ahead was last seen beside another file than this one."""
@@ -71,7 +74,7 @@ class Noted:
         """The same in as few lines as say it."""
         return [
             *self.losses, *(["deleted", uid] for uid in self.deleted),
-            *(["end", uid, *end] for uid, end in self.ends.items()), *([["files", *self.files]] if self.files else []),
+            *(["end", uid, *end] for uid, end in self.expected.items()), *([["files", *self.files]] if self.files else []),
         ]  # fmt: skip
 
 

@@ -27,7 +27,6 @@ from kappasharp.errors import (
     DeletedError,
     DuplicateNameError,
     InvalidValueError,
-    KappaSharpError,
     LostEventsError,
     ReplacedError,
     StorageError,
@@ -108,6 +107,8 @@ class Storage:
         # Counts how often the file was read anew since others had written to it; what was found broken then.
         self._generation, self._broken = 0, dict[str, int]()
         self._left: list[Pool] = []
+        # Studies that this process has found whole: where one is broken after that, somebody overwrote the file.
+        self._intact: set[str] = set()
         self._trouble: str | None = None
         self._alarms: set[str] = set()
         with self._in_words():
@@ -238,13 +239,16 @@ class Storage:
         try:
             with self._reading.begin() as connection:
                 evidence = wholeness.evidence(connection)
-                self._broken = {} if evidence else wholeness.broken(connection)
+                broken = {} if evidence else wholeness.broken(connection)
         except SQLAlchemyError as error:
             raise file.overwritten(str(error.__cause__ or error)) from error
         except UnicodeDecodeError as error:  # SQLite quotes a damaged table's own words in its error
             raise file.overwritten("its tables cannot be read") from error
+        if not evidence and broken.keys() & self._intact:
+            evidence = "a study in it is not as it was written any more"
         if evidence:
             raise file.overwritten(evidence)
+        self._broken = broken
         self._generation += 1
         for pool in self._left:
             pool.dispose()
@@ -378,6 +382,8 @@ class Storage:
                     found = _read(connection, record, anchor, after, through)
             if is_there:
                 self._check_reads_on(record, after)
+                if through is None and not after:
+                    self._intact.add(record.uid)
                 return found
         assert end is not None
         raise self._lost(record.uid, end, anchor)
@@ -435,26 +441,27 @@ class Storage:
 
     def _missing(self, record: Record) -> StorageError:
         """Why a study has no row: somebody deleted it, or the file is another."""
-        end = self._acknowledged.noted().ends.get(record.uid)
+        end = self._acknowledged.noted().expected.get(record.uid)
         if end is not None:
             return self._lost(record.uid, end, None)
         return DeletedError(f"The study {record.name!r} is no longer in {self.url}: somebody deleted it.")
 
     def _check_not_lost(self, name: str) -> None:
         """A sentence where a study of that name was acknowledged and is not there."""
-        for uid, end in self._acknowledged.noted().ends.items():
+        for uid, end in self._acknowledged.noted().expected.items():
             if end.name == name and uid not in self.heads():
                 raise self._lost(uid, end, None)
 
     def missing(self) -> dict[str, LostEventsError]:
         """Studies that were acknowledged and are not there, by their names, and what is to be said of each."""
-        ends, there = self._acknowledged.noted().ends, self.heads()
+        ends, there = self._acknowledged.noted().expected, self.heads()
         return {end.name: self._lost(uid, end, None) for uid, end in ends.items() if uid not in there}
 
     def accept(self, voter: str) -> list[GivenUp]:
         """Take every study as it is that lacks what was acknowledged, once; what was given up of each."""
-        there = {record.uid: record for record in self.studies()}
-        found = [self._accept(uid, end, there.get(uid), voter) for uid, end in self._acknowledged.noted().ends.items()]
+        there, noted = {record.uid: record for record in self.studies()}, self._acknowledged.noted()
+        ends = {uid: end for uid, end in noted.ends.items() if uid in there or uid in noted.expected}
+        found = [self._accept(uid, end, there.get(uid), voter) for uid, end in ends.items()]
         return [one for one in found if one is not None]
 
     def _accept(self, uid: str, end: End, record: Record | None, voter: str) -> GivenUp | None:

@@ -12,7 +12,7 @@ from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValue
 from kappasharp.methods.method import Preset
 from kappasharp.study import declaring, events, exchange, kinds, running, simulation, terms
 from kappasharp.study.calling import Command
-from kappasharp.study.database import exists
+from kappasharp.study.database import exists, opened_file
 from kappasharp.study.definition import Definition, check_made, check_reopened, from_plain
 from kappasharp.study.judging import Judge, JudgeRules, Judging
 from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, read_given
@@ -63,6 +63,9 @@ def existing(given: str | None) -> Storage:
     """The database of that URL, which is not made if it is not there."""
     if not there_is(given):
         url = given or os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE
+        if (file := opened_file(url)) is not None:
+            # A sentence where it was there once.
+            file.check_openable()
         raise StorageError(f"There is no database {url} yet: the first study makes it.")
     return storage_of(given)
 

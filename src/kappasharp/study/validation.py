@@ -24,11 +24,11 @@ from kappasharp.study.events import (
     Queued,
     Recorded,
     Remarked,
+    Restored,
     Settling,
     Source,
     Stored,
     Undone,
-    Restored,
     Weighed,
 )
 from kappasharp.study.history import History, design_key
@@ -99,9 +99,7 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
             return replace(event, winner=winner, loser=loser)
         case Queued():
             return _queued(event, definition, history)
-        case Restored():
-            return _restored(event, history)
-        case Recorded() | Bounded() | Remarked() | Joined() | Judged() | Weighed():
+        case Recorded() | Bounded() | Remarked() | Joined() | Judged() | Weighed() | Restored():
             return _beside(event, voter, definition, history)
         case _:
             return _plain(event, voter, history)
@@ -117,14 +115,14 @@ def _restored(event: Restored, history: History) -> Event:
 
 
 def _beside(
-    event: Recorded | Bounded | Remarked | Joined | Judged | Weighed,
+    event: Recorded | Bounded | Remarked | Joined | Judged | Weighed | Restored,
     voter: str,
     definition: Definition,
     history: History,
 ) -> Event:
     """An event that is no answer and opens no question."""
-    if isinstance(event, Weighed):
-        return weighing.weighed(history, event.weights)
+    if isinstance(event, Weighed | Restored):
+        return weighing.weighed(history, event.weights) if isinstance(event, Weighed) else _restored(event, history)
     if isinstance(event, Joined | Judged):
         return _of_program(event, voter, definition, history)
     if isinstance(event, Recorded):
