@@ -1,6 +1,7 @@
 """A page whose database file is gone or another says so, acknowledges nothing, and goes on when it is back."""
 
 import signal
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,22 +30,28 @@ def study(file):
     return found
 
 
+def over(file):
+    """A service over that database."""
+    made = Service(Storage(f"sqlite:///{file}"))
+    made.computing, made.drawing = AtOnce(1), AtOnce(1)
+    made.folder = SimpleNamespace(cleanup=lambda: None)
+    made.show(load_study("s", storage=made.storage))
+    return made
+
+
 @pytest.mark.parametrize("how", BREAKS)
-def test_an_answer_is_refused_told_once_in_the_log_and_taken_when_the_file_is_back(study, file, how, opened, caplog):
-    service = Service(Storage(f"sqlite:///{file}"))
-    service.computing, service.drawing = AtOnce(1), AtOnce(1)
-    service.show(load_study("s", storage=service.storage))
-    service.storage.alarmed = None
+def test_an_answer_is_refused_told_once_in_the_log_and_taken_when_the_file_is_back(study, file, how, opened):
+    service = over(file)
     browser = opened(service)
-    pair = browser.pair()
+    pair, said = browser.pair(), []
     settle(service.storage)
-    service.storage.alarmed = lambda words: caplog.records.append(words)
+    service.storage.alarmed = said.append
     put_back = BREAKS[how][0](file)
     for _ in range(4):
         told = browser.answer(pair, "a")
         assert told.status_code == 503 and told.json()["said"]["key"].startswith("fault.")
         assert told.json()["said"]["values"]["name"] in ("page.db", "s")
-    assert caplog.records == [told.json()["error"]]
+    assert said == [told.json()["error"]]
     put_back()
     told = browser.answer(pair, "a").json()
     stored = load_study("s", storage=f"sqlite:///{file}").history.comparisons
@@ -52,14 +59,14 @@ def test_an_answer_is_refused_told_once_in_the_log_and_taken_when_the_file_is_ba
 
 
 def test_guests_do_not_learn_where_the_file_is(study, file, opened):
-    service = Service(Storage(f"sqlite:///{file}"))
-    service.computing, service.drawing = AtOnce(1), AtOnce(1)
-    service.show(load_study("s", storage=service.storage))
+    service = over(file)
     browser = opened(service)
     guest = browser.came_by("voter", "Ann")
     moved(file)
-    told = guest.get(guest.at("pair"))
-    assert told.status_code == 503 and "page.db is gone" in told.text and str(file.parent) not in told.text
+    for path in (guest.at("pair"), "/api/studies"):
+        told = guest.get(path)
+        assert told.status_code == 503 and told.json()["said"]["key"] == "fault.gone"
+        assert "page.db is gone" in told.text and str(file.parent) not in told.text
 
 
 def test_a_server_says_it_once_and_ends_when_it_is_told_to(study, file):

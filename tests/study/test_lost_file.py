@@ -318,7 +318,7 @@ class TestNoFalseAlarm:
         beside.mkdir()
         answers(found, 1)
         assert caplog.text.count("cannot be written") == 1
-        assert os.listdir(beside) == []
+        assert list(beside.iterdir()) == []
 
     def test_the_notes_stay_short(self, study, file, monkeypatch):
         monkeypatch.setattr(heads, "LONGEST", 2000)

@@ -25,8 +25,8 @@ DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 POOL, CONNECTIONS = 5, 20
 # What PostgreSQL calls the news of all studies.
 CHANNEL = "kappasharp"
-# How often a new database's journal is asked for while others make the same one, and seconds between.
-JOURNAL_TRIES, JOURNAL_PAUSE = 100, 0.1
+# For how long a new database's journal is asked for while others make the same one, and how often: seconds.
+JOURNAL_SECONDS, JOURNAL_PAUSE = 20.0, 0.1
 # What is said where PostgreSQL does not answer: whether what was under way is stored, nobody knows then.
 GONE = "its server does not answer. What was under way was not acknowledged; start the server, and this goes on."
 # Where a connection keeps which files it has open.
@@ -162,7 +162,8 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute("PRAGMA synchronous=FULL")
-    for tried in range(JOURNAL_TRIES):
+    end = time.monotonic() + JOURNAL_SECONDS
+    while True:
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
             return
         try:
@@ -174,7 +175,7 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
             if "readonly" in str(error):
                 return
             # Another process changes it at this moment; here SQLite itself does not wait.
-            if "locked" not in str(error) or tried == JOURNAL_TRIES - 1:
+            if "locked" not in str(error) or time.monotonic() > end:
                 raise
             time.sleep(JOURNAL_PAUSE)
 
@@ -271,6 +272,7 @@ def refusal(url: str, error: SQLAlchemyError) -> StorageError:
         ("closed the connection", GONE),
         ("connection is closed", GONE),
         ("connection failed", GONE),
+        ("connection is bad", GONE),
         ("unable to open", "the file cannot be opened. Check that its folder exists and may be written."),
     ):
         if sign in cause:

@@ -72,10 +72,9 @@ class Noted:
 
     def rows(self) -> list[list[Any]]:
         """The same in as few lines as say it."""
-        return [
-            *self.losses, *(["deleted", uid] for uid in self.deleted),
-            *(["end", uid, *end] for uid, end in self.expected.items()), *([["files", *self.files]] if self.files else []),
-        ]  # fmt: skip
+        deleted, ends = (["deleted", uid] for uid in self.deleted), self.expected.items()
+        files = [["files", *self.files]] if self.files else []
+        return [*self.losses, *deleted, *(["end", uid, *end] for uid, end in ends), *files]
 
 
 class Heads:

@@ -441,10 +441,17 @@ class Storage:
 
     def _missing(self, record: Record) -> StorageError:
         """Why a study has no row: somebody deleted it, or the file is another."""
-        end = self._acknowledged.noted().expected.get(record.uid)
-        if end is not None:
-            return self._lost(record.uid, end, None)
+        try:
+            self.check_deleted(record.uid)
+        except LostEventsError as error:
+            return error
         return DeletedError(f"The study {record.name!r} is no longer in {self.url}: somebody deleted it.")
+
+    def check_deleted(self, uid: str) -> None:
+        """A sentence where a study that is not there was acknowledged, and nobody has deleted it."""
+        end = self._acknowledged.noted().expected.get(uid)
+        if end is not None:
+            raise self._lost(uid, end, None)
 
     def _check_not_lost(self, name: str) -> None:
         """A sentence where a study of that name was acknowledged and is not there."""
@@ -498,8 +505,9 @@ class Storage:
 
     def hidden(self, words: str) -> str:
         """Words about the database without where it is."""
-        words = words.replace(self.url, "the database")
-        return words if self._file is None else words.replace(f"{self._file.path.parent}{os.sep}", "")
+        plain = words.replace(self.url, "the database")
+        plain = plain if self._file is None else plain.replace(f"{self._file.path.parent}{os.sep}", "")
+        return Sentence(plain, words.key, words.values) if isinstance(words, Sentence) else plain
 
     def close(self) -> None:
         """Give back the connections; in memory, after whoever writes."""
