@@ -1,16 +1,14 @@
 """What was acknowledged of each study: whether the database still has it, and what is said where it has not."""
 
-import logging
 from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Connection, select
 
 from kappasharp.errors import LostEventsError, StorageError
 from kappasharp.sentences import Sentence
-from kappasharp.study.heads import End, Heads, Noted
+from kappasharp.study.heads import End, Heads, HeadNotes
 from kappasharp.study.schema import EVENTS
 
-LOG = logging.getLogger("kappasharp")
 # What to do about a copy, of a file and on a server.
 FILE = (
     "Put the right file back; or, if this copy is meant, `kappasharp check --accept` takes it as it is, once, and "
@@ -67,11 +65,10 @@ class Acknowledged:
         # Studies of which events were given up since this was opened: who holds more of them opens them again.
         self._accepted = len(self.noted().losses)
         self._overtaken: set[str] = set()
-        self._silent = False
 
-    def noted(self) -> Noted:
+    def noted(self) -> HeadNotes:
         """What stands beside the database."""
-        return Noted() if self.heads is None else self.heads.read()
+        return HeadNotes() if self.heads is None else self.heads.read()
 
     def end(self, uid: str) -> End | None:
         """How far a study was acknowledged, as far as this process knows."""
@@ -97,19 +94,9 @@ class Acknowledged:
         self._ends[record.uid] = End(record.name, *anchor)
 
     def note(self, *rows: list[Any]) -> None:
-        """Add to what stands beside the database; where that cannot be written, it is said once."""
-        if self.heads is None:
-            return
-        try:
+        """Add to what stands beside the database."""
+        if self.heads is not None:
             self.heads.note(*rows)
-            self._silent = False
-        except OSError as error:
-            if not self._silent:
-                LOG.warning(
-                    "%s cannot be written (%s): what is stored is safe, but if its end were lost it would not show.",
-                    self.heads.path, error.strerror or error,
-                )  # fmt: skip
-            self._silent = True
 
     def note_end(self, uid: str) -> None:
         """Note where a study ends now."""
@@ -124,11 +111,11 @@ class Acknowledged:
         """Go on with a study as it is now, or without it where there is none; an error where that cannot be noted."""
         rows: list[list[Any]] = [["accepted", time, uid, end.name, end.events, None if now is None else now.events - 1]]
         rows += [] if now is None else [["end", uid, *now]]
-        assert self.heads is not None
-        try:
-            self.heads.note(*rows)
-        except OSError as error:
-            raise StorageError(f"{self.heads.path} could not be written: {error.strerror or error}.") from error
+        if self.heads is None or not self.heads.note(*rows):
+            raise StorageError(
+                f"What stands beside {self.url} could not be written: the copy of {end.name!r} is not accepted. Give "
+                "write access to its folder, and accept it again."
+            )
 
     def noticed(self, uid: str) -> str | None:
         """When it was first seen that a study lacks what was acknowledged."""

@@ -56,7 +56,7 @@ class DatabaseFile:
         # The file, and the one that is written ahead of it.
         self.together: tuple[Any, Any] | None = None
         # What was refused, and why: as long as it is the same, nobody reads it once more.
-        self.refused: tuple[Any, ReplacedError] | None = None
+        self.refused: tuple[Trace, str] | None = None
 
     def check_openable(self) -> Trace | None:
         """The file as it is, where SQLite may open it; else a sentence. None where there is none and never was one."""

@@ -5,6 +5,7 @@ commit and not synchronised. Where it is older than the database nothing is wron
 """
 
 import json
+import logging
 import os
 import zlib
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 from kappasharp.files import appending, replacing
 
+LOG = logging.getLogger("kappasharp")
 # Whenever it has grown by so many bytes, the file is written anew with what still counts.
 LONGEST = 128 * 1024
 PRIVATE = 0o600
@@ -28,7 +30,7 @@ class End(NamedTuple):
 
 
 @dataclass
-class Noted:
+class HeadNotes:
     """What the file says: the end of every study, what was lost and what was accepted."""
 
     ends: dict[str, End] = field(default_factory=dict)
@@ -82,23 +84,41 @@ class Heads:
 
     def __init__(self, database: Path) -> None:
         self.path = database.with_name(f"{database.name}-heads")
+        self._told: set[str] = set()
 
-    def read(self) -> Noted:
-        """What was noted; nothing where there is no file."""
+    def read(self) -> HeadNotes:
+        """What was noted; nothing where there is no file, or none that can be read, which is said once."""
         try:
             return _parsed(self.path.read_bytes())
         except FileNotFoundError:
-            return Noted()
+            return HeadNotes()
+        except OSError as error:
+            self._tell("read", error)
+            return HeadNotes()
 
-    def note(self, *rows: list[Any]) -> None:
-        """Add lines; an OSError where the file cannot be written."""
-        with appending(self.path, PRIVATE) as file:
-            # A line that was torn by a crash ends where the next begins.
-            text = _text(rows)
-            os.write(file, text)
-            size = os.fstat(file).st_size
-            if size // LONGEST > (size - len(text)) // LONGEST:
-                self._shorten()
+    def note(self, *rows: list[Any]) -> bool:
+        """Add lines; whether the file could be written. What is in the database is safe without: it is said once."""
+        text = _text(rows)
+        try:
+            with appending(self.path, PRIVATE) as file:
+                # A line that was torn by a crash ends where the next begins.
+                os.write(file, text)
+                size = os.fstat(file).st_size
+                if size // LONGEST > (size - len(text)) // LONGEST:
+                    self._shorten()
+        except OSError as error:
+            self._tell("written", error)
+            return False
+        self._told.discard("written")
+        return True
+
+    def _tell(self, what: str, error: OSError) -> None:
+        if what not in self._told:
+            why = error.strerror or error
+            LOG.warning(
+                "%s cannot be %s (%s): what is stored is safe, but lost events would not show.", self.path, what, why
+            )
+        self._told.add(what)
 
     def _shorten(self) -> None:
         """Write the file anew, for as long as this process alone may append."""
@@ -119,8 +139,8 @@ def _text(rows: Any) -> bytes:
     return found
 
 
-def _parsed(data: bytes) -> Noted:
-    found = Noted()
+def _parsed(data: bytes) -> HeadNotes:
+    found = HeadNotes()
     for line in filter(None, data.split(b"\n")):
         text, _, checksum = line.rpartition(b" ")
         if checksum == b"%08x" % zlib.crc32(text):

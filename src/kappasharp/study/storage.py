@@ -170,6 +170,8 @@ class Storage:
         with self._in_words():
             with self._begun() as connection:
                 before = self._generation
+                if self._file is not None:
+                    self._file.note_files()
                 yield connection
                 self._check_beside(connection)
             self._look_after(again=self._generation != before)
@@ -190,7 +192,6 @@ class Storage:
     def _check_beside(self, connection: Connection) -> None:
         if self._file is not None:
             self._file.check_beside(connection.info[database.BESIDE])
-            self._file.note_files()
 
     def _look_after(self, *, again: bool = False) -> None:
         """Return if the file is the one that was opened, and whole where others have written to it; else a sentence."""
