@@ -6,7 +6,7 @@ from sqlalchemy import Connection, select
 
 from kappasharp.errors import LostEventsError, StorageError
 from kappasharp.sentences import Sentence
-from kappasharp.study.heads import End, Heads, HeadNotes
+from kappasharp.study.heads import End, HeadNotes, Heads
 from kappasharp.study.schema import EVENTS
 
 # What to do about a copy, of a file and on a server.
