@@ -22,6 +22,7 @@ if _TYPE_CHECKING:
     from kappasharp.study.outcomes import AtLeast, AtMost, Less, More
     from kappasharp.study.parameters import Categorical, Fixed, Float, Int
     from kappasharp.study.studies import (
+        accept_copy,
         create_study,
         delete_study,
         import_json,
@@ -51,6 +52,7 @@ _PLACES = {
     "kappasharp.study.outcomes": ("AtLeast", "AtMost", "Less", "More"),
     "kappasharp.study.parameters": ("Categorical", "Fixed", "Float", "Int"),
     "kappasharp.study.studies": (
+        "accept_copy",
         "create_study",
         "delete_study",
         "import_json",
@@ -111,6 +113,7 @@ __all__ = [
     "Study",
     "Surrogate",
     "__version__",
+    "accept_copy",
     "ask",
     "create_study",
     "delete_study",

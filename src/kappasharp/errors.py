@@ -63,6 +63,14 @@ class CorruptedError(StorageError):
     """A stored row is not what was written."""
 
 
+class ReplacedError(StorageError):
+    """The file of a database is not the one that was opened: it is gone, another, or somebody else wrote into it."""
+
+
+class LostEventsError(CorruptedError):
+    """Events that were acknowledged are not in the database."""
+
+
 class InviteError(KappaSharpError, ValueError):
     """A link lets nobody in, or not under that name.
 

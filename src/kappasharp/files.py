@@ -34,6 +34,24 @@ def alone(path: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def appending(path: Path, mode: int) -> Iterator[int]:
+    """The descriptor of a file to append to, made where it is missing; the others wait, as in `alone`.
+
+    Whoever holds it may put another file in its place.
+    """
+    while True:
+        file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, mode)
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
+                yield file
+                return
+        finally:
+            os.close(file)
+
+
 def write_text(path: Path, text: str) -> Path:
     """Write a text file, whole or not at all."""
     with replacing(path) as temporary:

@@ -18,7 +18,8 @@ NAMES = {
 OF_STUDIES = {
     "AtLeast", "AtMost", "Categorical", "Fixed", "Float", "Int", "Less", "More", "Pair", "Study",
     "JudgeQuestion", "JudgeRules",
-    "create_study", "delete_study", "import_json", "list_studies", "load_study", "optimize", "rename_study",
+    "accept_copy", "create_study", "delete_study", "import_json", "list_studies", "load_study", "optimize",
+    "rename_study",
 }  # fmt: skip
 # Names of methods and presets are written into results: one may be added, none may change.
 METHODS = [

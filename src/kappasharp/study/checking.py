@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kappasharp.errors import KappaSharpError
+from kappasharp.study.events import Restored
 from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
 
@@ -20,18 +21,30 @@ class Finding:
 def check(storage: Storage, study_name: str | None = None) -> list[Finding]:
     """One finding for each study, or for the one of that name."""
     records = storage.studies() if study_name is None else [storage.find(study_name)]
-    return [_check(storage, record) for record in records]
+    missing = storage.missing() if study_name is None else {}
+    gone = [Finding(name, None, str(error)) for name, error in missing.items()]
+    return [*(_check(storage, record) for record in records), *gone]
 
 
 def _check(storage: Storage, record: Record) -> Finding:
     try:
-        events = Study(storage, record).history.number
+        history = Study(storage, record).history
     except KappaSharpError as error:
-        return Finding(record.name, None, str(error), _note(record))
-    return Finding(record.name, events, None, _note(record))
+        return Finding(record.name, None, str(error), _unprotected(record))
+    notes = [_given_up(record, one) for one in history.restored]
+    notes += filter(None, [_unprotected(record)])
+    return Finding(record.name, history.number, None, " ".join(notes) or None)
 
 
-def _note(record: Record) -> str | None:
+def _given_up(record: Record, one: Restored) -> str:
+    when = "" if one.noticed is None else f", which was noticed at {one.noticed}"
+    return (
+        f"An older copy of {record.name!r} was put back and accepted as its event {one.left + 1}: it had {one.had} "
+        f"events before{when}, and {one.left} were left."
+    )
+
+
+def _unprotected(record: Record) -> str | None:
     if record.unprotected is None:
         return None
     return (

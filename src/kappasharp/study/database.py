@@ -17,6 +17,7 @@ from sqlalchemy.pool import StaticPool
 
 from kappasharp.errors import CorruptedError, InvalidValueError, StorageError, needed
 from kappasharp.files import replacing
+from kappasharp.study.database_file import DatabaseFile
 
 IN_MEMORY = (None, "", ":memory:")
 DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
@@ -24,8 +25,12 @@ DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 POOL, CONNECTIONS = 5, 20
 # What PostgreSQL calls the news of all studies.
 CHANNEL = "kappasharp"
-# How often a new database's journal is asked for while others make the same one, and seconds between.
-JOURNAL_TRIES, JOURNAL_PAUSE = 100, 0.1
+# For how long a new database's journal is asked for while others make the same one, and how often: seconds.
+JOURNAL_SECONDS, JOURNAL_PAUSE = 20.0, 0.1
+# What is said where PostgreSQL does not answer: whether what was under way is stored, nobody knows then.
+GONE = "its server does not answer. What was under way was not acknowledged; start the server, and this goes on."
+# Where a connection keeps which files it has open.
+BESIDE = "kappasharp files"
 # Nobody but the owner: answers have names on them.
 PRIVATE = 0o600
 
@@ -53,6 +58,12 @@ def readable(url: Any) -> str:
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", str(url))
 
 
+def opened_file(url: str) -> DatabaseFile | None:
+    """The file of SQLite's behind a URL, to look after; None where there is none, or it may only be read."""
+    file = _file(address(url))
+    return None if file is None or _frozen(file) else DatabaseFile(file.absolute())
+
+
 def exists(url: str) -> bool:
     """Whether there is something to open: no for a file of SQLite that is not there yet."""
     file = _file(address(url))
@@ -66,8 +77,8 @@ def _file(found: URL) -> Path | None:
     return Path(str(found.database))
 
 
-def engine(url: str, busy_seconds: float) -> Engine:
-    """Connections to a database, which SQLite makes where it is missing."""
+def engine(url: str, busy_seconds: float, opened: DatabaseFile | None = None) -> Engine:
+    """Connections to a database, which SQLite makes where it is missing; each to the file that is looked after."""
     found = address(url)
     found = found.set(drivername=DRIVERS.get(found.drivername, found.drivername))
     if found.drivername.startswith("postgresql+psycopg"):
@@ -83,7 +94,30 @@ def engine(url: str, busy_seconds: float) -> Engine:
     elif file is not None and file.parent.is_dir():
         with suppress(FileExistsError):
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
-    return _sqlite(found, busy_seconds)
+    if opened is None:
+        return _sqlite(found, busy_seconds)
+    # Which file a relative name means would depend on the folder at the time.
+    made = _sqlite(found.set(database=str(opened.path)), busy_seconds)
+    _look_after(made, opened)
+    return made
+
+
+def _look_after(made: Engine, opened: DatabaseFile) -> None:
+    """Let no connection have another file than the one that is looked after."""
+
+    def check(*_: Any) -> None:
+        opened.check_openable()
+
+    def note(connection: sqlite3.Connection, record: Any) -> None:
+        # What is written ahead is taken in by `Storage`, which knows then who changed the file.
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        # The file that is written ahead is cut where it begins anew: its size tells how much is in it.
+        connection.execute("PRAGMA journal_size_limit=0")
+        opened.check_openable()
+        record.info[BESIDE] = opened.beside()
+
+    event.listen(made, "do_connect", check)
+    event.listen(made, "connect", note)
 
 
 class _Lasting(sqlite3.Connection):
@@ -128,7 +162,8 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute("PRAGMA synchronous=FULL")
-    for tried in range(JOURNAL_TRIES):
+    end = time.monotonic() + JOURNAL_SECONDS
+    while True:
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
             return
         try:
@@ -140,7 +175,7 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
             if "readonly" in str(error):
                 return
             # Another process changes it at this moment; here SQLite itself does not wait.
-            if "locked" not in str(error) or tried == JOURNAL_TRIES - 1:
+            if "locked" not in str(error) or time.monotonic() > end:
                 raise
             time.sleep(JOURNAL_PAUSE)
 
@@ -173,6 +208,17 @@ def listening(source: Engine) -> Iterator[Callable[[float], set[str]]]:
                 raise StorageError(f"The database {readable(source.url)} tells nothing any more. ({error})") from error
 
         yield heard
+
+
+def take_in(source: Engine) -> None:
+    """Have SQLite take what is written ahead into its file, as far as nobody reads what was there before."""
+    connection = source.raw_connection()
+    try:
+        connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
+    except sqlite3.Error as error:
+        raise StorageError(f"{readable(source.url)}: what is written ahead was not taken in. ({error})") from error
+    finally:
+        connection.close()
 
 
 def in_memory(source: Engine) -> Engine:
@@ -218,7 +264,15 @@ def refusal(url: str, error: SQLAlchemyError) -> StorageError:
         ("disk is full", "the disk is full. Nothing was written and nothing before it was lost; make room, try again."),
         ("disk I/O error", "the disk could not be written. Nothing before it was lost; check the disk, try again."),
         ("malformed", "the file is damaged. Restore a copy, or try SQLite's `.recover`."),
-        ("not a database", "the file is not a database. Nothing was changed; give another file name."),
+        (
+            "not a database",
+            "the file is not a database. Nothing was changed; restore a copy if it was one, or give another name.",
+        ),
+        ("terminating connection", GONE),
+        ("closed the connection", GONE),
+        ("connection is closed", GONE),
+        ("connection failed", GONE),
+        ("connection is bad", GONE),
         ("unable to open", "the file cannot be opened. Check that its folder exists and may be written."),
     ):
         if sign in cause:

@@ -192,9 +192,23 @@ class Weighed:
     weights: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Restored:
+    """An older copy of the study was taken as it is: it had so many events once, and this many are left.
+
+    `head` is the digest of the last one that was given up, `noticed` the time at which the loss was first seen.
+    """
+
+    kind: ClassVar[str] = "restored"
+    had: int
+    left: int
+    head: str
+    noticed: str | None = None
+
+
 Event = (
     Asked | Answered | Added | Queued | Settling | Undone | Amended | Recorded | Bounded | Remarked | Joined | Judged
-    | Weighed
+    | Weighed | Restored
 )  # fmt: skip
 KINDS: dict[str, type[Event]] = {cls.kind: cls for cls in get_args(Event)}
 

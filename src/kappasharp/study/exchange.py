@@ -15,16 +15,16 @@ from kappasharp.study import computing, declaring, events, kinds, schema
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.comparison_file import LETTERS, defused
 from kappasharp.study.definition import from_plain
-from kappasharp.study.events import Asked, Bounded, Joined, Judged, Queued, Remarked, Stored, Weighed
+from kappasharp.study.events import Asked, Bounded, Joined, Judged, Queued, Remarked, Restored, Stored, Weighed
 from kappasharp.study.history import History
 from kappasharp.study.space import Design
 from kappasharp.study.storage import Record, Storage
 
 # Version 1 had no checksum; version 3 has questions that are more than a pair, version 4 outcomes and limits, version 5
 # the name of a renderer, favourites, changes of parameters and notes, version 6 voters that are programs, version 7
-# weights of voters: each is written where there are any.
-FORMAT, FORMAT_VERSION = "kappasharp study", 7
-PROGRAMS_VERSION, CHANGES_VERSION, OUTCOMES_VERSION, KINDS_VERSION, PAIRS_VERSION = 6, 5, 4, 3, 2
+# weights of voters, version 8 older copies that were put back: each is written where there are any.
+FORMAT, FORMAT_VERSION = "kappasharp study", 8
+WEIGHTS_VERSION, PROGRAMS_VERSION, CHANGES_VERSION, OUTCOMES_VERSION, KINDS_VERSION, PAIRS_VERSION = 7, 6, 5, 4, 3, 2
 if TYPE_CHECKING:
     from kappasharp.study.learning import StudyModel
 
@@ -165,6 +165,8 @@ def plain(record: Record, stored: list[Stored]) -> dict[str, Any]:
     if any(isinstance(one.event, Joined | Judged) or getattr(one.event, "people", False) for one in stored):
         version = PROGRAMS_VERSION
     if any(isinstance(one.event, Weighed) for one in stored):
+        version = WEIGHTS_VERSION
+    if any(isinstance(one.event, Restored) for one in stored):
         version = FORMAT_VERSION
     head = {"format": FORMAT, "version": version, "name": record.name, "created": record.created}
     return sealed(head | {"definition": record.definition, "events": rows})

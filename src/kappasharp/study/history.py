@@ -111,6 +111,8 @@ class History:
     programs: Programs = field(default_factory=Programs)
     # Who is not in it counts 1.
     weights: dict[str, float] = field(default_factory=dict)
+    # What was given up when an older copy was put back.
+    restored: list[events.Restored] = field(default_factory=list)
     _index: dict[tuple[tuple[str, Value], ...], int] = field(default_factory=dict)
     # The last answer to each question, whether or not it still counts.
     _answered: dict[int, int] = field(default_factory=dict)
@@ -134,6 +136,7 @@ class History:
             events.Settling: self._settle, events.Recorded: self._record,
             events.Bounded: self._bound, events.Remarked: self._remark, events.Joined: self.programs.join,
             events.Judged: self.programs.judge, events.Weighed: self._weigh,
+            events.Restored: lambda _, event: self.restored.append(event),
         }  # fmt: skip
         takes[type(stored.event)](stored, stored.event)
         self.number = stored.number

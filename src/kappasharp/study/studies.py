@@ -12,14 +12,14 @@ from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValue
 from kappasharp.methods.method import Preset
 from kappasharp.study import declaring, events, exchange, kinds, running, simulation, terms
 from kappasharp.study.calling import Command
-from kappasharp.study.database import exists
+from kappasharp.study.database import exists, opened_file
 from kappasharp.study.definition import Definition, check_made, check_reopened, from_plain
 from kappasharp.study.judging import Judge, JudgeRules, Judging
 from kappasharp.study.outcomes import GivenOutcomes, Hint, Limit, read_given
 from kappasharp.study.parameters import Value
 from kappasharp.study.scalars import is_whole
 from kappasharp.study.space import Design, GivenSpace
-from kappasharp.study.storage import Record, Storage
+from kappasharp.study.storage import GivenUp, Record, Storage
 from kappasharp.study.study import Study
 from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET, DEFAULT_STORAGE, ENVIRONMENT
 
@@ -63,6 +63,9 @@ def existing(given: str | None) -> Storage:
     """The database of that URL, which is not made if it is not there."""
     if not there_is(given):
         url = given or os.environ.get(ENVIRONMENT) or DEFAULT_STORAGE
+        if (file := opened_file(url)) is not None:
+            # A sentence where it was there once.
+            file.check_openable()
         raise StorageError(f"There is no database {url} yet: the first study makes it.")
     return storage_of(given)
 
@@ -310,6 +313,19 @@ def delete_study(study_name: str, *, storage: str | Storage | None = None) -> No
     """
     place = storage_of(storage)
     place.delete(place.find(study_name))
+
+
+def accept_copy(*, storage: str | None = None, voter: str = terms.DEFAULT_VOTER) -> list[GivenUp]:
+    """Take a database as it is that lacks what was acknowledged, such as a backup that was put back on purpose.
+
+    What was given up is noted as an event in each study that is left, and beside the database. Whoever has such a study
+    open opens it again.
+
+    Args:
+        storage: the URL of a SQLite database, as in `create_study`.
+        voter: who decides that.
+    """
+    return existing(storage).accept(events.voter(voter))
 
 
 def import_json(

@@ -24,6 +24,7 @@ from kappasharp.study.events import (
     Queued,
     Recorded,
     Remarked,
+    Restored,
     Settling,
     Source,
     Stored,
@@ -36,7 +37,7 @@ from kappasharp.study.space import Design
 
 ORIGINS: tuple[str, ...] = get_args(Origin)
 SOURCES: tuple[str, ...] = get_args(Source)
-LONGEST_TIME = 40
+LONGEST_TIME, LONGEST_DIGEST = 40, 64
 # A hyperparameter is a logarithm: beyond this, no scale that a number can hold.
 LARGEST_THETA = 100.0
 # What a model notes of a pair, beside its vectors: `_memo` in questions.py.
@@ -98,21 +99,30 @@ def _event(event: Event, voter: str, definition: Definition, history: History) -
             return replace(event, winner=winner, loser=loser)
         case Queued():
             return _queued(event, definition, history)
-        case Recorded() | Bounded() | Remarked() | Joined() | Judged() | Weighed():
+        case Recorded() | Bounded() | Remarked() | Joined() | Judged() | Weighed() | Restored():
             return _beside(event, voter, definition, history)
         case _:
             return _plain(event, voter, history)
 
 
+def _restored(event: Restored, history: History) -> Event:
+    """That an older copy was put back: of no more events than there are before it."""
+    _require(_whole(event.had) and _whole(event.left), "`had` and `left` must be whole numbers of events")
+    _require(event.left == history.number, f"`left` must be the {history.number} events before it")
+    for text in (event.head, event.noticed or ""):
+        _require(isinstance(text, str) and len(text) <= LONGEST_DIGEST, "its texts must be a digest and a time")
+    return event
+
+
 def _beside(
-    event: Recorded | Bounded | Remarked | Joined | Judged | Weighed,
+    event: Recorded | Bounded | Remarked | Joined | Judged | Weighed | Restored,
     voter: str,
     definition: Definition,
     history: History,
 ) -> Event:
     """An event that is no answer and opens no question."""
-    if isinstance(event, Weighed):
-        return weighing.weighed(history, event.weights)
+    if isinstance(event, Weighed | Restored):
+        return weighing.weighed(history, event.weights) if isinstance(event, Weighed) else _restored(event, history)
     if isinstance(event, Joined | Judged):
         return _of_program(event, voter, definition, history)
     if isinstance(event, Recorded):

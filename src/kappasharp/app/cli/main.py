@@ -17,7 +17,7 @@ COMMANDS = {
     "ask": ("questions", "The question to answer: the same again until it is answered."),
     "backup": ("studies", "Copy the whole database (SQLite) to the new file PATH, while others go on answering."),
     "best": ("studies", "The best design so far, how sure that is, and what to do next."),
-    "check": ("studies", "Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed."),
+    "check": ("studies", "Read every event of STUDY, or of all studies, and say what is damaged; or accept a copy."),
     "check-method": ("experiments", "Say whether a method of your own can be run: every rule, kept or broken."),
     "delete": ("arranging", "Remove a study with all its answers, for good."),
     "diagnose": ("studies", "What the answers determine, how the model stands, where they contradict each other."),

@@ -343,16 +343,19 @@ def diagnose(storage: str | None, study: str, style: str, *, outcomes: str | Non
 
 @click.command()
 @click.argument("study", required=False, shell_complete=_names)
+@click.option("--accept", is_flag=True, help="Take an older copy that was put back as it is, once, and note it.")
 @in_format
 @storage_option
-def check(storage: str | None, study: str | None, style: str) -> None:
-    """Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed.
+def check(storage: str | None, study: str | None, style: str, *, accept: bool) -> None:
+    """Read every event of STUDY, or of all studies, and say what is damaged; nothing is changed without --accept.
 
     STUDY may also be a Parquet file that `export` wrote.
     """
     from kappasharp.study import checking
     from kappasharp.study.studies import existing
 
+    if accept:
+        _accept(storage, study)
     if study is not None and study.endswith(".parquet") and Path(study).is_file():
         with in_words():
             needed("kappasharp.parquet", "A Parquet file", "lab").check_parquet(Path(study))
@@ -369,6 +372,21 @@ def check(storage: str | None, study: str | None, style: str) -> None:
     show(style, {"file": troubles, "studies": [asdict(one) for one in found]}, columns(rows))
     if troubles or any(one.damage for one in found):
         raise click.exceptions.Exit(REFUSED)
+
+
+def _accept(storage: str | None, study: str | None) -> None:
+    """Say what is given up of a copy that is taken as it is."""
+    from kappasharp.study.studies import accept_copy
+
+    with in_words():
+        if study is not None:
+            raise InvalidValueError("`--accept` takes the whole database as it is: it must stand without a study.")
+        found = accept_copy(storage=storage)
+    for one in found:
+        left = "nothing of it is left" if one.left is None else f"{one.left} are left"
+        say(f"Accepted: the study {one.study!r} had {count(one.had, 'event')}, {left}. That is noted.")
+    if not found:
+        say("Nothing is missing: there is nothing to accept.")
 
 
 @click.command()

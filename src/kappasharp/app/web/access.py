@@ -21,7 +21,7 @@ from kappasharp.app.web import guard
 from kappasharp.app.web.computing import Plain
 from kappasharp.app.web.guard import Visitor
 from kappasharp.app.web.session import Session, off_loop
-from kappasharp.errors import NotAllowedError, UnknownNameError
+from kappasharp.errors import NotAllowedError, StorageError, UnknownNameError
 from kappasharp.sentences import said
 from kappasharp.study import invites
 from kappasharp.study.history import History
@@ -217,7 +217,10 @@ class Visitors:
         known = {pair: self._known[pair][1] for pair in pairs if pair in self._known}
         wanted = [pair for pair in pairs if pair not in known]
         if wanted:
-            found = await off_loop(self._look_up, wanted)
+            try:
+                found = await off_loop(self._look_up, wanted)
+            except StorageError as error:
+                raise type(error)(self.storage.hidden(error.sentence)) from error
             self._known |= {pair: (now, one) for pair, one in found.items()}
             known |= found
         seats = {pair[0]: one for pair, one in known.items() if isinstance(one, Seat)}
@@ -231,6 +234,8 @@ class Visitors:
         if len(found) < len(pairs):
             there = {record.uid for record in self.storage.studies()}
             for uid, secret in pairs:
+                if uid not in there:
+                    self.storage.check_deleted(uid)
                 found.setdefault((uid, secret), "revoked" if uid in there else "deleted")
         return found
 

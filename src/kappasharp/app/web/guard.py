@@ -20,8 +20,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.errors import InvalidTypeError, InvalidValueError, StorageError
 from kappasharp.files import replacing
+from kappasharp.sentences import Sentence, taken_apart
 from kappasharp.study.invites import Seat
 
 # How large a body may be, one that brings a file, and how many seconds it may take to arrive.
@@ -93,6 +94,12 @@ class Recognition(NamedTuple):
 def shut_out(why: str) -> Response:
     """The answer to somebody who was let in once."""
     return JSONResponse({"error": ENDED[why], "why": why}, 401)
+
+
+def unavailable(error: StorageError) -> Response:
+    """The answer where nobody knows who is let in, because the database does not say."""
+    told = {"said": taken_apart(error.sentence)} if isinstance(error.sentence, Sentence) else {}
+    return JSONResponse({"error": str(error)} | told, 503)
 
 
 def cookie(name: str, value: str, scheme: str, seconds: int) -> str:
@@ -226,8 +233,7 @@ class Guard:
         outgoing = self._with_headers(send, key_cookie(self.token, scope["scheme"]) if fresh else None)
         refusal = self._wrong_address(scope, headers)
         if refusal is None:
-            scope["visitor"] = Visitor(True) if fresh else await self._visitor(headers)
-            refusal = self._refusal(scope, headers)
+            refusal = await self._not_let_in(scope, headers, fresh=fresh)
         body: bytes | None = b""
         most = MOST_FILE if scope["path"].endswith("/import") else MOST_BODY
         if refusal is None and scope["method"] == "POST":
@@ -248,6 +254,14 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return PlainTextResponse("Only GET and POST.", 405)
         return None
+
+    async def _not_let_in(self, scope: Scope, headers: Headers, *, fresh: bool) -> Response | None:
+        try:
+            scope["visitor"] = Visitor(True) if fresh else await self._visitor(headers)
+        except StorageError as error:
+            # Who is let in stands in the database.
+            return unavailable(error)
+        return self._refusal(scope, headers)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         visitor: Visitor = scope["visitor"]

@@ -23,7 +23,7 @@ from kappasharp.app.web import access
 from kappasharp.app.web.computing import Job, Plain
 from kappasharp.app.web.connections import MOST_STREAMS
 from kappasharp.app.web.session import Session, off_loop
-from kappasharp.errors import KappaSharpError, StorageError
+from kappasharp.errors import DeletedError, KappaSharpError, LostEventsError, ReplacedError, StorageError
 from kappasharp.study import weighing
 from kappasharp.study.history import History
 from kappasharp.study.storage import Head, Storage
@@ -143,6 +143,8 @@ class Topic:
         study = self.session.study
         head = study.storage.heads().get(study.stored.uid)
         if head is None:
+            with suppress(DeletedError):
+                study.storage.latest(study.stored)
             return None, False
         if head.name != study.name:
             self.service.renamed(self.session)
@@ -155,6 +157,8 @@ class Topic:
             try:
                 self._standing = await self.session.view("standing", Job.STANDING)
                 self._failed = False
+            except (ReplacedError, LostEventsError):
+                self._failed = True
             except KappaSharpError as error:
                 LOG.warning("The figures could not be computed: %s", error)
                 self._failed = True
@@ -301,7 +305,8 @@ class Watch:
             except StorageError as error:
                 # Said once: whoever asks for anything meanwhile is told what is wrong, and this goes on trying. Where
                 # Python is about to exit, it has closed the database before this thread could hear of it.
-                if not troubled and main_thread().is_alive():
+                # What is wrong with the file of a database, the database has said itself.
+                if not troubled and main_thread().is_alive() and not isinstance(error, ReplacedError):
                     LOG.warning("What others answer is not seen for now: %s", error)
                 troubled = True
                 self._ended.wait(LOOKING)

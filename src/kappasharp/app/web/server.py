@@ -138,7 +138,7 @@ async def refused(request: Request, error: Exception) -> Response:
         data["said"] = error.sentence
     if not access.visitor(request).has_key:
         # Where the studies are is nothing to those who were invited to one.
-        data["error"] = str(error).replace(request.app.state.service.storage.url, "the database")
+        data = {name: request.app.state.service.storage.hidden(words) for name, words in data.items()}
     if isinstance(error, InviteError):
         data["why"] = error.why
     if isinstance(error, StalePairError):

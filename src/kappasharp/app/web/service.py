@@ -1,6 +1,7 @@
 """Everything one server holds: a database, the studies open on the page, the renderers it may use, the workers."""
 
 import asyncio
+import logging
 import os
 import shlex
 from dataclasses import asdict
@@ -21,6 +22,7 @@ from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
 from kappasharp.study.terms import DEFAULT_STORAGE, ENVIRONMENT
 
+LOG = logging.getLogger("kappasharp")
 COMPUTING, DRAWING = 2, 2
 # Seconds that a rehearsal may take.
 REHEARSAL_LIMIT = 300.0
@@ -71,6 +73,7 @@ class Service:
 
     def start(self) -> None:
         """Start the workers, so that they are there when somebody answers."""
+        self.storage.alarmed = LOG.error
         self.drawing.start()
         self.computing.start()
         self.news.start()
@@ -86,6 +89,7 @@ class Service:
 
     def close(self) -> None:
         """End the workers, and what hears of studies."""
+        self.storage.alarmed = None
         self.news.close()
         for session in self._sessions.values():
             session.close()

@@ -11,7 +11,14 @@ from kappasharp.app.web.cards import Card, Cards
 from kappasharp.app.web.computing import Job, Plain, Snapshot, computed, snapshot
 from kappasharp.app.web.outcomes import StudyResults
 from kappasharp.app.web.workers import Workers
-from kappasharp.errors import InvalidValueError, NotAllowedError, StalePairError, StorageError
+from kappasharp.errors import (
+    InvalidValueError,
+    LostEventsError,
+    NotAllowedError,
+    ReplacedError,
+    StalePairError,
+    StorageError,
+)
 from kappasharp.methods.method import PAIR, Kind
 from kappasharp.sentences import said
 from kappasharp.study import overtaken
@@ -221,6 +228,9 @@ class Session:
             return
         try:
             await self._look_ahead_for_all()
+        except (ReplacedError, LostEventsError) as error:
+            # The database has said so itself, once.
+            LOG.info("%s", error)
         except StorageError as error:
             # Nothing is lost by it but speed: the next pair is computed when it is wanted.
             LOG.warning("Nothing was computed ahead: %s", error)
