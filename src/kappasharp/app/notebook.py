@@ -16,7 +16,7 @@ from kappasharp.sentences import count, text
 from kappasharp.study import certainty, people
 from kappasharp.study.certainty import Best, Slice
 from kappasharp.study.history import StudyQuestion
-from kappasharp.study.moment import Moment, Told
+from kappasharp.study.moment import Moment, ToldStudy
 from kappasharp.study.study import Study
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _weight(values: Sequence[Any]) -> str:
 class Plots:
     """The figures of one study, each of one moment. A notebook shows them, `savefig` writes them."""
 
-    def __init__(self, study: Told) -> None:
+    def __init__(self, study: ToldStudy) -> None:
         self._study = study
 
     def progress(self) -> "Figure":

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kappasharp.study.tradeoffs import TradeOff
 
 
-class Told(ABC):
+class ToldStudy(ABC):
     """What a study tells of itself, each from one moment: the best design, the model, outcomes, tables."""
 
     stored: Record
@@ -172,7 +172,7 @@ class Told(ABC):
         return first, second
 
 
-class Fitted:
+class KeptModel:
     """The last model of a study, fitted once for the same answers. Threads may share it."""
 
     def __init__(self) -> None:
@@ -204,12 +204,12 @@ class Fitted:
             return self._apart[1]
 
 
-class Moment(Told):
+class Moment(ToldStudy):
     """A study as it stood after one event. It never changes, and goes to another process without what was fitted."""
 
-    def __init__(self, stored: Record, definition: Definition, history: History, fitted: Fitted | None = None) -> None:
+    def __init__(self, stored: Record, definition: Definition, history: History, kept: KeptModel | None = None) -> None:
         self.stored, self._definition, self._history = stored, definition, history
-        self._fitted = Fitted() if fitted is None else fitted
+        self._kept = KeptModel() if kept is None else kept
 
     def __repr__(self) -> str:
         return f"<Study {self.name!r} at event {self.number}: {len(self._history.counted())} answers>"
@@ -239,12 +239,12 @@ class Moment(Told):
     @cached_property
     def alike(self) -> "StudyModel":
         """The model that takes all answers alike."""
-        return self._fitted.of(self.name, self._definition, self._history)
+        return self._kept.of(self.name, self._definition, self._history)
 
     @cached_property
     def apart(self) -> "StudyModel":
         """The model that tells voters apart."""
-        return self._fitted.apart(self._history, self.alike)
+        return self._kept.apart(self._history, self.alike)
 
     @cached_property
     def of_all(self) -> "StudyModel":

@@ -11,7 +11,7 @@ from kappasharp.faces import face
 from kappasharp.study import events, exchange
 from kappasharp.study.definition import Definition, from_plain
 from kappasharp.study.history import History
-from kappasharp.study.moment import Fitted, Moment, Told
+from kappasharp.study.moment import KeptModel, Moment, ToldStudy
 from kappasharp.study.simulation import Simulator
 from kappasharp.study.storage import Record, Storage
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 
-class StudyView(Told):
+class StudyView(ToldStudy):
     """A study as it may be looked at."""
 
     def __init__(
@@ -32,7 +32,7 @@ class StudyView(Told):
         self._definition: Definition = replace(from_plain(record.definition), simulator=simulator)
         self._history = History(record.uid, space=self._definition.space, limited=self._definition.limited)
         self._lock = RLock()
-        self._fitted = Fitted()
+        self._kept = KeptModel()
         self.refresh()
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class StudyView(Told):
         """
         with self._lock:
             self.refresh()
-            return Moment(self.stored, self.definition, self._history.copied(), self._fitted)
+            return Moment(self.stored, self.definition, self._history.copied(), self._kept)
 
     def refresh(self) -> None:
         """Take in what others have done since."""
@@ -91,7 +91,7 @@ class StudyView(Told):
 
     def _model(self) -> "StudyModel":
         """The model of all answers, for who holds the lock and goes on with the history as it was last read."""
-        return self._fitted.of(self.name, self.definition, self._history)
+        return self._kept.of(self.name, self.definition, self._history)
 
     def export(self, path: str | Path, *, table: str = "comparisons") -> Path:
         """Write the study to a file, all of it or nothing, and return the path.
