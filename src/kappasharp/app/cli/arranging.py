@@ -251,10 +251,11 @@ def note(
                 raise InvalidValueError("`note` takes a text, or `--forget`, but got both or neither.")
             found.note(options[option], None if forget else words, voter=voter)
             say("Taken back." if forget else "Noted.")
+        history = found.history
         rows = [
             {"option": number, "voter": who, "note": said}
-            for number, design in enumerate(options)
-            for who, said in found.history.said_of(design).items()
+            for number, design in enumerate(history.options)
+            for who, said in history.said_of(design).items()
         ]
     if not rows:
         say("There are no notes.")
