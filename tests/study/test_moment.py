@@ -48,7 +48,7 @@ def test_a_history_stays_as_it_was_whatever_happens_to_the_study(monkeypatch):
     kept = []
     for happens in everything(study):
         happens()
-        kept.append((study.history, deepcopy(study._history)))
+        kept.append((study.moment().history, deepcopy(study.history)))
     happened = {row["kind"] for row in study.plain()["events"]}
     assert happened == events.KINDS.keys(), "a kind of event that is not looked at here"
     for now, then in kept:

@@ -52,9 +52,9 @@ class ToldStudy(ABC):
         return self.definition.space
 
     @property
+    @abstractmethod
     def history(self) -> History:
-        """What has happened, up to now; it stays as it is when more happens."""
-        return self.moment().history
+        """What has happened."""
 
     def model(self) -> "StudyModel":
         """The model of all answers so far, fitted once for the same answers."""

@@ -336,7 +336,7 @@ class Study(ArrangedStudy):
         # Where fewer designs than that were seen, all of them are shown.
         self.definition.asking(replace(form, designs=min(form.designs, kinds.FEWEST)))
         wanted = Settling(events.duels(duels), str(form))
-        if not self.history.counted():
+        if not self.read(History.counted):
             raise InvalidValueError(f"There is nothing to settle: the study {self.name!r} has no answers yet.")
         self._write(events.voter(voter), lambda _: wanted)
 

@@ -55,6 +55,12 @@ class StudyView(ToldStudy):
             self._definition = found = replace(found, space=space)
         return found
 
+    @property
+    def history(self) -> History:
+        """What has happened, up to now; it goes on as the study does, and that of `moment` stays as it is."""
+        self.refresh()
+        return self._history
+
     def moment(self) -> Moment:
         """The study up to now, apart from it: the same however much happens meanwhile.
 
