@@ -100,7 +100,7 @@ def test_files_hold_the_study(answered, tmp_path):
     assert earlier == {"study": "pid", "path": str(tmp_path / "then.json")}
     assert len(json.loads((tmp_path / "then.json").read_text())["events"]) == 4
     answered("export", "pid", tmp_path / "then.html", "--through", 4)
-    assert "2 answers, 4 events." in (tmp_path / "then.html").read_text()
+    assert "Up to answer 2 (event 4); answers that count: 2." in (tmp_path / "then.html").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"x.csv", "x.parquet", "x.json", "then.json", "then.html"}
 
 

@@ -207,7 +207,7 @@ def test_few_answers_are_said_to_tell_nothing():
 
 
 def test_a_fit_without_its_certificate_is_said(study, monkeypatch):
-    apart = study._told_apart()
+    apart = study.moment().apart
     object.__setattr__(apart.surrogate, "status", ("fit_not_converged",))
     found = agreement.agreement(study.definition, study.history, apart)
     object.__setattr__(apart.surrogate, "status", ("ok",))

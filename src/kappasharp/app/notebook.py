@@ -16,6 +16,7 @@ from kappasharp.sentences import count, text
 from kappasharp.study import certainty, people
 from kappasharp.study.certainty import Best, Slice
 from kappasharp.study.history import StudyQuestion
+from kappasharp.study.moment import Moment, ToldStudy
 from kappasharp.study.study import Study
 
 if TYPE_CHECKING:
@@ -45,18 +46,19 @@ LETTERS = 18
 
 def study_html(study: Study) -> str:
     """How a study stands: how many answers of how many people, and its best design so far."""
-    history = study.history
+    now = study.moment()
+    history = now.history
     answers, voters = len(history.counted()), len({one.voter for one in history.comparisons.values()})
     head = f"<b>{escape(study.name)}</b> <span style='{FAINT}'>in {escape(study.storage.url)}</span>"
     facts = ", ".join(
         [
-            count(len(study.space.tuned), "parameter"),
+            count(len(now.space.tuned), "parameter"),
             count(answers, "answer") + ("" if voters < 2 else f" of {voters} people"),  # noqa: PLR2004
-            f"asks {'what promises most' if study.definition.is_auto else study.definition.form.words}",
+            f"asks {'what promises most' if now.definition.is_auto else now.definition.form.words}",
         ]
     )
     if answers:
-        return _box(f"{head}<div>{escape(facts)}</div>{_best(study.best)}")
+        return _box(f"{head}<div>{escape(facts)}</div>{_best(now.best)}")
     hint = "study.ask() gives the first question, study.show() puts the page here."
     return _box(f"{head}<div>{escape(facts)}</div><div style='{FAINT}'>{escape(hint)}</div>")
 
@@ -119,19 +121,20 @@ def _weight(values: Sequence[Any]) -> str:
 
 
 class Plots:
-    """The figures of one study. Each is a matplotlib figure: a notebook shows it, `savefig` writes it."""
+    """The figures of one study, each of one moment. A notebook shows them, `savefig` writes them."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: ToldStudy) -> None:
         self._study = study
 
     def progress(self) -> "Figure":
         """How sure the model was after how many answers: what the best design beats, and the room that is left."""
-        found = report.past(self._answered())
+        now = self._answered()
+        found = report.past(now)
         figure, (axes,) = _canvas(1, WIDE)
         at = [one.answers for one in found]
         axes.plot(at, [one.preferred for one in found], "o-", color=BLUE, label="beats a random design")
         axes.plot(at, [one.room for one in found], "s--", color=ORANGE, label="room left")
-        axes.set(xlabel="answers", ylim=(-0.02, 1.02), title=_cut(self._study.name, 60))
+        axes.set(xlabel="answers", ylim=(-0.02, 1.02), title=_cut(now.name, 60))
         axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
         axes.locator_params(axis="x", integer=True)
         axes.legend(frameon=False)
@@ -139,12 +142,11 @@ class Plots:
 
     def slices(self) -> "Figure":
         """Utility above or below the best design's while one parameter moves, with a band of one deviation."""
-        study = self._answered()
-        with study._lock:
-            found = certainty.slices(study.definition, study.model_of_all(), study.best_params)
+        now = self._answered()
+        found = certainty.slices(now.definition, now.of_all, now.best_params)
         figure, panels = _canvas(len(found), SMALL)
         for axes, one in zip(panels, found, strict=False):
-            _slice(axes, one, is_log=getattr(study.space.tuned[one.name], "log", False))
+            _slice(axes, one, is_log=getattr(now.space.tuned[one.name], "log", False))
         bottom = min(min(one.low) for one in found)
         top = max(max(one.high) for one in found)
         for axes in panels[: len(found)]:
@@ -154,11 +156,11 @@ class Plots:
 
     def designs(self) -> "Figure":
         """Every design seen as a line through its parameters, darker where it is liked more; the best in orange."""
-        study = self._answered()
-        rows, best, seen = study.rows("options"), study.best.option, study.history.options
+        now = self._answered()
+        rows, best, seen = now.rows("options"), now.best.option, now.history.options
         known = [row["utility"] for row in rows if row["utility"] is not None]
         low, span = min(known), (max(known) - min(known)) or 1.0
-        tuned = study.space.tuned
+        tuned = now.space.tuned
         size = (max(WIDE[0], 1.3 * len(tuned)), WIDE[1])
         figure, (axes,) = _canvas(1, size)
         colours = needed("matplotlib", "`study.plot`", "lab").colormaps["Blues"]
@@ -182,19 +184,17 @@ class Plots:
         axes.set_xticks(range(len(tuned)), [_cut(name) for name in tuned])
         axes.tick_params(axis="x", pad=14, length=0)
         axes.set(yticks=[], ylim=(-0.02, 1.02))
-        axes.set_title(f"{_cut(study.name, 60)}: {count(len(rows), 'design')}, darker is liked more", pad=18)
+        axes.set_title(f"{_cut(now.name, 60)}: {count(len(rows), 'design')}, darker is liked more", pad=18)
         axes.spines[:].set_visible(False)
         return figure
 
     def agreement(self) -> "Figure":
         """How many answers of each voter the model of all shares, and how many two voters share with each other."""
-        study = self._answered()
-        with study._lock:
-            voters = people.counts(study.history, study.model())
-            couples = people.couples(study.history)
+        now = self._answered()
+        voters, couples = people.counts(now.history, now.model()), people.couples(now.history)
         shown = [one for one in voters if one.decided]
         if not shown:
-            raise InvalidValueError(f"There is nothing to agree on: every answer in {study.name!r} is a tie or a skip.")
+            raise InvalidValueError(f"There is nothing to agree on: every answer in {now.name!r} is a tie or a skip.")
         bars = [(f"{one.name} with all", one.shared, one.decided, BLUE) for one in shown]
         bars += [(f"{one.first} with {one.second}", one.agreed, one.met, ORANGE) for one in couples]
         figure, (axes,) = _canvas(1, (WIDE[0], 1.0 + 0.34 * len(bars)))
@@ -210,10 +210,11 @@ class Plots:
         axes.invert_yaxis()
         return figure
 
-    def _answered(self) -> Study:
-        if not self._study.history.counted():
-            raise InvalidValueError(f"There is nothing to draw: the study {self._study.name!r} has no answers yet.")
-        return self._study
+    def _answered(self) -> Moment:
+        now = self._study.moment()
+        if not now.history.counted():
+            raise InvalidValueError(f"There is nothing to draw: the study {now.name!r} has no answers yet.")
+        return now
 
 
 def _canvas(panels: int, size: tuple[float, float]) -> tuple["Figure", list["Axes"]]:

@@ -1,4 +1,4 @@
-"""A study as one HTML page that needs nothing else: the best design, how sure, what the model believes, answers."""
+"""A study at one moment as one HTML page that needs nothing else: the best design, how sure, beliefs, answers."""
 
 import shlex
 from base64 import b64encode
@@ -19,9 +19,9 @@ from kappasharp.study import certainty, diagnosis, kinds, reasons, weighing
 from kappasharp.study.certainty import Best, slices
 from kappasharp.study.comparison import Comparison
 from kappasharp.study.history import History
+from kappasharp.study.moment import Moment
 from kappasharp.study.reasons import Checkpoint
 from kappasharp.study.space import Design
-from kappasharp.study.study import Study
 
 ROWS = 500
 # Pairs of outcomes that a report draws: all of four outcomes.
@@ -75,39 +75,39 @@ class Section(NamedTuple):
 
 
 def write_html(
-    study: Study, path: Path, sections: Sequence[Section] = (), pictures: Mapping[int, Drawn] | None = None
+    now: Moment, path: Path, sections: Sequence[Section] = (), pictures: Mapping[int, Drawn] | None = None
 ) -> Path:
     """Write the report, all of it or nothing; more sections come right after the best design."""
-    page = html(study, sections, pictures)
+    page = html(now, sections, pictures)
     try:
         return write_text(path, page)
     except OSError as error:
         raise StorageError(f"{path} could not be written: {error.strerror or error}.") from error
 
 
-def pictured(study: Study) -> dict[int, Design]:
+def pictured(now: Moment) -> dict[int, Design]:
     """The designs whose pictures a report shows, by number: the best first."""
-    model, best = study.model_of_all(), study.best
+    model, best = now.of_all, now.best
     utility = dict(zip(model.options, model.surrogate.utility.tolist(), strict=False))
     ordered = sorted(model.options, key=lambda option: (option != best.option, -utility[option]))
-    return {option: study.history.options[option] for option in ordered[:PICTURES]}
+    return {option: now.history.options[option] for option in ordered[:PICTURES]}
 
 
-def html(study: Study, sections: Sequence[Section] = (), pictures: Mapping[int, Drawn] | None = None) -> str:
+def html(now: Moment, sections: Sequence[Section] = (), pictures: Mapping[int, Drawn] | None = None) -> str:
     """The report as text; `pictures` are those of the designs that `pictured` names."""
-    best = study.best
+    best = now.best
     chapters = [
-        Section("Best design so far", _best(best, _outcome_rows(study, best))),
+        Section("Best design so far", _best(best, _outcome_rows(now, best))),
         *sections,
-        *_team(study),
-        *_pictures(study, pictures),
-        *_outcomes(study),
-        Section("Why is this the best?", _why(study, best)),
-        Section("How sure, answer by answer", _certainty(past(study))),
-        Section("Along one parameter at a time", _slices(study, best)),
-        Section("Which answers link what", _graph(study, best)),
-        Section("What the answers determine", _list(_determined(study))),
-        Section("Every answer", _answers(study)),
+        *_team(now),
+        *_pictures(now, pictures),
+        *_outcomes(now),
+        Section("Why is this the best?", _why(now, best)),
+        Section("How sure, answer by answer", _certainty(past(now))),
+        Section("Along one parameter at a time", _slices(now, best)),
+        Section("Which answers link what", _graph(now, best)),
+        Section("What the answers determine", _list(_determined(now))),
+        Section("Every answer", _answers(now)),
     ]
     body = "\n".join(f"<section><h2>{escape(one.title)}</h2>\n{one.body}\n</section>" for one in chapters)
     sheets = [
@@ -117,17 +117,18 @@ def html(study: Study, sections: Sequence[Section] = (), pictures: Mapping[int, 
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(study.name)}</title><style>\n{style}</style></head>\n<body>"
-        f"<header><h1>{escape(study.name)}</h1><p>{escape(_origin(study))}</p></header>\n<main>{body}</main>\n</body></html>\n"
+        f"<title>{escape(now.name)}</title><style>\n{style}</style></head>\n<body>"
+        f"<header><h1>{escape(now.name)}</h1><p>{escape(_origin(now))}</p></header>\n<main>{body}</main>\n</body></html>\n"
     )
 
 
-def _origin(study: Study) -> str:
-    definition, told = study.definition, study.history
+def _origin(now: Moment) -> str:
+    definition, told = now.definition, now.history
     preset = definition.preset_choice if isinstance(definition.preset_choice, str) else "its own"
+    last = max(told.answer_numbers().values(), default=0)
     return (
-        f"{count(len(told.counted()), 'answer')}, {told.number} events. "
-        f"Method {definition.method_name}, preset {preset}, seed {definition.seed}; made {study.stored.created}; "
+        f"Up to answer {last} (event {told.number}); answers that count: {len(told.counted())}. "
+        f"Method {definition.method_name}, preset {preset}, seed {definition.seed}; made {now.stored.created}; "
         f"kappasharp {version('kappasharp')}."
     )
 
@@ -151,22 +152,22 @@ def _best(best: Best, outcomes: str) -> str:
     )
 
 
-def _team(study: Study) -> list[Section]:
+def _team(now: Moment) -> list[Section]:
     """What several voters have in common; nothing of one, and the reason where the study's method cannot tell."""
-    if len(weighing.answered(study.history)) == 1:
+    if len(weighing.answered(now.history)) == 1:
         return []
     try:
-        body = team_views.html(study.agreement())
+        body = team_views.html(now.agreement())
     except InvalidValueError as error:
         body = f"<p class='small'>{escape(str(error))}</p>"
     return [Section("What the voters have in common", body)]
 
 
-def _pictures(study: Study, pictures: Mapping[int, Drawn] | None) -> list[Section]:
+def _pictures(now: Moment, pictures: Mapping[int, Drawn] | None) -> list[Section]:
     """The designs as people saw them, the best first; or how to get them into the report."""
-    title, render = "The designs, the best first", study.definition.render
+    title, render = "The designs, the best first", now.definition.render
     if pictures is None:
-        command = shlex.join(["kappasharp", "export", study.name, "report.html", "--render", render or ""])
+        command = shlex.join(["kappasharp", "export", now.name, "report.html", "--render", render or ""])
         why = f"Pictures are drawn by {render}, which was not named for this report: `{command}` shows them."
         return [] if render is None else [Section(title, f"<p class='small'>{escape(why)}</p>")]
     held, tiles = 0, []
@@ -174,7 +175,7 @@ def _pictures(study: Study, pictures: Mapping[int, Drawn] | None) -> list[Sectio
         held += len(one.body)
         shown = _picture(one, f"Design {option}", left=ALL_BYTES - held)
         tiles.append(f"<figure class='picture'>{shown}<figcaption>Design <b>{option}</b></figcaption></figure>")
-    left_out = len(study.model().options) - len(pictures)
+    left_out = len(now.alike.options) - len(pictures)
     more = f"<p class='small'>{count(left_out, 'other design')} can be seen on the page.</p>" if left_out > 0 else ""
     return [Section(title, f"<div class='pictures'>{''.join(tiles)}</div>{more}")] if tiles else []
 
@@ -192,16 +193,16 @@ def _picture(one: Drawn, name: str, *, left: int) -> str:
     return f"<{one.kind} controls src='{source}' aria-label='{name}'></{one.kind}>"
 
 
-def _outcome_rows(study: Study, best: Best) -> str:
+def _outcome_rows(now: Moment, best: Best) -> str:
     """The table of the best design's outcomes, or why there is none."""
-    outcomes = study.definition.outcomes
+    outcomes = now.definition.outcomes
     if outcomes is None:
         return ""
     if best.outcomes is None:
-        known = study.history.outcomes(best.params)
+        known = now.history.outcomes(best.params)
         why = known.failure if known is not None and known.failure is not None else "they are not known."
         return f"<p class='warn'>Its outcomes: {escape(why)}</p>"
-    within = outcome_views.ranges(study.history, outcomes.names)
+    within = outcome_views.ranges(now.history, outcomes.names)
     better = {one.name: f" ({outcome_views.WAYS[one.better]})" for one in outcomes.table if one.better is not None}
     rows = "".join(
         f"<tr><th scope='row'>{escape(name)}{better.get(name, '')}</th>"
@@ -211,38 +212,38 @@ def _outcome_rows(study: Study, best: Best) -> str:
     return f"<table class='outcomes'>{rows}</table>"
 
 
-def _outcomes(study: Study) -> list[Section]:
+def _outcomes(now: Moment) -> list[Section]:
     """The taste along each outcome, and the front, of a study with outcomes."""
-    if study.definition.outcomes is None:
+    if now.definition.outcomes is None:
         return []
-    taste, rows, better = study.taste(), study.tradeoffs(), study.directions()
+    taste, rows, better = now.taste(), now.tradeoffs(), now.directions()
     pictures = "".join(charts.html(one) for one in charts.slices(taste)) if taste else ""
     along = f"<div class='slices'>{pictures}</div><p class='small'>{TASTE if taste else NO_TASTE}</p>"
-    drawn = outcome_views.fronts(rows, study.definition.outcomes.table, better)
+    drawn = outcome_views.fronts(rows, now.definition.outcomes.table, better)
     fronts = "".join(charts.html(one) for one in drawn[:FRONTS])
     more = len(drawn) - FRONTS
     left_out = f" {count(more, 'other pair')} of outcomes can be seen on the page." if more > 0 else ""
     traded = f"{_list(outcome_views.trades(rows, better))}<div class='fronts'>{fronts}</div>"
-    notes = _list(study.notes()) if study.notes() else ""
+    notes = _list(now.notes()) if now.notes() else ""
     return [
         Section("Taste along each outcome", along + notes),
         Section("What was traded for what", f"{traded}<p class='small'>{FRONT}{left_out}</p>"),
     ]
 
 
-def past(study: Study) -> list[Checkpoint]:
+def past(now: Moment) -> list[Checkpoint]:
     """The certainty at points of the past, from the study's own answers."""
-    return reasons.course(study.definition, study.history)
+    return reasons.course(now.definition, now.history)
 
 
-def _why(study: Study, best: Best) -> str:
-    lines = reasons.sentences(study.definition, study.history, study.model_of_all(), best.option)
-    called = study.history.answer_numbers()
+def _why(now: Moment, best: Best) -> str:
+    lines = reasons.sentences(now.definition, now.history, now.of_all, best.option)
+    called = now.history.answer_numbers()
     rows = "".join(
         f"<tr><td>{called[one.event]}</td><td>{escape(one.voter)}</td>"
         + "".join(f"<td>{', '.join(map(str, others))}</td>" for others in (one.beat, one.lost_to, one.equalled))
         + "</tr>"
-        for one in reasons.meetings(study.history, best.option)[-ROWS:]
+        for one in reasons.meetings(now.history, best.option)[-ROWS:]
     )
     head = "<tr><th>answer</th><th>voter</th><th>won against</th><th>lost to</th><th>no difference from</th></tr>"
     table = f"<div class='scroll'><table class='answers'>{head}{rows}</table></div>" if rows else ""
@@ -253,20 +254,20 @@ def _certainty(found: list[Checkpoint]) -> str:
     return f"{charts.html(charts.course(found))}<p class='small'>Both are what the model expected then.</p>"
 
 
-def _slices(study: Study, best: Best) -> str:
-    found = slices(study.definition, study.model_of_all(), best.params)
-    pictures = "".join(charts.html(one) for one in charts.slices(found, study.space))
+def _slices(now: Moment, best: Best) -> str:
+    found = slices(now.definition, now.of_all, best.params)
+    pictures = "".join(charts.html(one) for one in charts.slices(found, now.space))
     return (
         f"<div class='slices'>{pictures}</div><p class='small'>Utility above (up) or below the best design's while one "
         "parameter moves and the others stay; the band is one standard deviation, the ring is the best design.</p>"
     )
 
 
-def _graph(study: Study, best: Best) -> str:
-    model = study.model()
+def _graph(now: Moment, best: Best) -> str:
+    model = now.alike
     groups, utility = charts.group_numbers(certainty.groups(model)), model.surrogate.utility.tolist()
     nodes = [Node(option, utility[i], groups[i], option == best.option) for i, option in enumerate(model.options)]
-    edges = [Edge(*said) for one in study.history.counted() for said in one.edges]
+    edges = [Edge(*said) for one in now.history.counted() for said in one.edges]
     chart = charts.graph(nodes, edges, label="The comparison graph: higher is liked more, a line for every answer")
     return f"{charts.html(chart)}<p class='small'>{GRAPH} {_group_words(max(groups) + 1)}</p>"
 
@@ -280,16 +281,16 @@ def _group_words(groups: int) -> str:
     )
 
 
-def _determined(study: Study) -> Sequence[str]:
-    return diagnosis.sentences(study.diagnostics(), study.history.answer_numbers())
+def _determined(now: Moment) -> Sequence[str]:
+    return diagnosis.sentences(now.diagnostics(), now.history.answer_numbers())
 
 
 def _list(lines: Sequence[str]) -> str:
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 
-def _answers(study: Study) -> str:
-    told = study.history
+def _answers(now: Moment) -> str:
+    told = now.history
     rows, called = list(told.comparisons.values())[-ROWS:], told.answer_numbers()
     plain = all(one.form.is_pair for one in rows)
     head = "<th>A</th><th>B</th>" if plain else "<th>asked</th><th>designs</th>"

@@ -9,7 +9,7 @@ from kappasharp.study import kinds
 from kappasharp.study.kinds import SKIP, Answer, Form, Judgement
 
 
-@dataclass
+@dataclass(frozen=True)
 class Comparison:
     """One answer that counts: `options` are the numbers of its designs, `event` is where it came from.
 

@@ -1,8 +1,8 @@
 """A study as a fold over its events: which designs there are, what was answered, and which questions are open."""
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import deepcopy
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -144,9 +144,14 @@ class History:
 
     def after(self, stored: events.Stored) -> "History":
         """The history as it would be with one more event; this one stays as it is."""
-        other = deepcopy(self)
+        other = self.copied()
         other.apply(stored)
         return other
+
+    def copied(self) -> "History":
+        """The same history apart from this one: what happens to either does not happen to the other."""
+        found: History = _with_own_containers(self)
+        return found
 
     def option(self, design: Mapping[str, Value]) -> int | None:
         """The number of a design that was seen."""
@@ -320,10 +325,11 @@ class History:
             put_back = {event.event: self.removed.pop(event.event)}
             self.comparisons = dict(sorted((self.comparisons | put_back).items()))
         one = self.comparisons[event.event]
-        one.original = one.answer if one.original is None else one.original
-        one.answer, one.amended = event.answer, event.answer != one.original
-        if one.pair is not None:
-            one.options = self._about(self.asked[one.pair][0], event.answer)
+        original = one.answer if one.original is None else one.original
+        options = one.options if one.pair is None else self._about(self.asked[one.pair][0], event.answer)
+        self.comparisons[event.event] = replace(
+            one, answer=event.answer, amended=event.answer != original, original=original, options=options
+        )
 
     def _bound(self, stored: events.Stored, event: events.Bounded) -> None:
         assert self.space is not None
@@ -368,10 +374,9 @@ class History:
         return any(one.violation(values[one.name]) > 0.0 for one in self.limited if one.name in values)
 
     def _remark(self, stored: events.Stored, event: events.Remarked) -> None:
-        said = self.remarks.setdefault(design_key(event.design), {})
-        said.pop(stored.voter, None)
-        if event.text is not None:
-            said[stored.voter] = event.text
+        key = design_key(event.design)
+        others = {voter: text for voter, text in self.remarks.get(key, {}).items() if voter != stored.voter}
+        self.remarks[key] = others if event.text is None else others | {stored.voter: event.text}
 
     def _weigh(self, _: events.Stored, event: events.Weighed) -> None:
         self.weights = dict(event.weights)
@@ -385,6 +390,18 @@ class History:
             return
         before = self.known.get(key, Known(event.design, stored.number, event.source))
         self.known[key] = Known(event.design, stored.number, event.source, before.after(event), event.failure)
+
+
+def _with_own_containers(one: Any) -> Any:
+    """The same with lists, sets and dictionaries of its own; what is in them is replaced, never changed."""
+    own: dict[str, Any] = {}
+    for name in (each.name for each in fields(one)):
+        part = getattr(one, name)
+        if isinstance(part, Changes | Programs):
+            own[name] = _with_own_containers(part)
+        elif isinstance(part, list | dict | set):
+            own[name] = copy(part)
+    return replace(one, **own)
 
 
 def design_key(design: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:

@@ -8,8 +8,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -336,14 +335,15 @@ class Judging:
         )
 
     def _people_model(self) -> "StudyModel | None":
-        history = self.study.read(deepcopy)
-        history.comparisons = {event: one for event, one in history.comparisons.items() if not one.program}
+        now = self.study.moment()
+        people = {event: one for event, one in now.history.comparisons.items() if not one.program}
+        history = replace(now.history, comparisons=people)
         counted = history.counted()
-        if len(counted) < max(self.study.definition.first_pairs, 1):
+        if len(counted) < max(now.definition.first_pairs, 1):
             return None
-        key = (self.study.definition.space, [(one.event, one.answer) for one in counted])
+        key = (now.space, [(one.event, one.answer) for one in counted])
         if self._of_people is None or self._of_people[0] != key:
-            self._of_people = (key, computing.learning.learn(self.study.definition, history))
+            self._of_people = (key, computing.learning.learn(now.definition, history))
         return self._of_people[1]
 
 

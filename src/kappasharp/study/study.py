@@ -130,7 +130,7 @@ class Study(ArrangedStudy):
         """The question that the next voter without one will be asked; nothing is stored."""
         with self._lock:
             needs_model = computing.questions.rests_on_model(self.definition, self._history, form, voter)
-            model = self.model() if needs_model else None
+            model = self._model() if needs_model else None
             return computing.questions.next_question(self.definition, self._history, model, form=form, leaving=voter)
 
     def _propose_beside(self, form: Form | None, voter: str) -> Asked:
@@ -139,7 +139,7 @@ class Study(ArrangedStudy):
         definition, history = pickle.loads(packed)
         history.apply(Stored(number + 1, OTHERS, "", next_one))
         needs_model = computing.questions.rests_on_model(definition, history, form, voter)
-        model = self.model() if needs_model else None
+        model = self._model() if needs_model else None
         found = computing.questions.next_question(definition, history, model, form=form, leaving=voter)
         return replace(found, after=number) if found.after > number else found
 
@@ -336,7 +336,7 @@ class Study(ArrangedStudy):
         # Where fewer designs than that were seen, all of them are shown.
         self.definition.asking(replace(form, designs=min(form.designs, kinds.FEWEST)))
         wanted = Settling(events.duels(duels), str(form))
-        if not self.history.counted():
+        if not self.read(History.counted):
             raise InvalidValueError(f"There is nothing to settle: the study {self.name!r} has no answers yet.")
         self._write(events.voter(voter), lambda _: wanted)
 

@@ -18,6 +18,7 @@ from kappasharp.sentences import count, text
 if TYPE_CHECKING:
     from kappasharp.study.agreement import VoterTaste
     from kappasharp.study.bounds import Bounds
+    from kappasharp.study.moment import Moment
     from kappasharp.study.storage import Record, Storage
     from kappasharp.study.study import Study
 
@@ -55,7 +56,7 @@ def parameters(
         _change(found, {"narrow": narrow, "lock": lock, "widen": widen}, voter)
         many = len(narrow) + len(lock) + len(widen)
         between = _between_steps(found, (*narrow, *widen))
-        rows = _rows(found, with_best=best and bool(found.history.counted()))
+        rows = _rows(found.moment(), with_best=best)
     if many > 1:
         # Each is an event of its own, in the history and for whoever looks on.
         say(f"Made {many} changes; {shell_words('undo', study)} takes back one at a time, the last first.")
@@ -143,20 +144,20 @@ def _value(study: "Study", name: str, word: str) -> Any:
     return texts.get(word, toml_file.value(word))
 
 
-def _rows(study: "Study", *, with_best: bool) -> list[dict[str, Any]]:
+def _rows(now: "Moment", *, with_best: bool) -> list[dict[str, Any]]:
     """What is open of each tuned parameter; if wanted the best design's value, and how far it might be widened."""
     from kappasharp.study import computing
     from kappasharp.study.bounds import everything
 
     rows: dict[str, dict[str, Any]] = {}
-    for name, part in study.space.tuned.items():
-        now = study.space.open_to(name)
-        rows[name] = {"name": name, "open": now.plain(), "words": _words(now), "ever": _words(everything(part))}
-    if with_best:
-        best = study.best_params
+    for name, part in now.space.tuned.items():
+        bounds = now.space.open_to(name)
+        rows[name] = {"name": name, "open": bounds.plain(), "words": _words(bounds), "ever": _words(everything(part))}
+    if with_best and now.history.counted():
+        best = now.best_params
         for name, row in rows.items():
             row |= {"best": best[name], "further": None}
-        for edge in computing.changing.edges(study.space, best):
+        for edge in computing.changing.edges(now.space, best):
             rows[edge.name]["further"] = (edge.side, edge.further)
     return list(rows.values())
 
@@ -250,10 +251,11 @@ def note(
                 raise InvalidValueError("`note` takes a text, or `--forget`, but got both or neither.")
             found.note(options[option], None if forget else words, voter=voter)
             say("Taken back." if forget else "Noted.")
+        history = found.history
         rows = [
             {"option": number, "voter": who, "note": said}
-            for number, design in enumerate(options)
-            for who, said in found.history.said_of(design).items()
+            for number, design in enumerate(history.options)
+            for who, said in history.said_of(design).items()
         ]
     if not rows:
         say("There are no notes.")

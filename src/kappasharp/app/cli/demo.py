@@ -26,6 +26,7 @@ from kappasharp.study import rehearsal, studies
 from kappasharp.study.certainty import Best
 from kappasharp.study.history import StudyQuestion
 from kappasharp.study.kinds import Answer
+from kappasharp.study.moment import Moment
 from kappasharp.study.study import Study
 from kappasharp.study.terms import DEFAULT_METHOD, DEFAULT_PRESET
 
@@ -115,13 +116,13 @@ def tune(study: Study, questions: int) -> Iterator[DemoStep]:
         yield DemoStep(count, memo is None or memo["status"] in FITTED, best)
 
 
-def responses(study: Study) -> report.Section:
+def responses(now: Moment) -> report.Section:
     """The best design's response beside those of the first pair."""
-    first = next(iter(study.history.asked.values()))[0]
+    first = next(iter(now.history.asked.values()))[0]
     shown = (
         ("first pair's A", "faint", first.a),
         ("first pair's B", "faint", first.b),
-        ("best so far", "first", study.best_params),
+        ("best so far", "first", now.best_params),
     )
     every = SECONDS / STEPS
     given = []
@@ -155,12 +156,13 @@ def run(questions: int, seed: int, method: str, preset: str, out: Path, style: s
         ) as bar:
             for latest in bar:
                 certified = certified and latest.certified
-        best = study.best
+        now = study.moment()
+        best = now.best
         certified = certified and best.status == "ok"
-        first = next(iter(study.history.asked.values()))[0]
+        first = next(iter(now.history.asked.values()))[0]
         scores = [float(score(gains_of(one))) for one in (best.params, first.a, first.b)]
         lines = _lines(best, scores, certified=certified)
-        written = report.write_html(study, out / REPORT, [responses(study)])
+        written = report.write_html(now, out / REPORT, [responses(now)])
     data = {"study": NAME, "storage": study.storage.url, "report": str(written), "questions": questions}
     found = {"score": scores[0], "first_score": max(scores[1:]), "certified": certified, "best": asdict(best)}
     show(style, data | found, [*lines, "", f"The study is in {out / DATABASE}, its report in {written}."])

@@ -165,11 +165,12 @@ def _tell(study: "Study", voter: str, report: "JudgeReport", style: str) -> None
 
 def _beside_people(study: "Study", voter: str) -> dict[str, Any] | None:
     """How consistent the judge is beside the others, and how alike its taste and each person's; None before both."""
-    answered = {one.voter: one.program for one in study.history.counted()}
+    now = study.moment()
+    answered = {one.voter: one.program for one in now.history.counted()}
     if voter not in answered or all(answered.values()):
         return None
     try:
-        found = study.agreement()
+        found = now.agreement()
     except InvalidValueError as error:
         say(f"Note: how far it agrees with people is not known. {error}")
         return None

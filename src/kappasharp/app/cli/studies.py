@@ -201,7 +201,7 @@ def best(storage: str | None, study: str, style: str, *, outcomes: str | None, v
     from kappasharp.study import recording
 
     with in_words():
-        held = opened(study, storage, outcomes=outcomes)
+        held = opened(study, storage, outcomes=outcomes).moment()
         found, notes = held.best if voter is None else held.best_for(voter), held.notes()
     already = recording.missing_function(held.definition)  # which `opened` has said
     for note in [*(note for note in notes if note != already), *found.notes]:
@@ -221,8 +221,9 @@ def log(storage: str | None, study: str, style: str) -> None:
     """
     with in_words():
         found = opened(study, storage)
-        rows = found.rows("comparisons")
-        short = _log_table(rows, found.history)
+        now = found.moment()
+        rows = now.rows("comparisons")
+        short = _log_table(rows, now.history)
     if not rows:
         say(f"No answers yet; {shell_words('ask', study)} gives the first {_usual(found)}.")
     if style == "table" and any(row.get("kind") in ("choice", "order") for row in rows):
@@ -280,8 +281,9 @@ def _drawn_report(study: "Study", path: Path, renderer: str) -> Path:
     from kappasharp.processes import stdout_apart
 
     with stdout_apart():
-        pictures = {option: cards.draw(renderer, design) for option, design in report.pictured(study).items()}
-    return report.write_html(study, path, pictures=pictures)
+        now = study.moment()
+        pictures = {option: cards.draw(renderer, design) for option, design in report.pictured(now).items()}
+    return report.write_html(now, path, pictures=pictures)
 
 
 @click.command("import")

@@ -100,9 +100,10 @@ def _show(study: "Study", pair: "StudyQuestion") -> None:
 
 
 def _progress(study: "Study") -> str:
-    if len(study.history.counted()) < study.definition.first_pairs:
+    now = study.moment()
+    if len(now.history.counted()) < now.definition.first_pairs:
         return ""
-    best = study.best
+    best = now.best
     return f"; the best so far beats {best.beats_random:.0%} of designs, {best.room_left:.0%} of the way up is left"
 
 
@@ -134,9 +135,10 @@ def _tell(study: "Study", pair: "StudyQuestion", pressed: "Pressed", seconds: fl
 
 
 def _leave(study: "Study") -> None:
-    if not study.history.counted():
+    now = study.moment()
+    if not now.history.counted():
         return
-    best = study.best
+    best = now.best
     click.echo("\nBest so far")
     for line in best_table(best):
         click.echo(f"  {line}".rstrip())

@@ -32,6 +32,7 @@ from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
 from kappasharp.study.history import History, StudyQuestion
 from kappasharp.study.kinds import Answer
+from kappasharp.study.moment import Moment
 from kappasharp.study.space import Design
 from kappasharp.study.study import Study
 
@@ -324,17 +325,17 @@ def _exported(ending: str, table: str = "comparisons") -> Callable[[Study], byte
     return make
 
 
-def _report(study: Study, pictures: Mapping[int, Card] | None = None) -> bytes:
-    if not study.history.counted():
+def _report(now: Moment, pictures: Mapping[int, Card] | None = None) -> bytes:
+    if not now.history.counted():
         raise InvalidValueError("A report needs an answer; there is none yet.")
-    return computing.report.html(study, pictures=pictures).encode()
+    return computing.report.html(now, pictures=pictures).encode()
 
 
-async def pictures(session: Session, study: Study) -> dict[int, Card] | None:
+async def pictures(session: Session, now: Moment) -> dict[int, Card] | None:
     """The cards that a report shows, as far as they are drawn within some seconds; None where nothing draws them."""
-    if session.renderer is None or not study.history.counted():
+    if session.renderer is None or not now.history.counted():
         return None
-    designs = await off_loop(lambda: computing.report.pictured(study))
+    designs = await off_loop(lambda: computing.report.pictured(now))
     drawing = {
         option: asyncio.ensure_future(session.cards.card(session.renderer, design))
         for option, design in designs.items()
@@ -357,15 +358,15 @@ EXPORTS = {
     "csv": Export(_exported(".csv"), ".csv", "-answers"),
     "options": Export(_exported(".csv", "options"), ".csv", "-designs"),
     "parquet": Export(_exported(".parquet"), ".parquet", "-answers"),
-    "html": Export(_report, ".html", "-report"),
+    "html": Export(lambda study: _report(study.moment()), ".html", "-report"),
     "python": Export(lambda study: python(study, snapshot(study)).encode(), ".py"),
 }
 
 
-def export(study: Study, kind: str, pictures: Mapping[int, Card] | None = None) -> Response:
-    """The study as a file to download; a report with the pictures of its designs."""
+def export(study: Study, kind: str, now: Moment, pictures: Mapping[int, Card] | None = None) -> Response:
+    """The study as a file to download; a report is of the moment whose designs have these pictures."""
     make, ending, suffix = named("export", kind, EXPORTS)
-    content = _report(study, pictures) if kind == "html" else make(study)
+    content = _report(now, pictures) if kind == "html" else make(study)
     name = re.sub(r"[^\w.-]+", "-", study.name, flags=re.ASCII).strip("-.") or "study"
     full = quote(f"{study.name}{suffix}{ending}", safe="")
     headers = {

@@ -395,5 +395,6 @@ async def export(request: Request) -> Response:
     """The study as a file."""
     session, kind = await session_of(request), request.path_params["kind"]
     study = await off_loop(session.apart)
-    pictures = await responses.pictures(session, study) if kind == "html" else None
-    return await off_loop(responses.export, study, kind, pictures)
+    now = await off_loop(study.moment)
+    pictures = await responses.pictures(session, now) if kind == "html" else None
+    return await off_loop(responses.export, study, kind, now, pictures)
