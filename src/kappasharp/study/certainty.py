@@ -16,6 +16,7 @@ from kappasharp.acquisition import through
 from kappasharp.acquisition.eubo import closed_form, sobol_normals
 from kappasharp.core import comparisons, evidence, laplace, likelihood
 from kappasharp.faces import face
+from kappasharp.methods import taste
 from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import Surrogate
@@ -220,7 +221,7 @@ def without_taste(model: StudyModel) -> float:
     """The chance that every answer was a coin that was tossed: the evidence of that against the model's."""
     fit, state = model.learnt.fit, model.state
     chosen = model_of(state.preset, state.points.shape[-1], state.lift)
-    with_taste = fit.hyper.value - chosen.priors.log_density(fit.hyper.theta)
+    with_taste = taste.log_evidence(chosen, fit)
     probit, nothing = chosen.likelihood, torch.zeros_like(fit.map.dual.z)
     if fit.C.detail is None:
         even = likelihood.log_probability(nothing, probit.margin, fit.ties).sum(-1)
