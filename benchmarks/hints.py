@@ -2,8 +2,8 @@
 
 Each person has four outcomes of their own, to be small, and says so consistently. (docs/results/outcomes.md)
 
-python -m benchmarks.hints run FILE [--seeds 30] [--first 0] [--only hints,limits] [--seconds 600]
-python -m benchmarks.hints table FILE     what is said of the best design beside what is true, in every setting
+python -m benchmarks.hints run FILE [--seeds 30] [--first 0] [--only hints,limits] [--answers 20] [--seconds 600]
+python -m benchmarks.hints table FILE …   what is said of the best design beside what is true, in every setting
 
 `run` goes on where it stopped: every finished study is in the file.
 """
@@ -97,18 +97,20 @@ def studied(setting, seed, moments=MOMENTS):
 
 def run(options):
     """The studies that the file does not have yet."""
-    path, begin = Path(options.file), time.monotonic()
-    done = {(row["setting"], row["seed"]) for row in read(path)} if path.exists() else set()
+    path, begin = Path(options.files[0]), time.monotonic()
+    moments = tuple(count for count in MOMENTS if count <= options.answers)
+    rows = read(path) if path.exists() else []
+    done = {(row["setting"], row["seed"]) for row in rows if row["answers"] == moments[-1]}
     only = options.only.split(",") if options.only else SETTINGS
     todo = [(setting, seed) for seed in range(options.first, options.first + options.seeds) for setting in only]
     with path.open("a", newline="") as file:
         writer = csv.writer(file)
-        if not done:
+        if not rows:
             writer.writerow(COLUMNS)
         for number, (setting, seed) in enumerate(todo, 1):
             if (setting, seed) in done:
                 continue
-            writer.writerows([row for _, row in studied(setting, seed)])
+            writer.writerows([row for _, row in studied(setting, seed, moments)])
             file.flush()
             spent = time.monotonic() - begin
             print(f"{number} of {len(todo)}: {setting}, seed {seed}, {spent:.0f} s", flush=True)
@@ -126,9 +128,12 @@ def read(path):
 
 def table(options):
     """Means over the seeds of what is said and true, and the root mean square of their difference in one study."""
-    found = defaultdict(list)
-    for row in read(options.file):
-        found[row["setting"], row["answers"]].append(row)
+    found, seen = defaultdict(list), set()
+    for row in (row for file in options.files for row in read(file)):
+        key = row["setting"], row["answers"], row["seed"]
+        if key not in seen:
+            found[key[:2]].append(row)
+        seen.add(key)
     print("| setting | answers | seeds | said | true | difference | of one study | unclear | room said | true |")
     print("| --- |" + " ---: |" * 9)
     for (setting, answers), rows in sorted(found.items(), key=lambda one: (SETTINGS.index(one[0][0]), one[0][1])):
@@ -146,10 +151,11 @@ def mean(rows, key):
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("what", choices=("run", "table"))
-    options.add_argument("file")
+    options.add_argument("files", nargs="+")
     options.add_argument("--seeds", type=int, default=30)
     options.add_argument("--first", type=int, default=0)
     options.add_argument("--only", default="")
+    options.add_argument("--answers", type=int, default=MOMENTS[-1])
     options.add_argument("--seconds", type=float, default=0.0)
     found = options.parse_args()
     torch.set_num_threads(1)
