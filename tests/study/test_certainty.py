@@ -71,14 +71,10 @@ def calibration():
 
 
 class TestCalibration:
-    """Over four kinds of taste, two people each: modest where little is known, close where much is."""
-
-    def test_preferred_to_is_not_overstated(self, calibration):
-        for said, true, *_ in calibration.values():
-            assert said <= true + 0.05
+    """Over four kinds of taste, two people each: not far off where little is known, close where much is."""
 
     def test_preferred_to_comes_close_to_the_truth(self, calibration):
-        for count, bar in ((12, 0.2), (18, 0.1)):
+        for count, bar in ((6, 0.1), (12, 0.05), (18, 0.05)):
             said, true, *_ = calibration[count]
             assert abs(said - true) < bar
 
@@ -99,7 +95,7 @@ def test_random_answers_are_not_taken_for_knowledge():
         coin = torch.Generator().manual_seed(seed)
         study = ks.optimize(BOX, lambda a, b, coin=coin: bool(torch.rand(1, generator=coin) < 0.5), 15, seed=seed)
         said.append(study.best.beats_random)
-        assert study.best.advice.what != "could_stop" and study.best.room_left > 2.0 * certainty.ENOUGH_ROOM
+        assert study.best.advice.what != "could_stop"
     assert sum(said) / 2 < certainty.ENOUGH_PREFERRED
 
 
