@@ -72,14 +72,10 @@ def calibration():
 
 
 class TestCalibration:
-    """Over four kinds of taste, two people each: modest where little is known, close where much is."""
-
-    def test_preferred_to_is_not_overstated(self, calibration):
-        for said, true, *_ in calibration.values():
-            assert said <= true + 0.05
+    """Over four kinds of taste, two people each: not far off where little is known, close where much is."""
 
     def test_preferred_to_comes_close_to_the_truth(self, calibration):
-        for count, bar in ((12, 0.2), (18, 0.1)):
+        for count, bar in ((6, 0.1), (12, 0.05), (18, 0.05)):
             said, true, *_ = calibration[count]
             assert abs(said - true) < bar
 
@@ -94,14 +90,14 @@ class TestCalibration:
 
 
 def test_random_answers_are_not_taken_for_knowledge():
-    """Someone who tosses a coin must not be told that a good design was found."""
+    """Someone who tosses a coin must not be told to stop: so few coins look like a taste, but not like a clear one."""
     said = []
     for seed in range(2):
         coin = torch.Generator().manual_seed(seed)
         study = ks.optimize(BOX, lambda a, b, coin=coin: bool(torch.rand(1, generator=coin) < 0.5), 15, seed=seed)
         said.append(study.best.beats_random)
         assert study.best.advice.what != "could_stop"
-    assert sum(said) / 2 < 0.85
+    assert sum(said) / 2 < certainty.ENOUGH_PREFERRED
 
 
 def test_both_figures_are_shares():
@@ -111,7 +107,7 @@ def test_both_figures_are_shares():
 
 
 def test_preferred_to_agrees_with_joint_draws():
-    """The closed form against sampling best and others together from the model's posterior."""
+    """The closed form against sampling best and others together from the model's posterior, recalibrated alike."""
     study = after(10)
     model = study.model()
     place = int(model.surrogate.utility.argmax())
@@ -119,18 +115,18 @@ def test_preferred_to_agrees_with_joint_draws():
     mean, cov = model.surrogate.posterior(torch.cat([model.state.points[0, place : place + 1], pool]))
     root = torch.linalg.cholesky(cov + 1e-8 * torch.eye(len(cov)))
     draws = mean + torch.randn(4000, len(cov), generator=torch.Generator().manual_seed(0)) @ root.mT
-    sampled = float((draws[:, :1] > draws[:, 1:]).double().mean())
+    sampled = float(certainty.recalibrated((draws[:, :1] > draws[:, 1:]).double().mean(0)).mean())
     found, chance = certainty.figures(study.definition, model, place), certainty.without_taste(model)
     assert abs((1.0 - chance) * sampled + chance * 0.5 - found.preferred) < 0.01
 
 
 def test_the_chance_that_there_is_no_taste_is_bayes_rule():
-    """Three to one for a taste, times the model's evidence over that of coins, one half for every answer."""
+    """Nine to one for a taste, times the model's evidence over that of coins, one half for every answer."""
     for count in (4, 12):
         model = after(count).model()
         fit, chosen = model.learnt.fit, model_from(model.state.preset)
         evidence = math.exp(float(fit.hyper.value - chosen.priors.log_density(fit.hyper.theta)))
-        expected = 0.5**count / (0.5**count + 3.0 * evidence)
+        expected = 0.5**count / (0.5**count + 9.0 * evidence)
         assert certainty.without_taste(model) == pytest.approx(expected, rel=1e-9)
 
 

@@ -32,21 +32,29 @@ class Leaning(Lift, Protocol):
 def lifted(answers: Answers, lift: Lift | None) -> Answers:
     """Answers about designs as answers about features, and behind them what is believed of outcomes."""
     found = answers._replace(X=features.lifted(lift, answers.X))
-    if not isinstance(lift, Leaning) or not any(lift.leaning):
+    held = beliefs(lift, found.X)
+    if held is None:
         return found
-    points, pairs = _believed(lift.leaning, answers.X.shape[-1], found.X)
-    runs, n, _ = found.X.shape
-    count = pairs.shape[0]
-    pairs = (pairs + n).expand(runs, -1, -1)
-    ties = found.ties
+    (runs, n, _), count, ties = found.X.shape, held.pairs.shape[1], found.ties
     detail = comparisons.none_of((runs,), answers.pairs.shape[1], found.X) if found.detail is None else found.detail
-    beliefs = comparisons.none_of((runs,), count, found.X)
+    assert held.detail is not None
     return Answers(
-        torch.cat([found.X, points.expand(runs, -1, -1)], 1),
-        torch.cat([found.pairs, pairs], 1),
+        torch.cat([found.X, held.X], 1),
+        torch.cat([found.pairs, held.pairs + n], 1),
         torch.nn.functional.pad(ties, (0, count)) if isinstance(ties, Tensor) else ties,
-        comparisons.joined(detail, beliefs._replace(weight=beliefs.weight * WEIGHT)),
+        comparisons.joined(detail, held.detail),
     )
+
+
+def beliefs(lift: Lift | None, like: Tensor) -> Answers | None:
+    """What is believed of outcomes and nothing else, between features (runs, …, D) like these; None for no beliefs."""
+    if not isinstance(lift, Leaning) or not any(lift.leaning):
+        return None
+    points, pairs = _believed(lift.leaning, like.shape[-1] - len(lift.leaning), like)
+    runs = len(like)
+    detail = comparisons.none_of((runs,), len(pairs), like)
+    detail = detail._replace(weight=detail.weight * WEIGHT)
+    return Answers(points.expand(runs, -1, -1), pairs.expand(runs, -1, -1), None, detail)
 
 
 def _believed(leaning: tuple[int, ...], dimensions: int, like: Tensor) -> tuple[Tensor, Tensor]:

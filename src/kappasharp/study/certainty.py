@@ -16,6 +16,7 @@ from kappasharp.acquisition import through
 from kappasharp.acquisition.eubo import closed_form, sobol_normals
 from kappasharp.core import comparisons, evidence, laplace, likelihood
 from kappasharp.faces import face
+from kappasharp.methods import taste
 from kappasharp.methods.fitting import model_of
 from kappasharp.methods.method import Kind
 from kappasharp.methods.surrogate import Surrogate
@@ -50,11 +51,13 @@ MOST_KEPT = 8
 # When the advice changes its mind.
 ENOUGH_PREFERRED, ENOUGH_ROOM = 0.95, 0.1
 LEAST_PREFERRED, LEAST_ANSWERS = 0.6, 3
-# Of people who tune something, this many have a taste for each who tosses a coin; and what a coin prefers.
-TASTES, EVEN = 3.0, 0.5
+# Of people who tune something, this many have a taste for each who tosses a coin; and what a coin prefers. Of three,
+# consistent people would hear 7 points too little after ten answers. (docs/results/outcomes.md#certainty-with-hints)
+TASTES, EVEN = 9.0, 0.5
 # How much surer an answer is than the model says, on the scale of Φ⁻¹: the likeliest value for 56,000 answers of
 # simulated people about generated problems (set 1), predicted before they came; on set 2 and the paper's problems it
-# leaves 3 points in no tenth (docs/results/from-zero.md#reliability). For the default method and preset.
+# leaves 3 points in no tenth (docs/results/from-zero.md#reliability). For the default method and preset. Whether one
+# design is preferred to another is such a chance too.
 SHARPNESS = 1.575
 FIGURES = "you would prefer this design to about {share:.0%} of all, and about {room_share:.0%} of the way up is left"
 SETTLED = (
@@ -85,8 +88,9 @@ class Advice:
 class Best(AmongOpen):
     """The design seen that the model believes to be best; `option` is its number.
 
-    `beats_random` is the share of the space's designs that it is preferred to, `room_left` how much of the way from an
-    ordinary design to the best there is lies still ahead; both are what the model expects. `status` is its certificate;
+    `beats_random` is the share of the space's designs that it is preferred to, as recalibrated chances have it;
+    `room_left` how much of the way from an ordinary design to the best there is lies still ahead, as the model expects
+    it. `status` is its certificate;
     `outcomes` are those of a study that has some. It is the best of the designs that are open.
     """
 
@@ -220,7 +224,7 @@ def without_taste(model: StudyModel) -> float:
     """The chance that every answer was a coin that was tossed: the evidence of that against the model's."""
     fit, state = model.learnt.fit, model.state
     chosen = model_of(state.preset, state.points.shape[-1], state.lift)
-    with_taste = fit.hyper.value - chosen.priors.log_density(fit.hyper.theta)
+    with_taste = taste.log_evidence(chosen, fit)
     probit, nothing = chosen.likelihood, torch.zeros_like(fit.map.dual.z)
     if fit.C.detail is None:
         even = likelihood.log_probability(nothing, probit.margin, fit.ties).sum(-1)
@@ -258,8 +262,8 @@ def _drawn(definition: Definition, count: int) -> Tensor:
 
 
 def _above(mean: Tensor, variance: Tensor) -> Tensor:
-    """The chance that a difference of utilities is above 0."""
-    return torch.special.ndtr(mean / variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt())
+    """The chance that a difference of utilities is above 0, recalibrated as the chance of an answer is."""
+    return torch.special.ndtr(SHARPNESS * mean / variance.clamp(min=torch.finfo(torch.float64).tiny).sqrt())
 
 
 def _gap(surrogate: Surrogate, X: Tensor, place: int, pool: Tensor, seed: int, kept: Tensor | None = None) -> float:
