@@ -169,7 +169,7 @@ def test_what_is_to_give_way_before_its_process_has_started_does_not_begin(monke
 
     async def both():
         made, free = Workers(1), threading.Event()
-        made._seconds = 10.0
+        made._seconds[""] = 10.0
         made._starter.submit(free.wait, 60)  # another start
         ahead = asyncio.create_task(made.run(ready, "ahead", limit=60.0, turn=Turn(True, 1)))
         while not made._doing:
