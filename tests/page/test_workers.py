@@ -216,7 +216,7 @@ def test_what_kills_or_outlasts_a_worker_is_not_done_in_the_server(ends, found):
 
     async def told():
         try:
-            return await computing.computed(made, lambda: "here", wish=1)
+            return await computing.computed(made, lambda: "here", turn=Turn(wish=1))
         except WorkerError as error:
             return str(error)
 

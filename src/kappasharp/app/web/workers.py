@@ -6,8 +6,8 @@ within a study its visitors: none of them holds more than its share of the proce
 
 import asyncio
 import threading
-from collections import Counter
 from asyncio import CancelledError
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -144,9 +144,7 @@ class Workers:
         niceness: int = NICENESS,
     ) -> None:
         self.size = size
-        self._processes = [
-            Process(bare=bare, preload=preload, first=first, niceness=niceness) for _ in range(size)
-        ]
+        self._processes = [Process(bare=bare, preload=preload, first=first, niceness=niceness) for _ in range(size)]
         self._free = list(self._processes)
         self._waiting: list[Turn] = []
         self._doing: dict[Process, Turn] = {}
