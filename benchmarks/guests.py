@@ -2,8 +2,9 @@
 
 A real server with two studies. A voter of the one answers, first alone, then while guests of the other do all that
 their links let them, in a loop, without a pause: an owner whose changes are refused, a voter who asks for another kind
-of question each time, a viewer who downloads reports. Ends with an error if a voter's answer takes, at its 99th per cent,
-more than three times what it takes alone (and more than a quarter of a second, which nobody feels), or was refused.
+of question each time, a viewer who downloads reports. Ends with an error if a voter's answer takes, at its 99th per
+cent, more than three times what it takes alone (and more than a quarter of a second, which nobody feels), or was
+refused.
 Writes benchmarks/guests.json where all guests were there.
 """
 

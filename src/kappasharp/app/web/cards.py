@@ -189,7 +189,8 @@ class Cards:
     """Cards by renderer and design, the ones used longest ago forgotten first.
 
     What is on screen is drawn first, of one study what was wished last before what was wished earlier. What may come
-    next is drawn ahead while nobody waits, and is given up when another question is shown, a slow one also where it is begun.
+    next is drawn ahead while nobody waits, and is given up when another question is shown, a slow one also where it is
+    begun.
     """
 
     def __init__(self, workers: Workers, *, limit: float = LIMIT) -> None:
