@@ -37,8 +37,10 @@ Plain = dict[str, Any]
 JOBS = "kappasharp.app.web.jobs"
 # A job that takes longer, in seconds, is given up.
 LIMIT = 120.0
+# One that nobody answers by has longer: it stands behind questions, and on a busy machine behind much else.
+PATIENT_LIMIT = 300.0
 # Who waits for a question comes before who waits for anything else.
-BEHIND_QUESTIONS = NICENESS + 10
+BEHIND_QUESTIONS = NICENESS + 5
 
 
 @dataclass(frozen=True)
@@ -121,13 +123,13 @@ async def computed(workers: Workers, job: Callable[..., Any], *given: Any, turn:
     """
     if workers.is_warm or "torch" not in sys.modules:
         try:
-            return await elsewhere(workers, job, *given, turn=turn)
+            return await elsewhere(workers, job, *given, turn=turn, limit=LIMIT)
         except NotStartedError as error:
             LOG.warning("A question is computed in the server: %s", error)
     return await asyncio.to_thread(job, *given)
 
 
-async def elsewhere(workers: Workers, job: Callable[..., Any], *given: Any, turn: Turn, limit: float = LIMIT) -> Any:
+async def elsewhere(workers: Workers, job: Callable[..., Any], *given: Any, turn: Turn, limit: float) -> Any:
     """What a job comes to that is never done in the server, or a WorkerError.
 
     It is done by another worker if the first one died of it, and begun again where it gave way to others. What took too

@@ -22,8 +22,6 @@ from kappasharp.study.study import Study
 from kappasharp.study.terms import DEFAULT_STORAGE, ENVIRONMENT
 
 COMPUTING, FIGURES, DRAWING = 2, 2, 2
-# Seconds that a rehearsal may take.
-REHEARSAL_LIMIT = 300.0
 NO_RENDERER = ""
 
 
@@ -224,7 +222,7 @@ class Service:
         async with self._rehearsing:
             given, turn = (definition, person, questions), Turn()
             found: Plain = await computing.elsewhere(
-                self.figures, Job.REHEARSED, *given, turn=turn, limit=REHEARSAL_LIMIT
+                self.figures, Job.REHEARSED, *given, turn=turn, limit=computing.PATIENT_LIMIT
             )
             return found
 

@@ -9,7 +9,17 @@ from typing import Any, TypeVar
 
 from kappasharp.app.web.ahead import Speculation, Stock
 from kappasharp.app.web.cards import Card, Cards, failed
-from kappasharp.app.web.computing import Copied, Job, Plain, Snapshot, computed, copied, elsewhere, snapshot
+from kappasharp.app.web.computing import (
+    PATIENT_LIMIT,
+    Copied,
+    Job,
+    Plain,
+    Snapshot,
+    computed,
+    copied,
+    elsewhere,
+    snapshot,
+)
 from kappasharp.app.web.outcomes import StudyResults
 from kappasharp.app.web.workers import DroppedError, Turn, Workers
 from kappasharp.errors import InvalidValueError, NotAllowedError, StalePairError, StorageError
@@ -356,7 +366,8 @@ class Session:
 
     async def _apart(self, job: Callable[..., Any], *given: Any, visitor: str) -> Any:
         """What a job comes to that no question waits for."""
-        return await elsewhere(self.figures, job, *given, turn=Turn(study=self.uid, visitor=visitor))
+        turn = Turn(study=self.uid, visitor=visitor)
+        return await elsewhere(self.figures, job, *given, turn=turn, limit=PATIENT_LIMIT)
 
     async def change(self, change: str, name: Any, given: Plain, voter: str) -> None:
         """Narrow, lock or widen a parameter: whether something is left to ask about is looked for before, elsewhere."""
