@@ -246,6 +246,8 @@ class Session:
                 # What was computed for the moment before somebody asked otherwise is of no use after it.
                 self.speculation.drop_all()
             at = await self.aside(snapshot, self.study)
+            if form is not None and form != self._wishes.last(voter):
+                continue
             proposed = await self._propose(at, voters, form)
             for one, asked in zip(voters, proposed, strict=False):
                 await self.aside(self.study.offer, one, asked, form)
