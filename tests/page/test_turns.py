@@ -19,7 +19,7 @@ from kappasharp.app.web.workers import Process, Turn, Workers, ready
 from kappasharp.study import changing, kinds, studies
 from tests.page import guests
 from tests.page.chromium import serving
-from tests.page.doubles import SPACE
+from tests.page.doubles import SPACE, pass_time, run_by_clock
 
 ORDER, CHOICE, SLIDER = FORMS = kinds.parse("order", 4), kinds.parse("choice", 3), kinds.parse("slider", 2)
 KINDS = ("order", "choice", "rating", "slider", "order", "choice")
@@ -98,6 +98,30 @@ def test_what_is_done_ahead_waits_for_what_somebody_waits_for_in_any_study(monke
     ahead = ("ahead", Turn(ahead=True, study="quiet"))
     loud = [(f"loud {k}", Turn(study="loud", visitor="v")) for k in range(2)]
     assert begun_by_one_process(monkeypatch, ahead, *loud) == ["loud 0", "loud 1", "ahead"]
+
+
+def test_a_study_leaves_a_process_free_for_one_that_had_a_turn_lately(monkeypatch):
+    """Whoever answers there next need not wait for what takes long here; after a while all are free again."""
+    found = Jobs(monkeypatch)
+
+    async def three():
+        made = Workers(2)
+        waiting = [asyncio.create_task(made.run(ready, "quiet", limit=600.0, turn=Turn(study="quiet")))]
+        await began(found, 1)
+        await found.end_all()
+        for name in ("loud", "louder"):
+            waiting.append(asyncio.create_task(made.run(ready, name, limit=600.0, turn=Turn(study="loud"))))
+        await began(found, 2)
+        await asyncio.sleep(0.05)
+        first = list(found.begun)
+        pass_time(workers.RECENT)
+        made.hurry(Turn(), 1)
+        await began(found, 3)
+        await found.end_all()
+        await asyncio.gather(*waiting)
+        return first
+
+    assert run_by_clock(three()) == ["quiet", "loud"] and found.begun[-1] == "louder"
 
 
 def test_a_study_with_all_processes_gives_one_up_to_another_and_its_job_is_begun_again(monkeypatch):

@@ -21,6 +21,8 @@ from kappasharp.processes import Pool
 NICENESS = 5
 # Who waits lets a job go on for so many seconds before its process is taken from a study that holds several.
 GRACE = 0.25
+# A study that had a turn within so many seconds finds its share of the processes free when it wants them.
+RECENT = 10.0
 # Where jobs take longer than so many seconds, what is done ahead leaves one process free for what is wanted now, and is
 # ended where more are wanted: another process starts sooner.
 QUICK = 1.0
@@ -155,6 +157,7 @@ class Workers:
         # When each study, and each visitor of it, last had a turn, as long as somebody waits: a count of turns.
         self._served: dict[tuple[str, ...], int] = {}
         self._turns = 0
+        self._recent: dict[str, float] = {}
         self._looking: asyncio.TimerHandle | None = None
         # The first worker takes seconds to start: whoever starts it waits, and that must not be the loop.
         self._starter = _starter()
@@ -226,13 +229,22 @@ class Workers:
         """Whose turn it is: of a study that holds the fewest processes, the one whose last turn was longest ago."""
         held = Counter(one.study for one in self._doing.values())
         keeps_one_free = len(self._free) == 1 < self.size
+        share = self._fair_share()
 
         def rank(one: Turn) -> tuple[float, ...]:
             by_study = held[one.study], self._served.get((one.study,), 0)
             return one.ahead, *by_study, self._served.get((one.study, one.visitor), 0), -one.wish
 
-        may = (one for one in self._waiting if not (one.ahead and keeps_one_free and self._is_slow(one.study)))
+        may = (one for one in self._waiting if held[one.study] < share)
+        may = (one for one in may if not (one.ahead and keeps_one_free and self._is_slow(one.study)))
         return min(may, key=rank, default=None)
+
+    def _fair_share(self) -> int:
+        """How many processes a study may hold: all of them where no other has wanted one lately."""
+        now = asyncio.get_running_loop().time()
+        self._recent |= {one.study: now for one in (*self._doing.values(), *self._waiting)}
+        self._recent = {study: last for study, last in self._recent.items() if now - last < RECENT}
+        return max(1, self.size // max(len(self._recent), 1))
 
     def _note_served(self, turn: Turn) -> None:
         self._turns += 1
