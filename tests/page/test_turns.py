@@ -203,6 +203,13 @@ def test_budgets_are_of_a_visitor_and_of_a_study_and_come_back(monkeypatch):
     assert len(found._whole) == 2
 
 
+def test_the_limits_are_told_where_the_page_is_described():
+    text = (Path(__file__).parents[2] / "docs" / "page.md").read_text("utf-8")
+    told = ("{0.times}, then one in {0.seconds:g} s".format(one) for pair in BUDGETS.values() for one in pair)
+    rows = [f"| {dear.value} | {own} | {all_} |" for dear, own, all_ in zip(Dear, *[told] * 2, strict=True)]
+    assert len(rows) == len(BUDGETS) and all(one in text for one in rows)
+
+
 @pytest.mark.parametrize("what", [Dear.KIND, Dear.REPORT, Dear.FILE, Dear.AGREEMENT])
 def test_a_team_of_two_hundred_meets_no_limit(what):
     """All of them twice within a minute."""
