@@ -124,6 +124,30 @@ def test_a_study_leaves_a_process_free_for_one_that_had_a_turn_lately(monkeypatc
     assert run_by_clock(three()) == ["quiet", "loud"] and found.begun[-1] == "louder"
 
 
+def test_what_a_slow_study_does_ahead_in_its_own_share_ends_for_its_own_questions_alone(monkeypatch):
+    found = Jobs(monkeypatch)
+
+    async def four():
+        made = Workers(2)
+        made._seconds["quiet"] = 10.0
+        given = [("loud", Turn(study="loud")), ("ahead", Turn(ahead=True, study="quiet"))]
+        given += [("louder", Turn(study="loud")), ("asked", Turn(study="quiet"))]
+        waiting = []
+        for name, turn in given:
+            waiting.append(asyncio.create_task(made.run(ready, name, limit=60.0, turn=turn)))
+            await asyncio.sleep(0.05)
+        await asyncio.wait_for(began(found, 3), 60)
+        first = list(found.begun)
+        ending = asyncio.gather(*waiting, return_exceptions=True)
+        while not ending.done():
+            await found.end_all()
+            await asyncio.sleep(0.01)
+        return first, [type(one) for one in await ending]
+
+    first, ends = asyncio.run(four())
+    assert first == ["loud", "ahead", "asked"] and ends == [str, workers.GaveWayError, str, str]
+
+
 def test_a_study_with_all_processes_gives_one_up_to_another_and_its_job_is_begun_again(monkeypatch):
     monkeypatch.setattr(workers, "GRACE", 0.02)
     found = Jobs(monkeypatch)
@@ -205,7 +229,7 @@ def test_budgets_are_of_a_visitor_and_of_a_study_and_come_back(monkeypatch):
 
 def test_the_limits_are_told_where_the_page_is_described():
     text = (Path(__file__).parents[2] / "docs" / "page.md").read_text("utf-8")
-    told = ("{0.times}, then one in {0.seconds:g} s".format(one) for pair in BUDGETS.values() for one in pair)
+    told = (f"{one.times}, then one in {one.seconds:g} s" for pair in BUDGETS.values() for one in pair)
     rows = [f"| {dear.value} | {own} | {all_} |" for dear, own, all_ in zip(Dear, *[told] * 2, strict=True)]
     assert len(rows) == len(BUDGETS) and all(one in text for one in rows)
 

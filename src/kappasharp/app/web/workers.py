@@ -236,7 +236,9 @@ class Workers:
             return one.ahead, *by_study, self._served.get((one.study, one.visitor), 0), -one.wish
 
         may = (one for one in self._waiting if held[one.study] < share)
-        may = (one for one in may if not (one.ahead and keeps_one_free and self._is_slow(one.study)))
+        may = (
+            one for one in may if not (one.ahead and keeps_one_free and held[one.study] and self._is_slow(one.study))
+        )
         return min(may, key=rank, default=None)
 
     def _fair_share(self) -> int:
@@ -256,12 +258,21 @@ class Workers:
         return self._seconds.get(study, 0.0) > QUICK
 
     def _make_room(self) -> None:
-        """End what is done ahead, as much of it as is waited for, where that would take longer than a new start."""
-        wanted = sum(not one.ahead for one in self._waiting) - len(self._ending)
-        ahead = [process for process, turn in self._going() if turn.ahead and self._is_slow(turn.study)]
-        # The one that was begun last has done the least.
-        for process in ahead[::-1][: max(wanted, 0)]:
-            self._give_way(process)
+        """End what is done ahead, as much of it as is waited for, where that would take longer than a new start.
+
+        Whoever has their share of the processes has their own ended alone.
+        """
+        share, held = self._fair_share(), Counter(turn.study for _, turn in self._going())
+        wanted = [one.study for one in self._waiting if not one.ahead][len(self._ending) :]
+        for study in wanted:
+            # The one that was begun last has done the least.
+            ahead = [one for one in self._going()[::-1] if one[1].ahead and self._is_slow(one[1].study)]
+            may = [one for one in ahead if one[1].study == study or held[study] < share]
+            if may:
+                process, turn = max(may, key=lambda one: one[1].study == study)
+                held += Counter({study: 1})
+                held[turn.study] -= 1
+                self._give_way(process)
         self._share()
 
     def _share(self) -> None:
