@@ -61,7 +61,7 @@ def service(*, space=None, name="taste", renderer=None):
     folder = tempfile.TemporaryDirectory()
     made = Service(Storage(f"sqlite:///{folder.name}/page.db"), renderers=() if renderer is None else (renderer,))
     made.folder = folder
-    made.computing, made.drawing = AtOnce(1), AtOnce(1)
+    made.computing, made.figures, made.drawing = AtOnce(1), AtOnce(1), AtOnce(1)
     made.cards.workers = made.drawing
     study = studies.create_study(space or SPACE, storage=made.storage, study_name=name, load_if_exists=True)
     made.show(study, renderer)

@@ -159,7 +159,7 @@ def test_what_is_drawn_ahead_gives_way_also_where_it_is_begun(only_draws):
     hangs = f"{HERE}:hangs"
 
     async def act(cards):
-        cards.workers._seconds = 10.0
+        cards.workers._seconds[""] = 10.0
         cards.prepare(hangs, {"x": 0.0}, {"x": 1.0})
         while len(cards.workers._doing) < 1:
             await asyncio.sleep(0)

@@ -169,7 +169,7 @@ def test_what_is_to_give_way_before_its_process_has_started_does_not_begin(monke
 
     async def both():
         made, free = Workers(1), threading.Event()
-        made._seconds = 10.0
+        made._seconds[""] = 10.0
         made._starter.submit(free.wait, 60)  # another start
         ahead = asyncio.create_task(made.run(ready, "ahead", limit=60.0, turn=Turn(True, 1)))
         while not made._doing:
@@ -216,7 +216,7 @@ def test_what_kills_or_outlasts_a_worker_is_not_done_in_the_server(ends, found):
 
     async def told():
         try:
-            return await computing.computed(made, lambda: "here", wish=1)
+            return await computing.computed(made, lambda: "here", turn=Turn(wish=1))
         except WorkerError as error:
             return str(error)
 

@@ -75,8 +75,27 @@ class ArrangedStudy(StudyView):
         self._change(voter, lambda now: computing.changing.widened(now, name, low, high, choices))
 
     def _change(self, voter: str, change: Callable[[Definition], Bounded]) -> None:
-        # The definition is that of the history, which `_write` has brought up to date by then.
-        self._write(events.voter(voter), lambda _: change(self.definition))
+        # Whether there is something left to ask about takes a search, which nobody else should wait for.
+        while not self.change(change(now := self.latest()), now, voter=voter):
+            pass
+
+    def latest(self) -> Definition:
+        """The definition, with what is open of each parameter by all that was stored so far."""
+        return self.read(lambda _: self.definition)
+
+    def change(self, checked: Bounded, of: Definition, *, voter: str = DEFAULT_VOTER) -> bool:
+        """Store a change of a parameter that was checked against what was open then; whether that is open still.
+
+        If not, nothing is stored: it must be checked again.
+
+        Args:
+            checked: what to open, as `changing` made it.
+            of: the definition that it was checked against, from `latest`.
+            voter: who wishes it.
+        """
+        return (
+            self._write(events.voter(voter), lambda history: checked if history.space is of.space else None) is not None
+        )
 
     def note(self, design: Mapping[str, Value], text: str | None, *, voter: str = DEFAULT_VOTER) -> None:
         """Say something of a design, for people to read; the model does not hear of it.

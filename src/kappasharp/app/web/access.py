@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kappasharp.app.web import guard
+from kappasharp.app.web.budgets import Budgets, Dear
 from kappasharp.app.web.computing import Plain
 from kappasharp.app.web.guard import Visitor
 from kappasharp.app.web.session import Session, off_loop
@@ -67,6 +68,11 @@ RIGHTS: Mapping[str, str] = {
     f"GET {ONE}/invites": OWNER,
     **{f"POST {ONE}/invites{rest}": OWNER for rest in ("", "/revoke", "/remove")},
 }  # fmt: skip
+# What is dear wherever it is asked for; a report and another kind of question are looked at where they are.
+DEAR: Mapping[str, Dear] = {
+    f"POST {ONE}/parameters": Dear.CHANGE, f"POST {ONE}/import": Dear.IMPORT, f"POST {ONE}/rename": Dear.RENAME,
+    f"GET {ONE}/team": Dear.AGREEMENT,
+}  # fmt: skip
 PUBLIC = tuple(one.split()[1].partition("{")[0] for one, right in RIGHTS.items() if right == ANYBODY)
 NOT_ALLOWED = {
     VOTER: said(
@@ -99,15 +105,19 @@ def guarded(routes: Sequence[Route]) -> list[Route]:
         name = f"{method} {one.path}"
         if name not in RIGHTS:
             raise NotAllowedError(f"`RIGHTS` in access.py must say who may use every address, but not {name!r}.")
-        found.append(Route(one.path, _checked(one.endpoint, RIGHTS[name]), methods=[method]))
+        found.append(Route(one.path, _checked(one.endpoint, name), methods=[method]))
     return found
 
 
-def _checked(endpoint: Endpoint, right: str) -> Endpoint:
+def _checked(endpoint: Endpoint, name: str) -> Endpoint:
+    right = RIGHTS[name]
+
     async def checked(request: Request) -> Response:
         refusal = await _refusal(request, right)
         if refusal is not None:
             return refusal
+        if (dear := DEAR.get(name)) is not None:
+            spend(request, dear)
         response = await endpoint(request)
         if request.method == "POST" and right in (ANYBODY, OWNER):
             # Somebody may have come, gone or been shut out by it.
@@ -154,7 +164,7 @@ async def _check_own(request: Request, seat: Seat) -> None:
     numbers = [given.get("event"), given.get("pair")] if request.method == "POST" else []
     if all(isinstance(one, bool) or not isinstance(one, int) for one in numbers):
         return
-    session: Session = await off_loop(request.app.state.service.session, seat.study)
+    session: Session = await request.app.state.service.open(seat.study)
     whose = await session.read(lambda history: [_voter_of(history, one) for one in numbers])
     if any(one not in (None, seat.name) for one in whose) and not request.url.path.endswith("/answer"):
         raise NotAllowedError("That is another voter's answer: only they and an owner of the study may change it.")
@@ -182,6 +192,18 @@ async def is_still_in(request: Request, study: str | None) -> bool:
         return True
     now: Visitor = await request.app.state.visitors.recognize(request.cookies)
     return bool(now.seats) if study is None else now.role(study) is not None
+
+
+def identity(request: Request) -> str | None:
+    """Who somebody is in a study, the same as long as they are let in; None for who has the key, and may do all."""
+    seat = visitor(request).seats.get(request.path_params["study"])
+    return None if seat is None else seat.id
+
+
+def spend(request: Request, what: Dear) -> None:
+    """Count something dear that somebody does, or a sentence where that is too often."""
+    budgets: Budgets = request.app.state.budgets
+    budgets.spend(what, request.path_params["study"], identity(request))
 
 
 def voter(request: Request, given: Any) -> Any:

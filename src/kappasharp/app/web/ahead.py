@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kappasharp.app.web.computing import LIMIT, Job, Plain, Snapshot, computed, snapshot
-from kappasharp.app.web.workers import WorkerError, Workers
+from kappasharp.app.web.workers import Turn, WorkerError, Workers
 from kappasharp.errors import KappaSharpError
 from kappasharp.methods.method import Kind
 from kappasharp.study.events import Asked
@@ -52,13 +52,14 @@ class Ahead(NamedTuple):
     pair: int
     likely: list["asyncio.Task[Asked]"]
     tasks: dict[Answer, "asyncio.Task[Asked]"]
+    turns: dict[Answer, Turn]
 
 
 class Speculation:
     """The next pairs of one study, for each voter who has a pair open."""
 
-    def __init__(self, workers: Workers, prepare: Prepare) -> None:
-        self.workers, self.prepare = workers, prepare
+    def __init__(self, workers: Workers, prepare: Prepare, study: str = "") -> None:
+        self.workers, self.prepare, self.study = workers, prepare, study
         self._ahead: dict[str, Ahead] = {}
         self._later: dict[str, asyncio.Task[None]] = {}
 
@@ -68,8 +69,11 @@ class Speculation:
         if now is not None and (now.number, now.pair) == (at.number, pair.number):
             return
         self.drop(pair.voter)
-        tasks = {answer: self._start(at, pair, answer) for answer in likely(pair.form)}
-        self._ahead[pair.voter] = Ahead(at.number, pair.number, list(tasks.values()), tasks)
+        ahead = Ahead(at.number, pair.number, [], {}, {})
+        for answer in likely(pair.form):
+            self._start(at, pair, answer, ahead)
+        ahead.likely.extend(ahead.tasks.values())
+        self._ahead[pair.voter] = ahead
         self._later[pair.voter] = asyncio.create_task(self._rare(at, pair))
 
     async def take(self, voter: str, number: int, pair: int, answer: Answer) -> Asked | None:
@@ -81,6 +85,9 @@ class Speculation:
         ahead, taken = self._ahead.get(voter), None
         if ahead is not None and (ahead.number, ahead.pair) == (number, pair) and not isinstance(answer, list):
             taken = ahead.tasks.pop(answer, None)
+            if taken is not None:
+                # Somebody waits for it now.
+                self.workers.hurry(ahead.turns[answer], 1)
         self.drop_all()
         if taken is None:
             return None
@@ -116,14 +123,15 @@ class Speculation:
         for voter in list(self._ahead):
             self.drop(voter)
 
-    def _start(self, at: Snapshot, pair: StudyQuestion, answer: Answer) -> "asyncio.Task[Asked]":
-        task = asyncio.create_task(self._compute(at, pair, answer))
+    def _start(self, at: Snapshot, pair: StudyQuestion, answer: Answer, ahead: Ahead) -> None:
+        turn = ahead.turns[answer] = Turn(ahead=True, study=self.study, visitor=pair.voter)
+        task = ahead.tasks[answer] = asyncio.create_task(self._compute(at, pair, answer, turn))
         # A result that nobody fetches is no error.
         task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-        return task
 
-    async def _compute(self, at: Snapshot, pair: StudyQuestion, answer: Answer) -> Asked:
-        asked: Asked = await self.workers.run(Job.NEXT_PAIR_AFTER, at, pair.voter, pair.number, answer, limit=LIMIT)
+    async def _compute(self, at: Snapshot, pair: StudyQuestion, answer: Answer, turn: Turn) -> Asked:
+        given = (at, pair.voter, pair.number, answer)
+        asked: Asked = await self.workers.run(Job.NEXT_PAIR_AFTER, *given, limit=LIMIT, turn=turn)
         self.prepare(asked)
         return asked
 
@@ -132,7 +140,7 @@ class Speculation:
         await self.settled(pair.voter)
         ahead = self._ahead[pair.voter]
         for answer in RARE.get(pair.form.kind, ()):
-            ahead.tasks[answer] = self._start(at, pair, answer)
+            self._start(at, pair, answer, ahead)
 
 
 class Stock:
@@ -187,7 +195,8 @@ class Stock:
             return
         count, self._taken = max(LEAST, min(voters + SPARE * self._taken, MOST)), 0
         try:
-            found, standing = await computed(self.workers, Job.STOCK, at, count)
+            turn = Turn(study=self.study.stored.uid)
+            found, standing = await computed(self.workers, Job.STOCK, at, count, turn=turn)
         except KappaSharpError as error:
             # Nothing is lost by it: who asks next waits for a question of their own.
             LOG.warning("No questions were made ready: %s", error)

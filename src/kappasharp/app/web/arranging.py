@@ -13,8 +13,8 @@ from kappasharp.app.web.session import Session, off_loop
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.study import bounds
 from kappasharp.study.history import History
-from kappasharp.study.study import Study
 
+CHANGES = ("narrow", "lock", "widen")
 Arrangement = Callable[[Service, Session, Plain, str], Awaitable[Plain]]
 
 
@@ -22,7 +22,7 @@ async def parameters(session: Session) -> Plain:
     """What is open of each tuned parameter, the best design's value of it, and how far it might be widened."""
     best = (await session.view("standing", Job.STANDING))["best"]
     edges = {} if best is None else {edge["name"]: edge for edge in best["edges"]}
-    space = await off_loop(lambda: session.study.space)
+    space = await session.aside(lambda: session.study.space)
     rows = []
     for name, part in space.tuned.items():
         now, ever = space.open_to(name), bounds.everything(part)
@@ -47,23 +47,12 @@ def _plain(found: bounds.Bounds) -> Plain:
 
 async def change(_: Service, session: Session, data: Plain, voter: str) -> Plain:
     """Narrow, lock or widen a parameter."""
-    await off_loop(_change, session.study, data, voter)
-    # What was computed ahead rests on what was open before.
-    session.speculation.drop_all()
+    wanted = data.get("change")
+    if wanted not in CHANGES:
+        raise InvalidValueError(f"`change` must be narrow, lock or widen, but got {wanted!r}.")
+    given = {key: data.get(key) for key in ("low", "high", "choices", "value")}
+    await session.change(wanted, data.get("name"), given, voter)
     return await parameters(session)
-
-
-def _change(study: Study, data: Plain, voter: str) -> None:
-    name, ends = data.get("name"), {key: data.get(key) for key in ("low", "high", "choices")}
-    match data.get("change"):
-        case "narrow":
-            study.narrow(name, **ends, voter=voter)  # type: ignore[arg-type]
-        case "lock":
-            study.lock(name, data.get("value"), voter=voter)  # type: ignore[arg-type]
-        case "widen":
-            study.widen(name, **ends, voter=voter)  # type: ignore[arg-type]
-        case other:
-            raise InvalidValueError(f"`change` must be narrow, lock or widen, but got {other!r}.")
 
 
 async def notes(session: Session) -> Plain:
@@ -86,7 +75,7 @@ async def note(_: Service, session: Session, data: Plain, voter: str) -> Plain:
         raise InvalidTypeError(f"`option` must be a whole number, but got {option!r}.")
     design = await session.design(option)
     given = None if isinstance(text, str) and not text.strip() else text
-    await off_loop(lambda: session.study.note(design, given, voter=voter))
+    await session.aside(lambda: session.study.note(design, given, voter=voter))
     return await notes(session)
 
 
@@ -105,7 +94,7 @@ async def weigh(_: Service, session: Session, data: Plain, voter: str) -> Plain:
     if "weights" not in data:
         raise InvalidValueError("`weights` must be a table of voters and numbers, or null to let all count alike.")
     weights = data["weights"]
-    await off_loop(lambda: session.study.weigh(weights, voter=voter))
+    await session.aside(lambda: session.study.weigh(weights, voter=voter))
     return {"weights": await session.read(lambda history: history.weights)}
 
 
@@ -114,13 +103,13 @@ async def import_csv(_: Service, session: Session, data: Plain, voter: str) -> P
     text: Any = data.get("csv")
     if not isinstance(text, str):
         raise InvalidTypeError("`csv` must be a text.")
-    found = await off_loop(session.study.import_text, text, voter)
+    found = await session.aside(session.study.import_text, text, voter)
     return found._asdict()
 
 
 async def rename(service: Service, session: Session, data: Plain, _: str) -> Plain:
     """Give the study another name."""
-    await off_loop(service.rename, session, data.get("name"))
+    await session.aside(service.rename, session, data.get("name"))
     return {"name": session.study.name}
 
 
@@ -128,7 +117,7 @@ async def delete(service: Service, session: Session, data: Plain, _: str) -> Pla
     """Remove the study for good; who asks for it says its name, so that nobody removes another than they see."""
     if data.get("name") != session.study.name:
         raise InvalidValueError(f"To delete this study its name must be given, {session.study.name!r}.")
-    await off_loop(service.delete, session)
+    await session.aside(service.delete, session)
     service.forget(session.study.stored.uid)
     return {"done": True}
 

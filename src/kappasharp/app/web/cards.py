@@ -188,8 +188,9 @@ class Drawing(NamedTuple):
 class Cards:
     """Cards by renderer and design, the ones used longest ago forgotten first.
 
-    What is on screen is drawn first, what was wished last before what was wished earlier. What may come next is drawn
-    ahead while nobody waits, and is given up when another question is shown, a slow one also where it is begun.
+    What is on screen is drawn first, of one study what was wished last before what was wished earlier. What may come
+    next is drawn ahead while nobody waits, and is given up when another question is shown, a slow one also where it is
+    begun.
     """
 
     def __init__(self, workers: Workers, *, limit: float = LIMIT) -> None:
@@ -199,31 +200,31 @@ class Cards:
         # Another start of the server may draw otherwise: no browser should show what it kept from this one.
         self._salt = os.urandom(4).hex()
 
-    def show(self, renderer: str | None, *designs: Design) -> None:
+    def show(self, renderer: str | None, *designs: Design, study: str = "") -> None:
         """Have the cards of a question drawn; what was to be drawn ahead of another one gives way."""
         self._wishes += 1
         shown = {self.key(renderer, design)[:NAMING] for design in designs}
         for design in designs:
-            self._drawing(renderer, design)
+            self._drawing(renderer, design, study)
         for key, one in list(self._drawn.items()):
             if one.turn.ahead and key not in shown and self.workers.drop(one.turn):
                 del self._drawn[key]
 
-    def prepare(self, renderer: str | None, *designs: Design) -> None:
+    def prepare(self, renderer: str | None, *designs: Design, study: str = "") -> None:
         """Have cards drawn that may be wanted soon."""
         self._wishes += 1
         for design in designs:
-            self._drawing(renderer, design, ahead=True)
+            self._drawing(renderer, design, study, ahead=True)
 
-    def peek(self, renderer: str | None, design: Design) -> Card:
+    def peek(self, renderer: str | None, design: Design, study: str = "") -> Card:
         """The card if it is there."""
-        found = self._drawing(renderer, design)
+        found = self._drawing(renderer, design, study)
         return NOTHING if found is None else found.task.result() if found.task.done() else PENDING
 
-    async def card(self, renderer: str | None, design: Design, *, ahead: bool = False) -> Card:
+    async def card(self, renderer: str | None, design: Design, study: str = "", *, ahead: bool = False) -> Card:
         """The card, when it is drawn; `ahead` is for who only may want it."""
         self._wishes += 1
-        found = self._drawing(renderer, design, ahead=ahead)
+        found = self._drawing(renderer, design, study, ahead=ahead)
         return NOTHING if found is None else await asyncio.shield(found.task)
 
     def key(self, renderer: str | None, design: Design) -> str:
@@ -247,15 +248,15 @@ class Cards:
         found = self._drawn.get(key[:NAMING])
         if found is not None and found.task.done() and found.task.result().kind == "failed":
             del self._drawn[key[:NAMING]]
-            return await self.card(found.renderer, found.design)
+            return await self.card(found.renderer, found.design, found.turn.study)
         return await self.named(key)
 
-    def _drawing(self, renderer: str | None, design: Design, *, ahead: bool = False) -> Drawing | None:
+    def _drawing(self, renderer: str | None, design: Design, study: str, *, ahead: bool = False) -> Drawing | None:
         if renderer is None:
             return None
         key = self.key(renderer, design)[:NAMING]
         if key not in self._drawn:
-            turn = Turn(ahead, self._wishes)
+            turn = Turn(ahead, self._wishes, study)
             self._drawn[key] = Drawing(renderer, design, turn, asyncio.create_task(self._draw(renderer, design, turn)))
             self._forget()
         elif not ahead:

@@ -4,29 +4,43 @@ A study goes over it as bytes, and a job by its name, which is found where it is
 """
 
 import asyncio
+import logging
 import pickle
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kappasharp.app.web.workers import NotStartedError, TooLateError, Turn, WorkerError, Workers
+from kappasharp.app.web.workers import (
+    NICENESS,
+    DroppedError,
+    GaveWayError,
+    NotStartedError,
+    TooLateError,
+    Turn,
+    WorkerError,
+    Workers,
+)
+from kappasharp.study import schema
 from kappasharp.study.definition import Definition
+from kappasharp.study.events import Stored
 from kappasharp.study.history import History
+from kappasharp.study.simulation import Simulator
+from kappasharp.study.storage import Record, Storage
 from kappasharp.study.study import Study
 
-if TYPE_CHECKING:
-    from kappasharp.app import report
-
-__all__ = ["LIMIT", "Job", "Plain", "Snapshot", "computed", "report", "snapshot", "workers"]
+LOG = logging.getLogger("kappasharp")
 Plain = dict[str, Any]
 # Where the jobs are.
 JOBS = "kappasharp.app.web.jobs"
 # A job that takes longer, in seconds, is given up.
 LIMIT = 120.0
+# One that nobody answers by has longer: it stands behind questions, and on a busy machine behind much else.
+PATIENT_LIMIT = 300.0
+# Who waits for a question comes before who waits for anything else.
+BEHIND_QUESTIONS = NICENESS + 5
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,32 @@ def snapshot(study: Study) -> Snapshot:
     return Snapshot(*study.packed())
 
 
+@dataclass(frozen=True)
+class Copied:
+    """A study's row and events as of one moment, which become the same study in another process."""
+
+    record: Record
+    events: list[Stored]
+    simulator: Simulator | None
+
+    @property
+    def number(self) -> int:
+        """That of its last event."""
+        return self.events[-1].number if self.events else 0
+
+    def opened(self) -> Study:
+        """The study, in memory: of the same name, made at the same time, with the same events."""
+        storage, of = Storage("sqlite://"), self.record
+        made = storage.create(of.name, of.definition, self.events)
+        digest = schema.digest_of_study(made.uid, of.name, of.created, made.text)
+        return Study(storage, replace(made, created=of.created, digest=digest), simulator=self.simulator)
+
+
+def copied(study: Study) -> Copied:
+    """The study now; it holds up nobody who answers meanwhile."""
+    return Copied(study.stored, study.storage.read(study.stored), study.definition.simulator)
+
+
 class Job(Enum):
     """What is computed, by the name of its function; a call computes it here."""
 
@@ -61,38 +101,49 @@ class Job(Enum):
     MODEL = "model_view"
     OUTCOMES = "outcomes_view"
     REHEARSED = "rehearsed"
+    CHANGED = "changed"
+    PICTURED = "pictured"
+    EXPORTED = "exported"
 
     def __call__(self, *given: Any) -> Any:
         """Do it, and import what that takes."""
         return getattr(import_module(JOBS), self.value)(*given)
 
 
-def workers(size: int) -> Workers:
+def workers(size: int, niceness: int = NICENESS) -> Workers:
     """Worker processes that have all that the jobs need."""
-    return Workers(size, preload=(JOBS,), first=Job.READY)
+    return Workers(size, preload=(JOBS,), first=Job.READY, niceness=niceness)
 
 
-async def computed(workers: Workers, job: Callable[..., Any], *given: Any, wish: int = 0) -> Any:
-    """What a job comes to, or a WorkerError.
+async def computed(workers: Workers, job: Callable[..., Any], *given: Any, turn: Turn) -> Any:
+    """What a question's job comes to, or a WorkerError.
 
-    It is done by a worker, by another if the first one died of it. It is done here where that is sooner, because none
-    has started and torch is here, and where none starts: what took too long there would take too long here, and what
-    kills a process must not be done in this one.
+    It is done by a worker. It is done here where that is sooner, because none has started and torch is here, and where
+    none starts: nobody can answer without questions.
     """
     if workers.is_warm or "torch" not in sys.modules:
-        for is_last in (False, True):
-            try:
-                return await workers.run(job, *given, limit=LIMIT, turn=Turn(wish=wish))
-            except NotStartedError:
-                break
-            except WorkerError as error:
-                if is_last or isinstance(error, TooLateError):
-                    raise
+        try:
+            return await elsewhere(workers, job, *given, turn=turn, limit=LIMIT)
+        except NotStartedError as error:
+            LOG.warning("A question is computed in the server: %s", error)
     return await asyncio.to_thread(job, *given)
 
 
-def __getattr__(name: str) -> ModuleType:
-    # A report is made by the server itself, once in a while.
-    if name != "report":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("kappasharp.app.report")
+async def elsewhere(workers: Workers, job: Callable[..., Any], *given: Any, turn: Turn, limit: float) -> Any:
+    """What a job comes to that is never done in the server, or a WorkerError.
+
+    It is done by another worker if the first one died of it, and begun again where it gave way to others. What took too
+    long would take too long again.
+    """
+    has_failed = False
+    while True:
+        try:
+            return await workers.run(job, *given, limit=limit, turn=turn)
+        except GaveWayError:
+            continue
+        except (NotStartedError, TooLateError, DroppedError):
+            raise
+        except WorkerError:
+            if has_failed:
+                raise
+            has_failed = True

@@ -5,13 +5,15 @@ the same events and seed give the same pair, whether it was computed before the 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from kappasharp.app import charts, outcome_views, team_views
+from kappasharp.app import charts, outcome_views, report, team_views
 from kappasharp.app.charts import Curve, Edge, Node
-from kappasharp.app.web.computing import Plain, Snapshot
+from kappasharp.app.web import responses
+from kappasharp.app.web.cards import Card
+from kappasharp.app.web.computing import Copied, Plain, Snapshot
 from kappasharp.core.choices import Rule
 from kappasharp.errors import InvalidValueError
 from kappasharp.kernels import launch
@@ -20,6 +22,7 @@ from kappasharp.sentences import counted, said
 from kappasharp.study import (
     agreement,
     certainty,
+    changing,
     diagnosis,
     learning,
     people,
@@ -31,10 +34,11 @@ from kappasharp.study import (
     weighing,
 )
 from kappasharp.study.definition import Definition
-from kappasharp.study.events import Answered, Asked, Stored
+from kappasharp.study.events import Answered, Asked, Bounded, Stored
 from kappasharp.study.history import History
 from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.learning import StudyModel
+from kappasharp.study.space import Design
 
 MOST_REHEARSED = 60
 CONDITION = "The condition number of the Hessian over the number of answers, with and without the correction"
@@ -269,6 +273,28 @@ def _conditions(past: list[diagnosis.PastModel], noted: list[diagnosis.Noted]) -
 
 def _acted(answers: int) -> str:
     return counted("chart.acted", "acted after {count} answer", "acted after {count} answers", answers)
+
+
+def changed(definition: Definition, change: str, name: Any, given: Mapping[str, Any]) -> Bounded:
+    """The change of a parameter, if there is still something to ask about after it; or a sentence."""
+    match change:
+        case "narrow":
+            return changing.narrowed(definition, name, given["low"], given["high"], given["choices"])
+        case "lock":
+            return changing.locked(definition, name, given["value"])
+        case _:
+            return changing.widened(definition, name, given["low"], given["high"], given["choices"])
+
+
+def pictured(of: Copied) -> dict[int, Design]:
+    """The designs whose pictures a report shows, by number; none where there is nothing to report yet."""
+    now = of.opened().moment()
+    return report.pictured(now) if now.history.counted() else {}
+
+
+def exported(of: Copied, kind: str, pictures: Mapping[int, Card] | None) -> bytes:
+    """The study as a file of that kind; a report with these pictures."""
+    return responses.content(of.opened(), kind, pictures)
 
 
 def rehearsed(definition: Definition, person: str, questions: int) -> Plain:

@@ -22,7 +22,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from kappasharp.app.web import access
 from kappasharp.app.web.computing import Job, Plain
 from kappasharp.app.web.connections import MOST_STREAMS
-from kappasharp.app.web.session import Session, off_loop
+from kappasharp.app.web.session import Session
 from kappasharp.errors import DeletedError, KappaSharpError, LostEventsError, ReplacedError, StorageError
 from kappasharp.study import weighing
 from kappasharp.study.history import History
@@ -123,7 +123,7 @@ class Topic:
     async def look(self) -> None:
         """Read how the study stands, and say so where that is news."""
         try:
-            found, others = await off_loop(self._read)
+            found, others = await self.session.aside(self._read)
         except StorageError as error:
             # Whoever asks for something is told; the watch stirs again when the database answers.
             LOG.info("%s", error)
@@ -271,7 +271,7 @@ async def news(request: Request) -> Response:
         return refusal
     if service.news.streams >= MOST_STREAMS:
         return PlainTextResponse("Too many pages hear the news already; this one asks again.", 503)
-    topic = None if not shown else service.news.topic(await off_loop(service.session, shown))
+    topic = None if not shown else service.news.topic(await service.open(shown))
     stream = service.news.stream(topic, lambda: access.is_still_in(request, shown))
     return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
 

@@ -1,6 +1,5 @@
 """What leaves the server: the page itself, a study as plain data, as files to download, and the bytes of its cards."""
 
-import asyncio
 import json
 import re
 import tempfile
@@ -8,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cache
 from html import unescape
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +18,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kappasharp.app import outcome_views
-from kappasharp.app.web import computing, guard
-from kappasharp.app.web.cards import Card, failed
+from kappasharp.app.web import guard
+from kappasharp.app.web.cards import Card
 from kappasharp.app.web.computing import Plain, Snapshot, snapshot
 from kappasharp.app.web.outcomes import SOON, ToldOutcomes
-from kappasharp.app.web.session import Session, finest_of, off_loop, stops_ahead, stops_of
+from kappasharp.app.web.session import Session, finest_of, stops_ahead, stops_of
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.methods.method import Kind
 from kappasharp.sentences import taken_apart
@@ -46,9 +46,6 @@ TYPES = {
 ASSET_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # A report opened from here is still a stranger to the page: no script, nothing from elsewhere.
 REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"
-# Who downloads a report waits no longer than this, in seconds, for pictures that nobody saw yet.
-REPORT_SECONDS = 60.0
-STILL_DRAWN = failed("Its picture was still being drawn; download the report once more.")
 
 
 @cache
@@ -126,7 +123,7 @@ async def pair_data(session: Session, pair: StudyQuestion) -> Plain:
              then, {state, values, sentence}; GET …/outcomes/NUMBER gives them once they are computed
     """
     # Whoever has this question has just read or written the study: nothing newer is needed.
-    numbers, progress = await off_loop(
+    numbers, progress = await session.aside(
         session.study.glance, lambda history: (history.numbers(pair), _progress(history, pair))
     )
     options = numbers or (None,) * len(pair.designs)
@@ -328,20 +325,9 @@ def _exported(ending: str, table: str = "comparisons") -> Callable[[Study], byte
 def _report(now: Moment, pictures: Mapping[int, Card] | None = None) -> bytes:
     if not now.history.counted():
         raise InvalidValueError("A report needs an answer; there is none yet.")
-    return computing.report.html(now, pictures=pictures).encode()
-
-
-async def pictures(session: Session, now: Moment) -> dict[int, Card] | None:
-    """The cards that a report shows, as far as they are drawn within some seconds; None where nothing draws them."""
-    if session.renderer is None or not now.history.counted():
-        return None
-    designs = await off_loop(lambda: computing.report.pictured(now))
-    drawing = {
-        option: asyncio.ensure_future(session.cards.card(session.renderer, design))
-        for option, design in designs.items()
-    }
-    await asyncio.wait(drawing.values(), timeout=REPORT_SECONDS)
-    return {option: one.result() if one.done() else STILL_DRAWN for option, one in drawing.items()}
+    # The server itself has no torch, which a report needs.
+    html: str = import_module("kappasharp.app.report").html(now, pictures=pictures)
+    return html.encode()
 
 
 class Export(NamedTuple):
@@ -363,17 +349,22 @@ EXPORTS = {
 }
 
 
-def export(study: Study, kind: str, now: Moment, pictures: Mapping[int, Card] | None = None) -> Response:
-    """The study as a file to download; a report is of the moment whose designs have these pictures."""
-    make, ending, suffix = named("export", kind, EXPORTS)
-    content = _report(now, pictures) if kind == "html" else make(study)
-    name = re.sub(r"[^\w.-]+", "-", study.name, flags=re.ASCII).strip("-.") or "study"
-    full = quote(f"{study.name}{suffix}{ending}", safe="")
+def content(study: Study, kind: str, pictures: Mapping[int, Card] | None) -> bytes:
+    """The study as a file; a report with the pictures of its designs."""
+    return _report(study.moment(), pictures) if kind == "html" else EXPORTS[kind].make(study)
+
+
+async def export(session: Session, kind: str, visitor: str) -> Response:
+    """The study as a file to download."""
+    _, ending, suffix = named("export", kind, EXPORTS)
+    made = await session.exported(kind, visitor)
+    name = re.sub(r"[^\w.-]+", "-", session.study.name, flags=re.ASCII).strip("-.") or "study"
+    full = quote(f"{session.study.name}{suffix}{ending}", safe="")
     headers = {
         "content-disposition": f"attachment; filename=\"{name}{suffix}{ending}\"; filename*=UTF-8''{full}",
         "content-security-policy": REPORT_POLICY,
     }
-    return Response(content, media_type=TYPES[ending], headers=headers)
+    return Response(made, media_type=TYPES[ending], headers=headers)
 
 
 def media(card: Card, wanted: str | None) -> Response:

@@ -19,13 +19,14 @@ from starlette.routing import Route
 
 from kappasharp.app.web import access, arranging, guard, responses
 from kappasharp.app.web.access import HERE, Reach
+from kappasharp.app.web.budgets import Budgets, Dear, TooOftenError
 from kappasharp.app.web.cards import NOTHING, Card
 from kappasharp.app.web.computing import Job, Plain, Snapshot
 from kappasharp.app.web.guard import number_in, seconds_in
 from kappasharp.app.web.news import news
 from kappasharp.app.web.outcomes import PATIENCE
 from kappasharp.app.web.service import Service
-from kappasharp.app.web.session import Session, off_loop
+from kappasharp.app.web.session import REPORT, Session, off_loop
 from kappasharp.app.web.workers import WorkerError
 from kappasharp.errors import (
     DeletedError,
@@ -49,8 +50,10 @@ from kappasharp.study.study import Study
 THREADS = 32
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (StalePairError, 409), (UnknownNameError, 404), (DeletedError, 404), (DuplicateNameError, 409), (StorageError, 503),
-    (WorkerError, 503), (NotAllowedError, 403),
+    (WorkerError, 503), (NotAllowedError, 403), (TooOftenError, 429),
 )  # fmt: skip
+# Seconds until somebody who asks too often is told so.
+PAUSE_OF_REFUSED = 0.25
 Handler = Callable[[Request], Any]
 
 
@@ -91,7 +94,7 @@ def application(
     allowed = access.guarded(routes)
     app = Starlette(routes=allowed, middleware=[before], exception_handlers=handlers, lifespan=life)
     app.state.token, app.state.reach, app.state.visitors = token, reach, visitors
-    app.state.service = service
+    app.state.service, app.state.budgets = service, Budgets()
     return app
 
 
@@ -146,7 +149,12 @@ async def refused(request: Request, error: Exception) -> Response:
         current = error.current or await session.pair(request.state.voter)
         data["why"] = error.why
         data["pair"] = await responses.pair_data(session, current)
-    return said(data, status)
+    response = said(data, status)
+    if isinstance(error, TooOftenError):
+        response.headers["retry-after"] = str(error.seconds)
+        # A loop that is refused must not keep the server busy with refusals.
+        await asyncio.sleep(PAUSE_OF_REFUSED)
+    return response
 
 
 async def not_found(_: Request, error: Exception) -> Response:
@@ -178,8 +186,7 @@ async def session_of(request: Request) -> Session:
     uid = request.path_params["study"]
     if not re.fullmatch(r"[0-9a-f]{32}", uid):
         raise UnknownNameError("There is no such study here.")
-    found = service.opened(uid)
-    return await off_loop(service.session, uid) if found is None else found
+    return await service.open(uid)
 
 
 async def listing(request: Request) -> Response:
@@ -193,13 +200,13 @@ async def listing(request: Request) -> Response:
     if asked is not None:
         called = await off_loop(service.called, asked)
         chosen = called if called is not None and who.role(called) is not None else None
-    session = None if chosen is None else await off_loop(service.session, chosen)
+    session = None if chosen is None else await service.open(chosen)
     return said(
         {
             "studies": found,
             # A name that no study has is told: another study in its place would be a guess.
             "unknown": asked if chosen is None else None,
-            "study": None if session is None else await off_loop(_study, request, session),
+            "study": None if session is None else await session.aside(_study, request, session),
             "persons": list(terms.PERSONS),
             "methods": [name for name, row in METHODS.items() if asks_pairs(row)],
             "kinds": list(kinds.NAMES),
@@ -227,7 +234,7 @@ async def rehearse(request: Request) -> Response:
     service: Service = request.app.state.service
     data = await body(request)
     if isinstance(data.get("study"), str):
-        definition = (await off_loop(service.session, data["study"])).study.definition
+        definition = (await service.open(data["study"])).study.definition
     else:
         definition = (await off_loop(service.described, data)).definition
     person, questions = data.get("person", "paper"), number_in(data, "questions")
@@ -237,8 +244,8 @@ async def rehearse(request: Request) -> Response:
 async def study(request: Request) -> Response:
     """One study."""
     session = await session_of(request)
-    await off_loop(request.app.state.service.renamed, session)
-    return said(await off_loop(_study, request, session))
+    await session.aside(request.app.state.service.renamed, session)
+    return said(await session.aside(_study, request, session))
 
 
 def _study(request: Request, session: Session) -> dict[str, Any]:
@@ -253,6 +260,8 @@ async def pair(request: Request) -> Response:
     session, given = await session_of(request), request.query_params
     voter = voter_in(request, given.get("voter", events.DEFAULT_VOTER))
     form = session.study.definition.wanted(given.get("kind"))
+    if await session.would_change(voter, form):
+        access.spend(request, Dear.KIND)
     return said({"pair": await responses.pair_data(session, await session.pair(voter, form))})
 
 
@@ -278,7 +287,7 @@ async def amend(request: Request) -> Response:
     """Change an answer, or take it out."""
     session, data = await session_of(request), await body(request)
     voter, event = voter_in(request, data.get("voter")), number_in(data, "event")
-    await off_loop(lambda: session.study.amend(event, data.get("answer"), voter=voter))
+    await session.aside(lambda: session.study.amend(event, data.get("answer"), voter=voter))
     return said({"done": True})
 
 
@@ -286,7 +295,7 @@ async def again(request: Request) -> Response:
     """Have an earlier pair asked once more."""
     session, data = await session_of(request), await body(request)
     voter, number = voter_in(request, data.get("voter")), number_in(data, "pair")
-    await off_loop(lambda: session.study.ask_again(number, voter=voter))
+    await session.aside(lambda: session.study.ask_again(number, voter=voter))
     return said({"done": True})
 
 
@@ -294,7 +303,7 @@ async def settle(request: Request) -> Response:
     """Have the next questions be duels between designs already seen, or what else is wished."""
     session, data = await session_of(request), await body(request)
     voter, duels = voter_in(request, data.get("voter")), data.get("duels", terms.DUELS)
-    await off_loop(lambda: session.study.settle(duels, question=data.get("question", "pair"), voter=voter))
+    await session.aside(lambda: session.study.settle(duels, question=data.get("question", "pair"), voter=voter))
     return said({"done": True})
 
 
@@ -307,7 +316,7 @@ async def challenge(request: Request) -> Response:
         none = "There is no best design yet: answer a few pairs first."
         raise InvalidValueError(Sentence(none, "fault.no_best"))
     given = data.get("params") if data.get("option") is None else await session.design(number_in(data, "option"))
-    await off_loop(_enqueue, session.study, best["params"], given, voter)
+    await session.aside(_enqueue, session.study, best["params"], given, voter)
     return said({"done": True})
 
 
@@ -394,7 +403,5 @@ async def frame(request: Request) -> Response:
 async def export(request: Request) -> Response:
     """The study as a file."""
     session, kind = await session_of(request), request.path_params["kind"]
-    study = await off_loop(session.apart)
-    now = await off_loop(study.moment)
-    pictures = await responses.pictures(session, now) if kind == "html" else None
-    return await off_loop(responses.export, study, kind, now, pictures)
+    access.spend(request, Dear.REPORT if kind == REPORT else Dear.FILE)
+    return await responses.export(session, kind, access.identity(request) or "")

@@ -13,7 +13,7 @@ from kappasharp.app.web.cards import Cards
 from kappasharp.app.web.computing import Job, Plain
 from kappasharp.app.web.news import News
 from kappasharp.app.web.session import Session, drawn_ahead, off_loop
-from kappasharp.app.web.workers import Workers
+from kappasharp.app.web.workers import Turn, Workers
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.study import declaring, outcomes, simulation, studies, toml_file
 from kappasharp.study.definition import Definition, from_plain
@@ -23,9 +23,7 @@ from kappasharp.study.study import Study
 from kappasharp.study.terms import DEFAULT_STORAGE, ENVIRONMENT
 
 LOG = logging.getLogger("kappasharp")
-COMPUTING, DRAWING = 2, 2
-# Seconds that a rehearsal may take.
-REHEARSAL_LIMIT = 300.0
+COMPUTING, FIGURES, DRAWING = 2, 2, 2
 NO_RENDERER = ""
 
 
@@ -52,12 +50,15 @@ class Service:
         # The page can choose among these and name no others: what runs is what the command line named.
         self.renderers = tuple(dict.fromkeys(renderers))
         self.computing, self.drawing = computing.workers(COMPUTING), Workers(DRAWING, bare=True)
+        # Started when they are wanted.
+        self.figures = computing.workers(FIGURES, computing.BEHIND_QUESTIONS)
         self.cards = Cards(self.drawing)
         self.news = News(self)
         self._rehearsing = asyncio.Semaphore(1)
         self.current: str | None = None
         self._sessions: dict[str, Session] = {}
-        self._opening = Lock()
+        self._locks: dict[str, Lock] = {}
+        self._opening: dict[str, asyncio.Task[Session]] = {}
         self._counted: dict[str, tuple[Any, Plain]] = {}
         self._renderers: dict[str, str | None] = {}
         self._simulators: dict[str, Simulator | None] = {}
@@ -83,9 +84,9 @@ class Service:
         if self.current is None:
             await off_loop(self._records)
             return
-        session = await off_loop(self.session, self.current)
+        session = await self.open(self.current)
         for pair in await session.read(lambda history: [history.asked[number][0] for number in history.open.values()]):
-            self.cards.show(session.renderer, *drawn_ahead(pair))
+            self.cards.show(session.renderer, *drawn_ahead(pair), study=session.uid)
 
     def close(self) -> None:
         """End the workers, and what hears of studies."""
@@ -94,6 +95,7 @@ class Service:
         for session in self._sessions.values():
             session.close()
         self.computing.close()
+        self.figures.close()
         self.drawing.close()
 
     def _records(self) -> list[Record]:
@@ -153,12 +155,23 @@ class Service:
         """The session of a study, if somebody has opened it."""
         return self._sessions.get(uid)
 
+    async def open(self, uid: str) -> Session:
+        """The same off the loop; many who wait for one study take one thread."""
+        found = self._sessions.get(uid)
+        if found is not None:
+            return found
+        if uid not in self._opening:
+            self._opening[uid] = asyncio.create_task(off_loop(self.session, uid))
+            self._opening[uid].add_done_callback(lambda _: self._opening.pop(uid))
+        return await asyncio.shield(self._opening[uid])
+
     def session(self, uid: str) -> Session:
         """The study of that identity: one session, whoever opens it first."""
         found = self._sessions.get(uid)
         if found is not None:
             return found
-        with self._opening:
+        # Others are opened meanwhile: a long study takes seconds.
+        with self._locks.setdefault(uid, Lock()):
             if uid not in self._sessions:
                 self._sessions[uid] = self._opened(uid)
             return self._sessions[uid]
@@ -168,7 +181,7 @@ class Service:
         if record is None:
             raise UnknownNameError("There is no such study here; it may have been deleted.")
         study = Study(self.storage, record, simulator=self._simulators.get(uid) or self._simulator(record))
-        return Session(study, self.renderer_of(study), self.computing, self.cards)
+        return Session(study, self.renderer_of(study), self.computing, self.cards, self.figures)
 
     def renderer_of(self, study: Study) -> str | None:
         """What draws a study's designs: the one that it was shown with, else its own if the command line allows it."""
@@ -211,7 +224,10 @@ class Service:
     async def rehearsed(self, definition: Definition, person: str, questions: int) -> Plain:
         """How a simulated person fares; one at a time, or nobody would be left to compute questions for people."""
         async with self._rehearsing:
-            found: Plain = await self.computing.run(Job.REHEARSED, definition, person, questions, limit=REHEARSAL_LIMIT)
+            given, turn = (definition, person, questions), Turn()
+            found: Plain = await computing.elsewhere(
+                self.figures, Job.REHEARSED, *given, turn=turn, limit=computing.PATIENT_LIMIT
+            )
             return found
 
     def described(self, given: Plain) -> Wanted:

@@ -2,15 +2,26 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kappasharp.app.web.ahead import Speculation, Stock
-from kappasharp.app.web.cards import Card, Cards
-from kappasharp.app.web.computing import Job, Plain, Snapshot, computed, snapshot
+from kappasharp.app.web.cards import Card, Cards, failed
+from kappasharp.app.web.computing import (
+    PATIENT_LIMIT,
+    Copied,
+    Job,
+    Plain,
+    Snapshot,
+    computed,
+    copied,
+    elsewhere,
+    snapshot,
+)
 from kappasharp.app.web.outcomes import StudyResults
-from kappasharp.app.web.workers import Workers
+from kappasharp.app.web.workers import DroppedError, Turn, Workers
 from kappasharp.errors import (
     InvalidValueError,
     LostEventsError,
@@ -40,6 +51,13 @@ PRESENT, MOST_VOTERS = 60.0, 4
 STOPS, STOPS_OF_PART = 40, 20
 # Into how many steps a stop is divided, and every which of them is drawn before anybody moves the slider.
 FINE, DRAWN = 5, (5, 10)
+# Of the threads that wait for locks and databases, as many may be a study's at a time: others find some free.
+MOST_THREADS = 8
+# Who downloads a report waits no longer than this, in seconds, for pictures that nobody saw yet.
+REPORT_SECONDS = 60.0
+# The kind of file that is a report.
+REPORT = "html"
+STILL_DRAWN = failed("Its picture was still being drawn; download the report once more.")
 off_loop = asyncio.to_thread
 
 
@@ -74,21 +92,59 @@ def _of_person(history: History, voter: str) -> StudyQuestion | None:
     return history.open_pair(voter)
 
 
+class Wishes:
+    """The kinds of question that voters ask for meanwhile: of each voter the last one stands."""
+
+    def __init__(self) -> None:
+        self._waiting: Counter[str] = Counter()
+        self._forms: dict[str, Form] = {}
+
+    def begin(self, voter: str, form: Form | None) -> None:
+        """Somebody waits for a question from now on, perhaps of a form of their own."""
+        self._waiting[voter] += 1
+        if form is not None:
+            self._forms[voter] = form
+
+    def end(self, voter: str) -> None:
+        """They wait no longer."""
+        self._waiting[voter] -= 1
+        if not self._waiting[voter]:
+            del self._waiting[voter]
+            self._forms.pop(voter, None)
+
+    def last(self, voter: str) -> Form | None:
+        """The form that a voter asked for last."""
+        return self._forms.get(voter)
+
+
 class Session:
     """A study, its renderer, the workers that compute for it, and the cards of its designs.
 
-    The study has a lock and a database behind it: it is only ever touched off the loop.
+    The study has a lock and a database behind it: it is only ever touched off the loop. Questions are computed by
+    workers of their own, and by others what takes long and nobody answers by: figures, files, and searches for what is
+    left to ask about.
     """
 
-    def __init__(self, study: Study, renderer: str | None, workers: Workers, cards: Cards) -> None:
+    def __init__(
+        self, study: Study, renderer: str | None, workers: Workers, cards: Cards, figures: Workers | None = None
+    ) -> None:
         self.study, self.renderer, self.workers, self.cards = study, renderer, workers, cards
+        self.figures = figures or workers
+        self.uid = study.stored.uid
         self.results = StudyResults(study)
-        self.speculation = Speculation(workers, lambda asked: cards.prepare(self.renderer, *asked.designs))
+        self.speculation = Speculation(workers, self._prepare, self.uid)
         self.stock = Stock(study, workers, lambda: None)
         self.looking: asyncio.Task[None] | None = None
         self._views: dict[str, tuple[int, asyncio.Task[Plain]]] = {}
         self._before: dict[str, Plain] = {}
         self._asking = asyncio.Lock()
+        self._wishes = Wishes()
+        # Whose question of a form of their own is computed, and its turn.
+        self._computing: tuple[str, Turn] | None = None
+        self._threads = asyncio.Semaphore(MOST_THREADS)
+        # The last report, and what it was of; one is made at a time.
+        self._report: tuple[tuple[int, str], bytes] | None = None
+        self._reporting = asyncio.Lock()
         # Those who wait for a pair, and when each voter was last seen, in order.
         self._waiting_now: dict[str, None] = {}
         self._seen: dict[str, float] = {}
@@ -98,9 +154,22 @@ class Session:
         """Whether so many people answer that none can have a fit of their own."""
         return len(self._seen | self._waiting_now) > MOST_VOTERS and self.study.definition.asks_all_alike
 
+    def _prepare(self, asked: Asked) -> None:
+        self.cards.prepare(self.renderer, *asked.designs, study=self.uid)
+
+    async def aside(self, action: Callable[..., Found], *given: Any) -> Found:
+        """What an action comes to that may wait for the study's lock or its database."""
+        async with self._threads:
+            return await off_loop(action, *given)
+
     async def read(self, look: Callable[[History], Found]) -> Found:
         """What a function makes of the study's history now."""
-        return await off_loop(self.study.read, look)
+        return await self.aside(self.study.read, look)
+
+    async def would_change(self, voter: str, form: Form | None) -> bool:
+        """Whether a question waits for this voter that one of this form would take the place of."""
+        found = None if form is None else await self.read(lambda history: _of_person(history, voter))
+        return found is not None and found.form != form
 
     async def pair(self, voter: str, form: Form | None = None) -> StudyQuestion:
         """The question that waits for this voter; of another form than this, it is withdrawn and one is asked anew."""
@@ -117,7 +186,7 @@ class Session:
     ) -> tuple[Comparison, StudyQuestion]:
         """Store an answer; when this returns it is durable, and the next question is open."""
         crowded = form is None and self.is_crowded
-        done, waiting = await off_loop(self._tell, voter, number, answer, seconds, crowded)
+        done, waiting = await self.aside(self._tell, voter, number, answer, seconds, crowded)
         self.results.begin(done)
         if crowded and waiting is not None:
             self._look_ahead(waiting)
@@ -128,7 +197,7 @@ class Session:
         proposed = await self.speculation.take(voter, done.event - 1, number, done.answer)
         if form is not None:
             return done, await self.pair(voter, form)
-        pair = None if proposed is None else await off_loop(self.study.offer, voter, proposed)
+        pair = None if proposed is None else await self.aside(self.study.offer, voter, proposed)
         pair = pair or await self._ask(voter)
         self._look_ahead(pair)
         return done, pair
@@ -146,7 +215,7 @@ class Session:
 
     async def undo(self, voter: str) -> StudyQuestion:
         """Take back this voter's last answer; the pair that is open then."""
-        await off_loop(self.study.undo, voter)
+        await self.aside(self.study.undo, voter)
         return await self.pair(voter)
 
     async def _ask(self, voter: str, form: Form | None = None) -> StudyQuestion:
@@ -160,21 +229,36 @@ class Session:
                 pair = await self._from_stock(voter)
                 if pair is not None:
                     return pair
-        async with self._asking:
-            self._waiting_now.pop(voter, None)
-            refusals = overtaken.Refusals()
-            while (pair := await self._waiting(voter, form)) is None:
-                # While this voter waited for the others' turns, a stock may have come; nobody waits for one here.
-                if form is None and (pair := await self._from_stock(voter)) is not None:
-                    break
-                voters = [voter, *self._waiting_now] if form is None else [voter]
-                self._waiting_now = {} if form is None else self._waiting_now
-                if form is not None:
-                    # What was computed for the moment before somebody asked otherwise is of no use after it.
-                    self.speculation.drop_all()
-                at = await off_loop(snapshot, self.study)
-                for one, proposed in zip(voters, await self._propose(at, voters, form), strict=True):
-                    await off_loop(self.study.offer, one, proposed, form)
+        self._wishes.begin(voter, form)
+        if form is not None and self._computing is not None and self._computing[0] == voter:
+            # What this voter asked for before is of no use any more; what has begun goes on to its end.
+            self.workers.drop(self._computing[1])
+        try:
+            async with self._asking:
+                return await self._ask_in_turn(voter)
+        finally:
+            self._wishes.end(voter)
+
+    async def _ask_in_turn(self, voter: str) -> StudyQuestion:
+        """The same for who is next: a question of the form that they asked for last."""
+        self._waiting_now.pop(voter, None)
+        refusals = overtaken.Refusals()
+        while (pair := await self._waiting(voter, form := self._wishes.last(voter))) is None:
+            # While this voter waited for the others' turns, a stock may have come; nobody waits for one here.
+            if form is None and (pair := await self._from_stock(voter)) is not None:
+                break
+            voters = [voter, *self._waiting_now] if form is None else [voter]
+            self._waiting_now = {} if form is None else self._waiting_now
+            if form is not None:
+                # What was computed for the moment before somebody asked otherwise is of no use after it.
+                self.speculation.drop_all()
+            at = await self.aside(snapshot, self.study)
+            if form is not None and form != self._wishes.last(voter):
+                continue
+            proposed = await self._propose(at, voters, form)
+            for one, asked in zip(voters, proposed, strict=False):
+                await self.aside(self.study.offer, one, asked, form)
+            if proposed:
                 refusals.note(at.number, voter)
         return pair
 
@@ -182,20 +266,27 @@ class Session:
         """A question that is at hand, where many wait; None where there is none to be had that way."""
         if not self.is_crowded:
             return None
-        found = await off_loop(self.study.offer_any, voter, self.stock.take)
+        found = await self.aside(self.study.offer_any, voter, self.stock.take)
         if found is not None:
             self._waiting_now.pop(voter, None)
         return found
 
     async def _propose(self, at: Snapshot, voters: list[str], form: Form | None) -> list[Asked]:
-        """The next questions: who waits for one comes before whoever waits for figures."""
-        found: list[Asked] = await computed(self.workers, Job.NEXT_PAIRS, at, voters, form, wish=1)
+        """The next questions; none where this voter has asked for another form before one was begun."""
+        turn = Turn(wish=1, study=self.uid, visitor=voters[0])
+        self._computing = None if form is None else (voters[0], turn)
+        try:
+            found: list[Asked] = await computed(self.workers, Job.NEXT_PAIRS, at, voters, form, turn=turn)
+        except DroppedError:
+            return []
+        finally:
+            self._computing = None
         return found
 
     def _look_ahead(self, pair: StudyQuestion) -> None:
         """Begin to compute what may come after this pair, once the browser has had time to paint it."""
         self.results.begin(pair)
-        self.cards.show(self.renderer, *drawn_ahead(pair))
+        self.cards.show(self.renderer, *drawn_ahead(pair), study=self.uid)
         now = asyncio.get_running_loop().time()
         self._seen.pop(pair.voter, None)
         self._seen = {one: at for one, at in self._seen.items() if now - at < PRESENT} | {pair.voter: now}
@@ -236,7 +327,7 @@ class Session:
             LOG.warning("Nothing was computed ahead: %s", error)
 
     async def _look_ahead_for_all(self) -> None:
-        at = await off_loop(snapshot, self.study)
+        at = await self.aside(snapshot, self.study)
         voters = list(reversed(self._seen))
         if self.study.definition.outcomes is not None:
             # Through a function a question takes ten times as long: only who was asked last is looked ahead for.
@@ -266,11 +357,11 @@ class Session:
                 return self.stock.standing
             if known is not None and not known[1].done():
                 return await asyncio.shield(known[1])
-        at = await off_loop(snapshot, self.study)
+        at = await self.aside(snapshot, self.study)
         known = self._views.get(name)
         if known is None or known[0] != at.number or (known[1].done() and known[1].exception() is not None):
             self._before |= {name: found} if (found := self.before(name)) is not None else {}
-            known = (at.number, asyncio.create_task(self._compute(job, at)))
+            known = (at.number, asyncio.create_task(self._compute(name, job, at)))
             self._views[name] = known
         return await asyncio.shield(known[1])
 
@@ -280,10 +371,53 @@ class Session:
         is_there = known is not None and known.done() and not known.cancelled() and known.exception() is None
         return known.result() if known is not None and is_there else self._before.get(name)
 
-    async def _compute(self, job: Callable[[Snapshot], Plain], at: Snapshot) -> Plain:
+    async def _compute(self, name: str, job: Callable[[Snapshot], Plain], at: Snapshot) -> Plain:
         await self._looked_ahead()
-        found: Plain = await computed(self.workers, job, at)
+        found: Plain = await self._apart(job, at, visitor=name)
         return found
+
+    async def _apart(self, job: Callable[..., Any], *given: Any, visitor: str) -> Any:
+        """What a job comes to that no question waits for."""
+        turn = Turn(study=self.uid, visitor=visitor)
+        return await elsewhere(self.figures, job, *given, turn=turn, limit=PATIENT_LIMIT)
+
+    async def change(self, change: str, name: Any, given: Plain, voter: str) -> None:
+        """Narrow, lock or widen a parameter: whether something is left to ask about is looked for before, elsewhere."""
+        is_stored = False
+        while not is_stored:
+            now = await self.aside(self.study.latest)
+            found = await self._apart(Job.CHANGED, now, change, name, given, visitor=voter)
+            is_stored = await self.aside(lambda: self.study.change(found, now, voter=voter))  # noqa: B023
+        # What was computed ahead rests on what was open before.
+        self.speculation.drop_all()
+
+    async def exported(self, kind: str, visitor: str) -> bytes:
+        """The study as a file of that kind, made elsewhere; the same report for the same events."""
+        if kind != REPORT:
+            found: bytes = await self._apart(Job.EXPORTED, await self._copied(), kind, None, visitor=visitor)
+            return found
+        async with self._reporting:
+            now = (await self.read(lambda history: history.number), self.study.name)
+            if self._report is None or self._report[0] != now:
+                of = await self._copied()
+                pictures = None if self.renderer is None else await self._pictures(of, visitor)
+                made = await self._apart(Job.EXPORTED, of, kind, pictures, visitor=visitor)
+                self._report = (of.number, of.record.name), made
+            return self._report[1]
+
+    async def _copied(self) -> Copied:
+        return await self.aside(copied, self.study)
+
+    async def _pictures(self, of: Copied, visitor: str) -> dict[int, Card]:
+        """The cards that a report shows, as far as they are drawn within some seconds."""
+        designs: dict[int, Design] = await self._apart(Job.PICTURED, of, visitor=visitor)
+        drawing = {
+            option: asyncio.ensure_future(self.cards.card(self.renderer, design, self.uid))
+            for option, design in designs.items()
+        }
+        if drawing:
+            await asyncio.wait(drawing.values(), timeout=REPORT_SECONDS)
+        return {option: one.result() if one.done() else STILL_DRAWN for option, one in drawing.items()}
 
     async def design(self, option: int) -> Design:
         """The design of an option's number."""
@@ -294,18 +428,14 @@ class Session:
             raise InvalidValueError(said("fault.design", words, designs=len(options), got=str(option)))
         return options[option]
 
-    def apart(self) -> Study:
-        """The study once more, with a lock of its own: whatever takes long with it holds up no voter."""
-        return Study(self.study.storage, self.study.stored, simulator=self.study.definition.simulator)
-
     def peek(self, design: Design) -> tuple[Card, str]:
         """The card of a design as far as it is drawn, and its key."""
-        return self.cards.peek(self.renderer, design), self.cards.key(self.renderer, design)
+        return self.cards.peek(self.renderer, design, self.uid), self.cards.key(self.renderer, design)
 
     async def card(self, option: int) -> tuple[Card, str]:
         """The card of an option, when it is drawn, and its key."""
         design = await self.design(option)
-        return await self.cards.card(self.renderer, design), self.cards.key(self.renderer, design)
+        return await self.cards.card(self.renderer, design, self.uid), self.cards.key(self.renderer, design)
 
     async def drawn(self, key: str) -> Card | None:
         """The card of that key; one that another process told of is drawn here. None where no design has it."""
@@ -315,8 +445,8 @@ class Session:
         designs, asked = await self.read(
             lambda history: (list(history.options), [history.asked[number][0] for number in history.open.values()])
         )
-        design = await off_loop(self._called, key, designs, asked)
-        return None if design is None else await self.cards.card(self.renderer, design)
+        design = await self.aside(self._called, key, designs, asked)
+        return None if design is None else await self.cards.card(self.renderer, design, self.uid)
 
     def _called(self, key: str, designs: list[Design], asked: list[StudyQuestion]) -> Design | None:
         """The design whose card has that key, of these or of the places of sliders."""
@@ -333,7 +463,12 @@ class Session:
         finest = finest_of(asked[0])
         place = round(place * finest) / finest
         design = asked[0].at(place)
-        return place, design, await self.cards.card(self.renderer, design), self.cards.key(self.renderer, design)
+        return (
+            place,
+            design,
+            await self.cards.card(self.renderer, design, self.uid),
+            self.cards.key(self.renderer, design),
+        )
 
     async def asked(self, number: int) -> StudyQuestion:
         """The question of that number."""
@@ -348,7 +483,7 @@ class Session:
         found = []
         for asked in await self.speculation.likely(voter):
             for design in asked.designs:
-                if (await self.cards.card(self.renderer, design, ahead=True)).kind == "image":
+                if (await self.cards.card(self.renderer, design, self.uid, ahead=True)).kind == "image":
                     found.append(self.cards.key(self.renderer, design))
         return found
 

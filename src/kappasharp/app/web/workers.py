@@ -1,11 +1,13 @@
 """Worker processes that outlive their mistakes: a job that takes too long, or its process down, ends as a sentence.
 
-Each process does one job at a time, so that one that is ended takes no other job with it.
+Each process does one job at a time, so that one that is ended takes no other job with it. Studies take turns, and
+within a study its visitors: none of them holds more than its share of the processes while another waits.
 """
 
 import asyncio
 import threading
 from asyncio import CancelledError
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -17,6 +19,10 @@ from kappasharp.processes import Pool
 
 # The person and the browser come first.
 NICENESS = 5
+# Who waits lets a job go on for so many seconds before its process is taken from a study that holds several.
+GRACE = 0.25
+# A study that had a turn within so many seconds finds its share of the processes free when it wants them.
+RECENT = 10.0
 # Where jobs take longer than so many seconds, what is done ahead leaves one process free for what is wanted now, and is
 # ended where more are wanted: another process starts sooner.
 QUICK = 1.0
@@ -30,6 +36,10 @@ class WorkerError(KappaSharpError, RuntimeError):
 
 class GaveWayError(WorkerError):
     """A job that was done ahead was ended, for somebody waits for another."""
+
+
+class DroppedError(WorkerError):
+    """A job was given up before it began: nobody wants it any more."""
 
 
 class NotStartedError(WorkerError):
@@ -65,8 +75,10 @@ class Process:
     `first` is the job that it does first.
     """
 
-    def __init__(self, *, bare: bool, preload: tuple[str, ...], first: Callable[[], bool]) -> None:
-        self.bare, self.preload, self.first = bare, preload, first
+    def __init__(
+        self, *, bare: bool, preload: tuple[str, ...], first: Callable[[], bool], niceness: int = NICENESS
+    ) -> None:
+        self.bare, self.preload, self.first, self.niceness = bare, preload, first, niceness
         # Whether whoever starts it stands still, and with it all that its lock guards.
         self.is_stuck = False
         self._lock = threading.Lock()
@@ -82,7 +94,7 @@ class Process:
         """Start it, unless it is there; what is returned is done when it has started."""
         with self._lock:
             if self._pool is None or self._warm is None:
-                self._pool = Pool(1, niceness=NICENESS, bare=self.bare, preload=self.preload)
+                self._pool = Pool(1, niceness=self.niceness, bare=self.bare, preload=self.preload)
                 self._warm = self._pool.submit(self.first)
             return self._warm
 
@@ -92,6 +104,10 @@ class Process:
             if self._pool is None:
                 raise BrokenProcessPool("It was ended.")
             return self._pool.submit(job, *given)
+
+    def another(self) -> "Process":
+        """One of the same kind, for its place."""
+        return Process(bare=self.bare, preload=self.preload, first=self.first, niceness=self.niceness)
 
     def end(self, *, wait: bool = False) -> None:
         """End it, whatever it is doing; the next job starts another."""
@@ -105,10 +121,15 @@ class Process:
 
 @dataclass(eq=False)
 class Turn:
-    """A job's place among those that wait: what is done ahead comes last, and the latest wish first."""
+    """A job's place among those that wait: what is done ahead comes last; of one visitor the latest wish first."""
 
     ahead: bool = False
     wish: int = 0
+    # Whose it is.
+    study: str = ""
+    visitor: str = ""
+    # When it got its process.
+    began: float = 0.0
     granted: "asyncio.Future[Process] | None" = None
 
 
@@ -116,16 +137,28 @@ class Workers:
     """A few processes of one purpose."""
 
     def __init__(
-        self, size: int, *, bare: bool = False, preload: tuple[str, ...] = (), first: Callable[[], bool] = ready
+        self,
+        size: int,
+        *,
+        bare: bool = False,
+        preload: tuple[str, ...] = (),
+        first: Callable[[], bool] = ready,
+        niceness: int = NICENESS,
     ) -> None:
         self.size = size
-        self._processes = [Process(bare=bare, preload=preload, first=first) for _ in range(size)]
+        self._processes = [Process(bare=bare, preload=preload, first=first, niceness=niceness) for _ in range(size)]
         self._free = list(self._processes)
         self._waiting: list[Turn] = []
         self._doing: dict[Process, Turn] = {}
         self._ending: set[Process] = set()
         self._closing: set[Process] = set()
-        self._seconds = 0.0
+        # How long the last job of each study took.
+        self._seconds: dict[str, float] = {}
+        # When each study, and each visitor of it, last had a turn, as long as somebody waits: a count of turns.
+        self._served: dict[tuple[str, ...], int] = {}
+        self._turns = 0
+        self._recent: dict[str, float] = {}
+        self._looking: asyncio.TimerHandle | None = None
         # The first worker takes seconds to start: whoever starts it waits, and that must not be the loop.
         self._starter = _starter()
 
@@ -143,7 +176,6 @@ class Workers:
         """What a job comes to, or a WorkerError; the limit, in seconds, counts from when a started process has it."""
         turn = turn or Turn()
         process = await self._granted(turn)
-        self._doing[process] = turn
         # One that is begun goes on to its end, and holds its process until then, even if nobody waits for it any more;
         # but what is done ahead gives way.
         doing = asyncio.create_task(self._do(process, job, given, limit))
@@ -161,7 +193,7 @@ class Workers:
             return False
         self._waiting.remove(turn)
         if not turn.granted.cancelled():
-            turn.granted.set_exception(WorkerError("It gave way to others."))
+            turn.granted.set_exception(DroppedError("It gave way to others."))
         return True
 
     async def _granted(self, turn: Turn) -> Process:
@@ -179,10 +211,7 @@ class Workers:
             raise
 
     def _grant(self) -> None:
-        while self._free and self._waiting:
-            turn = min(self._waiting, key=lambda one: (one.ahead, -one.wish))
-            if turn.ahead and self._seconds > QUICK and len(self._free) == 1 < self.size:
-                return
+        while self._free and (turn := self._next()) is not None:
             self._waiting.remove(turn)
             assert turn.granted is not None
             if turn.granted.cancelled():
@@ -190,18 +219,93 @@ class Workers:
                 continue
             process = max(self._free, key=lambda one: one.is_warm)
             self._free.remove(process)
+            turn.began = asyncio.get_running_loop().time()
+            self._doing[process] = turn
+            self._note_served(turn)
             turn.granted.set_result(process)
         self._make_room()
 
+    def _next(self) -> Turn | None:
+        """Whose turn it is: of a study that holds the fewest processes, the one whose last turn was longest ago."""
+        held = Counter(one.study for one in self._doing.values())
+        keeps_one_free = len(self._free) == 1 < self.size
+        share = self._fair_share()
+
+        def rank(one: Turn) -> tuple[float, ...]:
+            by_study = held[one.study], self._served.get((one.study,), 0)
+            return one.ahead, *by_study, self._served.get((one.study, one.visitor), 0), -one.wish
+
+        may = (one for one in self._waiting if held[one.study] < share)
+        may = (
+            one for one in may if not (one.ahead and keeps_one_free and held[one.study] and self._is_slow(one.study))
+        )
+        return min(may, key=rank, default=None)
+
+    def _fair_share(self) -> int:
+        """How many processes a study may hold: all of them where no other has wanted one lately."""
+        now = asyncio.get_running_loop().time()
+        self._recent |= {one.study: now for one in (*self._doing.values(), *self._waiting)}
+        self._recent = {study: last for study, last in self._recent.items() if now - last < RECENT}
+        return max(1, self.size // max(len(self._recent), 1))
+
+    def _note_served(self, turn: Turn) -> None:
+        self._turns += 1
+        if not self._waiting:
+            self._served = {}
+        self._served |= {(turn.study,): self._turns, (turn.study, turn.visitor): self._turns}
+
+    def _is_slow(self, study: str) -> bool:
+        return self._seconds.get(study, 0.0) > QUICK
+
     def _make_room(self) -> None:
-        """End what is done ahead, as much of it as is waited for, where that would take longer than a new start."""
-        wanted = sum(not one.ahead for one in self._waiting) - len(self._ending)
-        ahead = [one for one, turn in self._doing.items() if turn.ahead and one not in self._ending]
-        if self._seconds > QUICK:
+        """End what is done ahead, as much of it as is waited for, where that would take longer than a new start.
+
+        Whoever has their share of the processes has their own ended alone.
+        """
+        share, held = self._fair_share(), Counter(turn.study for _, turn in self._going())
+        wanted = [one.study for one in self._waiting if not one.ahead][len(self._ending) :]
+        for study in wanted:
             # The one that was begun last has done the least.
-            for process in ahead[::-1][: max(wanted, 0)]:
-                self._ending.add(process)
-                process.end()
+            ahead = [one for one in self._going()[::-1] if one[1].ahead and self._is_slow(one[1].study)]
+            may = [one for one in ahead if one[1].study == study or held[study] < share]
+            if may:
+                process, turn = max(may, key=lambda one: one[1].study == study)
+                held += Counter({study: 1})
+                held[turn.study] -= 1
+                self._give_way(process)
+        self._share()
+
+    def _share(self) -> None:
+        """End a job of a study that holds several processes while another, which has none, waits; not at once."""
+        held = Counter(turn.study for _, turn in self._going())
+        without = {one.study for one in self._waiting if not one.ahead} - held.keys()
+        short = len(without) - len(self._free) - len(self._ending)
+        now = asyncio.get_running_loop().time()
+        for process, turn in self._going()[::-1]:
+            if short <= 0 or held[turn.study] < 2:  # noqa: PLR2004
+                continue
+            if now - turn.began < GRACE:
+                self._look_again()
+                continue
+            held[turn.study] -= 1
+            short -= 1
+            self._give_way(process)
+
+    def _look_again(self) -> None:
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().call_later(GRACE, self._looked)
+
+    def _looked(self) -> None:
+        self._looking = None
+        self._make_room()
+
+    def _going(self) -> list[tuple[Process, Turn]]:
+        """What is done now and goes on, in the order in which it was begun."""
+        return [(process, turn) for process, turn in self._doing.items() if process not in self._ending]
+
+    def _give_way(self, process: Process) -> None:
+        self._ending.add(process)
+        process.end()
 
     def _release(self, process: Process) -> None:
         self._doing.pop(process, None)
@@ -209,7 +313,7 @@ class Workers:
         self._closing.discard(process)
         if process.is_stuck:
             place = self._processes.index(process)
-            process = self._processes[place] = Process(bare=process.bare, preload=process.preload, first=process.first)
+            process = self._processes[place] = process.another()
         self._free.append(process)
         self._grant()
 
@@ -239,7 +343,7 @@ class Workers:
             return found
         finally:
             if process not in self._ending:
-                self._seconds = loop.time() - began
+                self._seconds[self._doing[process].study] = loop.time() - began
             self._release(process)
 
     def _without_result(self, process: Process, error: BaseException) -> BaseException:
@@ -282,6 +386,8 @@ class Workers:
     def close(self) -> None:
         """End all processes, and give up what they do and what waits for them; another job would start new ones."""
         self._closing |= self._doing.keys()
+        if self._looking is not None:
+            self._looking.cancel()
         waiting, self._waiting = self._waiting, []
         for turn in waiting:
             if turn.granted is not None:

@@ -3,7 +3,7 @@
 /** @import { Page, View } from "./types.js" */
 import { copy } from "./clipboard.js";
 import { button, el } from "./elements.js";
-import { Refusal, at } from "./talk.js";
+import { refusalOf, at } from "./talk.js";
 import { moment, text } from "./texts.js";
 
 const FILES = /** @type {const} */ (["json", "csv", "options", "parquet", "html", "python"]);
@@ -45,7 +45,7 @@ async function download(page, kind, name) {
   page.say(text("export.making", { name }));
   try {
     const answer = await fetch(at(study.id, `export/${kind}`));
-    if (!answer.ok) throw new Refusal((await answer.json()).error, answer.status, null, true);
+    if (!answer.ok) throw refusalOf(answer.status, await answer.text());
     const disposition = answer.headers.get("content-disposition") ?? "";
     const file = /filename="([^"]+)"/.exec(disposition)?.[1] ?? "study";
     const address = URL.createObjectURL(await answer.blob());

@@ -217,4 +217,6 @@ export const SAID = {
   "said.refused.voter": "Sie wurden zum Zusehen eingeladen: Zum Antworten braucht es einen anderen Link, den die Leitung der Studie Ihnen geben kann.",
   "said.refused.owner": "Das darf nur die Leitung der Studie; Sie wurden mit einer anderen Rolle eingeladen.",
   "said.refused.key": "Das darf nur, wer den Server gestartet hat, nicht wer zu einer Studie eingeladen wurde.",
+  "said.refused.often": "Das geht {times} Mal hintereinander, danach einmal alle {every} s, wurde aber öfter verlangt. Nichts wurde getan; versuchen Sie es in {wait} s noch einmal.",
+  "said.refused.often_together": "Alle in dieser Studie zusammen können das {times} Mal hintereinander tun, danach einmal alle {every} s, verlangten es aber öfter. Nichts wurde getan; versuchen Sie es in {wait} s noch einmal.",
 };

@@ -216,4 +216,6 @@ export const SAID = /** @satisfies {Record<string, Text>} */ (/** @type {const} 
   "said.refused.voter": "You were invited to look on: answering takes another link, which the owner of the study can give you.",
   "said.refused.owner": "Only an owner of the study may do that; you were invited with another role.",
   "said.refused.key": "Only whoever started the server may do that, not those who were invited to a study.",
+  "said.refused.often": "This may be done {times} times in a row, then once every {every} s, but it was asked for more often. Nothing was done; try again in {wait} s.",
+  "said.refused.often_together": "All who are in this study together may do this {times} times in a row, then once every {every} s, but they asked for it more often. Nothing was done; try again in {wait} s.",
 }));

@@ -217,4 +217,6 @@ export const SAID = {
   "said.refused.voter": "您受邀旁观：作答需要另一个链接，研究的负责人可以给您。",
   "said.refused.owner": "只有研究的负责人可以这样做；您以其他身份受邀。",
   "said.refused.key": "只有启动服务器的人可以这样做，受邀参加研究的人不行。",
+  "said.refused.often": "此操作可连续进行 {times} 次，之后每 {every} 秒一次，但请求得更频繁。没有执行任何操作；请在 {wait} 秒后重试。",
+  "said.refused.often_together": "参加本研究的所有人合计可连续进行此操作 {times} 次，之后每 {every} 秒一次，但请求得更频繁。没有执行任何操作；请在 {wait} 秒后重试。",
 };

@@ -222,11 +222,21 @@ async function request(path, options) {
     heard(answer.status);
     return JSON.parse(body);
   }
+  const refusal = refusalOf(answer.status, body);
+  heard(answer.status, toldBy(body).why);
+  throw refusal;
+}
+
+/**
+ * What the server refused, in the words of the page's language where it has some.
+ * @param {number} status
+ * @param {string} body
+ */
+export function refusalOf(status, body) {
   const told = toldBy(body);
-  heard(answer.status, told.why);
   const said = told.said ?? told.error;
-  const { words, lang } = said === undefined ? { words: text("page.status", { status: String(answer.status) }), lang: null } : spoken(said);
-  throw new Refusal(words, answer.status, told.pair ?? null, lang !== null, told.why);
+  const { words, lang } = said === undefined ? { words: text("page.status", { status: String(status) }), lang: null } : spoken(said);
+  return new Refusal(words, status, told.pair ?? null, lang !== null, told.why);
 }
 
 /** @param {string} path */
