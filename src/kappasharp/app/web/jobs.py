@@ -5,14 +5,15 @@ the same events and seed give the same pair, whether it was computed before the 
 """
 
 import math
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from kappasharp.app import charts, outcome_views, report, team_views
 from kappasharp.app.charts import Curve, Edge, Node
-from kappasharp.app.web import responses
-from kappasharp.app.web.cards import Card
+from kappasharp.app.report import Drawn
 from kappasharp.app.web.computing import Copied, Plain, Snapshot
 from kappasharp.core.choices import Rule
 from kappasharp.errors import InvalidValueError
@@ -26,6 +27,7 @@ from kappasharp.study import (
     diagnosis,
     learning,
     people,
+    program,
     questions,
     reasons,
     rehearsal,
@@ -38,9 +40,17 @@ from kappasharp.study.events import Answered, Asked, Bounded, Stored
 from kappasharp.study.history import History
 from kappasharp.study.kinds import Answer, Form
 from kappasharp.study.learning import StudyModel
+from kappasharp.study.moment import Moment
 from kappasharp.study.space import Design
 
 MOST_REHEARSED = 60
+# Files of a study by their address: the ending, and the table.
+FILES = {
+    "json": (".json", "comparisons"),
+    "csv": (".csv", "comparisons"),
+    "options": (".csv", "options"),
+    "parquet": (".parquet", "comparisons"),
+}
 CONDITION = "The condition number of the Hessian over the number of answers, with and without the correction"
 REHEARSED = "Share of designs that the best one beats, in truth and by the model, over the number of answers"
 
@@ -292,9 +302,23 @@ def pictured(of: Copied) -> dict[int, Design]:
     return report.pictured(now) if now.history.counted() else {}
 
 
-def exported(of: Copied, kind: str, pictures: Mapping[int, Card] | None) -> bytes:
+def exported(of: Copied, kind: str, pictures: Mapping[int, Drawn] | None) -> bytes:
     """The study as a file of that kind; a report with these pictures."""
-    return responses.content(of.opened(), kind, pictures)
+    study = of.opened()
+    if kind == "html":
+        return _report(study.moment(), pictures)
+    if kind == "python":
+        now = study.moment()
+        return program.program(now.name, now.definition, now.history).encode()
+    ending, table = FILES[kind]
+    with tempfile.TemporaryDirectory() as folder:
+        return study.export(Path(folder) / f"study{ending}", table=table).read_bytes()
+
+
+def _report(now: Moment, pictures: Mapping[int, Drawn] | None) -> bytes:
+    if not now.history.counted():
+        raise InvalidValueError("A report needs an answer; there is none yet.")
+    return report.html(now, pictures=pictures).encode()
 
 
 def rehearsed(definition: Definition, person: str, questions: int) -> Plain:

@@ -2,14 +2,11 @@
 
 import json
 import re
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
 from html import unescape
-from importlib import import_module
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -20,10 +17,10 @@ from starlette.responses import Response
 from kappasharp.app import outcome_views
 from kappasharp.app.web import guard
 from kappasharp.app.web.cards import Card
-from kappasharp.app.web.computing import Plain, Snapshot, snapshot
+from kappasharp.app.web.computing import Plain, Snapshot
 from kappasharp.app.web.outcomes import SOON, ToldOutcomes
 from kappasharp.app.web.session import Session, finest_of, stops_ahead, stops_of
-from kappasharp.errors import InvalidValueError, named
+from kappasharp.errors import named
 from kappasharp.methods.method import Kind
 from kappasharp.sentences import taken_apart
 from kappasharp.study import comparison, recording, weighing
@@ -31,10 +28,7 @@ from kappasharp.study.comparison import Comparison
 from kappasharp.study.definition import Definition
 from kappasharp.study.events import noted_after
 from kappasharp.study.history import History, StudyQuestion
-from kappasharp.study.kinds import Answer
-from kappasharp.study.moment import Moment
 from kappasharp.study.space import Design
-from kappasharp.study.study import Study
 
 # What a card that is a text may begin with: its own words for those who do not see it.
 TITLED, TITLE = ("image/svg", "text/html"), re.compile(rb"<title[^>]*>([^<]*)</title>", re.IGNORECASE)
@@ -226,137 +220,27 @@ def _told(definition: Definition, history: History, designs: Mapping[int, Design
     }
 
 
-def python(study: Study, at: Snapshot) -> str:
-    """A program that makes the same study of the same answers."""
-    definition, history = at.opened()
-    answers = history.counted()
-    rows = "\n".join(f"    {_row(history, one)!r}," for one in answers)
-    measured = "\n".join(
-        f"    ({one.design!r}, {list(one.runs)!r})," for one in history.known.values() if one.source == "measured"
-    )
-    called = study.name.replace("\\", "/").replace('"', "'")
-    return f'''"""The study {called}, made again from its {len(answers)} answers."""
-
-import kappasharp as ks
-
-space = {_literal(definition.space.definition())}
-study = ks.create_study(
-    space, storage="sqlite://", study_name={study.name!r}, {_options(definition)}
-)
-# Kind of question, its designs, the answer as `tell` takes it, who gave it.
-answers = [
-{rows}
-]
-for kind, designs, answer, voter in answers:
-    study.enqueue(*designs, kind=kind)
-    study.tell(study.ask(voter), answer)
-{_changes(definition)}{_records(measured)}print(study.best if answers else study.ask())
-'''
-
-
-def _row(history: History, answer: Comparison) -> tuple[str, list[Design], Answer, str]:
-    """An answer with what it was about; of a slider, that is its line."""
-    if answer.pair is None or answer.kind != Kind.SLIDER.value:
-        designs = [history.options[option] for option in answer.options]
-    else:
-        designs = history.asked[answer.pair][0].designs
-    return answer.kind, designs, answer.answer, answer.voter
-
-
-def _changes(definition: Definition) -> str:
-    """What is open of each parameter, where that is not all."""
-    calls = []
-    for name, one in definition.space.bounds.items():
-        given = one.plain()
-        words = "lock" if "value" in given else "narrow"
-        rest = (
-            repr(given["value"]) if "value" in given else ", ".join(f"{key}={value!r}" for key, value in given.items())
-        )
-        calls.append(f"study.{words}({name!r}, {rest})\n")
-    return "".join(calls)
-
-
-def _records(measured: str) -> str:
-    if not measured:
-        return ""
-    return f"""# Design, what was measured of it, run by run.
-measured = [
-{measured}
-]
-for design, runs in measured:
-    for count, run in enumerate(runs):
-        study.record(design, run, repeat=count > 0)
-"""
-
-
-def _options(definition: Definition) -> str:
-    choice = definition.preset_choice
-    beside = "".join(f", {name}=True" for name in ("use_seconds", "tell_apart") if getattr(definition, name))
-    preset = repr(choice) if isinstance(choice, str) else f"ks.Preset(**{asdict(choice)!r})"
-    return (
-        f"seed={definition.seed}, method={definition.method_name!r}, preset={preset}, "
-        f"first_pairs={definition.first_pairs}, question={definition.question!r}{beside}{_outcome_options(definition)}"
-    )
-
-
-def _outcome_options(definition: Definition) -> str:
-    """What a study says of its outcomes and limits, as arguments; a function that has no name is left out."""
-    limits = f",\n    limits={list(definition.limits)!r}" if definition.limits else ""
-    outcomes = definition.outcomes
-    if outcomes is None:
-        return limits
-    function = {} if outcomes.function is None else {"function": outcomes.function}
-    return f",\n    outcomes={function | {one.name: one.plain() for one in outcomes.table}!r}{limits}"
-
-
-def _literal(space: dict[str, Any]) -> str:
-    lines = "\n".join(f"    {name!r}: {part!r}," for name, part in space.items())
-    return f"{{\n{lines}\n}}"
-
-
-def _exported(ending: str, table: str = "comparisons") -> Callable[[Study], bytes]:
-    def make(study: Study) -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            return study.export(Path(folder) / f"study{ending}", table=table).read_bytes()
-
-    return make
-
-
-def _report(now: Moment, pictures: Mapping[int, Card] | None = None) -> bytes:
-    if not now.history.counted():
-        raise InvalidValueError("A report needs an answer; there is none yet.")
-    # The server itself has no torch, which a report needs.
-    html: str = import_module("kappasharp.app.report").html(now, pictures=pictures)
-    return html.encode()
-
-
 class Export(NamedTuple):
-    """A file to download: how it is made, its ending, and what its name says beside the study's."""
+    """A file to download: its ending, and what its name says beside the study's; `jobs.exported` makes it."""
 
-    make: Callable[[Study], bytes]
     ending: str
     suffix: str = ""
 
 
 # By address.
 EXPORTS = {
-    "json": Export(_exported(".json"), ".json"),
-    "csv": Export(_exported(".csv"), ".csv", "-answers"),
-    "options": Export(_exported(".csv", "options"), ".csv", "-designs"),
-    "parquet": Export(_exported(".parquet"), ".parquet", "-answers"),
-    "html": Export(lambda study: _report(study.moment()), ".html", "-report"),
-    "python": Export(lambda study: python(study, snapshot(study)).encode(), ".py"),
+    "json": Export(".json"),
+    "csv": Export(".csv", "-answers"),
+    "options": Export(".csv", "-designs"),
+    "parquet": Export(".parquet", "-answers"),
+    "html": Export(".html", "-report"),
+    "python": Export(".py"),
 }
-
-
-def content(study: Study, kind: str, pictures: Mapping[int, Card] | None) -> bytes:
-    """The study as a file; a report with the pictures of its designs."""
-    return _report(study.moment(), pictures) if kind == "html" else EXPORTS[kind].make(study)
 
 
 async def export(session: Session, kind: str, visitor: str) -> Response:
     """The study as a file to download."""
-    _, ending, suffix = named("export", kind, EXPORTS)
+    ending, suffix = named("export", kind, EXPORTS)
     made = await session.exported(kind, visitor)
     name = re.sub(r"[^\w.-]+", "-", session.study.name, flags=re.ASCII).strip("-.") or "study"
     full = quote(f"{session.study.name}{suffix}{ending}", safe="")
