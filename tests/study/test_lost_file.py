@@ -124,6 +124,17 @@ def test_nothing_is_acknowledged_until_the_file_is_back(study, file, how):
     assert found.history.comparisons[done.event].answer == "b" and found.history.number == number + 1
 
 
+def test_noise_in_a_file_of_which_all_is_written_ahead(file):
+    """Read through what is written ahead it would look whole; the file itself is none any more."""
+    found = ks.create_study(SPACE, storage=f"sqlite:///{file}", study_name="s", first_pairs=50)
+    pair = found.ask()
+    put_back = overwritten(file, noise(65536))
+    with pytest.raises(ReplacedError, match="does not begin as a database"):
+        found.tell(pair, "a")
+    put_back()
+    assert found.tell(pair, "a").event == 2
+
+
 def test_what_is_overwritten_in_the_very_commit_is_not_acknowledged(study, file):
     """The file is looked at after the commit too: what was committed into another's bytes is nobody's answer."""
     pair, transaction = study.ask(), study.storage.transaction

@@ -1,10 +1,12 @@
 """The file of a SQLite database: whether it is still the one that was opened, and nobody else wrote into it.
 
-It is only ever looked at from outside: a process that opens and closes it beside SQLite loses SQLite's locks on it.
+It is looked at from outside: a process that opens and closes it beside SQLite loses SQLite's locks on it.
 What is written ahead comes into it by our own checkpoints, after which it is looked at again. Any other change of its
 size or time is somebody else's, and the database is then read as a whole before anything is acknowledged.
 """
 
+import os
+import time
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -15,6 +17,13 @@ from kappasharp.study.heads import Heads
 
 # What is written ahead is taken into the file when it has grown so far: SQLite's own thousand pages.
 AHEAD_BYTES = 1000 * (4096 + 24)
+
+
+MAGIC = b"SQLite format 3\0"
+# Seconds for which a file may be shorter than it says, while another program takes in what is written ahead.
+GROWING = 2.0
+# A descriptor for each file that was ever read here. They stay open: closing one would end SQLite's locks.
+_OPEN: dict[tuple[int, int], int] = {}
 
 
 class Trace(NamedTuple):
@@ -90,6 +99,29 @@ class DatabaseFile:
         for path, before, found in zip((self.ahead, self.index), opened[1:], now[1:], strict=True):
             if before is not None and before != found:
                 raise self.apart(path)
+
+    def trouble(self) -> str | None:
+        """What is wrong with the file itself, whatever is written ahead of it; None where nothing is."""
+        end = time.monotonic() + GROWING
+        while True:
+            found = trace(self.path)
+            if found is None:
+                return "it is gone"
+            head = self._head(found)
+            if head[:16] != MAGIC:
+                return "it does not begin as a database does"
+            page, pages = int.from_bytes(head[16:18], "big"), int.from_bytes(head[28:32], "big")
+            said = pages * (65536 if page == 1 else page) if head[24:28] == head[92:96] else 0
+            if found.size >= said:
+                return None
+            if time.monotonic() > end:
+                return f"it has {found.size} bytes, and must have {said}"
+            time.sleep(0.05)
+
+    def _head(self, found: Trace) -> bytes:
+        if found.which not in _OPEN:
+            _OPEN[found.which] = os.open(self.path, os.O_RDONLY)
+        return os.pread(_OPEN[found.which], 100, 0)
 
     def note_files(self) -> None:
         """Keep which files belong together, for whoever opens them after a crash."""

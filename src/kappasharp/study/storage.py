@@ -235,6 +235,8 @@ class Storage:
     def _read_anew(self, file: DatabaseFile) -> None:
         """Read all of the file over connections that know nothing of what was in it; the others are given up."""
         # Not closed before it is known that the file is theirs: the last one to close takes in what is written ahead.
+        if (trouble := file.trouble()) is not None:
+            raise file.overwritten(trouble)
         self._left.append(self._engine.pool)
         self._engine.dispose(close=False)
         try:
