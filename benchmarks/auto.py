@@ -25,20 +25,21 @@ import torch
 
 import kappasharp as ks
 from benchmarks import paired
+from kappasharp import rehearsal
 from kappasharp.errors import KappaSharpError
-from kappasharp.lab import provenance
-from kappasharp.methods.method import Kind
-from kappasharp.problems import oracle
+from kappasharp.lab import run as lab_run
+from kappasharp.planning import question_kind
+from kappasharp.problems import simulated_voters
 from kappasharp.problems.registry import find_problem
-from kappasharp.streams import stream, uniform
-from kappasharp.study import choosing, rehearsal
+from kappasharp.questions.kind import Kind
+from kappasharp.randomness import stream, uniform
 
 # Of a generated set the first so many problems that have neither steps nor choices: a slider needs a line.
 PROBLEMS = 10
 ATTENTION, LOOKS = 160.0, (80.0, 160.0)
 # The deviation of the logarithm of one answer's time.
 UNEVEN = 0.3
-# How a person's seconds differ from the usual ones (study/choosing.py), by kind of question.
+# How a person's seconds differ from the usual ones (planning/question_kind.py), by kind of question.
 PEOPLE = {"usual": {}, "slow slider": {Kind.SLIDER: 3.0}, "quick slider": {Kind.SLIDER: 0.4}}
 # An arm is what the study asks; `again` is the null: pairs of a study with another seed.
 ARMS = {"pair": "pair", "again": "pair", "choice": "choice:4", "slider": "slider", "auto": "auto"}
@@ -61,24 +62,24 @@ def took(form, person, problem, seed, number):
     """Seconds of one answer: what the kind takes this person, times a chance that is the same for every arm."""
     chance = uniform((1,), stream(seed, problem, "pace", str(number)), torch.empty(0, dtype=torch.float64))
     normal = float(torch.special.ndtri(chance.clamp(1e-9, 1.0 - 1e-9)))
-    return choosing.usual(form) * PEOPLE[person].get(form.kind, 1.0) * math.exp(UNEVEN * normal)
+    return question_kind.usual(form) * PEOPLE[person].get(form.kind, 1.0) * math.exp(UNEVEN * normal)
 
 
 def play(cell):
     """One run, answer by answer."""
     problem, seed, arm, person = cell
     torch.set_num_threads(1)
-    of, who = find_problem(problem), oracle.person("paper")
+    of, who = find_problem(problem), simulated_voters.person("paper")
     space = {f"x{at}": (0.0, 1.0) for at in range(of.dimensions)}
     study = ks.create_study(space, question=ARMS[arm], seed=seed + 1000 * (arm == "again"), storage="sqlite://")
 
     def utility(design):
         return float(of.unit_utility(torch.tensor([[design[name] for name in space]], dtype=torch.float64)))
 
-    chance, spent, best, rows = oracle.draws(problem, seed, "auto", 200), 0.0, -math.inf, []
+    chance, spent, best, rows = simulated_voters.draws(problem, seed, "auto", 200), 0.0, -math.inf, []
     while spent < ATTENTION:
         question = study.ask()
-        further = oracle.further_draws(problem, seed, len(rows), oracle.STEPS)
+        further = simulated_voters.further_draws(problem, seed, len(rows), simulated_voters.STEPS)
         answer = rehearsal.answer(question, utility, who, chance[len(rows)], further)
         seconds = took(question.form, person, problem, seed, len(rows))
         study.tell(question, answer, seconds=seconds)
@@ -90,7 +91,7 @@ def play(cell):
     study.storage.close()
     kinds, seconds, seen, told = (list(part) for part in zip(*rows, strict=True))
     return {
-        "problem": problem, "seed": seed, "arm": arm, "person": person, "commit": provenance.commit(),
+        "problem": problem, "seed": seed, "arm": arm, "person": person, "commit": lab_run.commit(),
         "kinds": kinds, "seconds": seconds, "seen": seen, "told": told,
     }  # fmt: skip
 

@@ -14,11 +14,13 @@ from pathlib import Path
 from statistics import mean, median
 
 from benchmarks.botorch_0_6 import FALLBACKS, FIRST_STEP, METHODS, THRESHOLD
-from kappasharp.lab import peers, provenance, results
-from kappasharp.lab.contract import MethodError, OwnProcess
-from kappasharp.lab.peers import Peer
-from kappasharp.lab.statistics import Sample, compare, family, gain_percent
-from kappasharp.problems import oracle
+from kappasharp.lab import run as lab_run
+from kappasharp.lab.analysis import results
+from kappasharp.lab.analysis.statistics import Sample, compare, family, gain_percent
+from kappasharp.lab.external import methods
+from kappasharp.lab.external.contract import MethodError, OwnProcess
+from kappasharp.lab.external.methods import Peer
+from kappasharp.problems import simulated_voters
 from kappasharp.problems.registry import find_problem
 
 HERE = Path(__file__).parent
@@ -51,10 +53,10 @@ def play(python, fallback, problem, seed, method):
     """The row of one run, with what happened in it."""
     words = (python, str(HERE / "botorch_0_6.py"), "--method", method, "--fallback", fallback)
     row = {"problem": problem, "seed": seed, "method": method, "fallback": fallback}
-    who, begin = oracle.person("paper"), time.perf_counter()
+    who, begin = simulated_voters.person("paper"), time.perf_counter()
     with OwnProcess(words) as player:
         try:
-            found = peers.run(PEER, player, find_problem(problem), START, seed=seed, queries=QUERIES, person=who)
+            found = methods.run(PEER, player, find_problem(problem), START, seed=seed, queries=QUERIES, person=who)
             happened = player._say({"do": "counts"})
         except MethodError as error:
             return row | {"status": "error", "error": str(error)[:600], "seconds": time.perf_counter() - begin}
@@ -77,7 +79,7 @@ def stored():
 def run(options):
     """What is missing."""
     RUNS.parent.mkdir(exist_ok=True)
-    about = {"commit": provenance.machine("cpu")["commit"], "torch": version_of("torch", options.python)}
+    about = {"commit": lab_run.machine("cpu")["commit"], "torch": version_of("torch", options.python)}
     for cell in CELLS:
         rows = {key(row): row for row in stored()}
         if cell in rows or time.time() > options.until:

@@ -12,8 +12,8 @@ from collections import defaultdict
 import torch
 
 import kappasharp as ks
-from kappasharp.problems import oracle
-from kappasharp.streams import stream, uniform
+from kappasharp.problems import simulated_voters
+from kappasharp.randomness import stream, uniform
 
 MOMENTS = (5, 10, 20, 40)
 NOISE = 0.1
@@ -40,7 +40,7 @@ def run(name, case, seed):
     dimensions, utility, top = case
     ordinary = utility(uniform((TRUTH_SAMPLE, dimensions), stream(7, "truth"), torch.empty(0, dtype=torch.float64)))
     study = ks.create_study({f"x{i}": (0.0, 1.0) for i in range(dimensions)}, storage="sqlite://", seed=seed)
-    chance = oracle.draws(name, seed, "certainty", MOMENTS[-1])
+    chance = simulated_voters.draws(name, seed, "certainty", MOMENTS[-1])
     for count in range(1, MOMENTS[-1] + 1):
         pair = study.ask()
         X = torch.tensor([list(pair.a.values()), list(pair.b.values())], dtype=torch.float64)

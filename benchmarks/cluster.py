@@ -22,7 +22,7 @@ from typing import NamedTuple
 import dask
 from dask.distributed import Client, LocalCluster
 
-from kappasharp.lab import engines, execution, grid
+from kappasharp.lab import grid, schedule
 from kappasharp.lab.experiment import parse
 from kappasharp.lab.run import run_together
 from kappasharp.processes import Pool
@@ -88,7 +88,7 @@ def through_dask(address, consume):
     rows = []
 
     def engine(jobs):
-        for outcome in engines.engine(f"dask://{address}")(jobs, work=watched):
+        for outcome in schedule.engine(f"dask://{address}")(jobs, work=watched):
             rows.extend(row for part in outcome.rows for row in part)
             yield outcome
 
@@ -99,8 +99,8 @@ def through_dask(address, consume):
 def whole(path, address):
     """The whole experiment, as `kappasharp run --engine dask://…` does it: claims and files included."""
     with tempfile.TemporaryDirectory() as folder:
-        todo = execution.plan(path, Path(folder) / "results")
-        spent, steps = through_dask(address, lambda engine: list(execution.run_missing(todo, engine)))
+        todo = schedule.plan(path, Path(folder) / "results")
+        spent, steps = through_dask(address, lambda engine: list(schedule.run_missing(todo, engine)))
     assert sum(step.runs for step in steps) == todo.n_runs and not any(step.error for step in steps)
     return spent
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.gpu import start_mps, stop_mps
-from kappasharp.lab import engines, execution
-from kappasharp.lab.execution import Limit
+from kappasharp.lab import schedule
 from kappasharp.lab.run import run_together
-from kappasharp.problems import oracle
+from kappasharp.lab.schedule import Limit
+from kappasharp.problems import simulated_voters
 
 SCHEMA = pa.schema(
     [
@@ -27,8 +27,8 @@ SCHEMA = pa.schema(
 
 def packed(row):
     """What is kept of one run: the best utility seen and the one told, after every question."""
-    who = oracle.Person(**json.loads(row["person"]))
-    names = {"person": next(name for name, person in oracle.PERSONS.items() if person == who)}
+    who = simulated_voters.Person(**json.loads(row["person"]))
+    names = {"person": next(name for name, person in simulated_voters.PERSONS.items() if person == who)}
     kept = ("problem", "method", "preset", "seed", "status", "failed_steps", "commit", "queries", "seconds")
     return {name: row[name] for name in kept} | names | {"seen": row["best_utility"], "told": row["told_utility"]}
 
@@ -38,13 +38,13 @@ def collect(blocks, options, pack, schema, work=run_together):
 
     `work` makes a batch's rows of its blocks and a device.
     """
-    jobs = execution.jobs(blocks, Limit(options.batch))
+    jobs = schedule.jobs(blocks, Limit(options.batch))
     total, rows, errors, shown = sum(len(block.seeds) for block in blocks), [], [], 0.0
     begin = time.perf_counter()
     with contextlib.ExitStack() as ending:
         if options.device == "cuda" and start_mps():
             ending.callback(stop_mps)
-        outcomes = engines.processes(jobs, options.device, options.workers, work)
+        outcomes = schedule.processes(jobs, options.device, options.workers, work)
         for outcome in outcomes:
             rows += [pack(row) for part in outcome.rows or [] for row in part]
             errors += [outcome.error] if outcome.error else []

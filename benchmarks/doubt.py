@@ -16,9 +16,9 @@ from multiprocessing import get_context
 import numpy as np
 import torch
 
+from kappasharp.algorithm import fit
 from kappasharp.lab import experiment, grid, outcomes
 from kappasharp.lab.run import play
-from kappasharp.methods import fitting
 from kappasharp.problems import registry, warped
 from kappasharp.problems.registry import find_problem
 
@@ -72,7 +72,7 @@ def job(task):
     tried, name, seeds = task
     torch.set_num_threads(1)
     if TRIED[tried] is not None:
-        fitting.DOUBTED, fitting.LEAST_RATIO = TRIED[tried]
+        fit.DOUBTED, fit.LEAST_RATIO = TRIED[tried]
     made = {"problems": [name], "initializations": ["from_zero"], "presets": ["modern"], "queries": QUESTIONS}
     made |= {"seeds": seeds, "block_size": len(seeds), "methods": ["baseline" if TRIED[tried] is None else "outcomes"]}
     (block,) = grid.blocks(experiment.parse("doubt", made))

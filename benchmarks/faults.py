@@ -26,10 +26,10 @@ import torch
 
 import kappasharp as ks
 from kappasharp.errors import KappaSharpError
-from kappasharp.lab import provenance
+from kappasharp.exchange import study_json
+from kappasharp.lab import run
 from kappasharp.lab.store import Store
-from kappasharp.study import exchange
-from kappasharp.study.storage import Storage
+from kappasharp.store.storage import Storage
 from tests.damage import damages
 from tests.lab import tiny
 from tests.page import crowd, fuzz
@@ -219,7 +219,7 @@ def _damaged_export(tally, folder):
     for _ in range(EXPORT_CHANGES):
         data = json.loads(content)
         what = _change(data, random)
-        path.write_text(json.dumps(exchange.sealed(data)))
+        path.write_text(json.dumps(study_json.sealed(data)))
         # Sealed anew it may be taken where a study could have stored it: then it must be as good as any other.
         tally.damaged(f"export, {what}", lambda: bool(ks.import_json(path, storage="sqlite://").best) or None, True)
     tally.tried.update(export_flips=EXPORT_FLIPS, export_truncations=EXPORT_CUTS, export_changes=EXPORT_CHANGES)
@@ -374,10 +374,10 @@ PARTS = {
 
 def made_by():
     return {
-        "commit": provenance.commit(),
+        "commit": run.commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.machine()} {platform.system()}",
-        **{name: provenance.version(name) for name in ("kappasharp", "torch", "sqlalchemy", "starlette", "uvicorn")},
+        **{name: run.version(name) for name in ("kappasharp", "torch", "sqlalchemy", "starlette", "uvicorn")},
         "python": platform.python_version(),
     }
 

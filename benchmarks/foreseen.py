@@ -11,10 +11,10 @@ import sys
 import torch
 from torch.quasirandom import SobolEngine
 
-from kappasharp.core import foresight
 from kappasharp.lab import outcomes
 from kappasharp.problems import warped
 from kappasharp.problems.registry import find_problem
+from kappasharp.regression import predictability
 
 PROBLEMS = ("dtlz2-8d", "dtlz2-16d", "dtlz2-20d", "vehicle-5d", "carcab-7d", "speedreducer-7d", "zdt2-20d")
 COPIES, SEED = 6, 7
@@ -24,15 +24,15 @@ def shares(problem, copy):
     """The shares foreseen of a bent copy's outcomes, and of waves over the same designs."""
     name = f"{problem.name}-development-{copy}"
     engine = SobolEngine(problem.dimensions, scramble=True, seed=SEED)
-    X = engine.draw(foresight.MOST, dtype=torch.float64)
+    X = engine.draw(predictability.MOST, dtype=torch.float64)
     real = problem.unit_outcomes(warped.Bend(name, problem.dimensions).to(X))
-    return foresight.foreseen(X, real), foresight.foreseen(X, warped.Waves(name, problem.dimensions)(X))
+    return predictability.foreseen(X, real), predictability.foreseen(X, warped.Waves(name, problem.dimensions)(X))
 
 
 def named(names):
     """The shares of these problems' own outcomes."""
     for name in names:
-        found = foresight.foreseen(*outcomes.sample(name)).tolist()
+        found = predictability.foreseen(*outcomes.sample(name)).tolist()
         print(f"{name}: {', '.join(f'{share:.3f}' for share in found)}", flush=True)
 
 
@@ -44,7 +44,7 @@ def main():
         problem = find_problem(name)
         cells = [name]
         for found in map(torch.cat, zip(*(shares(problem, copy) for copy in range(COPIES)), strict=True)):
-            passing = f"{int((found >= foresight.enough(problem.dimensions)).sum())} of {len(found)}"
+            passing = f"{int((found >= predictability.enough(problem.dimensions)).sum())} of {len(found)}"
             cells += [f"{float(part):.2f}" for part in (found.min(), found.mean(), found.max())] + [passing]
         print(f"| {' | '.join(cells)} |")
 

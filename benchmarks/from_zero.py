@@ -27,7 +27,7 @@ import kappasharp as ks
 from benchmarks import collecting, paired
 from benchmarks.paired import counts
 from kappasharp.lab import experiment, grid
-from kappasharp.lab.statistics import holm
+from kappasharp.lab.analysis.statistics import holm
 from kappasharp.lab.store import Store
 from kappasharp.problems.registry import find_problem
 
@@ -201,7 +201,7 @@ def tenths(chance):
 
 def sharper(chance):
     """As a study says it."""
-    certainty = importlib.import_module("kappasharp.study.certainty")  # a GPU machine may lack the database behind it
+    certainty = importlib.import_module("kappasharp.findings.best")  # a GPU machine may lack the database behind it
     return certainty.recalibrated(torch.from_numpy(chance)).numpy()
 
 

@@ -17,12 +17,14 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks import from_zero, paired
-from kappasharp.lab import experiment, grid, provenance
+from kappasharp.algorithm import loop
+from kappasharp.lab import experiment, grid
+from kappasharp.lab import run as lab_run
+from kappasharp.lab.analysis.statistics import holm
 from kappasharp.lab.run import People, play
-from kappasharp.lab.statistics import holm
-from kappasharp.methods import loop
-from kappasharp.methods.method import Kind, Query
 from kappasharp.problems.registry import PROBLEMS, find_problem
+from kappasharp.questions.kind import Kind
+from kappasharp.settings import Query
 
 FORMS = {"pair": (Kind.PAIR, 2), "choice:4": (Kind.CHOICE, 4), "choice:9": (Kind.CHOICE, 9), "order:4": (Kind.ORDER, 4)}
 QUESTIONS, SETTLING, BAR = 40, 5, 1.1
@@ -70,7 +72,7 @@ def run(options):
             for seed, values, top, bad in zip(chosen[0].seeds, utilities.tolist(), best, failed.tolist(), strict=True):
                 rows.append(
                     {"problem": problem, "seed": seed, "person": options.person, "form": form, "seen": top}
-                    | {"told": values, "failed_steps": bad, "commit": provenance.commit()}
+                    | {"told": values, "failed_steps": bad, "commit": lab_run.commit()}
                 )
         pq.write_table(pa.Table.from_pylist(rows), options.files[0], compression="zstd")
         print(f"{problem}: {len(rows)} rows", flush=True)

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import torch
 
-from kappasharp.lab import engines, execution, experiment, grid
-from kappasharp.lab.execution import AS_THEY_ARE, Limit
+from kappasharp.lab import experiment, grid, schedule
+from kappasharp.lab.schedule import AS_THEY_ARE, Limit
 from kappasharp.lab.store import Store
 
 HERE = Path(__file__).parent
@@ -44,9 +44,9 @@ def sample(blocks, count):
 def timed_runs(plan, blocks, engine, limit=AS_THEY_ARE):
     """Runs finished and the seconds they took, stored as in any experiment."""
     with tempfile.TemporaryDirectory() as folder:
-        todo = execution.Workload(plan.name, Store(Path(folder)).open(), blocks, blocks)
+        todo = schedule.Workload(plan.name, Store(Path(folder)).open(), blocks, blocks)
         begin, finished, errors = time.perf_counter(), 0, []
-        for step in execution.run_missing(todo, engine, limit):
+        for step in schedule.run_missing(todo, engine, limit):
             finished += 0 if step.error else step.runs
             errors += [step.error] if step.error else []
         return finished, time.perf_counter() - begin, errors
@@ -107,7 +107,7 @@ def compare(options):
     """Both engines on the same grid; 0 where the bars hold."""
     plan = analytic(options.seeds)
     blocks = grid.blocks(plan)
-    gpu = engines.engine("processes", "cuda", options.workers)
+    gpu = schedule.engine("processes", "cuda", options.workers)
     # The kernels are compiled once per machine and number of dimensions, and kept: that is not part of a run's cost.
     small = grid.blocks(replace(plan, initializations=("pool_n6_k15",), seeds=(0,)))
     startup = timed_runs(plan, small, gpu, Limit(options.batch))[1]
@@ -130,7 +130,7 @@ def compare(options):
         f"GPU: {runs} runs in {seconds:.0f} s, {runs / seconds:.1f} a second, {len(errors)} errors {errors[:1]}",
         flush=True,
     )
-    cores = engines.engine("processes", "cpu", None)
+    cores = schedule.engine("processes", "cpu", None)
     done, spent, failed = timed_runs(plan, sample(blocks, options.cpu_blocks), cores)
     result |= {"cores": os.cpu_count(), "cpu_runs": done, "cpu_runs_per_second": done / spent}
     result["ratio"] = result["gpu_runs_per_second"] / result["cpu_runs_per_second"]

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 import kappasharp as ks
-from kappasharp.streams import stream, uniform
+from kappasharp.randomness import stream, uniform
 
 MOMENTS = (10, 15, 20, 40)
 SETTINGS = ("neither", "hints", "limits", "hints and limits", "two hints false")

@@ -13,9 +13,10 @@ import argparse
 import json
 from pathlib import Path
 
-from kappasharp.lab import leaderboard, report, standings, suite, tables
-from kappasharp.lab.standings import KEPT, RANKED, REFERENCE
-from kappasharp.lab.statistics import Verdict
+from kappasharp.lab import suite
+from kappasharp.lab.analysis import leaderboard, ranking, report, tables
+from kappasharp.lab.analysis.ranking import KEPT, RANKED, REFERENCE
+from kappasharp.lab.analysis.statistics import Verdict
 from kappasharp.lab.store import MARKER, Store
 from kappasharp.parquet import write_parquet
 
@@ -56,8 +57,8 @@ def standing(board):
 def ranked(folder, out):
     """A folder's standings as plain data, with page, tables and figures beside its runs."""
     chosen = suite.find(SUITES[folder])
-    runs = standings.read(sources(RESULTS / folder), chosen)
-    found = [board for board in standings.boards(runs) if board.subject.scope in SHOWN]
+    runs = ranking.read(sources(RESULTS / folder), chosen)
+    found = [board for board in ranking.boards(runs) if board.subject.scope in SHOWN]
     out.mkdir(parents=True, exist_ok=True)
     (out / "index.html").write_text(leaderboard.page(runs, found), "utf-8")
     shown = [

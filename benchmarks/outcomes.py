@@ -25,10 +25,10 @@ import torch
 
 import kappasharp as ks
 from benchmarks import collecting, paired
-from kappasharp.lab import engines, execution, experiment, grid
-from kappasharp.lab.execution import Limit, Workload
+from kappasharp.lab import experiment, grid, schedule
+from kappasharp.lab.analysis.statistics import holm
 from kappasharp.lab.run import OK, play
-from kappasharp.lab.statistics import holm
+from kappasharp.lab.schedule import Limit, Workload
 from kappasharp.lab.store import Store
 
 EXPERIMENTS = Path("experiments/outcomes")
@@ -58,11 +58,11 @@ def plan(name, folder, seeds):
 def run(options):
     """What is missing, within the seconds."""
     begin, folder = time.monotonic(), Path(options.sources[0])
-    engine = engines.engine("processes" if options.workers != 1 else "serial", options.device, options.workers)
+    engine = schedule.engine("processes" if options.workers != 1 else "serial", options.device, options.workers)
     for name in options.only.split(","):
         todo = plan(name, folder, options.seeds)
         print(f"{name}: {todo.n_runs} runs, {todo.n_left} to do", flush=True)
-        done, steps = 0, execution.run_missing(todo, engine, Limit(options.batch))
+        done, steps = 0, schedule.run_missing(todo, engine, Limit(options.batch))
         for step in steps:
             done += step.runs
             spent = time.monotonic() - begin

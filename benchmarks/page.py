@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kappasharp.app.cli.serve import examples
-from kappasharp.study.studies import create_study, storage_of
+from kappasharp.cli.serve import examples
+from kappasharp.study.collection import create_study, storage_of
 from tests.page.chromium import launched, serving, settle, turn
 
 ANSWERS = 30

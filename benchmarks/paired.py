@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from kappasharp.lab.statistics import holm, paired_t
+from kappasharp.lab.analysis.statistics import holm, paired_t
 
 # Fewer pairs than this have no spread to speak of.
 FEWEST = 3

@@ -6,7 +6,7 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 
 from kappasharp.acquisition import eubo
-from kappasharp.lab.entrants import Botorch
+from kappasharp.lab.libraries import Botorch
 
 PROBLEMS = ("hartmann-6d", "ackley-8d", "levy-10d")
 NOISE = 0.1

@@ -29,14 +29,14 @@ import torch
 
 from benchmarks import paired
 from benchmarks.gpu import start_mps, stop_mps
-from kappasharp.core.comparisons import Answers
-from kappasharp.lab.provenance import commit
-from kappasharp.methods import fitting, loop, voters
-from kappasharp.methods.models import model_from
-from kappasharp.methods.registry import find_method, find_preset
-from kappasharp.problems import initial
-from kappasharp.problems.juries import reflected
+from kappasharp.algorithm import fit, loop, voters
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.evidence import model_from
+from kappasharp.lab.run import commit
+from kappasharp.problems import initial_designs
 from kappasharp.problems.registry import PROBLEMS, find_problem
+from kappasharp.problems.simulated_voters import reflected
+from kappasharp.settings import find_method, find_preset
 
 # People, and how many questions they are asked in all.
 QUESTIONS = {3: 40, 10: 60, 30: 120}
@@ -100,7 +100,7 @@ def play(problem, cell, method, seeds, device="cpu"):
     chances = [torch.Generator().manual_seed(seed) for seed in seeds]
     chosen = replace(find_method("baseline"), tell_apart=method in ("people", "common"))
     state = loop.begin(len(seeds), moves.shape[-1], method=chosen, preset="modern", seeds=seeds, device=device)
-    first = initial.designs(find_problem(problem), seeds, FIRST, 2).to(device)
+    first = initial_designs.designs(find_problem(problem), seeds, FIRST, 2).to(device)
     converged = torch.ones(len(seeds), dtype=torch.bool, device=device)
     who = turns(cell)
     for turn, voter in enumerate(who):
@@ -269,12 +269,12 @@ def turn(options):
     model, who = model_from(find_preset("modern")), torch.arange(600) % 20
     times = {name: [] for name in METHODS}
     before = Answers(X, pairs[None, :590])
-    pooled, apart = fitting.fit(model, before), voters.fit(model, before, who[:590])
+    pooled, apart = fit.fit(model, before), voters.fit(model, before, who[:590])
     answers = Answers(X, pairs[None])
     del options
     for _ in range(5):
         start = time.perf_counter()
-        fitting.fit(model, answers, theta=pooled.hyper.theta, z=pooled.map.dual.z, cold=False)
+        fit.fit(model, answers, theta=pooled.hyper.theta, z=pooled.map.dual.z, cold=False)
         middle = time.perf_counter()
         found = apart.people
         tastes = found.hyper.theta[:, found.alone.shape[1] :]

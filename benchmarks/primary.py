@@ -19,7 +19,7 @@ from heapq import heapreplace
 from pathlib import Path
 
 from benchmarks.cluster import PRIMARY, load, watched
-from kappasharp.lab import engines, execution, grid
+from kappasharp.lab import grid, schedule
 from kappasharp.lab.experiment import read
 
 WORKERS = 2
@@ -43,7 +43,7 @@ def makespan(durations, workers):
 
 def conducted(blocks):
     """Wall and processor seconds of every block by its problem, and of all together, by the engine that users have."""
-    rows, engine = {}, engines.engine("processes", workers=WORKERS)
+    rows, engine = {}, schedule.engine("processes", workers=WORKERS)
 
     def watching(jobs):
         for outcome in engine(jobs, work=watched):
@@ -51,9 +51,9 @@ def conducted(blocks):
             yield outcome
 
     with tempfile.TemporaryDirectory() as folder:
-        todo = execution.plan(PRIMARY, Path(folder) / "results")._replace(left=blocks)
+        todo = schedule.plan(PRIMARY, Path(folder) / "results")._replace(left=blocks)
         begin, found = time.perf_counter(), defaultdict(list)
-        for step in execution.run_missing(todo, watching):
+        for step in schedule.run_missing(todo, watching):
             assert not step.error
             row, name = rows[step.block.key], f"{step.block.problem} {step.block.method}"
             found[step.block.problem].append((row["seconds"] * step.runs, row["processor"] * step.runs))

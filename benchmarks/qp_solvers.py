@@ -14,13 +14,13 @@ import osqp
 import piqp
 import scipy.sparse as sp
 
-from kappasharp.problems import jet, plasma
+from kappasharp.problems import plasma, plasma_jet
 
 TREATMENTS = 40
-N = 2 * jet.HORIZON + 1  # inputs and the slack
+N = 2 * plasma_jet.HORIZON + 1  # inputs and the slack
 
 
-def with_daqp(p: jet.Program) -> Callable:
+def with_daqp(p: plasma_jet.Program) -> Callable:
     solver = daqp.Model()
     solver.setup(p.hessian, np.zeros(N), p.constraint, p.high, p.low)
 
@@ -31,7 +31,7 @@ def with_daqp(p: jet.Program) -> Callable:
     return solve
 
 
-def with_osqp(p: jet.Program) -> Callable:
+def with_osqp(p: plasma_jet.Program) -> Callable:
     rows = sp.vstack([sp.eye(N), sp.csc_matrix(p.constraint)], format="csc")
     solver = osqp.OSQP()
     upper = sp.triu(p.hessian, format="csc")
@@ -44,7 +44,7 @@ def with_osqp(p: jet.Program) -> Callable:
     return solve
 
 
-def with_piqp(p: jet.Program) -> Callable:
+def with_piqp(p: plasma_jet.Program) -> Callable:
     solver = piqp.DenseSolver()
     solver.settings.verbose = False
     low, high = p.low, p.high
@@ -62,17 +62,17 @@ def recorded(parameters) -> list[tuple[np.ndarray, np.ndarray]]:
     """The linear terms and bounds that this controller's treatment goes through."""
     steps = []
 
-    class Recorder(jet.Controller):
+    class Recorder(plasma_jet.Controller):
         def next_input(self, state, before, reference):
             u = super().next_input(state, before, reference)
             steps.append((self._f.copy(), self._high.copy()))
             return u
 
-    original, jet.Controller = jet.Controller, Recorder
+    original, plasma_jet.Controller = plasma_jet.Controller, Recorder
     try:
-        jet.treat(parameters)
+        plasma_jet.treat(parameters)
     finally:
-        jet.Controller = original
+        plasma_jet.Controller = original
     return steps
 
 
@@ -85,7 +85,7 @@ def main() -> None:
     for name, make in (("DAQP", with_daqp), ("OSQP", with_osqp), ("PIQP", with_piqp)):
         seconds, worst, count = 0.0, 0.0, 0
         for i, (x, steps) in enumerate(runs):
-            solve = make(jet.program(x))
+            solve = make(plasma_jet.program(x))
             begin = time.perf_counter()
             plans = np.array([solve(f, bound)[:2] for f, bound in steps])
             seconds += time.perf_counter() - begin

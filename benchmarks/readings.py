@@ -23,16 +23,17 @@ from scipy.stats import ttest_ind_from_stats
 
 from benchmarks import collecting
 from benchmarks.collecting import SCHEMA, packed
-from kappasharp.batches import apply
-from kappasharp.core import hyperparameters, laplace, likelihood
-from kappasharp.core.choices import MAXIMIZERS, Maximizer
-from kappasharp.core.laplace import DualFit
-from kappasharp.lab import experiment, grid, results
+from kappasharp.inference import hyperparameters, laplace, likelihood
+from kappasharp.inference.laplace import DualFit
+from kappasharp.lab import experiment, grid
+from kappasharp.lab.analysis import results
+from kappasharp.lab.analysis.statistics import SIGNIFICANT, Sample, compare, family
 from kappasharp.lab.run import run_together
-from kappasharp.lab.statistics import SIGNIFICANT, Sample, compare, family
-from kappasharp.problems import initial
+from kappasharp.problems import initial_designs
 from kappasharp.problems.registry import find_problem
-from kappasharp.streams import stream, uniform
+from kappasharp.randomness import stream, uniform
+from kappasharp.settings import MAXIMIZERS, Maximizer
+from kappasharp.tensors import apply
 
 BASELINE, PIECEWISE = "baseline", "piecewise"
 # One in so many fits fails in silence.
@@ -117,7 +118,9 @@ WAYS = {
     "fit_always_fails": _search(1),
     "one_start_of_32": _starts(32),
     "one_start": _starts(1),
-    "single_precision": lambda: mock.patch.object(initial, "start", partial(_in_single_precision, initial.start)),
+    "single_precision": lambda: mock.patch.object(
+        initial_designs, "start", partial(_in_single_precision, initial_designs.start)
+    ),
 }
 
 

@@ -23,17 +23,18 @@ from benchmarks import page as pages
 from benchmarks.scale import peak_mb, scale
 from benchmarks.study import study
 from kappasharp.acquisition import maximize
-from kappasharp.batches import released
-from kappasharp.core import comparison_space, kernel, laplace
-from kappasharp.core.choices import MAXIMIZERS, Maximizer
-from kappasharp.core.comparisons import Answers
-from kappasharp.core.likelihood import Probit
-from kappasharp.lab import grid, provenance
+from kappasharp.algorithm import fit
+from kappasharp.inference import comparison_space, comparisons, laplace
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.evidence import model_from
+from kappasharp.inference.likelihood import Probit
+from kappasharp.kernels import stationary
+from kappasharp.lab import grid, run
 from kappasharp.lab.experiment import parse
 from kappasharp.lab.run import run_together
-from kappasharp.methods import fitting
-from kappasharp.methods.models import model_from
-from kappasharp.streams import stream
+from kappasharp.randomness import stream
+from kappasharp.settings import MAXIMIZERS, Maximizer
+from kappasharp.tensors import released
 
 HERE = Path(__file__).parent
 SIZES = (26, 56, 106)
@@ -63,7 +64,7 @@ def states():
 
 def our_fit(points, pairs):
     with torch.inference_mode():
-        return fitting.fit(model_from(PRESET), Answers(points[None], pairs[None]))
+        return fit.fit(model_from(PRESET), Answers(points[None], pairs[None]))
 
 
 def our_proposal(fitted, name, seed):
@@ -224,9 +225,9 @@ def spread_of_hyperparameters(d):
 
 def contrast_covariance(X, pairs, thetas):
     many = X.expand(len(thetas), *X.shape)
-    K = kernel.covariance("rbf", many, thetas, PRESET.nugget)
-    C = laplace.comparisons.incidence(pairs.expand(len(thetas), *pairs.shape), X.shape[0])
-    return laplace.comparisons.congruence(C, K) / Probit().scale ** 2
+    K = stationary.covariance("rbf", many, thetas, PRESET.nugget)
+    C = comparisons.incidence(pairs.expand(len(thetas), *pairs.shape), X.shape[0])
+    return comparisons.congruence(C, K) / Probit().scale ** 2
 
 
 # --- KappaSharpGP against PairwiseGP ---------------------------------------------------------------------------------
@@ -279,7 +280,7 @@ PARTS = {
 
 def made_by():
     return {
-        "commit": provenance.commit(),
+        "commit": run.commit(),
         "machine": f"{platform.machine()} {platform.system()}, one thread",
         **{name: version(name) for name in ("kappasharp", "torch", "botorch", "gpytorch")},
         "python": platform.python_version(),

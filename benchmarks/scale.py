@@ -26,12 +26,12 @@ from pathlib import Path
 import torch
 
 import kappasharp as ks
-from kappasharp.core import hyperparameters, spaces
-from kappasharp.core.comparisons import Answers
-from kappasharp.methods import fitting
-from kappasharp.methods.models import model_from
-from kappasharp.streams import stream
-from kappasharp.study.events import Answered, Asked
+from kappasharp.algorithm import fit
+from kappasharp.inference import fit_space, hyperparameters
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.evidence import model_from
+from kappasharp.journal.events import Answered, Asked
+from kappasharp.randomness import stream
 
 DIMENSIONS, ANSWERS, POINTS = 20, 2000, (400, 4000)
 NOISE = 0.3
@@ -130,8 +130,8 @@ def one_loss(count):
     model = model_from(ks.PRESETS["modern"])
     start = model.priors.start(DIMENSIONS).unsqueeze(0)
     with torch.inference_mode():
-        ours = fitting.fit(model, Answers(X, pairs))
-        data = spaces.choose(model, Answers(X, pairs)).gather()
+        ours = fit.fit(model, Answers(X, pairs))
+        data = fit_space.choose(model, Answers(X, pairs)).gather()
         whole, seconds = timed(
             hyperparameters.search_at_once, model, data, [start], torch.zeros(1, ANSWERS, dtype=torch.float64)
         )

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import torch
 
-from kappasharp.acquisition import eubo, settling
-from kappasharp.core import posterior
+from kappasharp.acquisition import eubo, incumbent
+from kappasharp.algorithm import loop
+from kappasharp.inference import posterior
 from kappasharp.lab import experiment, grid
 from kappasharp.lab.run import play
-from kappasharp.methods import loop
 from kappasharp.problems.registry import find_problem
 
 DUELS, NOISE, DRAWS = 5, 0.1, 2000
@@ -82,7 +82,7 @@ def settled(rule, state, utility):
         elif rule == "any":
             pair = torch.stack([leader, any_challenger(fitted, leader)], -1)
         else:
-            pair = torch.stack([leader, settling.challengers(fitted, leader, state.comparisons)[:, 0]], -1)
+            pair = torch.stack([leader, incumbent.challengers(fitted, leader, state.comparisons)[:, 0]], -1)
         felt = utility.gather(1, pair) + (0.0 if rule == "exact" else noise[number])
         pair = torch.where((felt[:, :1] >= felt[:, 1:]), pair, pair.flip(-1))
         champion = pair[:, 0]

@@ -8,14 +8,14 @@ the corrected MAP could come from a smaller output scale: the same with the MAP 
 
 import torch
 
-from kappasharp.core import spectral
+from kappasharp.algorithm import correction, loop
+from kappasharp.correction import spectral
+from kappasharp.inference.evidence import model_from
 from kappasharp.lab import grid
 from kappasharp.lab.experiment import parse
 from kappasharp.lab.run import play
-from kappasharp.methods import correcting, loop
-from kappasharp.methods.models import model_from
-from kappasharp.methods.registry import METHODS, PRESETS
 from kappasharp.problems.registry import DEVELOPMENT
+from kappasharp.settings import METHODS, PRESETS
 
 SEEDS, QUESTIONS = [5100, 5101, 5102, 5103], (10, 25, 40)
 FACTORS = torch.logspace(-1, 3, 33, dtype=torch.float64)
@@ -56,7 +56,7 @@ def measure(preset):
         for state in states(problem, preset):
             fit = loop.learn(state).fit
             every = torch.ones(len(fit.X), dtype=torch.bool)
-            moved = correcting.correct(model, fit, METHODS["static"].correction, every)
+            moved = correction.correct(model, fit, METHODS["static"].correction, every)
             corrected, plain = centred(moved.map.f), centred(fit.map.f)
             factor, share = explained(corrected, plain)
             found.append(torch.stack([factor, share, tempered(model, fit, corrected)], -1)[moved.active])

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from kappasharp.acquisition import line
-from kappasharp.core import kernel
-from kappasharp.core.kernel import Gamma, Priors
+from kappasharp.kernels import priors, stationary
+from kappasharp.kernels.priors import Gamma, Priors
 from kappasharp.lab import grid, run
 from kappasharp.lab.experiment import parse
-from kappasharp.problems.oracle import PERSONS
 from kappasharp.problems.registry import find_problem
+from kappasharp.problems.simulated_voters import PERSONS
 
 QUESTIONS, CHUNK = (10, 15, 20), 25
 # The person's noise is the unit of the model's utilities; at so many designs the utility is fitted.
@@ -108,7 +108,7 @@ def known(problem):
     def loss():
         search.zero_grad()
         # Not `kernel.covariance`, which writes into what it returns.
-        K = kernel.between("rbf", X, X, theta) + torch.eye(FITTED_AT, dtype=torch.float64)
+        K = stationary.between("rbf", X, X, theta) + torch.eye(FITTED_AT, dtype=torch.float64)
         L = torch.linalg.cholesky(K)
         log_density = 0.5 * (y * torch.cholesky_solve(y, L)).sum() + L.diagonal().log().sum()
         value = log_density + 0.25 * (theta[:-1] - 0.3).square().sum()
@@ -167,7 +167,7 @@ def main():
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     for problem in options.problems:
-        kernel.PRIORS[KNOWN] = known(find_problem(problem))
+        priors.PRIORS[KNOWN] = known(find_problem(problem))
         usual = courses(problem, seeds, CANDIDATES[AS_IS])
         print(f"\n{problem}, {len(seeds)} seeds, each gain ± {len(seeds) ** -0.5:.2f}")
         print("| candidate | seen 10 | 15 | 20 | gain seen 10 | 15 | 20 | told 10 | 15 | 20 |\n| --- |" + " ---: |" * 9)

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from benchmarks.what_wins import rows_of
-from kappasharp.lab import style
+from kappasharp.lab.analysis import style
 from kappasharp.problems.registry import PROBLEMS
 
 HERE = Path(__file__).parents[1] / "docs" / "results" / "what-wins"

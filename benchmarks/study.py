@@ -14,12 +14,12 @@ import torch
 
 import kappasharp as ks
 from benchmarks.certainty import cases
-from kappasharp.kernels import launch
-from kappasharp.methods import loop
-from kappasharp.streams import stream
-from kappasharp.study import cube
-from kappasharp.study.events import Answered, Asked
-from kappasharp.study.starting import sobol
+from kappasharp.algorithm import loop
+from kappasharp.journal.events import Answered, Asked
+from kappasharp.model import points
+from kappasharp.native import launch
+from kappasharp.planning.start import sobol
+from kappasharp.randomness import stream
 
 DIMENSIONS, ANSWERS, TURNS, LONG, LONG_TURNS = 6, 50, 16, 500, 10
 NOISE = 0.1
@@ -114,7 +114,7 @@ def fits():
         found = ks.create_study(space, storage="sqlite://", seed=SEED)
         for count in range(FITS):
             pair = found.ask()
-            X = cube.points(found.space, [pair.a, pair.b])
+            X = points.points(found.space, [pair.a, pair.b])
             noise = torch.randn(2, generator=stream(SEED, name, str(count)), dtype=torch.float64)
             felt = utility(X) + NOISE * noise
             found.tell(pair, "a" if felt[0] > felt[1] else "b")

@@ -16,12 +16,12 @@ import torch
 
 from kappasharp.acquisition import eubo, maximize
 from kappasharp.acquisition.maximize import Request
-from kappasharp.core import posterior
-from kappasharp.core.choices import MAXIMIZERS
+from kappasharp.algorithm import loop
+from kappasharp.inference import posterior
 from kappasharp.lab import experiment, grid
 from kappasharp.lab.run import play
-from kappasharp.methods import loop
-from kappasharp.streams import stream
+from kappasharp.randomness import stream
+from kappasharp.settings import MAXIMIZERS
 
 PROBLEMS, FIRST_SEED, QUESTIONS, AT = ("vehicle-5d", "carcab-7d", "dtlz2-8d", "dtlz2-20d"), 500, 40, (8, 14, 20, 28, 36)
 USUAL = MAXIMIZERS["default"]

@@ -16,13 +16,15 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from kappasharp.core import kernel
-from kappasharp.core.kernel import Gamma, Priors
-from kappasharp.lab import grid, results
+from kappasharp.algorithm import loop
+from kappasharp.algorithm.loop import init
+from kappasharp.kernels import priors
+from kappasharp.kernels.priors import Gamma, Priors
+from kappasharp.lab import grid
 from kappasharp.lab import run as lab_run
+from kappasharp.lab.analysis import results
+from kappasharp.lab.analysis.statistics import Sample, compare, family, gain_percent
 from kappasharp.lab.experiment import parse
-from kappasharp.lab.statistics import Sample, compare, family, gain_percent
-from kappasharp.methods.loop import init
 
 OUT = Path(__file__).parent.parent / "docs/results/botorch-0-6/lab.json"
 PROBLEMS, METHODS, SEEDS = ("dtlz2-16d", "levy-10d", "hartmann-6d"), ("baseline", "static", "adaptive"), 60
@@ -32,7 +34,7 @@ LENGTHSCALE, OUTPUTSCALE = 0.4, math.log(2.0)
 NUGGET = 1e-6
 KINDS = ("unfitted", "frozen", "unfitted_searched", "frozen_searched", "confirmed", "fitted_searched")
 UNFITTED = "never_fitted"
-kernel.PRIORS[UNFITTED] = Priors(Gamma(1.2, 0.5), (OUTPUTSCALE,) * 2, lengthscale_bounds=(LENGTHSCALE,) * 2)
+priors.PRIORS[UNFITTED] = Priors(Gamma(1.2, 0.5), (OUTPUTSCALE,) * 2, lengthscale_bounds=(LENGTHSCALE,) * 2)
 
 
 def run(kind, problem):
@@ -44,7 +46,7 @@ def run(kind, problem):
     table |= {"seeds": {"first": SEEDS if kind == "confirmed" else 0, "count": SEEDS}}
     blocks = grid.blocks(parse(kind, table | {"preset_variants": {kind: variant}}))
     begin = time.perf_counter()
-    lab_run.init = frozen if kind.startswith("frozen") else init
+    loop.init = frozen if kind.startswith("frozen") else init
     rows = lab_run.run_together(blocks)
     print(kind, problem, f"{time.perf_counter() - begin:.0f} s", flush=True)
     return {block.method: columns(part) for block, part in zip(blocks, rows, strict=True)}

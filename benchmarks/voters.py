@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 import kappasharp as ks
-from kappasharp.lab.provenance import commit
+from kappasharp.lab.run import commit
 from tests.page.chromium import serving
 from tests.page.crowd import study_of
 

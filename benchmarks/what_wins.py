@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from kappasharp.lab.statistics import holm, paired_t
+from kappasharp.lab.analysis.statistics import holm, paired_t
 from kappasharp.lab.store import Store
 from kappasharp.problems.registry import find_problem
 

@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import torch
 
 import kappasharp as ks
-from kappasharp.app.cli import demo
-from kappasharp.problems import jet, plasma
+from kappasharp.cli import demo
+from kappasharp.problems import plasma, plasma_jet, step_response
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.house import test_floors as house
@@ -53,7 +53,7 @@ def landscape(axis, study):
 
 def responses(axis, study):
     """The step response of the first designs and of the one found."""
-    time = torch.linspace(0, demo.SECONDS, demo.STEPS)
+    time = torch.linspace(0, step_response.SECONDS, step_response.STEPS)
     for design in study.history.options[: 2 * study.definition.first_pairs]:
         axis.plot(time, demo.step_response(demo.gains_of(design))[0], color=PALE, lw=1)
     axis.plot(time, demo.step_response(demo.gains_of(study.best_params))[0], color=WINNER, lw=2.4)
@@ -77,16 +77,16 @@ def treatments():
     controllers = {"bad": BAD_CONTROLLER, "hand-tuned": plasma.HAND_TUNED, "best found": plasma.BEST_KNOWN}
     figure, axes = plt.subplots(4, 3, figsize=(12, 8), sharex=True, sharey="row")
     for column, (name, parameters) in enumerate(controllers.items()):
-        treatment = jet.treat(parameters)
-        costs = jet.score(treatment)
+        treatment = plasma_jet.treat(parameters)
+        costs = plasma_jet.score(treatment)
         top, power, flow, dose = axes[:, column]
         top.plot(treatment.seconds, treatment.temperature, color=INK, lw=1.1, label="measured")
         top.plot(treatment.seconds[1:], treatment.reference, color=WINNER, lw=1.1, ls="--", label="reference")
-        top.axhline(jet.LIMIT, color=LOSER, lw=0.9, label="limit")
+        top.axhline(plasma_jet.LIMIT, color=LOSER, lw=0.9, label="limit")
         power.step(treatment.seconds[:-1], treatment.power, where="post", color=INK, lw=1.1)
         flow.step(treatment.seconds[:-1], treatment.flow, where="post", color=INK, lw=1.1)
         dose.plot(treatment.seconds, treatment.dose, color=WINNER, lw=1.8)
-        dose.axhline(jet.DOSE_TARGET, color=LOSER, lw=0.9)
+        dose.axhline(plasma_jet.DOSE_TARGET, color=LOSER, lw=0.9)
         dose.set_xlabel("seconds")
         top.set_title(f"{name}: utility −{-plasma.weighed(*costs):.1f}", loc="left", fontsize=11)
         words = f"dose {costs.dose_tracking:.0f} · heat {costs.violation:.1f} · {costs.minutes:.2f} min"

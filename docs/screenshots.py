@@ -8,9 +8,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kappasharp.app.cli.serve import examples  # noqa: E402
 from kappasharp.app.examples import pid  # noqa: E402
-from kappasharp.study.studies import create_study, storage_of  # noqa: E402
+from kappasharp.cli.serve import examples  # noqa: E402
+from kappasharp.study.collection import create_study, storage_of  # noqa: E402
 from tests.page.chromium import LAST, launched, serving, settle  # noqa: E402
 from tests.page.test_team import NAME as JURY  # noqa: E402
 from tests.page.test_team import jury  # noqa: E402

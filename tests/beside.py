@@ -6,7 +6,7 @@ from itertools import cycle
 from random import Random
 
 import kappasharp as ks
-from kappasharp.study.storage import Storage
+from kappasharp.store.storage import Storage
 
 # What happens in turn: most of it is new, and now and then an answer goes.
 TURNS = ("add", "add", "undo", "add", "amend")

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from kappasharp.batches import apply, put, released, take, where
-from kappasharp.core import comparisons
-from kappasharp.core.comparisons import Incidence
+from kappasharp.inference import comparisons
+from kappasharp.inference.comparisons import Incidence
+from kappasharp.tensors import apply, put, released, take, where
 
 
 class Inner(NamedTuple):

@@ -7,21 +7,18 @@ from typing import Any as _Any
 from kappasharp.faces import offer as _offer
 
 if _TYPE_CHECKING:
+    from kappasharp.algorithm.loop import Info, ask, init, tell
+    from kappasharp.algorithm.state import Question, State
+    from kappasharp.algorithm.surrogate import Surrogate, fit
     from kappasharp.errors import KappaSharpError
-    from kappasharp.methods.loop import Info, ask, init, tell
-    from kappasharp.methods.method import Method, Preset
-    from kappasharp.methods.registry import METHODS, PRESETS
-    from kappasharp.methods.state import Question, State
-    from kappasharp.methods.surrogate import Surrogate, fit
+    from kappasharp.journal.question import Pair
     from kappasharp.problems.problem import Problem
     from kappasharp.problems.registry import PROBLEMS
     from kappasharp.problems.registry import find_problem as problem
-    from kappasharp.study.calling import JudgeQuestion
-    from kappasharp.study.history import Pair
-    from kappasharp.study.judging import JudgeRules
-    from kappasharp.study.outcomes import AtLeast, AtMost, Less, More
-    from kappasharp.study.parameters import Categorical, Fixed, Float, Int
-    from kappasharp.study.studies import (
+    from kappasharp.settings import METHODS, PRESETS, Method, Preset
+    from kappasharp.space.outcomes import AtLeast, AtMost, Less, More
+    from kappasharp.space.parameters import Categorical, Fixed, Float, Int
+    from kappasharp.study.collection import (
         accept_copy,
         create_study,
         delete_study,
@@ -31,6 +28,7 @@ if _TYPE_CHECKING:
         optimize,
         rename_study,
     )
+    from kappasharp.study.judge import JudgeQuestion, JudgeRules
     from kappasharp.study.study import Study
 
 __version__ = "0.2.0"
@@ -39,19 +37,17 @@ __version__ = "0.2.0"
 # machine that only computes may lack.
 _PLACES = {
     "kappasharp.errors": ("KappaSharpError",),
-    "kappasharp.methods.loop": ("Info", "ask", "init", "tell"),
-    "kappasharp.methods.method": ("Method", "Preset"),
-    "kappasharp.methods.registry": ("METHODS", "PRESETS"),
-    "kappasharp.methods.state": ("Question", "State"),
-    "kappasharp.methods.surrogate": ("Surrogate", "fit"),
+    "kappasharp.algorithm.loop": ("Info", "ask", "init", "tell"),
+    "kappasharp.settings": ("Method", "Preset", "METHODS", "PRESETS"),
+    "kappasharp.algorithm.state": ("Question", "State"),
+    "kappasharp.algorithm.surrogate": ("Surrogate", "fit"),
     "kappasharp.problems.problem": ("Problem",),
     "kappasharp.problems.registry": ("PROBLEMS", "problem"),
-    "kappasharp.study.calling": ("JudgeQuestion",),
-    "kappasharp.study.history": ("Pair",),
-    "kappasharp.study.judging": ("JudgeRules",),
-    "kappasharp.study.outcomes": ("AtLeast", "AtMost", "Less", "More"),
-    "kappasharp.study.parameters": ("Categorical", "Fixed", "Float", "Int"),
-    "kappasharp.study.studies": (
+    "kappasharp.study.judge": ("JudgeQuestion", "JudgeRules"),
+    "kappasharp.journal.question": ("Pair",),
+    "kappasharp.space.outcomes": ("AtLeast", "AtMost", "Less", "More"),
+    "kappasharp.space.parameters": ("Categorical", "Fixed", "Float", "Int"),
+    "kappasharp.study.collection": (
         "accept_copy",
         "create_study",
         "delete_study",
@@ -68,12 +64,12 @@ _CALLED_THERE = {"problem": "find_problem"}
 
 # What the floors above do for a study that is asked for it.
 _offer(
-    report="kappasharp.app.report:write_html",
-    plots="kappasharp.app.notebook:Plots",
-    study_html="kappasharp.app.notebook:study_html",
-    best_html="kappasharp.app.notebook:best_html",
-    question_html="kappasharp.app.notebook:question_html",
-    frame="kappasharp.app.web.frame:show",
+    report="kappasharp.views.report:write_html",
+    plots="kappasharp.views.figures:Plots",
+    study_html="kappasharp.views.summary:study_html",
+    best_html="kappasharp.views.summary:best_html",
+    question_html="kappasharp.views.summary:question_html",
+    frame="kappasharp.notebook.frame:show",
 )
 
 

@@ -1,6 +1,6 @@
 """`python -m kappasharp` is the command line, where its script is not on the path."""
 
-from kappasharp.app.cli.main import main
+from kappasharp.cli.main import main
 
 if __name__ == "__main__":
     main(prog_name="kappasharp")

@@ -5,11 +5,11 @@ from itertools import combinations, product
 import pytest
 import torch
 
-from kappasharp.acquisition import eubo, lattice
-from kappasharp.acquisition.lattice import Group, Lattice
+from kappasharp.acquisition import discrete, eubo
+from kappasharp.acquisition.discrete import Group, Lattice
 from kappasharp.acquisition.maximize import propose
-from kappasharp.core.choices import MAXIMIZERS
-from kappasharp.core.posterior import Posterior
+from kappasharp.inference.posterior import Posterior
+from kappasharp.settings import MAXIMIZERS
 from tests.acquisition.test_maximize import RUNS, fitted, request
 
 HALVES = torch.tensor([[0.0], [0.5], [1.0]], dtype=torch.float64)
@@ -43,7 +43,7 @@ def test_the_pair_lies_on_the_lattice_and_its_value_is_its_eubo(name, which):
 def test_it_is_no_worse_than_rounding(which):
     post = fitted()
     free = propose(post, MAXIMIZERS["default"], request()).pair
-    rounded = lattice.nearest(which, free)
+    rounded = discrete.nearest(which, free)
     value = eubo.value(post, rounded[:, :1], rounded[:, 1:])[:, 0]
     assert bool((propose(post, MAXIMIZERS["default"], request(lattice=which)).value >= value - 1e-6).all())
 
@@ -77,7 +77,7 @@ def test_free_coordinates_still_climb():
 
 def test_the_anchor_stays_and_its_partner_is_on_the_lattice():
     post = fitted()
-    anchor = lattice.nearest(SOME, post.X[:, 0])
+    anchor = discrete.nearest(SOME, post.X[:, 0])
     found = propose(post, MAXIMIZERS["default"], request(lattice=SOME, anchor=anchor))
     assert torch.equal(found.pair[:, 1], anchor) and on(found.pair, SOME)
 
@@ -90,7 +90,7 @@ def test_exchange_leaves_no_single_change_that_helps():
         copies = x.shape[1] // 5
         return (x - target.repeat_interleave(copies, 1)).square().sum(-1) + x.prod(-1)
 
-    found = lattice.exchange(ALL, torch.rand(3, 5, 3, generator=torch.Generator().manual_seed(1)), each)
+    found = discrete.exchange(ALL, torch.rand(3, 5, 3, generator=torch.Generator().manual_seed(1)), each)
     assert on(found, ALL)
     here = each(found)
     for i, level in product(range(3), QUARTERS):
@@ -102,15 +102,15 @@ def test_exchange_leaves_no_single_change_that_helps():
 def test_a_long_range_is_tried_near_by():
     """Ten thousand values: the search walks there by the nearest sixty-four at a time."""
     long = Lattice((Group((0,), torch.linspace(0.0, 1.0, 10_001).unsqueeze(-1)),))
-    found = lattice.exchange(long, torch.tensor([[[0.52]]]), lambda x: (x[..., 0] - 0.53).square())
+    found = discrete.exchange(long, torch.tensor([[[0.52]]]), lambda x: (x[..., 0] - 0.53).square())
     assert abs(float(found) - 0.53) < 1e-9
 
 
 def test_bounds_hold_the_lattice_and_free_the_rest():
     x = torch.tensor([[0.5, 0.3, 1.0]])
-    low, high = lattice.held(SOME, x, (torch.zeros_like(x), torch.full_like(x, 0.9)))
+    low, high = discrete.held(SOME, x, (torch.zeros_like(x), torch.full_like(x, 0.9)))
     assert low.tolist() == [[0.5, 0.0, 1.0]] and high.tolist() == [[0.5, pytest.approx(0.9), 1.0]]
 
 
 def test_two_designs_end_to_end_have_the_lattice_twice():
-    assert [group.at for group in lattice.over(SOME, 2, 3).groups] == [(0,), (2,), (3,), (5,)]
+    assert [group.at for group in discrete.over(SOME, 2, 3).groups] == [(0,), (2,), (3,), (5,)]

@@ -5,16 +5,15 @@ from itertools import permutations
 import pytest
 import torch
 
-from kappasharp.acquisition import eubo, line, maximize, several
+from kappasharp.acquisition import batch_eubo, eubo, line, maximize
 from kappasharp.acquisition.maximize import Request
-from kappasharp.batches import take
-from kappasharp.core import posterior
-from kappasharp.core.choices import MAXIMIZERS
-from kappasharp.core.comparisons import Answers
-from kappasharp.methods import fitting
-from kappasharp.methods.models import model_from
-from kappasharp.methods.registry import find_preset
-from kappasharp.streams import stream
+from kappasharp.algorithm import fit
+from kappasharp.inference import posterior
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.evidence import model_from
+from kappasharp.randomness import stream
+from kappasharp.settings import MAXIMIZERS, find_preset
+from kappasharp.tensors import take
 from tests.reference.data import answered
 
 RUNS, D = 3, 4
@@ -24,7 +23,7 @@ RUNS, D = 3, 4
 def fitted():
     parts = [answered(seed, 16, 12, D) for seed in range(RUNS)]
     X, pairs = (torch.stack([torch.as_tensor(getattr(p, name)) for p in parts]) for name in ("X", "pairs"))
-    return fitting.fit(model_from(find_preset("modern")), Answers(X, pairs)).posterior
+    return fit.fit(model_from(find_preset("modern")), Answers(X, pairs)).posterior
 
 
 def request(**changes):
@@ -78,7 +77,7 @@ def test_a_line_that_may_bend_promises_more_than_one_through_a_gallery_in_any_or
     pair, found = proposed(fitted, 4)
     assert found.pair.shape == (RUNS, 4, D)
     assert torch.allclose(found.value, line.expected_best(fitted, found.pair))
-    gallery = several.extend(fitted, pair, 4, MAXIMIZERS["default"], request()).pair
+    gallery = batch_eubo.extend(fitted, pair, 4, MAXIMIZERS["default"], request()).pair
     slack = 0.02 * fitted.theta[..., -1].exp().sqrt()  # the gallery's search draws numbers of its own
     for order in permutations(range(4)):
         assert bool((found.value >= line.expected_best(fitted, gallery[:, list(order)]) - slack).all())

@@ -8,10 +8,11 @@ import torch
 
 from kappasharp.acquisition import eubo
 from kappasharp.acquisition.maximize import Request, propose
-from kappasharp.core import comparison_space, comparisons, kernel, laplace, likelihood, posterior
-from kappasharp.core.choices import MAXIMIZERS
-from kappasharp.core.likelihood import Probit
-from kappasharp.streams import stream
+from kappasharp.inference import comparison_space, comparisons, laplace, likelihood, posterior
+from kappasharp.inference.likelihood import Probit
+from kappasharp.kernels import stationary
+from kappasharp.randomness import stream
+from kappasharp.settings import MAXIMIZERS
 from tests.reference.data import answered
 
 RUNS = 6
@@ -21,7 +22,7 @@ def fitted(family="rbf", *, runs=RUNS, d=3, n=10, m=16, seed=0):
     parts = [answered(seed + run, n, m, d) for run in range(runs)]
     X, pairs = (torch.as_tensor(np.stack([part[i] for part in parts])) for i in (0, 1))
     theta = torch.tensor([*np.linspace(0.3, 0.6, d), 2.0]).log().expand(runs, -1)
-    K, C, probit = kernel.covariance(family, X, theta, 1e-4), comparisons.incidence(pairs, n), Probit(0.5)
+    K, C, probit = stationary.covariance(family, X, theta, 1e-4), comparisons.incidence(pairs, n), Probit(0.5)
     found = laplace.find_map(K, C, probit)
     weights = likelihood.curvature(found.dual.z).omega / probit.scale**2
     return posterior.Posterior(family, X, theta, found.beta, comparison_space.information_root(K, C, weights))

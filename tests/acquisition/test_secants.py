@@ -3,17 +3,16 @@
 import pytest
 import torch
 
-from kappasharp.acquisition import eubo, maximize, secants
-from kappasharp.acquisition.lattice import Group, Lattice, nearest
+from kappasharp.acquisition import composite, eubo, maximize, secants
+from kappasharp.acquisition.discrete import Group, Lattice, nearest
 from kappasharp.acquisition.maximize import Request, Search
 from kappasharp.acquisition.secants import Believed, BySecants
-from kappasharp.batches import take
-from kappasharp.core import posterior
-from kappasharp.core.choices import MAXIMIZERS
-from kappasharp.core.comparisons import Answers
-from kappasharp.methods import fitting
-from kappasharp.methods.registry import find_preset
-from kappasharp.streams import stream
+from kappasharp.algorithm import fit
+from kappasharp.inference import posterior
+from kappasharp.inference.comparisons import Answers
+from kappasharp.randomness import stream
+from kappasharp.settings import MAXIMIZERS, find_preset
+from kappasharp.tensors import take
 from tests.acquisition.test_through import RUNS, D, few, posterior_of, request
 from tests.reference.lifts import Curved
 
@@ -118,7 +117,7 @@ def wide(budget, d=16, n=40, m=20):
     utility = -lift(X)[..., 0]
     worse = utility.gather(1, pairs[..., 0]) < utility.gather(1, pairs[..., 1])
     pairs = torch.where(worse.unsqueeze(-1), pairs.flip(-1), pairs)
-    fitted = fitting.fit(fitting.model_of(find_preset("modern"), d, lift), Answers(X, pairs), lift=lift).posterior
+    fitted = fit.fit(fit.model_of(find_preset("modern"), d, lift), Answers(X, pairs), lift=lift).posterior
     lift.seen.clear()
     return fitted, lift
 
@@ -152,13 +151,13 @@ def test_a_program_that_rounds_its_numbers_does_not_stop_the_search(budget):
 
 
 def test_the_best_starts_go_on_by_differences_where_the_budget_pays_for_them(monkeypatch):
-    taken, ascend = [], secants.straight.ascend
+    taken, ascend = [], composite.ascend
 
     def counted(objective, x, *rest):
         taken.append((objective.learns, x.shape[1]))
         return ascend(objective, x, *rest)
 
-    monkeypatch.setattr(secants.straight, "ascend", counted)
+    monkeypatch.setattr(composite, "ascend", counted)
     fitted, lift = wide(1024)
     maximize.propose(fitted, MAXIMIZERS["default"], request())
     assert taken == [(True, 12), (False, secants.FINALISTS)]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.acquisition import settling
+from kappasharp.acquisition import incumbent
 
 X = torch.rand(8, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 PAIRS = torch.tensor([[0, 1], [2, 3], [4, 5], [6, 7]])
@@ -24,7 +24,7 @@ def expected_gain(fitted, leader):
 
 
 def challenge(fitted, leader, pairs=PAIRS):
-    return int(settling.challengers(fitted.latent, torch.tensor([leader]), pairs.unsqueeze(0)))
+    return int(incumbent.challengers(fitted.latent, torch.tensor([leader]), pairs.unsqueeze(0)))
 
 
 @pytest.mark.parametrize("leader", [0, 2, 4, 6])
@@ -35,7 +35,7 @@ def test_the_challenger_has_the_largest_expected_gain_among_the_unbeaten(fitted,
 
 
 def test_of_several_the_unbeaten_come_first_by_expected_gain_and_nobody_twice(fitted):
-    found = settling.challengers(fitted.latent, torch.tensor([2]), PAIRS.unsqueeze(0), count=7)[0].tolist()
+    found = incumbent.challengers(fitted.latent, torch.tensor([2]), PAIRS.unsqueeze(0), count=7)[0].tolist()
     gain = expected_gain(fitted, 2)
     assert found[:3] == sorted((0, 4, 6), key=lambda i: -float(gain[i]))
     assert found[0] == challenge(fitted, 2) and sorted(found) == [0, 1, 3, 4, 5, 6, 7]
@@ -63,7 +63,7 @@ def test_where_the_leader_has_met_all_it_is_still_a_duel(fitted):
 def test_a_batch_is_its_runs_one_by_one():
     many = ks.fit(torch.stack([X, X.flip(0)]), torch.stack([PAIRS, PAIRS.flip(0)]))
     leaders = torch.tensor([0, 6])
-    found = settling.challengers(many.latent, leaders, torch.stack([PAIRS, PAIRS.flip(0)])).squeeze(-1)
+    found = incumbent.challengers(many.latent, leaders, torch.stack([PAIRS, PAIRS.flip(0)])).squeeze(-1)
     alone = [
         challenge(ks.fit(points, pairs), int(leader), pairs)
         for points, pairs, leader in zip((X, X.flip(0)), (PAIRS, PAIRS.flip(0)), leaders, strict=True)

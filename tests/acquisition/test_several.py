@@ -4,12 +4,12 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.acquisition import eubo, maximize, several
+from kappasharp.acquisition import batch_eubo, eubo, maximize
 from kappasharp.acquisition.maximize import Request
-from kappasharp.core import posterior
-from kappasharp.core.choices import MAXIMIZERS
-from kappasharp.methods import loop
-from kappasharp.streams import stream
+from kappasharp.algorithm import loop
+from kappasharp.inference import posterior
+from kappasharp.randomness import stream
+from kappasharp.settings import MAXIMIZERS
 from tests.reference.data import answered
 
 
@@ -25,9 +25,9 @@ def points(count, seed=0):
 
 
 def chosen(fitted, X):
-    best = several.of_one(fitted, X[:, :1])
+    best = batch_eubo.of_one(fitted, X[:, :1])
     for i in range(1, X.shape[1]):
-        best = several.joined(fitted, best, X[:, i : i + 1])
+        best = batch_eubo.joined(fitted, best, X[:, i : i + 1])
     return best
 
 
@@ -66,15 +66,15 @@ def test_for_more_it_is_close(fitted, count):
 
 def test_a_designs_gain_is_what_joining_it_adds(fitted):
     best, X = chosen(fitted, points(3)), points(4, seed=9)
-    gain = several.gain(fitted, best, X)
+    gain = batch_eubo.gain(fitted, best, X)
     for i in range(X.shape[1]):
-        more = several.joined(fitted, best, X[:, i : i + 1])
+        more = batch_eubo.joined(fitted, best, X[:, i : i + 1])
         assert torch.allclose(more.mean - best.mean, gain[:, i], atol=1e-9)
 
 
 def test_a_design_that_is_there_already_adds_nothing(fitted):
     X = points(2)
-    gain = several.gain(fitted, chosen(fitted, X[:, :1]), X[:, :1])
+    gain = batch_eubo.gain(fitted, chosen(fitted, X[:, :1]), X[:, :1])
     assert bool((gain.abs() < 1e-4 * fitted.theta[:, -1:].exp().sqrt()).all())
 
 
@@ -92,7 +92,7 @@ def extended(fitted, designs, seeds=(0, 1, 2)):
         return Request([stream(seed, "several") for seed in seeds])
 
     pair = maximize.propose(fitted, MAXIMIZERS["default"], request())
-    return pair, several.extend(fitted, pair, designs, MAXIMIZERS["default"], request())
+    return pair, batch_eubo.extend(fitted, pair, designs, MAXIMIZERS["default"], request())
 
 
 def test_further_designs_add_more_than_any_of_many_random_ones(fitted):
@@ -100,8 +100,8 @@ def test_further_designs_add_more_than_any_of_many_random_ones(fitted):
     assert found.pair.shape == (3, 4, 3) and torch.equal(found.pair[:, :2], pair.pair)
     assert bool((found.pair >= 0).all() and (found.pair <= 1).all())
     before = chosen(fitted, found.pair[:, :3])
-    added = several.gain(fitted, before, found.pair[:, 3:]).squeeze(-1)
-    assert bool((added >= 0.99 * several.gain(fitted, before, points(2000, seed=5)).amax(-1)).all())
+    added = batch_eubo.gain(fitted, before, found.pair[:, 3:]).squeeze(-1)
+    assert bool((added >= 0.99 * batch_eubo.gain(fitted, before, points(2000, seed=5)).amax(-1)).all())
     assert bool((found.value > pair.value).all())
 
 
@@ -109,7 +109,7 @@ def test_a_box_holds_further_designs_too(fitted):
     low, high = torch.full((3, 3), 0.4, dtype=torch.float64), torch.full((3, 3), 0.6, dtype=torch.float64)
     request = Request([stream(seed, "several") for seed in range(3)], box=(low, high))
     pair = maximize.propose(fitted, MAXIMIZERS["default"], request)
-    found = several.extend(fitted, pair, 4, MAXIMIZERS["default"], request).pair
+    found = batch_eubo.extend(fitted, pair, 4, MAXIMIZERS["default"], request).pair
     assert bool(((found >= 0.4) & (found <= 0.6)).all())
 
 

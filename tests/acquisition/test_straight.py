@@ -5,25 +5,24 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kappasharp.acquisition import eubo, maximize, straight
-from kappasharp.acquisition.lattice import Group, Lattice
+from kappasharp.acquisition import composite, discrete, eubo, maximize
+from kappasharp.acquisition.composite import Looked, StraightEubo
+from kappasharp.acquisition.discrete import Group, Lattice
 from kappasharp.acquisition.maximize import Request, Search
-from kappasharp.acquisition.straight import StraightEubo
-from kappasharp.acquisition.through import Looked
-from kappasharp.batches import take
-from kappasharp.core import descent, posterior
-from kappasharp.core.choices import MAXIMIZERS
-from kappasharp.core.kernel import Sum
-from kappasharp.kernels import compiled as kernels_compiled
-from kappasharp.kernels import launch
-from kappasharp.kernels.straight import Way
-from kappasharp.streams import stream
+from kappasharp.inference import posterior
+from kappasharp.kernels.stationary import Sum
+from kappasharp.native import compiler, launch
+from kappasharp.native.linearised_eubo import Way
+from kappasharp.numerics import quasi_newton
+from kappasharp.randomness import stream
+from kappasharp.settings import MAXIMIZERS
+from kappasharp.tensors import take
 from tests.acquisition.test_through import RUNS, D, posterior_of, request
 from tests.reference import twin
 from tests.reference.both_ways import MAY_PART, compiled, moved, on_device
 from tests.reference.lifts import Curved
 
-TOLERANCES = descent.Tolerances(gradient=2e-7, decrease=2e-5, max_rounds=200, longest_step=0.25)
+TOLERANCES = quasi_newton.Tolerances(gradient=2e-7, decrease=2e-5, max_rounds=200, longest_step=0.25)
 STARTS = 4
 
 
@@ -44,7 +43,7 @@ def task(starts=STARTS, family="rbf", variant="expected_max"):
 
 
 def between(objective, inner=None, tolerances=TOLERANCES):
-    return straight.Between(inner or objective.inner, D, tolerances, bends=not objective.learns)
+    return composite.Between(inner or objective.inner, D, tolerances, bends=not objective.learns)
 
 
 def on_the_way(objective, here, box):
@@ -55,7 +54,7 @@ def on_the_way(objective, here, box):
     ended = (torch.arange(rows) % 7 == 5).int()
     trial = torch.where(ended[:, None, None] > 0, here.points, trial)
     value = objective.inner(torch.cat([here.points, here.outcomes], -1).flatten(-2))[0]
-    way = straight.begun(here)._replace(
+    way = composite.begun(here)._replace(
         trial=trial, value=value, radius=0.02 + 0.3 * rand(rows, 1, seed=7), ended=ended,
         promised=torch.where(ended > 0, 0.0, 0.05 * rand(rows, seed=8)), rounds=1 + torch.arange(rows).int(),
     )  # fmt: skip
@@ -121,14 +120,14 @@ def test_a_launch_does_what_torch_does(family, variant, moves):
     objective, here, box = task(family=family, variant=variant)
     way, there = on_the_way(objective, here, box)
     if not moves:
-        way, there = straight.begun(here), here
+        way, there = composite.begun(here), here
     expected = alone(objective, way, there, box, moves=moves)
     if moves:
         gained = (expected.points != way.points).flatten(1).any(-1)
         assert bool(gained.any()) and not bool(gained.all())
         change = (expected.radius / way.radius)[way.ended == 0]
-        assert bool((change == straight.LONGER).any()) and bool((change < 1.0).any())
-    for execute in (twin.Twin(), twin.Twin(4), kernels_compiled.execute):
+        assert bool((change == composite.LONGER).any()) and bool((change < 1.0).any())
+    for execute in (twin.Twin(), twin.Twin(4), compiler.execute):
         got = between(objective).advanced(copied(way), there, box, moves=moves, execute=execute)
         assert_as_far(got, expected, 1e-7)
 
@@ -142,11 +141,11 @@ def test_a_launch_of_one_step_is_torchs_to_the_last_digits(bends):
     # Where outcomes are no numbers nothing moves, and the box shrinks.
     there.outcomes[1], there.J[1] = torch.nan, 0.0
     rounds = TOLERANCES._replace(max_rounds=1)
-    ours = straight.Between(objective.inner, D, rounds, bends=bends)
+    ours = composite.Between(objective.inner, D, rounds, bends=bends)
     for solves in (True, False):
         expected = ours.by_torch(way, there, box, moves=True, solves=solves)
         assert torch.equal(expected.J, there.J) != bends
-        for execute in (twin.Twin(), kernels_compiled.execute):
+        for execute in (twin.Twin(), compiler.execute):
             got = ours.advanced(copied(way), there, box, moves=True, solves=solves, execute=execute)
             assert_as_far(got, expected, 1e-9)
 
@@ -187,12 +186,12 @@ def test_the_way_up_on_a_device(monkeypatch):
     objective, here, _ = task()
     x = here.points.flatten(-2).unflatten(0, (RUNS, STARTS))
     together = TOLERANCES._replace(group=STARTS)
-    expected = straight.ascend(objective, x, (torch.zeros_like(x), torch.ones_like(x)), together)
+    expected = composite.ascend(objective, x, (torch.zeros_like(x), torch.ones_like(x)), together)
     fitted = moved(posterior_of(Curved())._replace(lift=None), "cuda")._replace(lift=Curved())
     prepared = eubo.prepare(fitted)._replace(family=objective.inner.prepared.family)
     there, x = Search(fitted, prepared, request()).objective(STARTS), x.cuda()
     monkeypatch.setattr(launch, "taken", launch.Counter())
-    got = straight.ascend(there, x, (torch.zeros_like(x), torch.ones_like(x)), together)
+    got = composite.ascend(there, x, (torch.zeros_like(x), torch.ones_like(x)), together)
     assert set(launch.taken) == {("straight", "kernel")}
     assert torch.allclose(got.value.cpu(), expected.value, atol=1e-6) and bool(got.converged.all())
 
@@ -201,7 +200,7 @@ def test_other_sums_have_no_launch():
     objective, _, _ = task()
     for family in ("rbf", Sum("rbf", (D, 1, 1))):
         inner = eubo.NegativeEubo(objective.inner.prepared._replace(family=family), STARTS, "expected_max")
-        assert straight.arranged(inner, D) is None
+        assert composite.arranged(inner, D) is None
 
 
 @pytest.mark.parametrize("switch", ["0", "1"])
@@ -211,11 +210,11 @@ def test_the_way_up_ends_where_no_gradient_goes_on(switch, monkeypatch):
     objective, here, _ = task()
     x = here.points.flatten(-2).unflatten(0, (RUNS, STARTS))
     together = TOLERANCES._replace(group=STARTS)
-    found = straight.ascend(objective, x, (torch.zeros_like(x), torch.ones_like(x)), together)
+    found = composite.ascend(objective, x, (torch.zeros_like(x), torch.ones_like(x)), together)
     assert torch.allclose(found.value, objective.value(found.x), atol=1e-10)
     assert bool((found.value <= objective.value(here.points.flatten(-2))).all()) and bool(found.converged.all())
     whole = torch.zeros_like(found.x), torch.ones_like(found.x)
-    further = descent.minimize(objective, found.x, *whole, together)
+    further = quasi_newton.minimize(objective, found.x, *whole, together)
     assert float((found.value - further.value).max()) < 1e-3
 
 
@@ -225,13 +224,13 @@ def test_bends_are_what_two_looks_differ_by():
     here = objective.look(0.2 + 0.2 * rand(RUNS, 2, D))
     moved_by = torch.full((D,), 0.1, dtype=torch.float64)
     moved_by[1] = 1e-4
-    way = straight.begun(here)
-    B = straight._bends(way, objective.look(here.points + moved_by))
+    way = composite.begun(here)
+    B = composite._bends(way, objective.look(here.points + moved_by))
     bowl = B[..., 0]
     assert torch.allclose(bowl[..., [0, 2, 3]], torch.full_like(bowl[..., :3], 2.0 / D), atol=1e-6)
     assert bool((B[..., 1, :] == 0.0).all())
     torn = objective.look(here.points + moved_by)._replace(outcomes=torch.full_like(here.outcomes, torch.nan))
-    assert bool((straight._bends(way, torn) == here.B).all())
+    assert bool((composite._bends(way, torn) == here.B).all())
 
 
 @pytest.mark.parametrize("switch", ["0", "1"])
@@ -241,8 +240,8 @@ def test_the_best_of_every_run_go_on(switch, monkeypatch):
     x = here.points.flatten(-2).unflatten(0, (RUNS, 6))
     box = torch.zeros_like(x), torch.ones_like(x)
     tolerances = TOLERANCES._replace(group=6, max_rounds=40)
-    all_of_them = straight.ascend(objective, x, box, tolerances).value.reshape(RUNS, 6)
-    found = straight.ascend(objective, x, box, tolerances, (3, 2))
+    all_of_them = composite.ascend(objective, x, box, tolerances).value.reshape(RUNS, 6)
+    found = composite.ascend(objective, x, box, tolerances, (3, 2))
     assert found.x.shape == (RUNS * 2, 2 * D) and bool(found.converged.all())
     assert torch.allclose(found.value, objective.of_starts(2).value(found.x), atol=1e-10)
     assert float((found.value.reshape(RUNS, 2).amin(-1) - all_of_them.amin(-1)).max()) < 1e-3
@@ -268,7 +267,7 @@ def test_where_outcomes_are_no_numbers_the_way_goes_round():
     objective = Search(fitted._replace(lift=Torn()), eubo.prepare(fitted), request()).objective(STARTS)
     x = 0.5 * rand(RUNS, STARTS, 2 * D, seed=3)
     before = objective.value(x.reshape(-1, 2 * D))
-    found = straight.ascend(
+    found = composite.ascend(
         objective, x, (torch.zeros_like(x), torch.ones_like(x)), TOLERANCES._replace(group=STARTS, max_rounds=50)
     )
     assert bool(found.value.isfinite().all()) and float((before - found.value).min()) > 0.0
@@ -280,9 +279,9 @@ def test_where_all_end_at_once_what_is_no_number_does_not_go_on():
     x = 0.5 * rand(RUNS, STARTS, 2 * D, seed=3)
     box = torch.zeros_like(x), torch.full_like(x, 0.5)
     tolerances = TOLERANCES._replace(group=STARTS, max_rounds=50)
-    x = straight.ascend(objective, x, box, tolerances).x.reshape(x.shape)
+    x = composite.ascend(objective, x, box, tolerances).x.reshape(x.shape)
     x[:, 1, 0] = 0.9
-    found = straight.ascend(objective, x, (box[0], torch.ones_like(x)), tolerances, (50, 2))
+    found = composite.ascend(objective, x, (box[0], torch.ones_like(x)), tolerances, (50, 2))
     assert found.value.shape == (2 * RUNS,) and bool(found.value.isfinite().all())
 
 
@@ -298,7 +297,7 @@ def test_a_question_is_found_beside_what_is_no_number(maximizer, switch, monkeyp
 def test_what_is_found_is_no_worse_than_by_gradients(monkeypatch):
     fitted = posterior_of(Curved(), seed=1)
     found = maximize.propose(fitted, MAXIMIZERS["default"], request())
-    monkeypatch.setattr(straight, "applies", lambda objective: False)
+    monkeypatch.setattr(composite, "applies", lambda objective: False)
     other = maximize.propose(fitted, MAXIMIZERS["default"], request())
     best = posterior.own_mean(fitted).amax(-1)
     assert bool(((found.value - best) >= 0.98 * (other.value - best)).all())
@@ -320,15 +319,15 @@ def test_a_box_and_a_lattice_are_kept():
     assert bool(((found.pair >= 0.2) & (found.pair <= 0.4)).all())
     on = Lattice((Group((1,), torch.linspace(0.0, 1.0, 5, dtype=torch.float64).unsqueeze(-1)),))
     found = maximize.propose(fitted, MAXIMIZERS["default"], request(lattice=on))
-    assert torch.equal(maximize.lattice.nearest(on, found.pair), found.pair)
+    assert torch.equal(discrete.nearest(on, found.pair), found.pair)
 
 
 def test_it_applies_to_known_outcomes_alone():
     objective, _, _ = task()
-    assert straight.applies(objective)
+    assert composite.applies(objective)
     fitted = posterior_of(Curved(budget=64))
     prepared = eubo.prepare(fitted)
-    assert straight.applies(Search(fitted, prepared, request()).objective(2))
+    assert composite.applies(Search(fitted, prepared, request()).objective(2))
     limited = Search(posterior_of(Curved()), prepared, request(allowed=lambda X: X.sum(-1))).objective(2)
-    assert not straight.applies(limited)
+    assert not composite.applies(limited)
     assert isinstance(objective.look(rand(RUNS * STARTS, 2, D)), Looked)

@@ -3,14 +3,13 @@
 import pytest
 import torch
 
-from kappasharp.acquisition import eubo, line, maximize, several, through
-from kappasharp.acquisition.lattice import Group, Lattice
+from kappasharp.acquisition import batch_eubo, composite, discrete, eubo, line, maximize
+from kappasharp.acquisition.discrete import Group, Lattice
 from kappasharp.acquisition.maximize import Request, Search
-from kappasharp.core.choices import MAXIMIZERS
-from kappasharp.core.comparisons import Answers
-from kappasharp.methods import fitting
-from kappasharp.methods.registry import find_preset
-from kappasharp.streams import stream
+from kappasharp.algorithm import fit
+from kappasharp.inference.comparisons import Answers
+from kappasharp.randomness import stream
+from kappasharp.settings import MAXIMIZERS, find_preset
 from tests.reference.lifts import Curved
 
 RUNS, N, D, M = 3, 14, 4, 10
@@ -22,7 +21,7 @@ def posterior_of(lift, seed=0):
     pairs = torch.stack(
         [torch.stack([torch.randperm(N, generator=generator)[:2] for _ in range(M)]) for _ in range(RUNS)]
     )
-    return fitting.fit(fitting.model_of(find_preset("modern"), D, lift), Answers(X, pairs), lift=lift).posterior
+    return fit.fit(fit.model_of(find_preset("modern"), D, lift), Answers(X, pairs), lift=lift).posterior
 
 
 def request(**given):
@@ -41,7 +40,7 @@ def test_the_gradient_is_that_of_differences(given, lift):
     objective = Search(fitted, eubo.prepare(fitted), request(**given)).objective(5)
     x = torch.rand(RUNS * 5, 2 * D, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     value, gradient = objective(x)
-    if isinstance(objective, through.Through):
+    if isinstance(objective, composite.Through):
         assert torch.allclose(value, objective.value(x))
     for j in range(2 * D):
         step = torch.zeros_like(x)
@@ -66,16 +65,16 @@ ON = Lattice((Group((1,), torch.linspace(0.0, 1.0, 5, dtype=torch.float64).unsqu
 @pytest.mark.parametrize("lift", [Curved(), None])
 def test_limits_are_kept_and_cost_little(lift, on):
     fitted = posterior_of(lift)
-    fitted = fitted if on is None else fitted._replace(X=maximize.lattice.nearest(on, fitted.X))
+    fitted = fitted if on is None else fitted._replace(X=discrete.nearest(on, fitted.X))
     found = maximize.propose(fitted, MAXIMIZERS["default"], request(allowed=few, lattice=on))
     assert bool((few(found.pair) == 0.0).all())
     pairs = torch.rand(RUNS, 20_000, 2, D, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    pairs = pairs if on is None else maximize.lattice.nearest(on, pairs)
+    pairs = pairs if on is None else discrete.nearest(on, pairs)
     value = eubo.value(fitted, pairs[:, :, 0], pairs[:, :, 1])
     kept = value.masked_fill((few(pairs) > 0.0).any(-1), -torch.inf).amax(-1)
     assert bool((found.value >= kept - 0.02 * kept.abs()).all())
     if on is not None:
-        assert torch.equal(maximize.lattice.nearest(on, found.pair), found.pair)
+        assert torch.equal(discrete.nearest(on, found.pair), found.pair)
 
 
 @pytest.mark.parametrize("designs", [2, 4])
@@ -84,7 +83,7 @@ def test_galleries_and_lines_keep_limits_too(lift, designs):
     fitted = posterior_of(lift)
     wanted = request(allowed=few)
     pair = maximize.propose(fitted, MAXIMIZERS["default"], wanted)
-    more = several.extend(fitted, pair, 4, MAXIMIZERS["default"], wanted)
+    more = batch_eubo.extend(fitted, pair, 4, MAXIMIZERS["default"], wanted)
     assert bool((few(more.pair) == 0.0).all())
     ends = line.propose(fitted, pair, designs, MAXIMIZERS["default"], wanted).pair
     places = torch.linspace(0.0, 1.0, 301, dtype=torch.float64).expand(RUNS, -1)
@@ -101,7 +100,7 @@ def test_a_budget_is_kept(budget):
     assert len(lift.seen) <= 1.5 * RUNS * max(budget, 64)
     lift.seen.clear()
     line.propose(fitted, found, line.STRAIGHT, MAXIMIZERS["default"], request())
-    several.extend(fitted, found, 4, MAXIMIZERS["default"], request())
+    batch_eubo.extend(fitted, found, 4, MAXIMIZERS["default"], request())
     assert len(lift.seen) <= 6.0 * RUNS * max(budget, 64)
 
 
@@ -126,7 +125,7 @@ def test_uncertain_outcomes_are_averaged_over():
     prepared = eubo.prepare(fitted)
     x = torch.rand(RUNS, 2 * D, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     whole = Search(fitted, prepared, request()).objective(1)
-    assert isinstance(whole, through.Through)
+    assert isinstance(whole, composite.Through)
     parts = [Search(fitted._replace(lift=Shifted(by)), prepared, request()).objective(1) for by in (-0.1, 0.1)]
     (value, gradient), found = whole(x), [part(x) for part in parts]
     assert torch.allclose(value, torch.stack([one[0] for one in found]).mean(0))
@@ -137,6 +136,6 @@ def test_a_design_outside_is_pulled_to_the_limit():
     inside = torch.full((1, D), 0.1, dtype=torch.float64)
     far = torch.full((2, D), 0.9, dtype=torch.float64)
     far[1] = 0.2
-    kept = through.pulled(few, far, inside)
+    kept = composite.pulled(few, far, inside)
     assert bool((few(kept) == 0.0).all()) and torch.equal(kept[1], far[1])
     assert few(inside + 1.02 * (kept[0] - inside)) > 0.0

@@ -10,10 +10,10 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 import kappasharp
-from kappasharp.app.cli.main import main
+from kappasharp.cli.main import main
 
 SOURCE = str(Path(kappasharp.__file__).parents[1])
-IMPORT, RUN = "from kappasharp.app.cli.main import main", "main(prog_name='kappasharp')"
+IMPORT, RUN = "from kappasharp.cli.main import main", "main(prog_name='kappasharp')"
 START = f"{IMPORT}; {RUN}"
 
 

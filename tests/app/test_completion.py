@@ -8,9 +8,9 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from kappasharp.app.cli import simulate
-from kappasharp.app.cli.main import COMMANDS, main
-from kappasharp.problems.oracle import PERSONS
+from kappasharp import settings
+from kappasharp.cli.main import COMMANDS, main
+from kappasharp.problems.simulated_voters import PERSONS
 from tests.app.shell import Shell
 
 # torch takes two seconds of every call, SQLAlchemy a third of one; the rest comes with extras.
@@ -163,4 +163,4 @@ def test_commands_are_listed_as_they_describe_themselves():
 
 
 def test_the_simulated_people_are_those_there_are():
-    assert tuple(PERSONS) == simulate.PERSONS
+    assert tuple(PERSONS) == settings.PERSONS

@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 from click.testing import CliRunner
 
 import kappasharp as ks
-from kappasharp.app.cli import demo
-from kappasharp.app.cli.demo import plot
-from kappasharp.app.cli.main import main
 from kappasharp.app.examples import pid
+from kappasharp.cli import demo
+from kappasharp.cli.demo import plot
+from kappasharp.cli.main import main
 
 
 def test_the_demo_tunes_and_reports(tmp_path):

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from kappasharp import processes
-from kappasharp.study.studies import load_study
+from kappasharp.study.collection import load_study
 from tests.app.shell import SOURCE, START, Shell
 
 # Prefers x near 0.3; another first word is another way to fail. Everything that it gets goes to a file.

@@ -6,9 +6,9 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from kappasharp.app.cli import doctor
-from kappasharp.app.cli.main import main
-from kappasharp.kernels import compiled, launch
+from kappasharp.cli import doctor
+from kappasharp.cli.main import main
+from kappasharp.native import compiler, launch
 from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS
 
 ALL = PROBLEMS | DEVELOPMENT | VARIANTS
@@ -91,7 +91,7 @@ def test_doctor_says_how_it_computes_here_and_why(monkeypatch):
         return json.loads(CliRunner().invoke(main, ["doctor", "-f", "json"], catch_exceptions=False).stdout)
 
     cpu = found()["kernels"]["cpu"]
-    assert (cpu["way"], cpu["why"]) == ("compiled", None) if compiled.compiler() else cpu["way"] == "torch"
+    assert (cpu["way"], cpu["why"]) == ("compiled", None) if compiler.compiler() else cpu["way"] == "torch"
     assert all(extra["version"] for extra in found()["extras"].values())
     monkeypatch.setenv(launch.SWITCH, "0")
     assert found()["kernels"]["cpu"]["why"] == f"{launch.SWITCH}=0"

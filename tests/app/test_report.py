@@ -12,8 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 import kappasharp as ks
-from kappasharp.app import charts, report
-from kappasharp.study import kinds, reasons
+from kappasharp.findings import best
+from kappasharp.questions import kind as questions_kind
+from kappasharp.views import charts, report
 
 EVIL = "<script>alert('x')</script>&\"q\""
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -102,7 +103,7 @@ def test_it_says_what_the_study_says(mixed, text):
 
 def test_every_answer_has_a_row(mixed, text):
     rows = text.split("class='answers'")[-1]
-    given = [kinds.in_words(one.form, one.answer) for one in mixed.history.comparisons.values()]
+    given = [questions_kind.in_words(one.form, one.answer) for one in mixed.history.comparisons.values()]
     assert [unescape(said) for said in re.findall(r"<td>([^<]*)</td></tr>", rows)] == given
 
 
@@ -205,7 +206,7 @@ def test_what_was_undone_or_amended_counts_as_it_reads_now():
 
 
 def test_a_long_past_is_thinned(monkeypatch):
-    monkeypatch.setattr(reasons, "CHECKPOINTS", 4)
+    monkeypatch.setattr(best, "CHECKPOINTS", 4)
     study = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://")
     for i in range(10):
         study.add_comparison({"x": 0.01 + 0.08 * i}, {"x": 0.02 + 0.08 * i})

@@ -12,9 +12,9 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from kappasharp.app.cli.main import main
+from kappasharp.cli.main import main
 from kappasharp.errors import install_command
-from kappasharp.lab import report
+from kappasharp.lab.analysis import report
 from kappasharp.lab.store import Store
 from kappasharp.problems.problem import Problem
 from tests.lab import synthetic, tiny
@@ -58,7 +58,7 @@ Store.write = once
 def start(path, out, *options, before=""):
     """A runner of its own; it hears Ctrl-C even where the tests run in the background and do not."""
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += f"{before}\nfrom kappasharp.app.cli.main import main; main()"
+    code += f"{before}\nfrom kappasharp.cli.main import main; main()"
     words = [sys.executable, "-c", code, "run", str(path), "--out", str(out), *options]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
@@ -227,7 +227,7 @@ def test_a_report_names_what_could_not_be_read(tmp_path, finished, monkeypatch):
 
 
 def test_a_missing_library_is_a_sentence(toml, tmp_path):
-    code = "import sys; sys.modules['pyarrow'] = None; from kappasharp.app.cli.main import main; main()"
+    code = "import sys; sys.modules['pyarrow'] = None; from kappasharp.cli.main import main; main()"
     words = [sys.executable, "-c", code, "run", str(toml), "--out", str(tmp_path / "results"), "--workers", "2"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2 and "Traceback" not in done.stderr

@@ -8,9 +8,11 @@ import sqlite3
 import pytest
 
 import kappasharp as ks
-from kappasharp.app.cli import answering
-from kappasharp.study import exchange, invites, kinds
-from kappasharp.study.storage import Storage
+from kappasharp.cli import answer_keys
+from kappasharp.exchange import study_json
+from kappasharp.questions import kind
+from kappasharp.store import invites
+from kappasharp.store.storage import Storage
 from tests.app.shell import Shell, answer
 
 PARAMETERS = ("-p", "kp=0.2:3", "-p", "ki=1e-3:2:log", "-p", "n=int:1:8", "-p", "mode=soft,hard", "-p", "c=7")
@@ -314,7 +316,7 @@ def test_a_spoilt_file_is_not_imported(shell, spoil):
     shell("delete", "s", "--yes")
     data = json.loads((shell.folder / "s.json").read_text())
     spoil(data)
-    (shell.folder / "s.json").write_text(json.dumps(exchange.sealed(data)))
+    (shell.folder / "s.json").write_text(json.dumps(study_json.sealed(data)))
     shell.refused("import", "s.json", code=1, says="s.json cannot be read as a study")
     assert shell.json("studies") == []
 
@@ -383,7 +385,9 @@ def test_questions_that_carry_more(shell, form):
     log = shell("log", "pid").stdout.splitlines()
     assert log[0].split()[4:7] == ["kind", "answer", "first"]
     # People count designs from 1 here too, as they typed it.
-    assert answering.short(kinds.parse(form), stored_as) in log[1] and (form != "choice:4" or "3 is the best" in log[1])
+    assert answer_keys.short(kind.parse(form), stored_as) in log[1] and (
+        form != "choice:4" or "3 is the best" in log[1]
+    )
     assert shell.json("best", "pid")["n_comparisons"] == 2
     shell("export", "pid", "pid.html")
     shell("export", "pid", "pid.json")

@@ -3,9 +3,9 @@
 import pytest
 
 import kappasharp as ks
-from kappasharp.app.cli.output import typed
-from kappasharp.study import toml_file
-from kappasharp.study.space import space
+from kappasharp.cli.output import typed
+from kappasharp.exchange import study_toml
+from kappasharp.space.space import space
 from tests.app.shell import Shell, answer
 
 GOOD = """
@@ -41,7 +41,7 @@ def written(shell, text, name="study.toml"):
 
 def test_a_file_says_all_of_a_study(tmp_path):
     (tmp_path / "x.toml").write_text(GOOD)
-    found = toml_file.read(tmp_path / "x.toml")
+    found = study_toml.read(tmp_path / "x.toml")
     assert (found.name, found.render) == ("espresso", "coffee:picture")
     said = {"seed": 4, "method": "adaptive", "preset": "paper", "first_pairs": 3, "render": "coffee:picture"}
     assert found.options == said

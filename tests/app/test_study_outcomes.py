@@ -11,12 +11,12 @@ import click
 import pytest
 
 import kappasharp as ks
-from kappasharp.app.cli import output, studies
 from kappasharp.app.examples import pid
+from kappasharp.cli import output, studies
 from tests.app.shell import Shell
 from tests.study.simulators import simulate
 
-MAIN = "from kappasharp.app.cli.main import main; main()"
+MAIN = "from kappasharp.cli.main import main; main()"
 ROOT = Path(__file__).parents[2]
 FUNCTION = "tests.study.simulators:simulate"
 PARAMETERS = ("-p", "kp=0.2:3", "-p", "ki=0:2")
@@ -62,7 +62,7 @@ def test_a_place_of_a_slider_has_outcomes_too(shell, tmp_path):
 
 def test_a_database_alone_runs_nothing(shell, monkeypatch):
     shell("new", "pid", *PARAMETERS, "--outcomes", FUNCTION)
-    monkeypatch.setattr("kappasharp.study.simulation.Simulator.compute", lambda *_: pytest.fail("it was run"))
+    monkeypatch.setattr("kappasharp.simulators.simulator.Simulator.compute", lambda *_: pytest.fail("it was run"))
     said = shell("ask", "pid")
     assert (
         said.stderr.count(f"The function of the outcomes is not here; `load_study(..., outcomes='{FUNCTION}')` or") == 1

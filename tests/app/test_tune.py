@@ -14,7 +14,7 @@ import click
 import pytest
 
 import kappasharp as ks
-from kappasharp.app.cli import tune
+from kappasharp.cli import tune
 from tests.app.shell import SOURCE, Shell
 
 TOML = """
@@ -27,7 +27,7 @@ milk = [true, false]
 # The terminal becomes the command's own, so that Ctrl-C reaches it while it computes, too.
 START = "import fcntl, signal, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
 START += "; signal.signal(signal.SIGINT, signal.default_int_handler)"
-START += "; from kappasharp.app.cli.main import main; main(prog_name='kappasharp')"
+START += "; from kappasharp.cli.main import main; main(prog_name='kappasharp')"
 LEFT, RIGHT, DOWN = "\x1b[D", "\x1b[C", "\x1b[B"
 PATIENCE = 120
 

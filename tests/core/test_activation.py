@@ -8,8 +8,8 @@ import torch
 from scipy.integrate import quad
 from scipy.stats import entropy, norm
 
-from kappasharp.core import activation
-from kappasharp.core.choices import Gate, Rule
+from kappasharp.correction import activation
+from kappasharp.settings import Gate, Rule
 
 
 @pytest.mark.parametrize(("difference", "variance", "noise"), [(0.7, 0.4, 1.0), (-2.0, 3.0, 0.1), (0.0, 1.0, 0.5)])

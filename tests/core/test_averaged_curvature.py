@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from kappasharp.core import comparison_space, laplace, likelihood
+from kappasharp.inference import comparison_space, laplace, likelihood
 
 
 def exact_mean(z, variance):

@@ -5,15 +5,14 @@ from functools import cache
 import pytest
 import torch
 
-from kappasharp.core import correction
-from kappasharp.kernels import calibration, launch
-from kappasharp.kernels import compiled as kernels_compiled
+from kappasharp.correction import strength
+from kappasharp.native import calibration, compiler, launch
 from tests.reference import twin
 from tests.reference.both_ways import compiled, on_device
 
 WAYS = {
     "one thread": twin.Twin(warps=1), "two warps of four": twin.Twin(lanes=4, warps=2),
-    "the CPU's": kernels_compiled.execute,
+    "the CPU's": compiler.execute,
 }  # fmt: skip
 
 
@@ -33,12 +32,12 @@ def hessians(runs, n, near=False):
 @cache
 def by_torch(n, near, exponent):
     """What every way has to find, computed once."""
-    return correction._by_torch(*hessians(4, n, near), exponent)
+    return strength._by_torch(*hessians(4, n, near), exponent)
 
 
 def searched(H, a, execute, exponent=0.1):
-    rules = {"rounds": correction.MAX_ROUNDS, "accuracy": correction.ACCURACY, "least": 1e-9}
-    return calibration.search(H, a, correction._grid(a), exponent, execute, **rules)
+    rules = {"rounds": strength.MAX_ROUNDS, "accuracy": strength.ACCURACY, "least": 1e-9}
+    return calibration.search(H, a, strength._grid(a), exponent, execute, **rules)
 
 
 @compiled
@@ -76,18 +75,18 @@ def test_runs_that_torch_does_stand_in_their_places(monkeypatch):
     H, a = hessians(3, 9)
     H[1] = -H[1]
     monkeypatch.setattr(launch, "taken", launch.Counter())
-    found = correction.calibrate(H, a, 0.1)
+    found = strength.calibrate(H, a, 0.1)
     assert launch.taken == {("calibration", "kernel"): 1}
     assert found.found.tolist() == [True, False, True]
-    alone = correction._by_torch(H[2:], a[2:], 0.1)
+    alone = strength._by_torch(H[2:], a[2:], 0.1)
     assert float(found.eta[2]) == pytest.approx(float(alone[0]), rel=2e-6)
 
 
 @compiled
 def test_a_run_is_the_same_in_company():
     H, a = hessians(5, 12)
-    together = correction.calibrate(H, a, 0.1)
-    alone = [correction.calibrate(H[i : i + 1], a[i : i + 1], 0.1) for i in range(5)]
+    together = strength.calibrate(H, a, 0.1)
+    alone = [strength.calibrate(H[i : i + 1], a[i : i + 1], 0.1) for i in range(5)]
     for at, part in enumerate(together):
         assert torch.equal(part, torch.cat([one[at] for one in alone]))
 
@@ -96,7 +95,7 @@ def test_many_designs_are_torchs(monkeypatch):
     monkeypatch.setattr(launch, "MOST_DESIGNS", 8)
     monkeypatch.setattr(launch, "taken", launch.Counter())
     H, a = hessians(1, 9)
-    assert bool(correction.calibrate(H, a, 0.1).found.all())
+    assert bool(strength.calibrate(H, a, 0.1).found.all())
     assert launch.taken == {("calibration", "more than 8 designs"): 1}
 
 
@@ -105,7 +104,7 @@ def test_many_designs_are_torchs(monkeypatch):
 def test_on_a_device(monkeypatch, n):
     H, a = hessians(6, n, near=True)
     monkeypatch.setattr(launch, "taken", launch.Counter())
-    found = correction.calibrate(H.cuda(), a.cuda(), 0.1)
+    found = strength.calibrate(H.cuda(), a.cuda(), 0.1)
     assert launch.taken == {("calibration", "kernel"): 1} and bool(found.found.all())
-    for ours, theirs in zip((found.eta, found.kappa_before), correction._by_torch(H, a, 0.1)[:2], strict=True):
+    for ours, theirs in zip((found.eta, found.kappa_before), strength._by_torch(H, a, 0.1)[:2], strict=True):
         assert torch.allclose(ours.cpu(), theirs, rtol=2e-6, atol=0.0)

@@ -6,10 +6,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappasharp.core import comparison_space, comparisons, kernel, laplace
-from kappasharp.core.evidence import Model
-from kappasharp.core.kernel import PRIORS
-from kappasharp.core.likelihood import Probit
+from kappasharp.inference import comparison_space, comparisons, laplace
+from kappasharp.inference.evidence import Model
+from kappasharp.inference.likelihood import Probit
+from kappasharp.kernels import stationary
+from kappasharp.kernels.priors import PRIORS
 from tests.reference import dense
 from tests.reference.data import answered
 
@@ -24,7 +25,7 @@ def whole(seed, n, m, curvature="mode"):
     """Points, pairs and the posterior of all of them at once, in a batch of one."""
     data = answered(seed, n, m, 2)
     X, pairs = torch.as_tensor(data.X)[None], torch.as_tensor(data.pairs)[None]
-    K = kernel.covariance("rbf", X, THETA[None], 1e-4)
+    K = stationary.covariance("rbf", X, THETA[None], 1e-4)
     return K, pairs, comparison_space.condition(model(curvature), K, comparisons.incidence(pairs, n))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from kappasharp.core import comparisons
+from kappasharp.inference import comparisons
 from tests.reference import dense
 
 # (runs in front, n, m): no run in front, one, two dimensions of them; fewer and more answers than points; repeats.

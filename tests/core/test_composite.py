@@ -7,9 +7,9 @@ import torch
 from scipy.stats import norm
 from torch.quasirandom import SobolEngine
 
-from kappasharp.core import composite, regression
-from kappasharp.core.composite import UncertainLift, feasibility
-from kappasharp.core.regression import fit, predict
+from kappasharp.regression import composite, gaussian_process
+from kappasharp.regression.composite import UncertainLift, feasibility
+from kappasharp.regression.gaussian_process import fit, predict
 
 K = 3
 
@@ -38,7 +38,7 @@ def joint(found, A, B, count):
     """Outcomes at A and B (count, q, k) from their joint posterior, drawn one by one: the plain way."""
     mean, deviation = zip(predict(found, A), predict(found, B), strict=True)
     both = torch.stack([A, B], 1).reshape(-1, A.shape[-1])
-    reduced = regression.moments(found, both)[2].reshape(K, len(A), 2, -1)
+    reduced = gaussian_process.moments(found, both)[2].reshape(K, len(A), 2, -1)
     scaled = both / found.theta[:, :3].exp().unsqueeze(1)
     r = (scaled[:, 0::2] - scaled[:, 1::2]).norm(dim=-1) * math.sqrt(5)
     prior = found.theta[:, -2:-1].exp() * (1 + r + r**2 / 3) * (-r).exp()

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import correction, extremes
-from kappasharp.core.choices import Weights
-from kappasharp.kernels import launch
+from kappasharp.correction import strength
+from kappasharp.native import launch
+from kappasharp.numerics import eigenvalues
+from kappasharp.settings import Weights
 from tests.reference import calibration, dense
 from tests.reference.data import answered
 
@@ -46,7 +47,7 @@ CASES = {
 
 
 def ours(H, a, target_exponent=0.1):
-    return correction.calibrate(torch.as_tensor(H), torch.as_tensor(a), target_exponent)
+    return strength.calibrate(torch.as_tensor(H), torch.as_tensor(a), target_exponent)
 
 
 @pytest.mark.parametrize("target_exponent", [0.05, 0.1, 0.5, 0.9])
@@ -69,9 +70,9 @@ def test_eta_is_the_papers_and_kappa_meets_its_target(name, target_exponent):
 def test_a_batch_equals_its_runs_one_by_one():
     parts = [problem(seed, clustered=seed % 2 == 0)[:2] for seed in range(6)]
     H, a = (torch.as_tensor(np.stack(part)) for part in zip(*parts, strict=True))
-    together = correction.calibrate(H.reshape(2, 3, 12, 12), a.reshape(2, 3, 12), 0.1)
+    together = strength.calibrate(H.reshape(2, 3, 12, 12), a.reshape(2, 3, 12), 0.1)
     for run in range(6):
-        alone = correction.calibrate(H[run], a[run], 0.1)
+        alone = strength.calibrate(H[run], a[run], 0.1)
         assert float(together.eta.reshape(-1)[run]) == pytest.approx(float(alone.eta), rel=1e-6)
         assert float(together.kappa_after.reshape(-1)[run]) == pytest.approx(
             float(alone.kappa_after), rel=KAPPA_ACCURACY
@@ -156,7 +157,7 @@ def test_the_smallest_problems_are_calibrated(n):
 
 def test_single_precision_input_is_calibrated_in_double():
     H, a, _ = problem(1)
-    single = correction.calibrate(torch.as_tensor(H).float(), torch.as_tensor(a).float(), 0.1)
+    single = strength.calibrate(torch.as_tensor(H).float(), torch.as_tensor(a).float(), 0.1)
     exact = ours(torch.as_tensor(H).float().double(), torch.as_tensor(a).float().double())
     assert single.eta.dtype is torch.float32
     assert float(single.eta) == pytest.approx(float(exact.eta), rel=1e-6)
@@ -167,7 +168,7 @@ def test_an_indefinite_hessian_is_never_called_calibrated():
     """A negative eigenvalue leaves no condition number, so no η* may be reported as found; its neighbour has one."""
     good = np.diag([1.0, 10.0, 100.0])
     H = torch.as_tensor(np.stack([np.diag([-1e-3, 1.0, 100.0]), good]))
-    found = correction.calibrate(H, torch.ones(2, 3), 0.1)
+    found = strength.calibrate(H, torch.ones(2, 3), 0.1)
     assert float(found.eta[1]) == pytest.approx(calibration.calibrate(good, np.ones(3), 0.1), rel=1e-5)
     assert found.found.tolist() == [False, True]
 
@@ -176,7 +177,7 @@ def test_a_hessian_with_nan_is_never_called_calibrated_and_stops_no_other():
     good = np.diag([1.0, 10.0, 100.0])
     H = torch.as_tensor(np.stack([good, good]))
     H[0, 1, 1] = torch.nan
-    found = correction.calibrate(H, torch.ones(2, 3), 0.1)
+    found = strength.calibrate(H, torch.ones(2, 3), 0.1)
     assert found.found.tolist() == [False, True]
     assert float(found.eta[1]) == pytest.approx(calibration.calibrate(good, np.ones(3), 0.1), rel=1e-5)
 
@@ -186,7 +187,7 @@ def test_failed_certificates_fall_back_to_dense_eigenvalues_and_are_counted(monk
     monkeypatch.setenv(launch.SWITCH, "0")
     usual = ours(H, a)
     assert int(usual.fallbacks) == 0
-    monkeypatch.setattr(extremes, "certify_low", lambda M, low, high: torch.zeros_like(low, dtype=torch.bool))
+    monkeypatch.setattr(eigenvalues, "certify_low", lambda M, low, high: torch.zeros_like(low, dtype=torch.bool))
     refused = ours(H, a)
     assert int(refused.fallbacks) >= 1
     assert float(refused.eta) == pytest.approx(float(usual.eta), rel=1e-5)
@@ -195,7 +196,7 @@ def test_failed_certificates_fall_back_to_dense_eigenvalues_and_are_counted(monk
 def test_an_unproved_first_crossing_is_done_by_definition(monkeypatch):
     H, a, _ = problem(0)
     monkeypatch.setenv(launch.SWITCH, "0")
-    monkeypatch.setattr(correction._Search, "_is_first", lambda self, eta: torch.zeros_like(eta, dtype=torch.bool))
+    monkeypatch.setattr(strength._Search, "_is_first", lambda self, eta: torch.zeros_like(eta, dtype=torch.bool))
     found = ours(H, a)
     assert int(found.fallbacks) == 1
     assert float(found.eta) == pytest.approx(calibration.calibrate(H, a, 0.1), rel=1e-6)
@@ -204,41 +205,41 @@ def test_an_unproved_first_crossing_is_done_by_definition(monkeypatch):
 def test_prior_weighted_is_the_formula():
     eta, a = torch.tensor([0.5, 2.0]), torch.tensor([[1.0, 3.0, 0.0], [1.0, 10.0, 1e6]])
     expected = [[0.25 / 1.5, 0.25 / 3.5, 0.5], [4.0 / 3.0, 4.0 / 12.0, 4.0 / (2.0 + 1e6)]]
-    assert torch.allclose(correction.prior_weighted(eta, a), torch.tensor(expected), rtol=1e-14, atol=0.0)
+    assert torch.allclose(strength.prior_weighted(eta, a), torch.tensor(expected), rtol=1e-14, atol=0.0)
 
 
 @pytest.mark.parametrize("weights", [row for row in Weights if row not in (Weights.SPECTRAL, Weights.ALIGNED)])
 def test_each_spread_is_its_formula(weights):
     eta, a = torch.tensor([0.5, 2.0]), torch.tensor([[1.0, 3.0, 0.0], [1.0, 10.0, 1e6]])
-    paper = correction.prior_weighted(eta, a)
+    paper = strength.prior_weighted(eta, a)
     expected = {
         Weights.NONE: torch.zeros(2, 3),
         Weights.PRIOR_WEIGHTED: paper,
         Weights.UNIFORM: torch.tensor([[0.5] * 3, [2.0] * 3]),
         Weights.TRACE_MATCHED: paper.sum(-1, keepdim=True) / 3.0 * torch.ones(3),
     }[weights]
-    r = correction.spread(weights, eta, a)
+    r = strength.spread(weights, eta, a)
     assert torch.allclose(r, expected, rtol=1e-14, atol=0.0)
 
 
 def test_the_matched_trace_is_the_papers_trace():
     H, a, _ = problem(3)
     eta = ours(H, a).eta
-    paper = correction.spread(Weights.PRIOR_WEIGHTED, eta, torch.as_tensor(a))
-    matched = correction.spread(Weights.TRACE_MATCHED, eta, torch.as_tensor(a))
+    paper = strength.spread(Weights.PRIOR_WEIGHTED, eta, torch.as_tensor(a))
+    matched = strength.spread(Weights.TRACE_MATCHED, eta, torch.as_tensor(a))
     assert float(matched.sum()) == pytest.approx(float(paper.sum()), rel=1e-13)
     assert float(matched.max() - matched.min()) == 0.0
 
 
 def test_zero_strength_is_no_correction_for_any_weights():
     for weights in Weights:
-        assert torch.equal(correction.spread(weights, torch.zeros(2), torch.ones(2, 3)), torch.zeros(2, 3))
+        assert torch.equal(strength.spread(weights, torch.zeros(2), torch.ones(2, 3)), torch.zeros(2, 3))
 
 
 def test_the_precision_is_the_dense_one():
     H, a, twin = problem(2)
     H_lik = H - np.linalg.inv(twin.K)
-    ours_H, ours_a, usable = correction.precision(torch.as_tensor(twin.K), torch.as_tensor(H_lik))
+    ours_H, ours_a, usable = strength.precision(torch.as_tensor(twin.K), torch.as_tensor(H_lik))
     assert bool(usable)
     assert np.allclose(ours_H.numpy(), H, rtol=1e-9, atol=1e-9)
     assert np.allclose(ours_a.numpy(), a, rtol=1e-9, atol=0.0)
@@ -249,7 +250,7 @@ def test_a_covariance_that_is_not_positive_definite_is_marked_and_its_neighbours
     indefinite = np.eye(4)
     indefinite[0, 1] = indefinite[1, 0] = 2.0
     K = torch.as_tensor(np.stack([good, np.ones((4, 4)), indefinite, good]))
-    H, a, usable = correction.precision(K, torch.zeros(4, 4, 4))
+    H, a, usable = strength.precision(K, torch.zeros(4, 4, 4))
     assert usable.tolist() == [True, False, False, True]
     assert bool(H.isfinite().all())
     assert np.allclose(H[3].numpy(), np.linalg.inv(good), rtol=1e-9, atol=1e-9)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.integrate import quad
 
-from kappasharp.core import comparisons, diagnostics
+from kappasharp.correction import diagnostics
+from kappasharp.inference import comparisons
 from tests.reference import dense
 from tests.reference.data import answered
 

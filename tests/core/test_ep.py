@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import comparison_space, comparisons, ep, laplace
-from kappasharp.core.likelihood import Probit
+from kappasharp.inference import comparison_space, comparisons, ep, laplace
+from kappasharp.inference.likelihood import Probit
 from tests.reference import dense, moments
 from tests.reference.data import answered
 

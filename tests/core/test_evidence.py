@@ -7,13 +7,14 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from kappasharp.batches import take
-from kappasharp.core import comparison_space, descent, hyperparameters
-from kappasharp.core.comparison_space import EndPoints
-from kappasharp.core.evidence import Model
-from kappasharp.core.kernel import PRIORS, Gamma, Priors
-from kappasharp.core.likelihood import Probit
-from kappasharp.kernels import launch
+from kappasharp.inference import comparison_space, hyperparameters
+from kappasharp.inference.comparison_space import EndPoints
+from kappasharp.inference.evidence import Model
+from kappasharp.inference.likelihood import Probit
+from kappasharp.kernels.priors import PRIORS, Gamma, Priors
+from kappasharp.native import launch
+from kappasharp.numerics import quasi_newton
+from kappasharp.tensors import take
 from tests.reference import dense
 from tests.reference.data import answered
 
@@ -164,7 +165,7 @@ def fit(model, gathered, z):
 @pytest.fixture
 def tight(monkeypatch):
     """Fits that go on until the gradient is 1e-6, far beyond what anybody needs."""
-    tolerances = descent.Tolerances(gradient=1e-6, decrease=0.0, max_rounds=400, longest_step=2.0)
+    tolerances = quasi_newton.Tolerances(gradient=1e-6, decrease=0.0, max_rounds=400, longest_step=2.0)
     monkeypatch.setattr(hyperparameters, "tolerances", lambda *_: tolerances)
 
 
@@ -238,7 +239,7 @@ def test_dropping_finished_rows_changes_no_result(monkeypatch):
     _, gathered, z = batch_of(9)
     ends = {}
     for share in (0.0, 0.2, 0.999):
-        monkeypatch.setattr(descent, "DROP_SHARE", share)
+        monkeypatch.setattr(quasi_newton, "DROP_SHARE", share)
         ends[share] = fit(model, gathered, z)
     for share in (0.2, 0.999):
         assert torch.allclose(ends[share].theta, ends[0.0].theta, rtol=0.0, atol=1e-6)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import extremes
-from kappasharp.core.extremes import HIGH_ACCURACY, LOW_ACCURACY
+from kappasharp.numerics import eigenvalues
+from kappasharp.numerics.eigenvalues import HIGH_ACCURACY, LOW_ACCURACY
 from tests.reference import dense
 
 
@@ -47,7 +47,7 @@ MATRICES = {
 @pytest.mark.parametrize("name", list(MATRICES))
 def test_the_top_is_numpys_and_proved(name):
     M = MATRICES[name]
-    found = extremes.find_high(M.unsqueeze(0))
+    found = eigenvalues.find_high(M.unsqueeze(0))
     top = np.linalg.eigvalsh(M.numpy())[-1]
     assert bool(found.certified)
     assert float(found.value) == pytest.approx(top, rel=2 * HIGH_ACCURACY)
@@ -59,29 +59,29 @@ def test_the_top_is_numpys_and_proved(name):
 def test_the_bottom_is_numpys(name):
     """To LOW_ACCURACY, or to what the rounding of λ_max leaves of λ_min."""
     M = MATRICES[name]
-    found = extremes.find_low(M.unsqueeze(0))
+    found = eigenvalues.find_low(M.unsqueeze(0))
     values = np.linalg.eigvalsh(M.numpy())
     allowed = 10 * LOW_ACCURACY * values[0] + 1e-14 * values[-1]
     assert float(found.value) == pytest.approx(values[0], abs=allowed)
-    assert bool(extremes.certify_low(M.unsqueeze(0), found.value, torch.as_tensor(values[-1:])))
+    assert bool(eigenvalues.certify_low(M.unsqueeze(0), found.value, torch.as_tensor(values[-1:])))
 
 
 def test_a_bundle_of_lowest_eigenvalues_is_found_or_refused():
     """Inverse iteration creeps where neighbours are 2e-4 apart: its result is right, or the certificate says no."""
     M = MATRICES["clustered bottom"].unsqueeze(0)
     values = np.linalg.eigvalsh(M[0].numpy())
-    found = extremes.find_low(M)
+    found = eigenvalues.find_low(M)
     right = abs(float(found.value) / values[0] - 1.0) <= 20 * LOW_ACCURACY
-    assert bool(extremes.certify_low(M, found.value, torch.as_tensor(values[-1:]))) == right
+    assert bool(eigenvalues.certify_low(M, found.value, torch.as_tensor(values[-1:]))) == right
 
 
 def test_a_start_that_is_blind_to_the_lowest_vector_is_refused():
     """(1, 1) is orthogonal to the lowest eigenvector (1, −1): inverse iteration cannot see it, the certificate does."""
     M = torch.tensor([[[1.0, 0.5], [0.5, 1.0]]])
-    found = extremes.find_low(M)
-    certified = bool(extremes.certify_low(M, found.value, torch.tensor([1.5])))
+    found = eigenvalues.find_low(M)
+    certified = bool(eigenvalues.certify_low(M, found.value, torch.tensor([1.5])))
     assert certified == (abs(float(found.value) - 0.5) <= 1e-6)
-    assert not bool(extremes.certify_low(M, torch.tensor([1.5]), torch.tensor([1.5])))
+    assert not bool(eigenvalues.certify_low(M, torch.tensor([1.5]), torch.tensor([1.5])))
 
 
 @pytest.mark.parametrize(
@@ -98,17 +98,17 @@ def test_a_lowest_eigenvalue_that_is_too_high_is_refused(name, excess):
     M = MATRICES[name]
     values = np.linalg.eigvalsh(M.numpy())
     wrong = torch.as_tensor(values[:1] * (1.0 + excess))
-    assert not bool(extremes.certify_low(M.unsqueeze(0), wrong, torch.as_tensor(values[-1:])))
+    assert not bool(eigenvalues.certify_low(M.unsqueeze(0), wrong, torch.as_tensor(values[-1:])))
 
 
 @pytest.mark.parametrize("shifts", [1, 2, 3])
 @pytest.mark.parametrize("name", list(MATRICES))
 def test_a_search_cut_short_never_certifies_a_wrong_top(monkeypatch, name, shifts):
-    monkeypatch.setattr(extremes, "MAX_SHIFTS", shifts)
+    monkeypatch.setattr(eigenvalues, "MAX_SHIFTS", shifts)
     M = MATRICES[name].unsqueeze(0)
     top = np.linalg.eigvalsh(M[0].numpy())[-1]
     start = torch.as_tensor(np.random.default_rng(1).standard_normal((1, M.shape[-1])))
-    for found in (extremes.find_high(M), extremes.find_high(M, start / start.norm())):
+    for found in (eigenvalues.find_high(M), eigenvalues.find_high(M, start / start.norm())):
         close = abs(float(found.value) / top - 1.0) <= 2 * HIGH_ACCURACY
         assert close or not bool(found.certified)
 
@@ -116,15 +116,15 @@ def test_a_search_cut_short_never_certifies_a_wrong_top(monkeypatch, name, shift
 def test_a_second_eigenvector_as_start_is_not_mistaken_for_the_first():
     """An exact eigenvector has no residual, but a larger eigenvalue exists, and the factorization knows."""
     M = torch.diag(torch.tensor([1.0, 5.0, 9.0])).unsqueeze(0)
-    found = extremes.find_high(M, torch.tensor([[0.0, 1.0, 0.0]]))
+    found = eigenvalues.find_high(M, torch.tensor([[0.0, 1.0, 0.0]]))
     assert not bool(found.certified) or float(found.value) == pytest.approx(9.0, rel=1e-5)
 
 
 def test_a_warm_vector_leads_to_the_same_top():
     M = MATRICES["clustered top"].unsqueeze(0)
-    near = extremes.find_high(M).vector
-    shifted = extremes.plus(M, torch.linspace(0.0, 0.01, 20).unsqueeze(0))
-    found = extremes.find_high(shifted, near)
+    near = eigenvalues.find_high(M).vector
+    shifted = eigenvalues.plus(M, torch.linspace(0.0, 0.01, 20).unsqueeze(0))
+    found = eigenvalues.find_high(shifted, near)
     assert bool(found.certified)
     assert float(found.value) == pytest.approx(np.linalg.eigvalsh(shifted[0].numpy())[-1], rel=2 * HIGH_ACCURACY)
 
@@ -133,24 +133,24 @@ def test_more_inverse_iterations_never_raise_the_quotient():
     M = MATRICES["clustered bottom"].unsqueeze(0)
     L = torch.linalg.cholesky(M)
     u = torch.ones(1, 9) / 3.0
-    values = [float(extremes.improve_low(M, L, u, solves).value) for solves in (1, 2, 4, 8, 100)]
+    values = [float(eigenvalues.improve_low(M, L, u, solves).value) for solves in (1, 2, 4, 8, 100)]
     assert all(after <= before + 1e-14 for before, after in pairwise(values))
 
 
 def test_a_batch_equals_its_matrices_one_by_one():
     M = torch.stack([hessian_of_clusters(25, 1e-4, seed) for seed in range(4)])
-    high, low = extremes.find_high(M), extremes.find_low(M)
+    high, low = eigenvalues.find_high(M), eigenvalues.find_low(M)
     for run in range(4):
-        alone = extremes.find_high(M[run : run + 1])
+        alone = eigenvalues.find_high(M[run : run + 1])
         assert float(high.value[run]) == pytest.approx(float(alone.value), rel=2 * HIGH_ACCURACY)
-        assert float(low.value[run]) == pytest.approx(float(extremes.find_low(M[run : run + 1]).value), rel=1e-7)
+        assert float(low.value[run]) == pytest.approx(float(eigenvalues.find_low(M[run : run + 1]).value), rel=1e-7)
         assert bool(high.certified[run])
 
 
 @pytest.mark.parametrize("name", list(MATRICES))
 def test_the_dense_way_out_is_numpys(name):
     M = MATRICES[name]
-    low, high = extremes.dense(M.unsqueeze(0))
+    low, high = eigenvalues.dense(M.unsqueeze(0))
     values = np.linalg.eigvalsh(M.numpy())
     assert float(low.value) == pytest.approx(values[0], abs=1e-13 * values[-1])
     assert float(high.value) == pytest.approx(values[-1], rel=1e-12)
@@ -161,7 +161,7 @@ def test_the_dense_way_out_is_numpys(name):
 def test_adding_a_diagonal_leaves_the_original():
     M = torch.eye(3).unsqueeze(0)
     assert torch.equal(
-        extremes.plus(M, torch.tensor([[1.0, 2.0, 3.0]])), torch.diag(torch.tensor([2.0, 3.0, 4.0])).unsqueeze(0)
+        eigenvalues.plus(M, torch.tensor([[1.0, 2.0, 3.0]])), torch.diag(torch.tensor([2.0, 3.0, 4.0])).unsqueeze(0)
     )
     assert torch.equal(M[0], torch.eye(3))
 
@@ -170,7 +170,7 @@ def test_a_solver_that_gives_up_or_a_row_that_is_not_finite_costs_nobody_else_th
     generator = torch.Generator().manual_seed(4)
     half = torch.randn(3, 12, 12, generator=generator, dtype=torch.float64)
     M = half @ half.mT + torch.eye(12, dtype=torch.float64)
-    usual = extremes.find_high(M)
+    usual = eigenvalues.find_high(M)
     eigh, calls = torch.linalg.eigh, []
 
     def refuse_first(matrix):
@@ -180,10 +180,10 @@ def test_a_solver_that_gives_up_or_a_row_that_is_not_finite_costs_nobody_else_th
         return eigh(matrix)
 
     monkeypatch.setattr(torch.linalg, "eigh", refuse_first)
-    assert torch.allclose(extremes.find_high(M).value, usual.value, rtol=1e-12)
+    assert torch.allclose(eigenvalues.find_high(M).value, usual.value, rtol=1e-12)
     monkeypatch.setattr(torch.linalg, "eigh", eigh)
     M[1] = torch.nan
-    found = extremes.find_high(M)
+    found = eigenvalues.find_high(M)
     assert not bool(found.certified[1])
     assert torch.allclose(found.value[[0, 2]], usual.value[[0, 2]], rtol=1e-9)
 
@@ -191,7 +191,7 @@ def test_a_solver_that_gives_up_or_a_row_that_is_not_finite_costs_nobody_else_th
 def test_the_low_end_does_not_depend_on_the_company():
     """One that settles at once beside one that takes long: to the last digit what each finds alone."""
     together = torch.stack([spectrum([0.1, 5.0, 6.0, 9.0]), spectrum([1.0, 1.02, 1.05, 9.0], seed=1)])
-    alone = [extremes.find_low(one.unsqueeze(0)) for one in together]
-    found = extremes.find_low(together)
+    alone = [eigenvalues.find_low(one.unsqueeze(0)) for one in together]
+    found = eigenvalues.find_low(together)
     assert torch.equal(found.value, torch.cat([one.value for one in alone]))
     assert torch.equal(found.vector, torch.cat([one.vector for one in alone]))

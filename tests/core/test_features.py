@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import comparison_space, comparisons, features, kernel, point_space, posterior
-from kappasharp.core.comparisons import Answers
-from kappasharp.core.joint_priors import JointPriors
-from kappasharp.core.kernel import PRIORS, Sum
-from kappasharp.methods import fitting
-from kappasharp.methods.registry import find_preset
-from kappasharp.streams import stream
+from kappasharp.algorithm import fit
+from kappasharp.inference import comparison_space, comparisons, features, point_space, posterior
+from kappasharp.inference.comparisons import Answers
+from kappasharp.kernels import stationary
+from kappasharp.kernels.priors import PRIORS, JointPriors
+from kappasharp.kernels.stationary import Sum
+from kappasharp.randomness import stream
+from kappasharp.settings import find_preset
 from tests.reference import dense
 from tests.reference.lifts import Curved
 
@@ -24,7 +25,7 @@ def case(family, seed=0):
     pairs = torch.stack(
         [torch.stack([torch.randperm(N, generator=generator)[:2] for _ in range(M)]) for _ in range(RUNS)]
     )
-    model = fitting.model_of(find_preset("modern"), D, Curved())
+    model = fit.model_of(find_preset("modern"), D, Curved())
     model = model._replace(family=Sum(family, model.family.sizes))
     start = model.priors.start(D + 2)
     theta = start + 0.3 * torch.randn(RUNS, len(start), generator=generator, dtype=torch.float64)
@@ -35,7 +36,7 @@ def case(family, seed=0):
 def test_a_sum_is_its_parts_added(family):
     X, _, model, theta = case(family)
     F = features.lifted(Curved(), X)
-    K = kernel.covariance(model.family, F, theta, 1e-3)
+    K = stationary.covariance(model.family, F, theta, 1e-3)
     for run in range(RUNS):
         t = theta[run].exp().numpy()
         parts = [
@@ -86,7 +87,7 @@ def test_predictions_at_designs_are_those_at_their_features():
     """A posterior that lifts and a plain one over the features: the same numbers from every function."""
     X, pairs, model, _ = case("rbf")
     lift = Curved()
-    found = fitting.fit(model, Answers(X, pairs), lift=lift).posterior
+    found = fit.fit(model, Answers(X, pairs), lift=lift).posterior
     plain = found._replace(X=found.features, lift=None, lifted=None)
     new = torch.rand(RUNS, 5, D, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     there = features.lifted(lift, new)
@@ -111,12 +112,12 @@ def test_the_evidence_finds_whether_outcomes_say_it():
         "outcomes": 8.0 * lift(X)[..., 0],
         "parameters": 4.0 * (9.0 * X[..., 2]).sin() + 4.0 * (7.0 * X[..., 1]).cos(),
     }
-    model = fitting.model_of(find_preset("modern"), D, lift)
+    model = fit.model_of(find_preset("modern"), D, lift)
     share = {}
     for name, utility in utilities.items():
         first = utility.gather(1, pairs[..., 0]) < utility.gather(1, pairs[..., 1])
         answered = torch.where(first.unsqueeze(-1), pairs.flip(-1), pairs)
-        scales = fitting.fit(model, Answers(X, answered), lift=lift).hyper.theta[:, -2:].exp()
+        scales = fit.fit(model, Answers(X, answered), lift=lift).hyper.theta[:, -2:].exp()
         share[name] = (scales[:, 1] / scales.sum(-1)).median()
     assert share["outcomes"] > 0.9
     assert share["parameters"] < 0.7

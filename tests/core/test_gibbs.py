@@ -8,8 +8,8 @@ import torch
 from scipy.special import log_ndtr
 from scipy.stats import truncnorm
 
-from kappasharp.core import ep, gibbs, laplace
-from kappasharp.streams import stream
+from kappasharp.inference import ep, gibbs, laplace
+from kappasharp.randomness import stream
 from tests.core.test_ep import case
 from tests.reference import moments
 

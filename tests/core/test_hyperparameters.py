@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from kappasharp.core import comparison_space, comparisons, hyperparameters, laplace, spaces
-from kappasharp.core.comparisons import Answers
-from kappasharp.core.evidence import Model
-from kappasharp.core.kernel import PRIORS
-from kappasharp.core.likelihood import Probit
-from kappasharp.methods import fitting
+from kappasharp.algorithm import fit
+from kappasharp.inference import comparison_space, comparisons, fit_space, hyperparameters, laplace
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.evidence import Model
+from kappasharp.inference.likelihood import Probit
+from kappasharp.kernels import stationary
+from kappasharp.kernels.priors import PRIORS
 from tests.reference.data import answered
 
 MODEL = Model("rbf", 1e-6, Probit(), PRIORS["botorch_0_18"], "averaged")
@@ -36,7 +37,7 @@ def search(data, *, theta=None, z=None):
     runs_, answers = data.pairs.shape[:2]
     start = model.priors.start(data.X.shape[-1]).expand(runs_, -1)
     z = torch.zeros(runs_, answers) if z is None else z
-    space = spaces.choose(model, data)
+    space = fit_space.choose(model, data)
     return hyperparameters.search(model, space, [start] if theta is None else [theta, start], z, warm=theta is not None)
 
 
@@ -67,12 +68,12 @@ def value(data, theta):
 )
 def test_the_stages_double_up_to_the_size_that_sets_the_cost(n, m, wanted):
     answers = Answers(torch.zeros(1, n, 2), torch.zeros(1, m, 2, dtype=torch.long))
-    assert hyperparameters.sizes(spaces.choose(MODEL, answers)) == wanted
+    assert hyperparameters.sizes(fit_space.choose(MODEL, answers)) == wanted
 
 
 @pytest.mark.parametrize(("n", "threshold"), [(480, 0.0), (480, 0.3), (60, 0.0)])
 def test_the_evidence_reached_is_that_of_one_search_over_all_answers(early, monkeypatch, n, threshold):
-    monkeypatch.setattr(spaces, "FEWEST_ANSWERS", 100)
+    monkeypatch.setattr(fit_space, "FEWEST_ANSWERS", 100)
     data = runs(n, 240, 3, (0, 1), threshold)
     found = search(data).hyper
     assert bool(found.converged.all())
@@ -118,9 +119,9 @@ def test_a_run_does_not_depend_on_its_company(early):
 
 @pytest.mark.parametrize("n", [480, 60])
 def test_a_long_fit_has_the_numbers_of_a_short_one_at_its_hyperparameters(early, monkeypatch, n):
-    monkeypatch.setattr(spaces, "FEWEST_ANSWERS", 100)
+    monkeypatch.setattr(fit_space, "FEWEST_ANSWERS", 100)
     data = runs(n, 240, 3)
-    long = fitting.fit(MODEL, Answers(*data))
+    long = fit.fit(MODEL, Answers(*data))
     C = comparisons.incidence(data.pairs, n)
     plain = laplace.find_map(long.K, C, MODEL.likelihood)
     assert torch.allclose(long.map.f, plain.f, atol=1e-6)
@@ -134,7 +135,7 @@ def test_a_long_fit_has_the_numbers_of_a_short_one_at_its_hyperparameters(early,
 @pytest.mark.parametrize("spread", [0.1, 5.0])
 def test_many_answers_have_their_averaged_curvature_by_an_inverse(monkeypatch, spread):
     data = runs(60, 90, 3, (0, 1))
-    K = fitting.kernel.covariance("rbf", data.X, torch.tensor([[0.5, 0.5, 0.5, 20.0]]).log().expand(2, -1), 1e-6)
+    K = stationary.covariance("rbf", data.X, torch.tensor([[0.5, 0.5, 0.5, 20.0]]).log().expand(2, -1), 1e-6)
     A = comparisons.congruence(comparisons.incidence(data.pairs, 60), K)
     z = spread * torch.randn(2, 90, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     by_solving = comparison_space.averaged_omega(A, z, 0.0)

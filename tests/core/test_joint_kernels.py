@@ -3,25 +3,26 @@
 import pytest
 import torch
 
-from kappasharp.acquisition import maximize, through
-from kappasharp.core import comparison_space, comparisons, hyperparameters, kernel, point_space, voices
-from kappasharp.core.choices import MAXIMIZERS, order_of
-from kappasharp.core.comparisons import Answers, Detail
-from kappasharp.core.evidence import Model
-from kappasharp.core.joint_priors import JointPriors, PeoplePriors
-from kappasharp.core.likelihood import Grades, Probit
-from kappasharp.kernels import compiled as kernels_compiled
-from kappasharp.kernels import launch
-from kappasharp.methods import fitting
-from kappasharp.methods.registry import find_preset
+from kappasharp.acquisition import composite, maximize
+from kappasharp.algorithm import fit
+from kappasharp.inference import comparison_space, comparisons, hyperparameters, point_space, voter_evidence
+from kappasharp.inference.comparisons import Answers, Detail
+from kappasharp.inference.evidence import Model
+from kappasharp.inference.likelihood import Grades, Probit
+from kappasharp.kernels import priors as kernels_priors
+from kappasharp.kernels import stationary
+from kappasharp.kernels.priors import JointPriors, PeoplePriors
+from kappasharp.native import compiler, launch
+from kappasharp.questions.comparisons import order_of
+from kappasharp.settings import MAXIMIZERS, find_preset
 from tests.reference import twin
 from tests.reference.both_ways import SERIAL, assert_same, compiled, data, each_alone, fused, moved, on_device
 from tests.reference.lifts import Curved
 
 
 def sum_model(sizes, prior="outputscale_near_30", family="rbf"):
-    priors = JointPriors(kernel.PRIORS[prior], sizes, (2.3, 2.0))
-    return Model(kernel.Sum(family, sizes), 1e-4, Probit(noise=0.8), priors)
+    priors = JointPriors(kernels_priors.PRIORS[prior], sizes, (2.3, 2.0))
+    return Model(stationary.Sum(family, sizes), 1e-4, Probit(noise=0.8), priors)
 
 
 def sum_task(runs, m, model, n=None):
@@ -59,7 +60,7 @@ def test_search_of_a_sum_with_matern_shared_points_ties_and_orders(graded):
         task = (model, gathered._replace(ties=ties, detail=detail), *task[2:])
     expected = each_alone(*task)
     assert bool(expected.converged.all())
-    for execute in (twin.Twin(1), twin.Twin(4), kernels_compiled.execute):
+    for execute in (twin.Twin(1), twin.Twin(4), compiler.execute):
         assert_same(fused(task, execute), expected, 1e-8)
 
 
@@ -76,14 +77,14 @@ def people_task(runs, m, base, people, n=None, detail=None):
     d, model = sum(getattr(base.family, "sizes", (3,))), base._replace(priors=PeoplePriors(base.priors, people))
     X, pairs = data(runs, max(n or 2 * m, 2), m, d)
     voter = torch.arange(m) % people
-    voter[max(m - 2, people) :] = voices.NOBODY
-    gathered = voices.gather(Answers(X, pairs, None, detail), voter.expand(runs, -1), people)
+    voter[max(m - 2, people) :] = voter_evidence.NOBODY
+    gathered = voter_evidence.gather(Answers(X, pairs, None, detail), voter.expand(runs, -1), people)
     theta = torch.stack([model.priors.starts(d)[i % 2] for i in range(runs)])
     theta[2:] += torch.linspace(-0.5, 0.5, theta.shape[-1])
     return model, gathered, theta, torch.zeros(runs, m)
 
 
-PLAIN = Model("rbf", 1e-6, Probit(), kernel.PRIORS["outputscale_near_30"])
+PLAIN = Model("rbf", 1e-6, Probit(), kernels_priors.PRIORS["outputscale_near_30"])
 
 
 @compiled
@@ -108,7 +109,7 @@ def test_search_of_people_with_orders_ties_and_several_threads(base):
     task = (task[0], task[1]._replace(data=task[1].data._replace(ties=ties)), *task[2:])
     expected = each_alone(*task)
     assert bool(expected.converged.all())
-    for execute in (twin.Twin(1), twin.Twin(4), kernels_compiled.execute):
+    for execute in (twin.Twin(1), twin.Twin(4), compiler.execute):
         assert_same(fused(task, execute), expected, 1e-8)
 
 
@@ -144,7 +145,7 @@ def test_both_are_counted(monkeypatch):
     assert launch.taken == {("evidence", "kernel"): 2}
     model, gathered, theta, z = tasks[1]
     X, pairs = data(2, 10, 5, 3)
-    single = voices.gather(Answers(X.float(), pairs), gathered.voter, 2)
+    single = voter_evidence.gather(Answers(X.float(), pairs), gathered.voter, 2)
     hyperparameters.maximize(model, single, theta.float(), z.float())
     assert launch.taken["evidence", "not in double precision"] == 1
 
@@ -156,11 +157,11 @@ def test_what_has_no_kernel_is_counted_too(monkeypatch):
     X, pairs = data(1, 6, 8, 5)
     hyperparameters.maximize(model, point_space.PointSpace(X, comparisons.incidence(pairs, 6), None).gather(), theta, z)
     lift = Curved(budget=64)
-    model = fitting.model_of(find_preset("modern"), 3, lift)
-    fitted = fitting.fit(model, Answers(X[..., :3], pairs), lift=lift).posterior
+    model = fit.model_of(find_preset("modern"), 3, lift)
+    fitted = fit.fit(model, Answers(X[..., :3], pairs), lift=lift).posterior
     maximize.propose(fitted, MAXIMIZERS["quick"], maximize.Request([torch.Generator().manual_seed(0)]))
     assert launch.taken["evidence", hyperparameters.ON_POINTS] == 1
-    assert launch.taken["eubo", through.NO_LAUNCH] == 1
+    assert launch.taken["eubo", composite.NO_LAUNCH] == 1
 
 
 @on_device

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from kappasharp.core import kernel
-from kappasharp.core.kernel import PRIORS, DimensionScaledLogNormal, Gamma, SharedLogNormal
+from kappasharp.kernels import stationary
+from kappasharp.kernels.priors import PRIORS, DimensionScaledLogNormal, Gamma, SharedLogNormal
 from tests.reference import dense
 
 FAMILIES = ["rbf", "matern52"]
@@ -25,7 +25,7 @@ def points(n=8, seed=0):
 def test_the_covariance_is_the_plain_formula(family, nugget):
     X = points()
     expected = dense.prior_covariance(family, X, LENGTHSCALE, OUTPUTSCALE, nugget)
-    ours = kernel.covariance(family, torch.as_tensor(X), THETA, nugget)
+    ours = stationary.covariance(family, torch.as_tensor(X), THETA, nugget)
     assert np.allclose(ours.numpy(), expected, rtol=1e-12, atol=1e-14)
 
 
@@ -33,7 +33,7 @@ def test_the_covariance_is_the_plain_formula(family, nugget):
 def test_known_values_at_one_length_scale(family):
     known = {"rbf": math.exp(-0.5), "matern52": (1.0 + math.sqrt(5.0) + 5.0 / 3.0) * math.exp(-math.sqrt(5.0))}
     X = torch.tensor([[0.2], [0.5]])
-    K = kernel.covariance(family, X, torch.tensor([0.3, 2.0]).log(), 0.0)
+    K = stationary.covariance(family, X, torch.tensor([0.3, 2.0]).log(), 0.0)
     assert float(K[0, 1]) == pytest.approx(2.0 * known[family], rel=1e-14)
 
 
@@ -41,7 +41,7 @@ def test_known_values_at_one_length_scale(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_nugget_stands_exactly_on_the_diagonal_and_nowhere_else(family, dtype):
     X, theta = torch.as_tensor(points(), dtype=dtype), THETA.to(dtype)
-    plain, with_nugget = (kernel.covariance(family, X, theta, nugget) for nugget in (0.0, 1e-3))
+    plain, with_nugget = (stationary.covariance(family, X, theta, nugget) for nugget in (0.0, 1e-3))
     off = ~torch.eye(8, dtype=torch.bool)
     assert torch.equal(plain[off], with_nugget[off])
     scale = theta[-1].exp()
@@ -56,7 +56,7 @@ def test_points_that_nearly_coincide_are_told_from_each_other_by_the_nugget_alon
     x = points(1)[0]
     X = torch.as_tensor(np.stack([x, x + 1e-12, x, x - 1e-12]))
     theta = torch.tensor([lengthscale] * 3 + [OUTPUTSCALE]).log()
-    K = kernel.covariance(family, X, theta, 1e-8)
+    K = stationary.covariance(family, X, theta, 1e-8)
     off = K[~torch.eye(4, dtype=torch.bool)]
     assert float((off - OUTPUTSCALE).abs().max()) <= 1e-10 * OUTPUTSCALE
     assert bool((off <= theta[-1].exp()).all())
@@ -65,7 +65,7 @@ def test_points_that_nearly_coincide_are_told_from_each_other_by_the_nugget_alon
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_covariance_is_symmetric_and_positive(family):
-    K = kernel.covariance(family, torch.as_tensor(points(20)), THETA, 0.0)
+    K = stationary.covariance(family, torch.as_tensor(points(20)), THETA, 0.0)
     # Products of matrices round each half for itself: a few units in the last place of 2.5.
     assert torch.allclose(K, K.mT, rtol=0.0, atol=1e-14)
     assert float(torch.linalg.eigvalsh(K)[0]) >= -1e-13
@@ -76,11 +76,11 @@ def test_the_slope_gives_the_derivative_by_every_length_scale(family):
     """∂K/∂log ℓ_j = S ∘ Δ_j²/ℓ_j², by central differences with h = 1e-5: 1e-9 holds."""
     X, h = torch.as_tensor(points()), 1e-5
     scaled = X / THETA[:-1].exp()
-    S = OUTPUTSCALE * kernel.profile(family, kernel.half_distances(scaled, scaled)).slope
+    S = OUTPUTSCALE * stationary.profile(family, stationary.half_distances(scaled, scaled)).slope
     for j in range(3):
         move = torch.zeros(4)
         move[j] = h
-        high, low = (kernel.covariance(family, X, THETA + sign * move, 0.0) for sign in (1, -1))
+        high, low = (stationary.covariance(family, X, THETA + sign * move, 0.0) for sign in (1, -1))
         delta = (X[:, None, j] - X[None, :, j]) / THETA[j].exp()
         assert torch.allclose(S * delta.square(), (high - low) / (2 * h), rtol=0.0, atol=1e-9)
 
@@ -92,7 +92,7 @@ def test_the_slope_gives_the_derivative_by_a_point(family):
     lengthscale = THETA[:-1].exp()
 
     def cross(moved):
-        return kernel.profile(family, kernel.half_distances(moved / lengthscale, X / lengthscale))
+        return stationary.profile(family, stationary.half_distances(moved / lengthscale, X / lengthscale))
 
     for j in range(3):
         move = torch.zeros(3)
@@ -106,27 +106,27 @@ def test_the_slope_gives_the_derivative_by_a_point(family):
 def test_the_derivative_by_the_output_scale_is_the_covariance_itself():
     X = torch.as_tensor(points())
     move = torch.tensor([0.0, 0.0, 0.0, 1e-5])
-    high, low = (kernel.covariance("rbf", X, THETA + sign * move, 1e-3) for sign in (1, -1))
-    assert torch.allclose((high - low) / 2e-5, kernel.covariance("rbf", X, THETA, 1e-3), rtol=0.0, atol=1e-9)
+    high, low = (stationary.covariance("rbf", X, THETA + sign * move, 1e-3) for sign in (1, -1))
+    assert torch.allclose((high - low) / 2e-5, stationary.covariance("rbf", X, THETA, 1e-3), rtol=0.0, atol=1e-9)
 
 
 def test_half_distances_are_never_positive():
     x = torch.as_tensor(points(40)) * 50.0
     near = x + 1e-9
-    assert float(kernel.half_distances(x, near).max()) <= 0.0
+    assert float(stationary.half_distances(x, near).max()) <= 0.0
     exact = -0.5 * ((x[:, None] - x[None]) ** 2).sum(-1)
     # The matrix product cancels: absolute error of a few units in the last place of ‖x‖².
-    assert torch.allclose(kernel.half_distances(x, x), exact, rtol=0.0, atol=1e-11)
+    assert torch.allclose(stationary.half_distances(x, x), exact, rtol=0.0, atol=1e-11)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_batch_equals_its_runs_one_by_one(family):
     rng = np.random.default_rng(3)
     X, theta = torch.as_tensor(rng.uniform(size=(2, 3, 5, 3))), torch.as_tensor(rng.normal(size=(2, 3, 4)))
-    together = kernel.covariance(family, X, theta, 1e-4)
+    together = stationary.covariance(family, X, theta, 1e-4)
     for i in range(2):
         for j in range(3):
-            alone = kernel.covariance(family, X[i, j], theta[i, j], 1e-4)
+            alone = stationary.covariance(family, X[i, j], theta[i, j], 1e-4)
             assert torch.allclose(together[i, j], alone, rtol=1e-13, atol=1e-14)
 
 

@@ -8,19 +8,20 @@ import pytest
 import torch
 
 from kappasharp.acquisition import eubo, maximize
-from kappasharp.core import comparison_space, comparisons, descent, hyperparameters, kernel, laplace
-from kappasharp.core.choices import best_of, order_of
-from kappasharp.core.comparisons import Answers, Detail
-from kappasharp.core.evidence import Model
-from kappasharp.core.likelihood import Grades, Probit
-from kappasharp.kernels import compiled as kernels_compiled
-from kappasharp.kernels import eubo as kernels_eubo
-from kappasharp.kernels import launch, nvrtc, sources
-from kappasharp.methods import fitting
+from kappasharp.algorithm import fit
+from kappasharp.inference import comparison_space, comparisons, hyperparameters, laplace
+from kappasharp.inference.comparisons import Answers, Detail
+from kappasharp.inference.evidence import Model
+from kappasharp.inference.likelihood import Grades, Probit
+from kappasharp.kernels import priors
+from kappasharp.native import compiler, launch, nvrtc, sources
+from kappasharp.native import eubo as native_eubo
+from kappasharp.numerics import quasi_newton
+from kappasharp.questions.comparisons import best_of, order_of
 from tests.reference import twin
 from tests.reference.both_ways import SERIAL, assert_same, compiled, data, each_alone, fused, moved, on_device
 
-TOLERANCES = descent.Tolerances(
+TOLERANCES = quasi_newton.Tolerances(
     gradient=1e-2 * maximize.GAIN_LEFT, decrease=maximize.GAIN_LEFT, max_rounds=200, longest_step=0.25
 )
 
@@ -33,9 +34,9 @@ def search_task(runs, m, d, model, n=None):
 
 
 def posterior_task(runs, starts, m, d, family="rbf", anchored=False):
-    model = Model(family, 1e-6, Probit(), kernel.PRIORS["botorch_0_18"])
+    model = Model(family, 1e-6, Probit(), priors.PRIORS["botorch_0_18"])
     X, pairs = data(runs, 2 * m, m, d)
-    prepared = eubo.prepare(fitting.fit(model, Answers(X, pairs)).posterior)
+    prepared = eubo.prepare(fit.fit(model, Answers(X, pairs)).posterior)
     start = torch.rand(runs, starts, d if anchored else 2 * d, generator=torch.Generator().manual_seed(m))
     return prepared, start, X[:, 0].contiguous() if anchored else None
 
@@ -44,7 +45,7 @@ def ascend(prepared, start, variant, anchor, box=None):
     objective = eubo.NegativeEubo(prepared, start.shape[1], variant, anchor)
     low, high = (torch.zeros_like(start), torch.ones_like(start)) if box is None else box
     flat = [part.flatten(0, 1) for part in (start, low, high)]
-    return descent.minimize(objective, *flat, TOLERANCES._replace(group=start.shape[1]))
+    return quasi_newton.minimize(objective, *flat, TOLERANCES._replace(group=start.shape[1]))
 
 
 @compiled
@@ -54,7 +55,7 @@ def ascend(prepared, start, variant, anchor, box=None):
     ("prior", "nugget"), [("botorch_0_18", 1e-6), ("dimension_scaled", 1e-4), ("shared_0_5", 1e-6)]
 )
 def test_search(m, d, prior, nugget):
-    task = search_task(4, m, d, Model("rbf", nugget, Probit(), kernel.PRIORS[prior]))
+    task = search_task(4, m, d, Model("rbf", nugget, Probit(), priors.PRIORS[prior]))
     expected = each_alone(*task)
     for execute in SERIAL:
         assert_same(fused(task, execute), expected, 1e-8)
@@ -62,7 +63,7 @@ def test_search(m, d, prior, nugget):
 
 @compiled
 def test_search_with_shared_points_margin_and_matern():
-    model = Model("matern52", 1e-4, Probit(noise=0.5, threshold=0.1), kernel.PRIORS["botorch_0_6"])
+    model = Model("matern52", 1e-4, Probit(noise=0.5, threshold=0.1), priors.PRIORS["botorch_0_6"])
     task = search_task(4, 20, 3, model, n=7)
     expected = each_alone(*task)
     for execute in SERIAL:
@@ -72,7 +73,7 @@ def test_search_with_shared_points_margin_and_matern():
 @compiled
 def test_search_with_orders_and_choices():
     """Comparisons with weights, which share noise."""
-    model = Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"])
+    model = Model("rbf", 1e-6, Probit(), priors.PRIORS["botorch_0_18"])
     answers = [order_of(4, [2, 0, 3, 1]), best_of(4, 1), best_of(2, 0)] * 3
     rows = [(4 * q + a, 4 * q + b) for q, said in enumerate(answers) for a, b in said.pairs]
     X = torch.rand(3, 36, 3, generator=torch.Generator().manual_seed(1))
@@ -81,7 +82,7 @@ def test_search_with_orders_and_choices():
     theta = model.priors.start(3).repeat(3, 1) + torch.linspace(-0.4, 0.4, 3).unsqueeze(-1)
     task = model, gathered, theta, torch.zeros(3, len(rows))
     expected = each_alone(*task)
-    for execute in (twin.Twin(1), twin.Twin(4), kernels_compiled.execute):
+    for execute in (twin.Twin(1), twin.Twin(4), compiler.execute):
         assert_same(fused(task, execute), expected, 1e-8)
 
 
@@ -89,7 +90,7 @@ def test_search_with_orders_and_choices():
 @pytest.mark.parametrize("own", [False, True])
 def test_search_with_ties_ratings_and_times(own):
     """Answers of one margin, some of them ties; and answers with bounds of their own, some of them by their times."""
-    model = Model("rbf", 1e-6, Probit(threshold=0.3), kernel.PRIORS["botorch_0_18"])
+    model = Model("rbf", 1e-6, Probit(threshold=0.3), priors.PRIORS["botorch_0_18"])
     _, gathered, theta, z = search_task(3, 18, 3, model)
     between = torch.zeros_like(z, dtype=torch.bool)
     between[:, ::3] = True
@@ -102,14 +103,14 @@ def test_search_with_ties_ratings_and_times(own):
     task = model, gathered._replace(ties=ties), theta, z
     expected = each_alone(*task)
     assert bool(expected.converged.all())
-    for execute in (twin.Twin(1), twin.Twin(4), kernels_compiled.execute):
+    for execute in (twin.Twin(1), twin.Twin(4), compiler.execute):
         assert_same(fused(task, execute), expected, 1e-8)
 
 
 @compiled
 def test_search_where_plain_steps_do_not_settle(monkeypatch):
     monkeypatch.setattr(laplace, "PLAIN_ITERATIONS", 2)
-    task = search_task(4, 20, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
+    task = search_task(4, 20, 3, Model("rbf", 1e-6, Probit(), priors.PRIORS["botorch_0_18"]))
     expected = each_alone(*task)
     for execute in SERIAL:
         assert_same(fused(task, execute), expected, 1e-8)
@@ -119,7 +120,7 @@ def test_search_where_plain_steps_do_not_settle(monkeypatch):
 def test_search_without_a_certificate_says_so(monkeypatch):
     monkeypatch.setattr(laplace, "PLAIN_ITERATIONS", 1)
     monkeypatch.setattr(laplace, "DAMPED_ITERATIONS", 1)
-    task = search_task(2, 8, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
+    task = search_task(2, 8, 3, Model("rbf", 1e-6, Probit(), priors.PRIORS["botorch_0_18"]))
     expected = each_alone(*task)
     for execute in SERIAL:
         got = fused(task, execute)
@@ -132,7 +133,7 @@ def test_search_without_a_certificate_says_so(monkeypatch):
 def test_search_by_several_threads(lanes):
     """Missing barriers show as other numbers; a block of four warps, and one of two."""
     for m in (10, 35):
-        task = search_task(2, m, 3, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
+        task = search_task(2, m, 3, Model("rbf", 1e-6, Probit(), priors.PRIORS["botorch_0_18"]))
         got = fused(task, twin.Twin(lanes))
         assert_same(got, each_alone(*task), 1e-8)
 
@@ -146,7 +147,7 @@ def test_ascent(d, variant, anchored):
         prepared, start, anchor = posterior_task(3, 4, m, d, anchored=anchored)
         objective = eubo.NegativeEubo(prepared, 4, variant, anchor)
         expected = ascend(prepared, start, variant, anchor)
-        for execute in (twin.Twin(), kernels_compiled.execute):
+        for execute in (twin.Twin(), compiler.execute):
             assert_same(eubo.fused_ascent(objective, start, None, TOLERANCES, execute), expected, 1e-7)
 
 
@@ -156,7 +157,7 @@ def test_ascent_by_several_threads_in_a_box_with_matern():
     box = (start - 0.1).clamp(min=0.0), (start + 0.2).clamp(max=1.0)
     box[0][:, 0, 1] = box[1][:, 0, 1] = start[:, 0, 1]
     objective = eubo.NegativeEubo(prepared, 5, "expected_max", None)
-    for execute in (twin.Twin(1), twin.Twin(4), kernels_compiled.execute):
+    for execute in (twin.Twin(1), twin.Twin(4), compiler.execute):
         got = eubo.fused_ascent(objective, start, box, TOLERANCES, execute)
         assert_same(got, ascend(prepared, start, "expected_max", None, box), 1e-7)
         assert torch.equal(got.x.reshape(start.shape)[:, 0, 1], start[:, 0, 1])
@@ -175,12 +176,12 @@ def test_ascent_in_shares():
 def test_a_large_table_is_torchs_and_a_single_start_the_kernels(monkeypatch):
     prepared, start, _ = posterior_task(2, 4, 9, 3)
     monkeypatch.setattr(launch, "taken", launch.Counter())
-    monkeypatch.setattr(kernels_eubo, "MOST_WEIGHTS", prepared.weights[0].numel() - 1)
+    monkeypatch.setattr(native_eubo, "MOST_WEIGHTS", prepared.weights[0].numel() - 1)
     for starts in (4, 1):
         objective = eubo.NegativeEubo(prepared, starts, "expected_max", None)
         found = eubo.fused_ascent(objective, start[:, :starts], None, TOLERANCES)
         assert (found is None) == (starts > 1)
-    assert launch.taken == {("eubo", kernels_eubo.READ_ONCE): 1, ("eubo", "kernel"): 1}
+    assert launch.taken == {("eubo", native_eubo.READ_ONCE): 1, ("eubo", "kernel"): 1}
 
 
 @pytest.fixture
@@ -189,18 +190,18 @@ def first_use(monkeypatch, tmp_path):
 
     Compiled in a hurry: what is tested is not how fast it runs.
     """
-    flags = tuple("-O0" if one.startswith("-O") else one for one in kernels_compiled.FLAGS)
-    monkeypatch.setattr(kernels_compiled, "FLAGS", flags)
+    flags = tuple("-O0" if one.startswith("-O") else one for one in compiler.FLAGS)
+    monkeypatch.setattr(compiler, "FLAGS", flags)
     monkeypatch.setattr(launch, "taken", launch.Counter())
     monkeypatch.setenv(sources.CACHE, str(tmp_path))
-    kernels_compiled._library.cache_clear()
+    compiler._library.cache_clear()
     yield tmp_path
-    kernels_compiled._library.cache_clear()
+    compiler._library.cache_clear()
 
 
 def searched():
     return hyperparameters.fused_search(
-        *search_task(2, 3, 1, Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"]))
+        *search_task(2, 3, 1, Model("rbf", 1e-6, Probit(), priors.PRIORS["botorch_0_18"]))
     )
 
 
@@ -208,8 +209,8 @@ def searched():
 def test_compiled_once_and_kept(first_use, monkeypatch):
     assert searched() is not None and launch.taken == {("evidence", "kernel"): 1}
     (kept,) = first_use.glob("*.so")
-    kernels_compiled._library.cache_clear()
-    monkeypatch.setattr(kernels_compiled, "_compile", None)
+    compiler._library.cache_clear()
+    monkeypatch.setattr(compiler, "_compile", None)
     assert searched() is not None and list(first_use.glob("*.so")) == [kept]
 
 
@@ -235,9 +236,9 @@ def test_begun_ahead_it_is_there_when_it_is_needed(first_use, monkeypatch):
         # On a busy machine it would come after this test, and the next one would find what it brings.
         if thread.name == "kernels":
             thread.join()
-    kernels_compiled._library.cache_clear()
+    compiler._library.cache_clear()
     monkeypatch.setenv(launch.SWITCH, "0")
-    monkeypatch.setattr(kernels_compiled, "refusal", None)
+    monkeypatch.setattr(compiler, "refusal", None)
     launch.begin()
 
 
@@ -245,9 +246,9 @@ def test_why_torch_does_the_work(first_use, monkeypatch):
     monkeypatch.setenv(launch.SWITCH, "0")
     assert searched() is None
     monkeypatch.delenv(launch.SWITCH)
-    monkeypatch.setattr(kernels_compiled, "compiler", lambda: None)
+    monkeypatch.setattr(compiler, "compiler", lambda: None)
     assert searched() is None
-    assert launch.taken == {("evidence", f"{launch.SWITCH}=0"): 1, ("evidence", kernels_compiled.NO_COMPILER): 1}
+    assert launch.taken == {("evidence", f"{launch.SWITCH}=0"): 1, ("evidence", compiler.NO_COMPILER): 1}
 
 
 @pytest.mark.parametrize("compiler", ["false", "false -pipe"])
@@ -271,7 +272,7 @@ def test_a_folder_that_cannot_be_written_is_told(first_use, monkeypatch):
 @pytest.mark.parametrize("with_ties", [False, True])
 def test_on_a_device(monkeypatch, with_ties):
     """The contract there: one launch finds what torch finds here, and the switch turns it off."""
-    model = Model("rbf", 1e-6, Probit(threshold=0.3 * with_ties), kernel.PRIORS["botorch_0_18"])
+    model = Model("rbf", 1e-6, Probit(threshold=0.3 * with_ties), priors.PRIORS["botorch_0_18"])
     _, gathered, theta, z = search_task(8, 40, 3, model)
     if with_ties:
         gathered = gathered._replace(ties=(torch.arange(40) % 3 == 0).expand(8, -1))
@@ -290,17 +291,19 @@ def test_ascent_on_a_device():
     there = eubo.Prepared(prepared.family, *(part.cuda() for part in prepared[1:6]))
     got = eubo.fused_ascent(eubo.NegativeEubo(there, 4, "expected_max", None), start.cuda(), None, TOLERANCES)
     assert got is not None
-    assert_same(descent.Descent(*(part.cpu() for part in got)), ascend(prepared, start, "expected_max", None), 1e-7)
+    assert_same(
+        quasi_newton.Descent(*(part.cpu() for part in got)), ascend(prepared, start, "expected_max", None), 1e-7
+    )
 
 
 def test_a_device_with_less_shared_memory_gets_fewer_warps_or_a_refusal(monkeypatch):
     """The size that is asked for and the size that is allowed are held against the same limit."""
     X, weights = torch.zeros(1, 106, 20), torch.zeros(1, 106, 66)
-    runs = kernels_eubo.Runs(torch.ones(1, 1, 20), torch.ones(1, 1), X, weights, None)
+    runs = native_eubo.Runs(torch.ones(1, 1, 20), torch.ones(1, 1), X, weights, None)
     monkeypatch.setattr(nvrtc, "shared_limit", lambda device: 166_912)
-    warps = kernels_eubo._warps(runs, False, 12)
+    warps = native_eubo._warps(runs, False, 12)
     assert 1 < warps < 12
-    assert kernels_eubo._shared_bytes(runs, False, warps) <= 166_912
+    assert native_eubo._shared_bytes(runs, False, warps) <= 166_912
     monkeypatch.setattr(nvrtc, "shared_limit", lambda device: 49_152)
-    assert kernels_eubo._warps(runs, False, 12) == 1  # and `refusal` says that even one is too large
-    assert kernels_eubo._shared_bytes(runs, False, 1) > 49_152
+    assert native_eubo._warps(runs, False, 12) == 1  # and `refusal` says that even one is too large
+    assert native_eubo._shared_bytes(runs, False, 1) > 49_152

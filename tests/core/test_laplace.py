@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import bent_steps, comparisons, laplace, likelihood
-from kappasharp.core.likelihood import Probit, Sites
-from kappasharp.kernels import launch
+from kappasharp.correction import newton_steps
+from kappasharp.inference import comparisons, laplace, likelihood
+from kappasharp.inference.likelihood import Probit, Sites
+from kappasharp.native import launch
 from tests.reference import dense
 from tests.reference.data import answered
 
@@ -201,7 +202,7 @@ def test_with_gaussian_sites_the_map_is_the_closed_form(monkeypatch):
         gain = K_r @ twin.C.T @ np.linalg.inv(twin.C @ K_r @ twin.C.T + twin.scale**2 * np.eye(14))
         assert int(fit.dual.iterations) == 1
         assert np.allclose(fit.f.numpy(), gain @ (twin.scale * y.numpy()), rtol=0.0, atol=1e-10)
-    bent = bent_steps.find_map(K, C, probit, metric_r=torch.full((9,), 0.1))
+    bent = newton_steps.find_map(K, C, probit, metric_r=torch.full((9,), 0.1))
     plain = laplace.find_map(K, C, probit)
     assert bool(bent.dual.converged)
     assert torch.allclose(bent.f, plain.f, rtol=0.0, atol=1e-6)
@@ -233,8 +234,8 @@ def test_a_search_cut_short_says_so(monkeypatch):
     fit = laplace.find_map(K, C, probit)
     assert not bool(fit.dual.converged)
     assert float(fit.dual.gradient_norm) > laplace.tolerance(torch.float64)
-    monkeypatch.setattr(bent_steps, "METRIC_ITERATIONS", 2)
-    bent = bent_steps.find_map(K, C, probit, metric_r=torch.ones(15))
+    monkeypatch.setattr(newton_steps, "METRIC_ITERATIONS", 2)
+    bent = newton_steps.find_map(K, C, probit, metric_r=torch.ones(15))
     assert not bool(bent.dual.converged)
     expected = dense.find_map(twin)
     assert np.abs(bent.f.numpy() - expected).max() > 1e-3
@@ -299,7 +300,7 @@ def test_a_run_that_needs_damping_leaves_the_others_alone(monkeypatch):
 def test_the_metric_bends_the_path_not_the_goal(strength, threshold):
     K, C, probit, twin = case(9, 14, 2, 0.5, threshold=threshold)
     plain = laplace.find_map(K, C, probit, ties=ties_of(twin))
-    bent = bent_steps.find_map(K, C, probit, metric_r=strength * torch.linspace(0.0, 1.0, 9), ties=ties_of(twin))
+    bent = newton_steps.find_map(K, C, probit, metric_r=strength * torch.linspace(0.0, 1.0, 9), ties=ties_of(twin))
     assert bool(bent.dual.converged)
     assert torch.allclose(bent.f, plain.f, rtol=0.0, atol=1e-5)
     assert torch.allclose(K @ bent.beta, bent.f, rtol=0.0, atol=1e-9)
@@ -308,8 +309,8 @@ def test_the_metric_bends_the_path_not_the_goal(strength, threshold):
 def test_the_metrics_certificate_holds_run_by_run(monkeypatch):
     """A metric that dwarfs the Hessian is still on its way when the iterations end, and only that run says so."""
     K, C, probit, _ = case(9, 14, 2, 0.5)
-    monkeypatch.setattr(bent_steps, "METRIC_ITERATIONS", 100)
-    both = bent_steps.find_map(
+    monkeypatch.setattr(newton_steps, "METRIC_ITERATIONS", 100)
+    both = newton_steps.find_map(
         K.repeat(2, 1, 1),
         comparisons.incidence(C.pairs.repeat(2, 1, 1), 9),
         probit,

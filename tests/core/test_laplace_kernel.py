@@ -3,19 +3,19 @@
 import pytest
 import torch
 
-from kappasharp.batches import take
-from kappasharp.core import comparison_space, comparisons, kernel, laplace
-from kappasharp.core.choices import order_of
-from kappasharp.core.evidence import Model
-from kappasharp.core.likelihood import Grades, Probit
-from kappasharp.kernels import compiled as kernels_compiled
-from kappasharp.kernels import launch
+from kappasharp.inference import comparison_space, comparisons, laplace
+from kappasharp.inference.evidence import Model
+from kappasharp.inference.likelihood import Grades, Probit
+from kappasharp.kernels import priors, stationary
+from kappasharp.native import compiler, launch
+from kappasharp.questions.comparisons import order_of
+from kappasharp.tensors import take
 from tests.reference import twin
 from tests.reference.both_ways import compiled, data, on_device
 
 WAYS = {
     "one thread": twin.Twin(warps=1), "two warps of four": twin.Twin(lanes=4, warps=2),
-    "the CPU's": kernels_compiled.execute,
+    "the CPU's": compiler.execute,
 }  # fmt: skip
 RUNS = 3
 
@@ -25,7 +25,7 @@ def answers(m, scale=2.0, answered="wins", n=None):
     chance = torch.Generator().manual_seed(m)
     X, pairs = data(RUNS, n or max(m, 2), m, 3)
     theta = torch.cat([torch.tensor([-1.0, -0.5, 0.5]), torch.tensor([scale]).log()]).double().expand(RUNS, -1)
-    K = kernel.covariance("rbf", X, theta, 1e-6)
+    K = stationary.covariance("rbf", X, theta, 1e-6)
     some = torch.rand(RUNS, m, generator=chance) < 0.4
     ties = {"wins": None, "ties": some}.get(answered)
     if answered == "graded":
@@ -67,7 +67,7 @@ def assert_same(found, expected, tolerance=1e-9):
 def test_the_launch_finds_what_torch_finds(way, m, scale, answered, curvature):
     K, C, start, ties = answers(m, scale, answered)
     model = Model(
-        "rbf", 1e-6, Probit(1.0, 0.3 if answered == "ties" else 0.0), kernel.PRIORS["botorch_0_18"], curvature
+        "rbf", 1e-6, Probit(1.0, 0.3 if answered == "ties" else 0.0), priors.PRIORS["botorch_0_18"], curvature
     )
     gram, averaged = comparisons.gram(C, K, model.likelihood.scale), curvature == "averaged"
     execute = WAYS[way]
@@ -112,8 +112,8 @@ def test_orders_share_noise_and_weights():
     said = [order_of(3, [0, 1, 2])] * 3
     pairs = torch.tensor([[[3 * q + i, 3 * q + j] for q in range(3) for i, j in said[q].pairs]])
     C = comparisons.incidence(pairs, 9, comparisons.detail(said))
-    K = kernel.covariance("rbf", X, torch.tensor([[-1.0, -1.0, 0.0, 2.0]], dtype=torch.float64), 1e-6)
-    model = Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"], "averaged")
+    K = stationary.covariance("rbf", X, torch.tensor([[-1.0, -1.0, 0.0, 2.0]], dtype=torch.float64), 1e-6)
+    model = Model("rbf", 1e-6, Probit(), priors.PRIORS["botorch_0_18"], "averaged")
     ours = comparison_space.at_once(model, K, C, torch.zeros(1, 6, dtype=torch.float64))
     theirs = comparison_space.condition(model, K, C)
     assert torch.equal(ours.gram, theirs.gram) and torch.allclose(ours.value, theirs.value, rtol=1e-9, atol=0.0)
@@ -134,7 +134,7 @@ def test_who_does_it_is_counted(monkeypatch):
 @pytest.mark.parametrize("m", [5, 40, 100])
 def test_on_a_device(monkeypatch, m):
     K, C, start, _ = answers(m)
-    model = Model("rbf", 1e-6, Probit(), kernel.PRIORS["botorch_0_18"], "averaged")
+    model = Model("rbf", 1e-6, Probit(), priors.PRIORS["botorch_0_18"], "averaged")
     monkeypatch.setattr(launch, "taken", launch.Counter())
     there = comparisons.incidence(C.pairs.cuda(), C.n_points)
     gram = comparisons.gram(C, K, model.likelihood.scale).cuda()

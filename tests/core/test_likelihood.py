@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import likelihood
+from kappasharp.inference import likelihood
 from tests.reference import dense, exact
 
 MARGINS = [0.0, 1e-6, 0.05, 0.5, 2.0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import normal
+from kappasharp.numerics import normal
 from tests.reference import exact
 from tests.reference.data import published
 

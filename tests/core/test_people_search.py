@@ -5,14 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kappasharp.core import comparisons, people, people_search, posterior, voices
-from kappasharp.core.choices import Said
-from kappasharp.core.comparisons import Answers
-from kappasharp.core.joint_priors import PeoplePriors
-from kappasharp.methods import fitting
-from kappasharp.methods.registry import find_preset
+from kappasharp.algorithm import fit
+from kappasharp.inference import comparisons, posterior, voter_evidence, voter_search
+from kappasharp.inference import voters as inference_voters
+from kappasharp.inference.comparisons import Answers
+from kappasharp.kernels.priors import PeoplePriors
+from kappasharp.questions.comparisons import Said
+from kappasharp.settings import find_preset
 
-BASE = fitting.model_of(find_preset("modern"), 3)
+BASE = fit.model_of(find_preset("modern"), 3)
 
 
 def felt(X, who, voters):
@@ -44,23 +45,23 @@ def loss(found, voter, data):
     """The log loss of one voter's answers that were not learnt from."""
     answers, who = data
     ends = answers.X[0][answers.pairs[0, who[0] == voter]]
-    seen = posterior.contrast(people.of_voter(found, voter), ends[None, :, 0], ends[None, :, 1])
+    seen = posterior.contrast(inference_voters.of_voter(found, voter), ends[None, :, 0], ends[None, :, 1])
     spread = (seen.variance + 2.0 / found.consistency[0, voter].square()).sqrt()
     return -float(torch.special.ndtr(seen.mean / spread).log().mean())
 
 
 def all_at_once(model, answers, who, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(people, "ALL_AT_ONCE", 10_000)
-        return people.fit(model, answers, who)
+        patch.setattr(inference_voters, "ALL_AT_ONCE", 10_000)
+        return inference_voters.fit(model, answers, who)
 
 
 @pytest.mark.parametrize(("voters", "each"), [(2, 60), (4, 30)])
 def test_everybody_who_answers_in_turn_is_heard(voters, each, monkeypatch):
     answers, who = in_turn(voters, each)
     whole = all_at_once(model_of(voters), answers, who, monkeypatch)
-    monkeypatch.setattr(people, "ALL_AT_ONCE", 60)
-    found = people.fit(model_of(voters), answers, who)
+    monkeypatch.setattr(inference_voters, "ALL_AT_ONCE", 60)
+    found = inference_voters.fit(model_of(voters), answers, who)
     assert found.hyper.converged.all() and 56 <= int(found.hyper.searched_on) <= 60
     assert float(found.value) == pytest.approx(float(whole.value), abs=0.1)
     torch.testing.assert_close(found.rho, whole.rho, rtol=0, atol=0.02)
@@ -70,7 +71,7 @@ def test_everybody_who_answers_in_turn_is_heard(voters, each, monkeypatch):
 
 
 def test_the_second_of_two_with_twelve_hundred_answers_is_foretold_as_well_as_the_first():
-    found = people.fit(model_of(2), *in_turn(2, 600))
+    found = inference_voters.fit(model_of(2), *in_turn(2, 600))
     assert found.hyper.converged.all() and int(found.hyper.searched_on) == 600
     held_out = in_turn(2, 300, seed=1)
     assert max(loss(found, voter, held_out) for voter in (0, 1)) < 0.25
@@ -80,20 +81,20 @@ def test_the_second_of_two_with_twelve_hundred_answers_is_foretold_as_well_as_th
 def test_of_many_voters_what_they_share_is_as_all_answers_have_it(voters, each, monkeypatch):
     answers, who = in_turn(voters, each, d=2)
     whole = all_at_once(model_of(voters), answers, who, monkeypatch)
-    monkeypatch.setattr(people, "ALL_AT_ONCE", 120)
-    found = people.fit(model_of(voters), answers, who)
+    monkeypatch.setattr(inference_voters, "ALL_AT_ONCE", 120)
+    found = inference_voters.fit(model_of(voters), answers, who)
     assert found.hyper.converged.all() and int(found.hyper.searched_on) <= 120
     torch.testing.assert_close(found.rho, whole.rho, rtol=0, atol=0.02)
     assert float(found.value) == pytest.approx(float(whole.value), abs=0.1)
 
 
 def test_any_order_of_answers_and_of_voters_ends_at_the_same_place(monkeypatch):
-    monkeypatch.setattr(people, "ALL_AT_ONCE", 40)
+    monkeypatch.setattr(inference_voters, "ALL_AT_ONCE", 40)
     answers, who = in_turn(5, 20)
-    first = people.fit(model_of(5), answers, who)
+    first = inference_voters.fit(model_of(5), answers, who)
     chance = torch.Generator().manual_seed(2)
     order, names = torch.randperm(100, generator=chance), torch.randperm(5, generator=chance)
-    second = people.fit(model_of(5), Answers(answers.X, answers.pairs[:, order]), names[who[:, order]])
+    second = inference_voters.fit(model_of(5), Answers(answers.X, answers.pairs[:, order]), names[who[:, order]])
     torch.testing.assert_close(second.alone, first.alone, rtol=0, atol=1e-9)
     torch.testing.assert_close(second.consistency[:, names], first.consistency, rtol=0, atol=1e-9)
     held_out = in_turn(5, 20, seed=1)
@@ -104,12 +105,12 @@ def test_any_order_of_answers_and_of_voters_ends_at_the_same_place(monkeypatch):
 
 @pytest.mark.parametrize("double", [True, False])
 def test_the_certificate_is_one_of_all_answers(double, monkeypatch):
-    monkeypatch.setattr(people, "ALL_AT_ONCE", 30)
+    monkeypatch.setattr(inference_voters, "ALL_AT_ONCE", 30)
     if not double:
-        monkeypatch.setattr(people_search, "ACCURATE", 0)
+        monkeypatch.setattr(voter_search, "ACCURATE", 0)
     model, (answers, who) = model_of(3), in_turn(3, 40)
-    found = people.fit(model, answers, who)
-    data = voices.gather(answers, who, 3).evaluate(model, found.hyper.theta, found.dual.z)
+    found = inference_voters.fit(model, answers, who)
+    data = voter_evidence.gather(answers, who, 3).evaluate(model, found.hyper.theta, found.dual.z)
     gradient = data.gradient + model.priors.slope(found.hyper.theta)
     close = {"rtol": 0, "atol": 1e-6 if double else 1e-2}
     torch.testing.assert_close(found.hyper.gradient, gradient, **close)
@@ -117,7 +118,7 @@ def test_the_certificate_is_one_of_all_answers(double, monkeypatch):
 
 
 def test_what_nobody_said_shared_noise_ties_and_a_batch_go_through_as_alone(monkeypatch):
-    monkeypatch.setattr(people, "ALL_AT_ONCE", 20)
+    monkeypatch.setattr(inference_voters, "ALL_AT_ONCE", 20)
     parts = [in_turn(3, 20, seed=seed) for seed in (3, 4)]
     said = comparisons.detail([Said(((0, 1), (0, 2)), (False, False))] * 30)
     assert said is not None
@@ -126,11 +127,11 @@ def test_what_nobody_said_shared_noise_ties_and_a_batch_go_through_as_alone(monk
     model = model_of(3)._replace(likelihood=replace(BASE.likelihood, threshold=0.3))
     each = []
     for answers, who in parts:
-        who[:, -4:] = voices.NOBODY
-        each.append(people.fit(model, answers._replace(ties=ties, detail=said), who))
+        who[:, -4:] = voter_evidence.NOBODY
+        each.append(inference_voters.fit(model, answers._replace(ties=ties, detail=said), who))
     X, pairs, who = (torch.cat(many) for many in zip(*((a.X, a.pairs, w) for a, w in parts), strict=True))
     detail = type(said)(*(torch.cat([part, part]) for part in said))
-    both = people.fit(model, Answers(X, pairs, ties.expand(2, -1), detail), who)
+    both = inference_voters.fit(model, Answers(X, pairs, ties.expand(2, -1), detail), who)
     for run, alone in enumerate(each):
         assert alone.hyper.converged.all() and alone.dual.converged.all()
         torch.testing.assert_close(both.hyper.theta[run], alone.hyper.theta[0], rtol=0, atol=1e-9)

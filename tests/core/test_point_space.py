@@ -3,13 +3,14 @@
 import pytest
 import torch
 
-from kappasharp.batches import take
-from kappasharp.core import comparison_space, comparisons, kernel, laplace, point_space, spaces
-from kappasharp.core.comparisons import Answers
-from kappasharp.core.evidence import Model
-from kappasharp.core.kernel import PRIORS
-from kappasharp.core.likelihood import Probit
-from kappasharp.core.point_space import PointSpace
+from kappasharp.inference import comparison_space, comparisons, fit_space, laplace, point_space
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.evidence import Model
+from kappasharp.inference.likelihood import Probit
+from kappasharp.inference.point_space import PointSpace
+from kappasharp.kernels import stationary
+from kappasharp.kernels.priors import PRIORS
+from kappasharp.tensors import take
 from tests.reference.data import answered
 
 # (n, m, d), noise, threshold, nugget, θ.
@@ -48,7 +49,7 @@ def test_value_gradient_and_map_are_those_of_comparison_space(name, family):
 def test_the_posterior_is_that_of_comparison_space(name):
     model, X, pairs, ties, theta = case(name, "rbf")
     C = comparisons.incidence(pairs, X.shape[-2])
-    K = kernel.covariance("rbf", X, theta, model.nugget)
+    K = stationary.covariance("rbf", X, theta, model.nugget)
     start = torch.zeros(pairs.shape[:-1])
     wide = laplace.find_map(K, C, model.likelihood, start=start, ties=ties)
     small = point_space.condition(model, K, C, start, ties)
@@ -81,7 +82,7 @@ def test_every_run_has_its_own_count_of_steps():
     parts = [case(name, "rbf") for name in ("many answers", "many answers")]
     model, X, pairs, _, theta = parts[0]
     C = comparisons.incidence(pairs.expand(2, -1, -1), X.shape[-2])
-    easy, hard = (kernel.covariance("rbf", X, theta + change, model.nugget) for change in (-4.0, 0.0))
+    easy, hard = (stationary.covariance("rbf", X, theta + change, model.nugget) for change in (-4.0, 0.0))
     easy = easy * 1e-3
     start = torch.zeros(2, pairs.shape[1])
     both = point_space.solve(torch.linalg.cholesky(torch.cat([easy, hard])), C, model.likelihood, start)
@@ -116,4 +117,4 @@ def test_a_map_that_plain_steps_do_not_reach_is_damped(monkeypatch):
 def test_it_is_used_where_it_is_cheaper_and_safe(n, m, nugget, dtype, wanted):
     model = Model("rbf", nugget, Probit(), PRIORS["botorch_0_18"])
     answers = Answers(torch.zeros(1, n, 2, dtype=dtype), torch.zeros(1, m, 2, dtype=torch.long))
-    assert isinstance(spaces.choose(model, answers), PointSpace) is wanted
+    assert isinstance(fit_space.choose(model, answers), PointSpace) is wanted

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import comparison_space, comparisons, laplace, likelihood, posterior
-from kappasharp.core.likelihood import Probit
+from kappasharp.inference import comparison_space, comparisons, laplace, likelihood, posterior
+from kappasharp.inference.likelihood import Probit
 from tests.reference import dense
 from tests.reference.data import answered
 

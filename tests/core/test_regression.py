@@ -7,8 +7,16 @@ import pytest
 import torch
 from torch.quasirandom import SobolEngine
 
-from kappasharp.core import regression
-from kappasharp.core.regression import FLOOR, Measured, NegativeLogDensity, fit, gather, log_evidence, predict
+from kappasharp.regression import gaussian_process
+from kappasharp.regression.gaussian_process import (
+    FLOOR,
+    Measured,
+    NegativeLogDensity,
+    fit,
+    gather,
+    log_evidence,
+    predict,
+)
 
 
 def sobol(n, d, seed=0):
@@ -148,7 +156,9 @@ def test_steep_outcomes_have_no_slips():
     """Far from the median, and foreseen by their neighbours: the way this outcome is."""
     X = sobol(40, 1)
     Y = torch.cat([torch.exp(8 * X), 1 / (0.002 + (X - 0.5).square())], -1)
-    assert bool((((Y - Y.median(0).values) / regression.standard(Y)[1]).abs().amax(0) > regression.FAR).all())
+    assert bool(
+        (((Y - Y.median(0).values) / gaussian_process.standard(Y)[1]).abs().amax(0) > gaussian_process.FAR).all()
+    )
     assert bool(fit(X, Y).kept.all())
 
 
@@ -193,7 +203,7 @@ def test_a_batch_is_its_outcomes_one_by_one(monkeypatch):
     X = sobol(24, 2)
     Y = with_gaps(smooth(X))
     whole = fit(X, Y)
-    monkeypatch.setattr(regression, "ELEMENTS", 2000)
+    monkeypatch.setattr(gaussian_process, "ELEMENTS", 2000)
     new = sobol(7, 2, seed=2)
     alone = [predict(fit(X, Y[:, j : j + 1]), new) for j in range(3)]
     for both, parts in zip(predict(whole, new), zip(*alone, strict=True), strict=True):
@@ -232,7 +242,7 @@ def test_leading_dimensions_and_blocks(monkeypatch):
     found = fit(sobol(10, 2), smooth(sobol(10, 2)))
     new = sobol(24, 2, seed=2)
     flat = predict(found, new)
-    monkeypatch.setattr(regression, "ELEMENTS", 100)
+    monkeypatch.setattr(gaussian_process, "ELEMENTS", 100)
     for got, wanted in zip(predict(found, new.reshape(2, 3, 4, 2)), flat, strict=True):
         assert got.shape == (2, 3, 4, 3)
         torch.testing.assert_close(got.reshape(-1, 3), wanted)
@@ -240,7 +250,7 @@ def test_leading_dimensions_and_blocks(monkeypatch):
 
 
 def test_many_values_are_searched_in_part_and_predicted_from_whole(monkeypatch):
-    monkeypatch.setattr(regression, "SEARCHED", 20)
+    monkeypatch.setattr(gaussian_process, "SEARCHED", 20)
     X = sobol(60, 2)
     Y = smooth(X)
     Y[1:20:2, 1] = torch.nan

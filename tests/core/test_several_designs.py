@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
-from kappasharp.core import comparison_space, comparisons, kernel, likelihood
-from kappasharp.core.choices import Said, beside, best_of, order_of, rated
-from kappasharp.core.comparisons import Answers
-from kappasharp.core.evidence import Model
-from kappasharp.core.likelihood import Probit
-from kappasharp.methods.models import model_from
-from kappasharp.methods.registry import find_preset
+from kappasharp.inference import comparison_space, comparisons, likelihood
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.evidence import Model, model_from
+from kappasharp.inference.likelihood import Probit
+from kappasharp.kernels import priors, stationary
+from kappasharp.questions.comparisons import Said, beside, best_of, order_of, rated
+from kappasharp.settings import find_preset
 
 MODEL = model_from(find_preset("modern"))
 F = torch.tensor([0.3, -0.4, 1.1, 0.2], dtype=torch.float64)
@@ -91,7 +91,7 @@ def test_equals_and_designs_left_out():
 def test_a_pair_among_orders_is_a_pair_to_the_last_digit():
     X = torch.rand(1, 8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     pairs = torch.tensor([[[0, 1], [2, 3], [5, 4]]])
-    K = kernel.covariance("rbf", X, torch.tensor([[-0.5, 0.0, 0.3, 2.0]], dtype=torch.float64), 1e-6)
+    K = stationary.covariance("rbf", X, torch.tensor([[-0.5, 0.0, 0.3, 2.0]], dtype=torch.float64), 1e-6)
     plain = comparisons.none_of((1,), 3, X)
     found = [comparison_space.condition(MODEL, K, comparisons.incidence(pairs, 8, one)) for one in (None, plain)]
     assert torch.equal(found[0].map.f, found[1].map.f)
@@ -126,7 +126,7 @@ def test_the_map_is_where_the_augmented_posterior_is_flat():
     """Dense: f and the shared noise η together, with independent Gaussian priors; no comparison space anywhere."""
     answers = task()
     X, pairs, _, detail = answers
-    K = kernel.covariance("rbf", X, torch.tensor([[-0.5, 0.0, 0.3, 2.0]], dtype=torch.float64), 1e-6)
+    K = stationary.covariance("rbf", X, torch.tensor([[-0.5, 0.0, 0.3, 2.0]], dtype=torch.float64), 1e-6)
     found = comparison_space.condition(MODEL, K, comparisons.incidence(pairs, 16, detail))
     f = found.map.f[0].clone().requires_grad_()
     # η at the MAP is the noise's covariance times the dual weights; the prior's square is then ½ αᵀ N α.
@@ -146,7 +146,7 @@ def test_laplace_stays_near_the_exact_posterior():
     """Importance sampling from the prior: what Laplace's method costs is no more than with pairs."""
     answers = task(seed=2)
     theta = torch.tensor([[-0.5, 0.0, 0.3, math.log(4.0)]], dtype=torch.float64)
-    K = kernel.covariance("rbf", answers.X, theta, 1e-6)
+    K = stationary.covariance("rbf", answers.X, theta, 1e-6)
     found = comparison_space.condition(MODEL, K, comparisons.incidence(answers.pairs, 16, answers.detail))
     generator = torch.Generator().manual_seed(0)
     normals = torch.randn(2**18, 26, generator=generator, dtype=torch.float64)
@@ -182,7 +182,7 @@ def test_a_batch_is_its_runs_one_by_one():
 
 def test_further_pairs_border_a_fit_with_orders():
     answers = task()
-    K = kernel.covariance("rbf", answers.X, torch.tensor([[-0.5, 0.0, 0.3, 2.0]], dtype=torch.float64), 1e-6)
+    K = stationary.covariance("rbf", answers.X, torch.tensor([[-0.5, 0.0, 0.3, 2.0]], dtype=torch.float64), 1e-6)
     whole_pairs = torch.cat([answers.pairs, torch.tensor([[[15, 0], [3, 14]]])], 1)
     detail = comparisons.joined(answers.detail, comparisons.none_of((1,), 2, answers.X))
     whole = comparison_space.condition(MODEL, K, comparisons.incidence(whole_pairs, 16, detail))
@@ -195,7 +195,7 @@ def test_further_pairs_border_a_fit_with_orders():
 def test_ratings_share_out_all_of_the_line():
     """For any difference, the probabilities of the seven ratings sum to one; pairs are their sums."""
     probit = Probit(threshold=0.4)
-    model = Model("rbf", 1e-6, probit, kernel.PRIORS["botorch_0_18"])
+    model = Model("rbf", 1e-6, probit, priors.PRIORS["botorch_0_18"])
     X = torch.tensor([[[0.2], [0.7]]], dtype=torch.float64)
     z = torch.tensor([0.63], dtype=torch.float64)
     chances = {}

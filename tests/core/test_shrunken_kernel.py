@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from kappasharp.batches import take
-from kappasharp.core import comparisons, kernel, laplace
-from kappasharp.core.likelihood import Grades, Probit
-from kappasharp.kernels import launch
+from kappasharp.inference import comparisons, laplace
+from kappasharp.inference.likelihood import Grades, Probit
+from kappasharp.kernels import stationary
+from kappasharp.native import launch
+from kappasharp.tensors import take
 from tests.reference.both_ways import compiled, data
 
 RUNS = 3
@@ -16,7 +17,7 @@ def task(n, m, scale, size, answered="wins"):
     chance = torch.Generator().manual_seed(n + m)
     X, pairs = data(RUNS, n, m, 3)
     theta = torch.cat([torch.tensor([-1.0, -0.5, 0.5]), torch.tensor([scale]).log()]).double().expand(RUNS, -1)
-    K = kernel.covariance("rbf", X, theta, 1e-6)
+    K = stationary.covariance("rbf", X, theta, 1e-6)
     r = size * torch.rand(RUNS, n, generator=chance, dtype=torch.float64)
     start = torch.randn(RUNS, m, generator=chance, dtype=torch.float64)
     some = torch.rand(RUNS, m, generator=chance) < 0.4

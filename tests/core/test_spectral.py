@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.core import comparisons, kernel, laplace, likelihood, spectral
-from kappasharp.core.comparisons import Answers
-from kappasharp.core.likelihood import Probit
-from kappasharp.methods import correcting, fitting
-from kappasharp.methods.models import model_from
-from kappasharp.methods.registry import METHODS, find_preset
+from kappasharp.algorithm import correction
+from kappasharp.algorithm import fit as algorithm_fit
+from kappasharp.correction import spectral
+from kappasharp.inference import comparisons, laplace, likelihood
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.evidence import model_from
+from kappasharp.inference.likelihood import Probit
+from kappasharp.kernels import stationary
+from kappasharp.settings import METHODS, find_preset
 from tests.reference import data, dense
 
 PROBIT = Probit()
@@ -23,7 +26,7 @@ def example(seed, n, m, d, *, outputscale=20.0, nugget=1e-6):
     X, pairs = torch.as_tensor(found.X)[None], torch.as_tensor(found.pairs)[None]
     theta = torch.full((1, d + 1), 0.5, dtype=torch.float64).log()
     theta[:, -1] = np.log(outputscale)
-    K = kernel.covariance("rbf", X, theta, nugget)
+    K = stationary.covariance("rbf", X, theta, nugget)
     C = comparisons.incidence(pairs, n)
     plain = laplace.find_map(K, C, PROBIT)
     omega = likelihood.sites(plain.dual.z).omega
@@ -115,11 +118,11 @@ def shift(method, nugget):
     X[:, 12:] = X[:, :12] + 1e-3
     model = model_from(replace(find_preset("modern"), nugget=nugget))
     theta = torch.tensor([[0.5, 0.5, 0.5, 0.5, 10.0]], dtype=torch.float64).log()
-    fit = fitting.fit(model, Answers(X, torch.as_tensor(found.pairs)[None]), theta=theta, cold=False)
-    K = kernel.covariance("rbf", X, theta, nugget)
+    fit = algorithm_fit.fit(model, Answers(X, torch.as_tensor(found.pairs)[None]), theta=theta, cold=False)
+    K = stationary.covariance("rbf", X, theta, nugget)
     plain = laplace.find_map(K, fit.C, PROBIT)
     fit = fit._replace(K=K, map=plain, hyper=fit.hyper._replace(theta=theta), gram=None)
-    corrected = correcting.correct(model, fit, METHODS[method].correction, torch.tensor([True]))
+    corrected = correction.correct(model, fit, METHODS[method].correction, torch.tensor([True]))
     return float((corrected.map.dual.z - plain.dual.z).norm() / plain.dual.z.norm())
 
 

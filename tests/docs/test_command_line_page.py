@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 import pytest
 
-from kappasharp.app.cli import questions, studies
-from kappasharp.app.cli.main import main
-from kappasharp.study import toml_file
-from kappasharp.study.definition import Options
+from kappasharp.cli import questions, studies
+from kappasharp.cli.main import main
+from kappasharp.exchange import study_toml
+from kappasharp.journal.definition import Options
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [
@@ -60,7 +60,7 @@ def test_the_study_file_of_the_page_is_one():
     (code,) = re.findall(
         r"^```toml\n(.*?)^```", (DOCS / "command-line.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
-    found = toml_file.parse(tomllib.loads(code), "x")
+    found = study_toml.parse(tomllib.loads(code), "x")
     assert found.name == "espresso" and len(found.space.parameters) == 7
     assert set(found.options) == set(Options.__annotations__) - {"outcomes", "limits", "render"}  # told beside it
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from kappasharp.problems.initial import INITIALIZATIONS
-from kappasharp.problems.oracle import PERSONS
+from kappasharp.problems.initial_designs import INITIALIZATIONS
 from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS
+from kappasharp.problems.simulated_voters import PERSONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "problems.md").read_text("utf-8")
 ALL = PROBLEMS | VARIANTS | DEVELOPMENT

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from kappasharp.botorch_model import KappaSharpGP, comparisons_of_choices, comparisons_of_orders
 from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.integrations.botorch.comparisons import comparisons_of_choices, comparisons_of_orders
+from kappasharp.integrations.botorch.model import KappaSharpGP
 
 
 def test_an_order_is_its_neighbours_and_a_choice_the_best_against_the_others():

@@ -11,8 +11,8 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import LinearMean
 
 import kappasharp as ks
-from kappasharp.botorch_model import KappaSharpGP
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
+from kappasharp.integrations.botorch.model import KappaSharpGP
 from tests.drop_in.examples import batch, preferences
 
 X, P = preferences()

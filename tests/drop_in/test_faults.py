@@ -13,8 +13,8 @@ from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.sampling.pairwise_samplers import PairwiseSobolQMCNormalSampler
 from scipy import optimize
 
-from kappasharp.botorch_model import KappaSharpGP
-from kappasharp.core import laplace, likelihood
+from kappasharp.inference import laplace, likelihood
+from kappasharp.integrations.botorch.model import KappaSharpGP
 from tests.drop_in.examples import ours, pairwise_gp, preferences, quiet, recorded
 
 ROOT_2 = math.sqrt(2.0)

@@ -11,7 +11,8 @@ from gpytorch.constraints import Interval
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from gpytorch.priors import SmoothedBoxPrior
 
-from kappasharp.botorch_model import KappaSharpGP, KappaSharpMarginalLogLikelihood
+from kappasharp.integrations.botorch.fit import KappaSharpMarginalLogLikelihood
+from kappasharp.integrations.botorch.model import KappaSharpGP
 from tests.drop_in.examples import clustered, pairwise_gp, preferences, quiet
 
 # On these `fit_gpytorch_mll` raised, or took minutes, before the walls of the output scale's box were hard.

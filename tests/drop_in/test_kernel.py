@@ -7,8 +7,8 @@ import torch
 from botorch.models.transforms.input import Normalize
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
-from kappasharp.botorch_model import KappaSharpGP
-from kappasharp.drop_in import kernel
+from kappasharp.integrations.botorch import kernel
+from kappasharp.integrations.botorch.model import KappaSharpGP
 
 X = torch.tensor([[0.1, 0.9], [0.4, 0.2], [0.8, 0.5]], dtype=torch.float64)
 P = torch.tensor([[0, 1], [2, 0]])

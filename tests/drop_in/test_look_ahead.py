@@ -13,8 +13,8 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
 import kappasharp as ks
-from kappasharp.botorch_model import KappaSharpGP
-from kappasharp.drop_in import answers
+from kappasharp.integrations.botorch import comparisons
+from kappasharp.integrations.botorch.model import KappaSharpGP
 from tests.drop_in.examples import batch, preferences, quiet
 
 # BoTorch's pairwise samplers give torch's numbers to NumPy, which complains.
@@ -119,7 +119,7 @@ def test_botorchs_pairwise_samplers_write_the_loser_first_and_ours_reads_the_win
     theirs = kind(torch.Size([2]), seed=0)(posterior)
     assert sorted(theirs[0].tolist()) == [[0, 1], [0, 2], [2, 1]]  # loser first, in BoTorch 0.18.1
     for sampler in (kind(torch.Size([2]), seed=0), _Turned(kind(torch.Size([2]), seed=0))):
-        pairs, ties = answers.sample(sampler, posterior, 0.0)
+        pairs, ties = comparisons.sample(sampler, posterior, 0.0)
         assert sorted(pairs[0].tolist()) == [[1, 0], [1, 2], [2, 0]] and ties is None
 
 

@@ -12,8 +12,9 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 
 import kappasharp as ks
-from kappasharp.botorch_model import KappaSharpGP, KappaSharpMarginalLogLikelihood
 from kappasharp.errors import InvalidValueError
+from kappasharp.integrations.botorch.fit import KappaSharpMarginalLogLikelihood
+from kappasharp.integrations.botorch.model import KappaSharpGP
 from tests.drop_in.examples import batch, clustered, ours, pairwise_gp, preferences
 
 NEW = torch.rand(5, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

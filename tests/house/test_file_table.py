@@ -27,7 +27,7 @@ def test_the_table_is_what_the_docstrings_say(files):
 def test_every_file_says_what_it_holds(files):
     sources = files.read_sources()
     assert [name for name, source in sources.items() if len(files.first_sentence(source).split()) < 3] == []
-    assert {"core/laplace.py", "app/cli/main.py", "__init__.py"} <= set(sources)
+    assert {"inference/laplace.py", "cli/main.py", "__init__.py"} <= set(sources)
 
 
 def test_rooms_stand_in_the_order_of_their_floors(files):

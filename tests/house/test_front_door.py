@@ -99,7 +99,7 @@ import kappasharp as ks
 state = ks.init([[0.1], [0.9]], [[0, 1]])
 question, state, info = ks.ask(state)
 print(len(ks.tell(state, question, 0).points[0]), *info.status)
-from kappasharp.lab import experiment, grid, run
+from kappasharp.lab import experiment; from kappasharp.lab import grid; from kappasharp.lab import run
 table = {{"problems": ["hartmann-6d"], "initializations": ["pure_k3"], "methods": ["static"], "presets": ["paper"]}}
 blocks = grid.blocks(experiment.parse("bare", table | {{"seeds": 2, "queries": 9}}))
 print(*(row["status"] for row in run.run_together(blocks)[0]))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from kappasharp.core import likelihood
+from kappasharp.inference import likelihood
 from tests.sources import SOURCES, nodes, parsed
 
 FORBIDDEN = {"util", "utils", "helper", "helpers", "misc", "common", "manager"}
@@ -18,7 +18,7 @@ DRAWS = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "ran
 DRAWS |= {"uniform_", "normal_", "bernoulli_", "random_", "exponential_", "poisson"}
 # The tail's formula is computed for every z and chosen only below −tail; the clamp keeps it finite elsewhere.
 # A tie's quadrature is cut where its interval holds no mass; z itself goes on.
-MAY_CLAMP = {("core/normal.py", "derivatives"), ("core/likelihood.py", "_tie_moments")}
+MAY_CLAMP = {("numerics/normal.py", "derivatives"), ("inference/likelihood.py", "_tie_moments")}
 
 
 def offenders(rule: Callable[[str], list]) -> dict[str, list]:
@@ -88,7 +88,7 @@ def chance(source: str) -> list[str]:
 
 def test_chance_has_a_name():
     # Processes of other people's software draw from any generator, and are seeded where they begin.
-    others = {"lab/speaking.py": ["random", "manual_seed", "random"]}
+    others = {"lab/external/server.py": ["random", "manual_seed", "random"]}
     assert offenders(chance) == {"streams.py": ["manual_seed"]} | others
 
 
@@ -188,4 +188,4 @@ def test_the_checks_bite():
 
 
 def test_the_files_are_read():
-    assert {"__init__.py", "errors.py", "core/laplace.py"} <= set(SOURCES)
+    assert {"__init__.py", "errors.py", "inference/laplace.py"} <= set(SOURCES)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, TypeCheckError, jaxtyped
 from torch import Tensor
 
-from kappasharp.core import comparisons
+from kappasharp.inference import comparisons
 from tests.shape_checks import _call, likeness, once
 
 

@@ -21,7 +21,7 @@ from optuna_dashboard.preferential import create_study
 from optuna_dashboard.preferential.samplers.gp import PreferentialGPSampler
 
 import kappasharp as ks
-from kappasharp.optuna_sampler import KappaSharpSampler
+from kappasharp.integrations.optuna import KappaSharpSampler
 
 CHOICES = [None, True, 1, 2.5, "red", "blue"]
 SHAPES = ["round", "square", "flat", "long"]

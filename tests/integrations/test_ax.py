@@ -33,9 +33,9 @@ from botorch.models import ModelListGP
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 
 import kappasharp as ks
-from kappasharp.ax_surrogate import KappaSharpSurrogate, bope_surrogate_spec, surrogate, surrogate_spec
-from kappasharp.botorch_model import KappaSharpGP
 from kappasharp.errors import KappaSharpError
+from kappasharp.integrations.ax import KappaSharpSurrogate, bope_surrogate_spec, surrogate, surrogate_spec
+from kappasharp.integrations.botorch.model import KappaSharpGP
 
 NAME = "pairwise_pref_query"
 

@@ -15,8 +15,8 @@ from optuna_dashboard.preferential import create_study
 import kappasharp as ks
 from kappasharp.acquisition import incumbent
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.optuna_sampler import KappaSharpSampler, _design, _joint, _parameter, _value
-from kappasharp.study.space import Space
+from kappasharp.integrations.optuna import KappaSharpSampler, _design, _joint, _parameter, _value
+from kappasharp.space.space import Space
 from tests.integrations import mixed_space
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::optuna.exceptions.ExperimentalWarning")

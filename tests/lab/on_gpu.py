@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from scipy import stats
 
+from kappasharp.algorithm import loop, state
 from kappasharp.lab import experiment, grid
 from kappasharp.lab.run import Step, play, run_together
-from kappasharp.methods import loop
 
 PROBLEMS = ("hartmann-6d", "levy-10d", "dtlz2-16d")
 STEPS = 10
@@ -62,17 +62,17 @@ def each_step(name: str, seeds: list[int], method: str, preset: str, device: str
     return Difference(*map(max, zip(*found, strict=True)))
 
 
-def _moves(step: Step, state: loop.State) -> float:
+def _moves(step: Step, state: state.State) -> float:
     return float((loop.ask(state)[0].points.cpu() - step.question.points).abs().max())
 
 
-def _rounded(state: loop.State, seed: int) -> loop.State:
+def _rounded(state: state.State, seed: int) -> state.State:
     """Every coordinate one half of a unit in the last place of 1 further down or up, or where it was."""
     draw = torch.Generator().manual_seed(seed)
     return replace(state, points=state.points + (torch.randint(3, state.points.shape, generator=draw) - 1) * 2.0**-53)
 
 
-def _on(state: loop.State, device: str) -> loop.State:
+def _on(state: state.State, device: str) -> state.State:
     tensors = {key: value.to(device) for key, value in vars(state).items() if isinstance(value, torch.Tensor)}
     return replace(state, **tensors)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 import kappasharp as ks
-from kappasharp.lab import execution
+from kappasharp.lab import schedule
 
 
 def kilobytes(name: str) -> int:
@@ -35,7 +35,7 @@ def ask(preset: str, sizes: tuple[int, int, int], runs: int, device: str) -> Non
 def measure(preset: str, n: str, m: str, d: str, runs: str, device: str = "cpu") -> None:
     sizes = int(n), int(m), int(d)
     ask(preset, sizes, 1, device)
-    assert execution  # what a worker has imported belongs to it
+    assert schedule  # what a worker has imported belongs to it
     idle = kilobytes("VmRSS") * 1024
     if device == "cpu":
         ask(preset, sizes, int(runs), device)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from benchmarks import botorch_0_6
-from kappasharp.core import activation, correction
+from kappasharp.correction import activation, strength
 
 
 def hessian(seed: int, n: int = 14) -> tuple[np.ndarray, np.ndarray]:
@@ -22,7 +22,7 @@ def hessian(seed: int, n: int = 14) -> tuple[np.ndarray, np.ndarray]:
 def test_calibration_is_the_packages(seed: int) -> None:
     H, a = hessian(seed)
     eta, before, after = botorch_0_6.calibrate(H, a)
-    ours = correction.calibrate(torch.tensor(H), torch.tensor(a), botorch_0_6.TARGET_EXPONENT)
+    ours = strength.calibrate(torch.tensor(H), torch.tensor(a), botorch_0_6.TARGET_EXPONENT)
     assert eta == pytest.approx(float(ours.eta), rel=1e-5)
     assert before == pytest.approx(float(ours.kappa_before), rel=1e-6)
     assert after == pytest.approx(before**0.9, rel=1e-5)

@@ -12,13 +12,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from kappasharp.app.cli.main import main
+from kappasharp.cli.main import main
 from kappasharp.errors import InvalidValueError, UnknownNameError
-from kappasharp.lab import contract, execution, peers
-from kappasharp.lab.contract import RULES, OwnProcess
-from kappasharp.lab.engines import engine
+from kappasharp.lab import schedule
+from kappasharp.lab.external import contract, methods
+from kappasharp.lab.external.contract import RULES, OwnProcess
 from kappasharp.lab.run import error_rows, run_together
-from kappasharp.methods.registry import METHODS
+from kappasharp.lab.schedule import engine
+from kappasharp.settings import METHODS
 from tests.lab import tiny
 from tests.waiting import wait_until
 
@@ -108,9 +109,9 @@ def test_a_broken_rule_is_said_with_evidence(here, changed, rule, words):
 
 def test_what_is_no_method_is_refused_before_a_run(here):
     with pytest.raises(InvalidValueError, match=r"called `module:factory`.*but got 'nowhere:Thing'"):
-        peers.find("nowhere:Thing", METHODS)
+        methods.find("nowhere:Thing", METHODS)
     with pytest.raises(UnknownNameError, match="Did you mean 'baseline'"):
-        peers.find("baselin", METHODS)
+        methods.find("baselin", METHODS)
     (rule,) = contract.check(contract.command("climbing:Nothing"))
     assert rule.name == RULES[0] and "has no attribute 'Nothing'" in rule.broken
     (rule,) = contract.check(["no-such-program"])
@@ -134,7 +135,7 @@ def test_an_entry_point_is_a_method(here, monkeypatch):
     (made / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n", "utf-8")
     (made / "entry_points.txt").write_text("[kappasharp.methods]\nclimber = climbing:Climber\n", "utf-8")
     monkeypatch.syspath_prepend(here)
-    assert peers.find("climber", METHODS).factory == "climbing:Climber"
+    assert methods.find("climber", METHODS).factory == "climbing:Climber"
 
 
 def test_a_failed_run_is_a_row_and_stops_no_other(here):
@@ -155,18 +156,18 @@ def test_a_failed_run_is_a_row_and_stops_no_other(here):
         'problems = ["hartmann-6d"]\ninitializations = ["pool_n6_k15"]\nmethods = ["broken:Once"]\n'
         'presets = ["modern"]\nseeds = 3\nqueries = 3\n', "utf-8",
     )  # fmt: skip
-    todo = execution.plan(path, here / "out")
-    (step,) = execution.run_missing(todo, engine("serial"))
+    todo = schedule.plan(path, here / "out")
+    (step,) = schedule.run_missing(todo, engine("serial"))
     assert (step.runs, step.failed) == (3, 1) and "the process ended with the code 4" in step.error
     rows = todo.store.read().to_pylist()
     assert [row["status"] for row in rows] == ["ok", "error", "ok"]
     assert rows[1]["error"] == step.error and rows[1]["final_best"] is None and rows[2]["n_points"] == [6, 8, 8, 8]
-    left = execution.plan(path, here / "out").left
+    left = schedule.plan(path, here / "out").left
     assert [block.seeds for block in left] == [(1,)]
 
 
 def test_a_process_ends_with_its_run():
-    with OwnProcess(contract.command("kappasharp.lab.entrants:RandomKing")) as player:
+    with OwnProcess(contract.command("kappasharp.lab.libraries:RandomKing")) as player:
         player.begin(3, 7)
         running = player.process
         assert running.poll() is None
@@ -177,7 +178,9 @@ def test_a_method_ends_with_a_runner_that_is_killed_while_it_thinks(here):
     """A question of an hour is under way when the runner is killed."""
     ask = "open('thinks', 'w').write(str(os.getpid())), time.sleep(3600)"
     (here / "slow.py").write_text(BROKEN.format(**RIGHT | {"ask": ask}), "utf-8")
-    asking = "from kappasharp.lab import contract; player = contract.OwnProcess(contract.command('slow:Broken')); "
+    asking = (
+        "from kappasharp.lab.external import contract; player = contract.OwnProcess(contract.command('slow:Broken')); "
+    )
     runner = subprocess.Popen([sys.executable, "-c", asking + "player.begin(3, 7); player.ask()"], cwd=here)
     thinks = here / "thinks"
     wait_until(lambda: thinks.exists() and thinks.read_text())
@@ -244,14 +247,14 @@ def test_in_a_suite_a_failure_is_not_tried_again(here):
     left = {}
     for suite in ("", "mine-1 abc"):
         plan = tiny.experiment(**(table | {"suite": suite}))
-        todo = execution.plan_all("mine", [(plan, "")], here / f"out{suite[:4]}")
-        assert {step.failed for step in execution.run_missing(todo, engine("serial"))} == {2}
-        again = execution.plan_all("mine", [(plan, "")], here / f"out{suite[:4]}")
+        todo = schedule.plan_all("mine", [(plan, "")], here / f"out{suite[:4]}")
+        assert {step.failed for step in schedule.run_missing(todo, engine("serial"))} == {2}
+        again = schedule.plan_all("mine", [(plan, "")], here / f"out{suite[:4]}")
         left[suite] = again.n_left, again.n_failed
     assert left == {"": (2, 0), "mine-1 abc": (0, 2)}
-    lost = execution.plan_all("mine", [(tiny.experiment(**table), "")], here / "lost")
+    lost = schedule.plan_all("mine", [(tiny.experiment(**table), "")], here / "lost")
     lost.store.write("block", error_rows(lost.left[0], "the worker died"))
-    assert execution.plan_all("mine", [(tiny.experiment(**table), "")], here / "lost").n_left == 2
+    assert schedule.plan_all("mine", [(tiny.experiment(**table), "")], here / "lost").n_left == 2
 
 
 def test_a_program_is_text():
@@ -261,4 +264,4 @@ def test_a_program_is_text():
 
 def test_a_module_has_no_ending(here):
     with pytest.raises(InvalidValueError, match="named without its ending: climbing:Climber"):
-        peers.find("climbing.py:Climber", METHODS)
+        methods.find("climbing.py:Climber", METHODS)

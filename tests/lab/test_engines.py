@@ -15,7 +15,7 @@ import torch
 from dask.distributed import LocalCluster
 
 from kappasharp.errors import InvalidValueError, MissingLibraryError
-from kappasharp.lab import engines
+from kappasharp.lab import schedule
 from kappasharp.lab.grid import together
 from tests.lab import tiny
 from tests.waiting import wait_until
@@ -46,14 +46,14 @@ def name(request):
 def engine(name, request):
     if name == "dask":
         address = request.getfixturevalue("cluster").scheduler_address.removeprefix("tcp://")
-        return engines.engine(f"dask://{address}")
-    return engines.engine(name, workers=2)
+        return schedule.engine(f"dask://{address}")
+    return schedule.engine(name, workers=2)
 
 
 @pytest.fixture(scope="module")
 def expected():
     torch.set_default_dtype(torch.float64)
-    return rows_by_key(engines.serial(JOBS))
+    return rows_by_key(schedule.serial(JOBS))
 
 
 def rows_by_key(outcomes):
@@ -113,7 +113,7 @@ def scheduler():
 def test_workers_come_late_join_and_leave_during_a_run(scheduler, expected, tmp_path, monkeypatch):
     """None is there, and the first job waits in the queue; one comes; two join while it is busy, and get work; one is
     killed for good, and the others do its job."""
-    monkeypatch.setattr(engines, "MIN_UNDER_WAY", 1)
+    monkeypatch.setattr(schedule, "MIN_UNDER_WAY", 1)
     with ExitStack() as stack:
         workers = []
         late = threading.Timer(1.0, lambda: workers.extend(stack.enter_context(workers_of(scheduler, 1))))
@@ -125,7 +125,7 @@ def test_workers_come_late_join_and_leave_during_a_run(scheduler, expected, tmp_
                 yield job
 
         work = partial(tiny.meets_and_loses_one, tmp_path, 3)
-        outcomes = list(engines.engine(f"dask://{scheduler.removeprefix('tcp://')}")(supply(), work=work))
+        outcomes = list(schedule.engine(f"dask://{scheduler.removeprefix('tcp://')}")(supply(), work=work))
         late.join()
         assert len(list(tmp_path.glob("worker-*"))) == 3
         wait_until(lambda: sorted(worker.poll() is None for worker in workers) == [False, True, True])
@@ -142,9 +142,9 @@ def test_a_batch_comes_back_block_by_block(engine):
 
 
 def test_a_job_that_always_kills_its_worker_is_given_up_and_the_others_are_not_blamed(expected, tmp_path, monkeypatch):
-    monkeypatch.setattr(engines, "MOST_DEATHS", 2)
+    monkeypatch.setattr(schedule, "MOST_DEATHS", 2)
     jobs = [JOBS[0], JOBS[4], JOBS[5]]
-    outcomes = list(engines.processes(jobs, workers=2, work=partial(tiny.kills, tmp_path, "vehicle-5d")))
+    outcomes = list(schedule.processes(jobs, workers=2, work=partial(tiny.kills, tmp_path, "vehicle-5d")))
     (given_up,) = [outcome for outcome in outcomes if outcome.error]
     assert given_up.job == JOBS[0] and given_up.rows is None
     assert given_up.error == "WorkerDiedError: 2 workers died while they ran this"
@@ -156,7 +156,7 @@ def test_a_job_that_always_kills_its_worker_is_given_up_and_the_others_are_not_b
 def test_a_killed_worker_costs_its_own_job_and_no_other(expected, tmp_path):
     """The job beside the one whose worker dies is begun once: it is neither run again nor blamed."""
     jobs = [JOBS[0], JOBS[4]]
-    outcomes = list(engines.processes(jobs, workers=2, work=partial(tiny.outlives, tmp_path, "vehicle-5d")))
+    outcomes = list(schedule.processes(jobs, workers=2, work=partial(tiny.outlives, tmp_path, "vehicle-5d")))
     assert rows_by_key(outcomes) == {key: expected[key] for job in jobs for key in job[0].keys}
     begun = sorted(path.name.partition(" ")[0] for path in tmp_path.iterdir())
     assert begun == sorted([JOBS[0][0].problem, JOBS[4][0].problem, JOBS[4][0].problem])
@@ -169,7 +169,7 @@ def own_workers():
 
 def test_an_engine_that_is_left_ends_its_workers():
     before = own_workers()
-    outcomes = engines.processes(JOBS, workers=1)
+    outcomes = schedule.processes(JOBS, workers=1)
     assert next(outcomes).error is None
     workers = own_workers() - before
     assert len(workers) == 1
@@ -183,26 +183,26 @@ def test_unknown_engines_and_devices_are_refused():
     with pytest.raises(
         InvalidValueError, match="`engine` must be serial, processes or dask://host:port, but got 'ray'"
     ):
-        engines.engine("ray")
+        schedule.engine("ray")
     with pytest.raises(InvalidValueError, match="`device` must be one that this machine has, but got 'warp'"):
-        engines.engine("serial", device="warp")
+        schedule.engine("serial", device="warp")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
 def test_a_gpu_that_is_not_there_is_refused_before_anything_runs():
     with pytest.raises(InvalidValueError, match="`device` must be one that this machine has, but got 'cuda'"):
-        engines.engine("processes", device="cuda")
+        schedule.engine("processes", device="cuda")
 
 
 def test_a_missing_dask_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
     with pytest.raises(MissingLibraryError, match=r"The engine dask://host:1 needs .*pip install '.*\[lab\]'"):
-        list(engines.engine("dask://host:1")(JOBS))
+        list(schedule.engine("dask://host:1")(JOBS))
 
 
 def test_a_scheduler_that_does_not_answer_is_said():
     with dask.config.set({"distributed.comm.timeouts.connect": "100ms"}):
         with pytest.raises(InvalidValueError, match=r"No Dask scheduler answers at '127\.0\.0\.1:1'"):
-            list(engines.engine("dask://127.0.0.1:1")(JOBS))
+            list(schedule.engine("dask://127.0.0.1:1")(JOBS))
         with pytest.raises(InvalidValueError, match="No Dask scheduler answers at ''"):
-            list(engines.engine("dask://")(JOBS))
+            list(schedule.engine("dask://")(JOBS))

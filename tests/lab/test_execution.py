@@ -15,12 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from kappasharp.errors import InvalidValueError
-from kappasharp.lab import execution
-from kappasharp.lab.engines import Outcome
-from kappasharp.lab.execution import AS_THEY_ARE, Limit, cut, jobs, length, plan, run_missing
+from kappasharp.lab import schedule
 from kappasharp.lab.run import error_rows
+from kappasharp.lab.schedule import AS_THEY_ARE, Limit, Outcome, cut, jobs, length, plan, run_missing
 from kappasharp.lab.store import StoreError
-from kappasharp.methods.registry import PRESETS
+from kappasharp.settings import PRESETS
 from tests.lab import tiny
 
 BLOCKS = tiny.blocks(problems=["hartmann-6d", "robotpush-14d", "levy-20d"], seeds=7)
@@ -221,16 +220,16 @@ def test_a_block_is_cut_into_nearly_equal_parts():
 
 def test_a_budget_cuts_what_would_need_more():
     (block,) = tiny.blocks(methods=["baseline"], seeds=60, queries=50)
-    each = execution.bytes_per_run(execution.sizes(block), block.preset_values)
+    each = schedule.bytes_per_run(schedule.sizes(block), block.preset_values)
     for runs in (1, 10, 60):
-        budget = execution.IDLE + each * runs
+        budget = schedule.IDLE + each * runs
         assert sizes(jobs([block], Limit(memory=budget))) == [runs] * (60 // runs)
-    assert sizes(jobs([block, *BLOCKS[:1]], Limit(runs=4096, memory=execution.IDLE + each * 30)))[:2] == [30, 30]
+    assert sizes(jobs([block, *BLOCKS[:1]], Limit(runs=4096, memory=schedule.IDLE + each * 30)))[:2] == [30, 30]
 
 
 def test_the_sizes_are_those_of_the_last_question():
     (block,) = tiny.blocks(methods=["baseline"], queries=50)
-    assert execution.sizes(block) == execution.Sizes(106, 65, 6)
+    assert schedule.sizes(block) == schedule.Sizes(106, 65, 6)
 
 
 MEASURED = list(product(["paper", "modern"], [(56, 40, 6), (106, 65, 20)]))
@@ -250,8 +249,8 @@ def peaks():
 def test_the_true_peak_is_within_a_factor_of_two(preset, size, peaks):
     idle, peak = peaks[preset, size]
     measured = peak / RUNS
-    assert idle < execution.IDLE
-    assert 0.5 < execution.bytes_per_run(execution.Sizes(*size), PRESETS[preset]) / measured < 2.0
+    assert idle < schedule.IDLE
+    assert 0.5 < schedule.bytes_per_run(schedule.Sizes(*size), PRESETS[preset]) / measured < 2.0
 
 
 @pytest.mark.parametrize(
@@ -259,21 +258,21 @@ def test_the_true_peak_is_within_a_factor_of_two(preset, size, peaks):
     [("4GB", 4 * 10**9), ("512 MiB", 2**29), ("8e9", 8 * 10**9), ("1.5gb", 15 * 10**8), ("100", 100)],
 )
 def test_memory_in_words(text, expected):
-    assert execution.read_memory(text) == expected
+    assert schedule.read_memory(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "much", "4 parsecs", "GB", "1.2.3GB", "-4GB", "nan"])
 def test_other_words_are_refused(text):
     with pytest.raises(InvalidValueError, match="`memory` must"):
-        execution.read_memory(text)
+        schedule.read_memory(text)
 
 
 def test_a_budget_without_room_for_one_run_is_refused():
     (block,) = tiny.blocks(methods=["baseline"], queries=50)
     with pytest.raises(InvalidValueError, match=r"`memory` must hold a worker with one run, 35\d MB for hartmann-6d"):
-        execution.runs_within(block, 300 * 10**6)
+        schedule.runs_within(block, 300 * 10**6)
 
 
 def test_more_designs_a_question_are_more_points_and_more_answers():
     two, four = (tiny.blocks(methods=[name], queries=50)[0] for name in ("baseline", "best_of_4"))
-    assert execution.sizes(two) == (6 + 100, 15 + 50, 6) and execution.sizes(four) == (6 + 200, 15 + 150, 6)
+    assert schedule.sizes(two) == (6 + 100, 15 + 50, 6) and schedule.sizes(four) == (6 + 200, 15 + 150, 6)

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kappasharp.core.choices import Rule, Weights
 from kappasharp.errors import InvalidValueError, KappaSharpError, UnknownNameError
 from kappasharp.lab import grid
 from kappasharp.lab.experiment import parse, read
-from kappasharp.methods.registry import METHODS, PRESETS
-from kappasharp.problems.initial import INITIALIZATIONS
+from kappasharp.problems.initial_designs import INITIALIZATIONS
 from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS
+from kappasharp.settings import METHODS, PRESETS, Rule, Weights
 from tests.lab.tiny import TABLE, TOML
 
 FOLDER = Path(__file__).parents[2] / "experiments"

@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from kappasharp.errors import InvalidValueError, UnknownNameError
-from kappasharp.lab import correction_figures, experiment, figures, style
+from kappasharp.lab import experiment
+from kappasharp.lab.analysis import correction_figures, figures, style
+from kappasharp.lab.analysis.results import Results, Setting, paper
 from kappasharp.lab.grid import Cell
-from kappasharp.lab.results import Results, Setting, paper
 
 PLAN = {
     "problems": ["levy-10d", "ackley-8d"], "initializations": ["pool_n6_k15"], "presets": ["paper"],

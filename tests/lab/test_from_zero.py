@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from kappasharp.algorithm import loop
 from kappasharp.errors import KappaSharpError
-from kappasharp.lab import experiment, grid, peers, run
-from kappasharp.lab.contract import Proposed
-from kappasharp.methods import loop
-from kappasharp.methods.registry import find_preset
-from kappasharp.problems import initial, oracle
+from kappasharp.lab import experiment, grid, run
+from kappasharp.lab.external import methods
+from kappasharp.lab.external.contract import Proposed
+from kappasharp.problems import initial_designs, simulated_voters
 from kappasharp.problems.registry import find_problem
+from kappasharp.settings import find_preset
 
 PLAN = {
     "problems": ["hartmann-3d"], "initializations": ["from_zero"], "methods": ["baseline"], "seeds": 3, "queries": 12,
@@ -59,7 +60,7 @@ def test_the_chance_is_the_one_given_before_the_answer(rows, steps):
     for number, step in enumerate(steps):
         for i, row in enumerate(rows):
             expected = float(step.info.expected[i])
-            given = expected if int(step.answers[i]) == oracle.FIRST else 1.0 - expected
+            given = expected if int(step.answers[i]) == simulated_voters.FIRST else 1.0 - expected
             assert row["chance"][number] == pytest.approx(given, rel=1e-12)
 
 
@@ -71,7 +72,7 @@ def test_settling_makes_nothing_and_asks_the_one_told(steps):
 
 def test_longer_starts_begin_with_shorter_ones_and_meet_the_same_mood():
     problem = find_problem("hartmann-3d")
-    short, long = (initial.start(problem, "from_zero", [4, 5], "paper", count) for count in (3, 8))
+    short, long = (initial_designs.start(problem, "from_zero", [4, 5], "paper", count) for count in (3, 8))
     assert torch.equal(long.points[:, :6], short.points)
     assert torch.equal(long.comparisons[:, :3], short.comparisons)
 
@@ -91,11 +92,11 @@ def test_a_method_from_outside_has_the_same_start_and_as_many_questions():
             return None
 
     problem, player = find_problem("hartmann-3d"), Still()
-    person = oracle.person("paper")
-    record = peers.run(
-        peers.PEERS["random_king"], player, problem, "from_zero", seed=0, queries=12, person=person, first_pairs=3
+    person = simulated_voters.person("paper")
+    record = methods.run(
+        methods.PEERS["random_king"], player, problem, "from_zero", seed=0, queries=12, person=person, first_pairs=3
     )
-    start = initial.start(problem, "from_zero", [0], "paper", 3)
+    start = initial_designs.start(problem, "from_zero", [0], "paper", 3)
     assert player.told == 12 and record["told_utility"] == [None] * 12
     # The one new design of all its questions is made once.
     assert len(record["best_utility"]) == 12 and record["n_points"][:5] == [2, 4, 6, 7, 7]

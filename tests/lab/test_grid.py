@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappasharp.core.choices import Weights
 from kappasharp.lab import grid
 from kappasharp.lab.experiment import parse
 from kappasharp.lab.grid import digest, missing, together
-from kappasharp.problems import oracle
-from kappasharp.problems.initial import INITIALIZATIONS
-from kappasharp.problems.oracle import Person
+from kappasharp.problems import simulated_voters
+from kappasharp.problems.initial_designs import INITIALIZATIONS
 from kappasharp.problems.registry import PROBLEMS
+from kappasharp.problems.simulated_voters import Person
+from kappasharp.settings import Weights
 from tests.lab import tiny
 
 GOLDEN = Path(__file__).with_name("golden_keys.json")
@@ -111,7 +111,7 @@ def test_a_key_depends_on_no_label(monkeypatch):
     assert keys(**ONE | {"methods": [], "variants": {"mine": {"method": "adaptive"}}}) == plain
     assert keys(**ONE | {"presets": [], "preset_variants": {"mine": {"preset": "modern"}}}) == plain
     assert keys(**ONE, title="another", block_size=1) == plain
-    monkeypatch.setitem(oracle.PERSONS, "somebody", Person())
+    monkeypatch.setitem(simulated_voters.PERSONS, "somebody", Person())
     assert keys(**ONE, person="somebody") == plain
     assert [cell.key for cell in grid.cells(parse("another", tiny.TABLE | ONE))] == plain
 

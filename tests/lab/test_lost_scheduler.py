@@ -13,10 +13,9 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from kappasharp.app.cli.main import main
-from kappasharp.lab import engines
-from kappasharp.lab.engines import SchedulerLostError
-from kappasharp.lab.execution import plan
+from kappasharp.cli.main import main
+from kappasharp.lab import schedule
+from kappasharp.lab.schedule import SchedulerLostError, plan
 from kappasharp.lab.store import Store
 from tests.lab import tiny
 
@@ -69,7 +68,7 @@ def test_while_a_run_waits(scheduler):
         threading.Timer(0.5, scheduler.kill).start()
 
     with pytest.raises(SchedulerLostError, match=rf"The Dask scheduler at '{scheduler.address}' was lost \("):
-        list(engines.engine(f"dask://{scheduler.address}")(supply()))
+        list(schedule.engine(f"dask://{scheduler.address}")(supply()))
 
 
 def test_the_command_says_it_and_goes_on_with_the_rest(scheduler, tmp_path, monkeypatch, capfd):

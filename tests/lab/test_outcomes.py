@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from benchmarks import outcomes as figures
-from kappasharp.core.features import Lift, lifted
 from kappasharp.errors import InvalidValueError
+from kappasharp.inference.features import Lift, lifted
 from kappasharp.lab import grid, outcomes, run
 from kappasharp.problems.problem import Visible
 from kappasharp.problems.registry import VARIANTS, find_problem

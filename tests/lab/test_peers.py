@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from kappasharp.errors import InvalidValueError
-from kappasharp.lab import entrants, outcomes, peers
-from kappasharp.lab.contract import MethodError, OwnProcess, Proposed
-from kappasharp.lab.peers import PEERS
+from kappasharp.lab import libraries, outcomes
+from kappasharp.lab.external import methods
+from kappasharp.lab.external.contract import MethodError, OwnProcess, Proposed
+from kappasharp.lab.external.methods import PEERS
+from kappasharp.lab.external.server import Speaker
 from kappasharp.lab.run import run_together
-from kappasharp.lab.speaking import Speaker
-from kappasharp.problems import initial, oracle
+from kappasharp.problems import initial_designs, simulated_voters
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import PROBLEMS, find_problem
 from tests.lab import tiny
@@ -21,7 +22,7 @@ from tests.lab import tiny
 # Optuna Dashboard compiles a loop with it when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 HARTMANN, VEHICLE = PROBLEMS["hartmann-6d"], PROBLEMS["vehicle-5d"]
-PAPER = oracle.PERSONS["paper"]
+PAPER = simulated_voters.PERSONS["paper"]
 
 
 class Inside(OwnProcess):
@@ -45,7 +46,7 @@ def problem_of(name):
 
 
 def played(name, player, seed=7, queries=2, person=PAPER):
-    return peers.run(PEERS[name], player, problem_of(name), "pool_n6_k15", seed=seed, queries=queries, person=person)
+    return methods.run(PEERS[name], player, problem_of(name), "pool_n6_k15", seed=seed, queries=queries, person=person)
 
 
 @pytest.fixture(scope="module", params=PEERS)
@@ -57,7 +58,7 @@ def record(request):
 
 def test_a_peer_starts_where_our_methods_start_and_tells_a_design(record):
     name, found, _ = record
-    start = initial.start(problem_of(name), "pool_n6_k15", [7])
+    start = initial_designs.start(problem_of(name), "pool_n6_k15", [7])
     assert found["best_utility"][0] == float(start.utility.max())
     assert len(found["best_utility"]) == 3 and found["best_utility"] == sorted(found["best_utility"])
     assert found["step_status"] == ["ok", "ok"] and found["block_runs"] == 1
@@ -89,8 +90,8 @@ def told(player, start):
 
 def test_optuna_asks_its_gaussian_process():
     """Before the first preference it draws at random; afterwards it must not."""
-    start = initial.start(HARTMANN, "pool_n6_k15", [7])
-    player = told(entrants.Optuna(6, 7), start)
+    start = initial_designs.start(HARTMANN, "pool_n6_k15", [7])
+    player = told(libraries.Optuna(6, 7), start)
     assert sorted(list(trial.params.values()) for trial in player.trials) == sorted(start.points[0].tolist())
     sampler = player.study._study.sampler
     new, champion = player.ask()
@@ -103,7 +104,7 @@ def test_optuna_asks_its_gaussian_process():
 
 def test_cma_is_told_the_ranks_of_its_designs_and_gets_better():
     """Whatever the order of the answers, a generation is sorted right; and on a bowl its favourite comes nearer."""
-    player, centre = entrants.Cma(3, 1), [0.2, 0.7, 0.4]
+    player, centre = libraries.Cma(3, 1), [0.2, 0.7, 0.4]
 
     def off(design):
         return sum((a - b) ** 2 for a, b in zip(design, centre, strict=True))
@@ -125,8 +126,8 @@ def test_cma_is_told_the_ranks_of_its_designs_and_gets_better():
 
 
 def outcomes_player(problem, seed=7):
-    start = initial.start(problem, "from_zero", [seed])
-    return told(entrants.Bope(problem.dimensions, seed, problem.name), start)
+    start = initial_designs.start(problem, "from_zero", [seed])
+    return told(libraries.Bope(problem.dimensions, seed, problem.name), start)
 
 
 def test_bope_climbs_through_the_outcomes_themselves():
@@ -158,7 +159,7 @@ def test_bope_models_what_is_simulated():
     """The tutorial's way where outcomes have no gradient: one path of a Gaussian process; the truth for the model."""
     pid = find_problem("pid-3d")
     player = outcomes_player(pid)
-    assert player.modelled is entrants.outcome_model("pid-3d")
+    assert player.modelled is libraries.outcome_model("pid-3d")
     known = outcomes.sample("pid-3d")
     assert torch.allclose(player.seen(), known.normalised(pid.unit_outcomes(player.points)))
     X = torch.rand(200, 3, generator=torch.Generator().manual_seed(2))
@@ -209,16 +210,16 @@ class Scripted:
 
 
 def test_a_method_gets_our_tables_and_our_persons_answers(monkeypatch):
-    start = initial.start(HARTMANN, "pool_n6_k15", [7])
+    start = initial_designs.start(HARTMANN, "pool_n6_k15", [7])
     evaluated, evaluate = [], Problem.unit_utility
     monkeypatch.setattr(Problem, "unit_utility", lambda self, U: evaluated.append(U) or evaluate(self, U))
     player = Scripted(start.points[0])
     found = played("random_king", player, queries=3)
     assert player.begun == (6, "") and set(player.voters) == {None}
-    chance = oracle.draws("hartmann-6d", 7, "oracle noise", 3)
+    chance = simulated_voters.draws("hartmann-6d", 7, "oracle noise", 3)
     for mood, question, (pair, answer) in zip(chance, player.script, player.answers[15:], strict=True):
         assert pair == question.tolist()
-        assert answer == int(oracle.answer(PAPER, evaluate(HARTMANN, question), mood))
+        assert answer == int(simulated_voters.answer(PAPER, evaluate(HARTMANN, question), mood))
     for (winner, loser), (pair, answer) in zip(start.comparisons[0].tolist(), player.answers, strict=False):
         assert pair[answer] == start.points[0, winner].tolist() and pair[1 - answer] == start.points[0, loser].tolist()
     # Six first designs, then three new ones; the known are not evaluated again. What is told is, for the record alone.
@@ -231,10 +232,10 @@ def test_a_method_gets_our_tables_and_our_persons_answers(monkeypatch):
 
 def test_of_a_jury_every_answer_is_the_members_own_and_a_method_is_told_whose():
     jury = find_problem("jury-3-independent-hartmann-6d")
-    start = initial.start(jury, "from_zero", [7], "exact")
+    start = initial_designs.start(jury, "from_zero", [7], "exact")
     player = Scripted(start.points[0])
-    exact = oracle.person("exact")
-    found = peers.run(PEERS["random_king"], player, jury, "from_zero", seed=7, queries=8, person=exact)
+    exact = simulated_voters.person("exact")
+    found = methods.run(PEERS["random_king"], player, jury, "from_zero", seed=7, queries=8, person=exact)
     assert player.voters == [0, 1, 2, 0, 1, 2, 2, 0, 0, 1, 1]  # five told first, then asked and told
     for turn, (pair, answer) in enumerate(player.answers):
         felt = jury.unit_felt(torch.tensor(pair, dtype=torch.float64), turn)
@@ -244,10 +245,10 @@ def test_of_a_jury_every_answer_is_the_members_own_and_a_method_is_told_whose():
 
 
 def test_a_tie_is_told_as_one_and_a_warning_is_a_status():
-    start = initial.start(HARTMANN, "pool_n6_k15", [7])
+    start = initial_designs.start(HARTMANN, "pool_n6_k15", [7])
     player = Scripted(start.points[0], warning="the fit did not converge")
-    found = played("random_king", player, queries=3, person=oracle.Person(just_noticeable=100.0))
-    assert {answer for _, answer in player.answers} == {oracle.TIE}
+    found = played("random_king", player, queries=3, person=simulated_voters.Person(just_noticeable=100.0))
+    assert {answer for _, answer in player.answers} == {simulated_voters.TIE}
     assert found["step_status"] == ["peer_warned"] * 3
 
 
@@ -257,7 +258,7 @@ def test_a_method_is_told_the_design_that_was_shown():
     player = Inside(PEERS["random_king"])
     said = []
     player.tell = lambda pair, answer, voter: said.append(pair) or OwnProcess.tell(player, pair, answer, voter)
-    peers.run(PEERS["random_king"], player, problem, "from_zero", seed=0, queries=8, person=PAPER)
+    methods.run(PEERS["random_king"], player, problem, "from_zero", seed=0, queries=8, person=PAPER)
     shown = torch.stack(said)
     assert torch.equal(shown, problem.nearest(shown)) and len(shown) == 8
     assert not torch.equal(torch.tensor(player.questions), problem.nearest(torch.tensor(player.questions)))

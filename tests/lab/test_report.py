@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kappasharp.app.cli.main import main
-from kappasharp.lab import report, results
+from kappasharp.cli.main import main
+from kappasharp.lab.analysis import figures, report, results
 from kappasharp.lab.store import Store, StoreError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -21,8 +21,8 @@ def steady(cell):
 
 def test_everything_is_written_once_and_stands_alone(tmp_path, monkeypatch):
     synthetic.folder(tmp_path / "r", steady)
-    drawn, draw = [], report.figures.forest
-    monkeypatch.setattr(report.figures, "forest", lambda *given: drawn.append(given) or draw(*given))
+    drawn, draw = [], figures.forest
+    monkeypatch.setattr(figures, "forest", lambda *given: drawn.append(given) or draw(*given))
     written = report.write(tmp_path / "r")
     assert len(drawn) == 1  # for the page and for its files
     names = {path.name for path in written}

@@ -8,12 +8,13 @@ from itertools import pairwise
 import pytest
 import torch
 
+from kappasharp.algorithm import loop
+from kappasharp.algorithm.state import Question
 from kappasharp.lab import run
 from kappasharp.lab.grid import missing, together
 from kappasharp.lab.run import error_rows, judge, run_together
 from kappasharp.lab.store import SCHEMA
-from kappasharp.methods.state import Question
-from kappasharp.problems import initial, oracle
+from kappasharp.problems import initial_designs, simulated_voters
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import PROBLEMS, find_problem
 from tests.lab import tiny
@@ -76,7 +77,7 @@ def test_a_run_is_the_same_again(alone):
 
 def test_a_row_holds_every_step(alone):
     blocks, parts = alone
-    start = initial.start(PROBLEMS["hartmann-6d"], "pool_n6_k15", (0, 1))
+    start = initial_designs.start(PROBLEMS["hartmann-6d"], "pool_n6_k15", (0, 1))
     for block, rows in zip(blocks, parts, strict=True):
         assert [(row["seed"], row["key"]) for row in rows] == list(zip(block.seeds, block.keys, strict=True))
         for row, first in zip(rows, start.utility.amax(1).tolist(), strict=True):
@@ -132,7 +133,7 @@ def test_components_grow_with_fresh_pairs_and_not_with_connected_ones(initializa
 def witness(monkeypatch):
     """What was evaluated, and the chance in every answer."""
     seen = {"points": [], "chance": []}
-    evaluate, answer = Problem.unit_utility, oracle.answer
+    evaluate, answer = Problem.unit_utility, simulated_voters.answer
 
     def watched_utility(self, points):
         seen["points"].append(points.clone())
@@ -143,7 +144,7 @@ def witness(monkeypatch):
         return answer(who, utility, chance)
 
     monkeypatch.setattr(Problem, "unit_utility", watched_utility)
-    monkeypatch.setattr(oracle, "answer", watched_answer)
+    monkeypatch.setattr(simulated_voters, "answer", watched_answer)
     return seen
 
 
@@ -156,7 +157,7 @@ def test_every_method_meets_the_same_start_and_the_same_moods(witness):
     for method in ("static", "connected"):
         for ours, theirs in zip(found["baseline"], found[method], strict=True):
             assert torch.equal(ours, theirs)
-    draws = [oracle.draws("hartmann-6d", seed, "oracle noise", 2) for seed in (5, 9)]
+    draws = [simulated_voters.draws("hartmann-6d", seed, "oracle noise", 2) for seed in (5, 9)]
     assert torch.equal(torch.stack(found["baseline"][2:], 1), torch.stack(draws))
 
 
@@ -244,7 +245,7 @@ def test_a_jurys_answers_are_its_members_own(method, initialization, first):
     assert who[:first].tolist() == [0, 1, 2, 0, 1][:first]
     if method == "people":
         assert who.tolist() == [turn % 3 for turn in range(block.queries)]
-        assert run.learn(steps[-1].after).fit.people is not None
+        assert loop.learn(steps[-1].after).fit.people is not None
 
 
 def test_juries_run_in_blocks_as_one_by_one():

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kappasharp.lab import statistics
-from kappasharp.lab.statistics import Sample, Verdict, compare, gain_percent, holm, paired_t, tally
+from kappasharp.lab.analysis import statistics
+from kappasharp.lab.analysis.statistics import Sample, Verdict, compare, gain_percent, holm, paired_t, tally
 
 
 def sample(values, wanted=None):

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kappasharp import parquet
+from kappasharp import files, parquet
 from kappasharp.errors import InvalidValueError, KappaSharpError
-from kappasharp.lab import store as stores
+from kappasharp.lab import store as lab_store
 from kappasharp.lab.grid import missing
 from kappasharp.lab.run import error_rows
 from kappasharp.lab.store import SCHEMA, Store, StoreError
@@ -282,23 +282,23 @@ def test_a_damaged_marker_is_said(store, content):
 
 def test_two_may_open_a_new_folder_at_once(tmp_path, monkeypatch):
     """The other one comes between the look and the writing, at each of its own steps."""
-    write = stores.write_text
+    write = files.write_text
 
     def meanwhile(path, text):
         (tmp_path / f".{path.name}.other.tmp").touch()
         with monkeypatch.context() as patched:
-            patched.setattr(stores, "write_text", write)
+            patched.setattr(lab_store, "write_text", write)
             Store(tmp_path).open()
         write(path, text)
 
     with monkeypatch.context() as patched:
-        patched.setattr(stores, "write_text", meanwhile)
+        patched.setattr(lab_store, "write_text", meanwhile)
         Store(tmp_path).open()
     assert Store(tmp_path).open().done() == set()
 
 
 def test_a_folder_whose_making_was_cut_short_can_be_opened(tmp_path):
-    stores.write_text(tmp_path / "store.json", '{"schema": 1}')
+    files.write_text(tmp_path / "store.json", '{"schema": 1}')
     store = Store(tmp_path).open()
     store.write("a", rows_of(BLOCKS[0]))
     assert store.done() == set(BLOCKS[0].keys)
@@ -355,7 +355,7 @@ def test_a_dead_claim_on_a_stored_block_is_forgotten(store):
 def test_a_claim_from_another_machine_holds_until_it_is_old(store):
     path = owned(store, host="elsewhere", process=2**22)
     assert not store.claim("a")
-    long_ago = time.time() - stores.STALE_SECONDS - 1.0
+    long_ago = time.time() - lab_store.STALE_SECONDS - 1.0
     os.utime(path, (long_ago, long_ago))
     assert store.claim("a") and not store.claim("a")
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from kappasharp.app.cli.main import main
+from kappasharp.cli.main import main
 from kappasharp.errors import InvalidValueError
-from kappasharp.lab import experiment, grid, leaderboard, standings, suite
-from kappasharp.lab.statistics import FAMILY
+from kappasharp.lab import experiment, grid, suite
+from kappasharp.lab.analysis import leaderboard, ranking
+from kappasharp.lab.analysis.statistics import FAMILY
 from kappasharp.lab.store import Store
 from kappasharp.lab.suite import Suite
 from kappasharp.parquet import write_parquet
@@ -164,8 +165,8 @@ def ranked(tmp_path):
 
 def test_ranks_tests_and_failures(ranked):
     made, folders = ranked
-    runs = standings.read(folders, made)
-    found = {board.subject: board for board in standings.boards(runs)}
+    runs = ranking.read(folders, made)
+    found = {board.subject: board for board in ranking.boards(runs)}
     assert [tuple(key) for key in found] == [
         ("whole", "from_zero"), ("whole", "given_starts"), ("core", "from_zero"), ("quick", "from_zero"),
     ]  # fmt: skip
@@ -189,59 +190,59 @@ def test_ranks_tests_and_failures(ranked):
 def test_other_runs_are_left_out_and_two_versions_are_two_methods(ranked, tmp_path):
     made, folders = ranked
     other = stored(tmp_path / "other", small(limit=60), {"static": better(2.0)})
-    runs = standings.read([*folders, other], made)
+    runs = ranking.read([*folders, other], made)
     assert runs.left_out == {f"of {small(limit=60).label}": 12}
     # The packed runs of a board are as good as the folders.
     pack = tmp_path / "runs.parquet"
     write_parquet(runs.table(), pack)
-    again = standings.read([pack], made)
-    assert standings.boards(again)[0].standings == standings.boards(runs)[0].standings
+    again = ranking.read([pack], made)
+    assert ranking.boards(again)[0].standings == ranking.boards(runs)[0].standings
     rows = [row | {"method_values": '{"changed": 1}'} for row in runs.rows["static"].values()]
     (tmp_path / "new").mkdir()
     Store(tmp_path / "changed").open().write("block", rows)
-    names = standings.read([*folders, tmp_path / "changed"], made).rows
+    names = ranking.read([*folders, tmp_path / "changed"], made).rows
     assert "static" not in names and len([name for name in names if name.startswith("static (")]) == 2
 
 
 def test_what_counts_twice_is_said_and_the_first_source_counts(ranked, tmp_path):
     made, folders = ranked
     luckier = stored(tmp_path / "luckier", made, {"static": better(3.0), "fixed20": better(3.0)})
-    first = standings.read([*folders, luckier], made)
+    first = ranking.read([*folders, luckier], made)
     assert first.twice["static"] == 12 and first.twice["fixed20"] == 12 and not first.twice["baseline"]
     # A run that failed stays failed, however often it is tried.
-    assert standings.boards(first)[0].standings == standings.boards(standings.read(folders, made))[0].standings
-    later = standings.read([luckier, *folders], made)
+    assert ranking.boards(first)[0].standings == ranking.boards(ranking.read(folders, made))[0].standings
+    later = ranking.read([luckier, *folders], made)
     assert {row["status"] for row in later.rows["fixed20"].values()} == {"ok"}
-    said = leaderboard.remarks(first, standings.boards(first))
+    said = leaderboard.remarks(first, ranking.boards(first))
     assert "12 runs of static were given twice, with other numbers: those of the first folder or file count." in said
-    assert not standings.read([*folders, *folders], made).twice["static"]
+    assert not ranking.read([*folders, *folders], made).twice["static"]
     first.rows["elsewhere"] = {}
-    said = leaderboard.remarks(first, standings.boards(first))
+    said = leaderboard.remarks(first, ranking.boards(first))
     assert any(line.startswith("Not ranked from zero, whole:") and "elsewhere has none" in line for line in said)
 
 
 def test_a_method_that_always_fails_has_no_verdicts_and_is_no_reference(tmp_path):
     made = small()
     finals = {"adaptive": lambda problem, seed: "it died", "static": better(0.5), "connected": better(0.1)}
-    board = standings.boards(standings.read([stored(tmp_path / "one", made, finals)], made))[0]
+    board = ranking.boards(ranking.read([stored(tmp_path / "one", made, finals)], made))[0]
     assert board.methods[-1] == "adaptive" and board.reference == "connected"
     failed = board.standings[-1]
-    assert standings.verdicts(failed.tests["seen"]) == "0 / 0 / 0, 2 not tested" and failed.failed == 8
-    assert standings.verdicts(board.standings[0].tests["seen"]) == "2 / 0 / 0"
+    assert ranking.verdicts(failed.tests["seen"]) == "0 / 0 / 0, 2 not tested" and failed.failed == 8
+    assert ranking.verdicts(board.standings[0].tests["seen"]) == "2 / 0 / 0"
     assert "0 / 0 / 0, 2 not tested" in leaderboard.rank_table(board).rows[-1][4].text
 
 
 def test_rounding_makes_no_other_run():
     row = {"best_utility": [1.0, 2.0]}
-    assert not standings._is_other(row, {"best_utility": [1.0 + 1e-14, 2.0]})
-    assert standings._is_other(row, {"best_utility": [1.0, 2.1]}) and standings._is_other(row, {"best_utility": None})
+    assert not ranking._is_other(row, {"best_utility": [1.0 + 1e-14, 2.0]})
+    assert ranking._is_other(row, {"best_utility": [1.0, 2.1]}) and ranking._is_other(row, {"best_utility": None})
 
 
 def test_of_one_task_the_seeds_are_resampled(ranked):
     made, folders = ranked
-    board = next(one for one in standings.boards(standings.read(folders, made)) if one.subject.scope == "quick")
+    board = next(one for one in ranking.boards(ranking.read(folders, made)) if one.subject.scope == "quick")
     assert len(board.tasks) == 1
-    ranks = standings._with_interval(np.array([[1.0, 2.0, 3.0, 4.0]]))
+    ranks = ranking._with_interval(np.array([[1.0, 2.0, 3.0, 4.0]]))
     assert ranks[0] == 2.5 and ranks[1] < 2.0 and ranks[2] > 3.0
 
 
@@ -249,12 +250,12 @@ def test_regret_is_what_is_left_of_what_there_was_to_gain():
     task = PBO.scope().tasks[5]
     most = find_problem(task.problem).maximum.value
     row = {"status": "ok", "best_utility": [most - 9.0] * 4 + [most - 4.0, most - 2.0, most - 1.0]}
-    assert task.problem == "hartmann-6d" and standings.regret(row, task) == pytest.approx(0.25)
-    assert standings.regret(row | {"status": "error"}, task) == 1.0
+    assert task.problem == "hartmann-6d" and ranking.regret(row, task) == pytest.approx(0.25)
+    assert ranking.regret(row | {"status": "error"}, task) == 1.0
     # Who starts better than the reference is measured from where that one starts.
     later = row | {"best_utility": [value - 1.0 for value in row["best_utility"]]}
-    assert standings.regret(row, task, later) < standings.regret(row, task)
-    assert standings.regret(row, task, later | {"status": "error"}) == standings.regret(row, task)
+    assert ranking.regret(row, task, later) < ranking.regret(row, task)
+    assert ranking.regret(row, task, later | {"status": "error"}) == ranking.regret(row, task)
 
 
 def test_the_page_and_the_files(ranked, tmp_path, monkeypatch):

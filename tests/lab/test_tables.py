@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kappasharp.lab import results, statistics, tables
-from kappasharp.lab.results import Setting
-from kappasharp.lab.statistics import FAMILY, Verdict
+from kappasharp.lab.analysis import results, statistics, tables
+from kappasharp.lab.analysis.results import Setting
+from kappasharp.lab.analysis.statistics import FAMILY, Verdict
 
 sys.path.insert(0, str(Path(__file__).parent))
 import synthetic

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.acquisition.lattice import Group, Lattice
-from kappasharp.core import comparisons
-from kappasharp.core.choices import PRIOR_NAMES, Correction, Gate, Placement, Rule, Weights, order_of
-from kappasharp.core.kernel import PRIORS
+from kappasharp.acquisition.discrete import Group, Lattice
+from kappasharp.algorithm import checks
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.methods import checks
-from kappasharp.methods.method import Method, Query
+from kappasharp.inference import comparisons
+from kappasharp.kernels.priors import PRIORS
+from kappasharp.questions.comparisons import order_of
+from kappasharp.settings import PRIOR_NAMES, Correction, Gate, Method, Placement, Query, Rule, Weights
 
 POINTS = torch.linspace(0.0, 1.0, 12, dtype=torch.float64).reshape(4, 3)
 PAIRS = torch.tensor([[0, 1], [2, 3]])

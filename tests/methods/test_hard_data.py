@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.core import comparisons, kernel, laplace
-from kappasharp.core.likelihood import Probit
+from kappasharp.inference import comparisons, laplace
+from kappasharp.inference.likelihood import Probit
+from kappasharp.kernels import stationary
 
 NONE = torch.empty(0, 2, dtype=torch.long)
 
@@ -83,7 +84,7 @@ def test_two_thousand_comparisons_are_fitted():
     pairs = torch.where((utility[pairs[:, 0]] > utility[pairs[:, 1]]).unsqueeze(-1), pairs, pairs.flip(-1))
     # One start and fixed hyperparameter rounds are not the point here: the MAP and the posterior are.
     theta = torch.tensor([[0.5] * 4 + [20.0]]).log()
-    K = kernel.covariance("rbf", X[None], theta, 1e-6)
+    K = stationary.covariance("rbf", X[None], theta, 1e-6)
     found = laplace.find_map(K, comparisons.incidence(pairs[None], 60), Probit())
     assert bool(found.dual.converged)
     order = torch.corrcoef(torch.stack([found.f[0].argsort().argsort(), utility.argsort().argsort()]).double())

@@ -8,12 +8,12 @@ import torch
 
 import kappasharp as ks
 from kappasharp.acquisition import incumbent
-from kappasharp.core import ep, posterior
-from kappasharp.core.comparisons import Answers
+from kappasharp.algorithm import fit as algorithm_fit
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import fitting
-from kappasharp.methods.method import Acquisition, Inference, Query
-from kappasharp.methods.models import model_from
+from kappasharp.inference import ep, posterior
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.evidence import model_from
+from kappasharp.settings import Acquisition, Inference, Query
 from tests.methods.test_loop import drive, one, start, utility
 
 METHODS = ["ep_ei", "gibbs_ei"]
@@ -22,8 +22,8 @@ METHODS = ["ep_ei", "gibbs_ei"]
 def inferred(state):
     """The posterior that the first question of this state is chosen by."""
     model = model_from(state.preset)
-    fit = fitting.fit(model, Answers(state.points, state.comparisons, state.ties))
-    return fitting.infer(state.method.inference, model, fit, state.seeds, 1).posterior
+    fit = algorithm_fit.fit(model, Answers(state.points, state.comparisons, state.ties))
+    return algorithm_fit.infer(state.method.inference, model, fit, state.seeds, 1).posterior
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -97,7 +97,7 @@ def test_the_three_inferences_see_the_same_model():
 
 
 def test_an_approximation_without_certificate_has_a_word(monkeypatch):
-    monkeypatch.setattr(fitting.ep, "solve", partial(ep.solve, max_iterations=1))
+    monkeypatch.setattr(ep, "solve", partial(ep.solve, max_iterations=1))
     _, _, info = ks.ask(start(2, "ep_ei"))
     assert info.status == ("inference_not_converged",) * 2
     assert info.inference_converged.tolist() == [False, False]

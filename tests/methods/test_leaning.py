@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import torch
 
-from kappasharp.core import features, posterior
-from kappasharp.core.comparisons import Answers
-from kappasharp.methods import fitting, leaning, loop
-from kappasharp.methods.registry import find_preset
+from kappasharp.algorithm import fit, loop
+from kappasharp.inference import features, posterior
+from kappasharp.inference.comparisons import Answers
+from kappasharp.settings import find_preset
 from tests.reference.lifts import Curved
 
 D = 3
@@ -24,7 +24,7 @@ def answered(sign, count=6, seed=0):
 
 def fitted(answers, leans):
     lift = Curved(leans)
-    return fitting.fit(fitting.model_of(find_preset("modern"), D, lift), answers, lift=lift)
+    return fit.fit(fit.model_of(find_preset("modern"), D, lift), answers, lift=lift)
 
 
 def gained(found):
@@ -67,9 +67,9 @@ def test_the_fit_shows_designs_and_answers_alone():
 def test_beliefs_are_weighted_answers_behind_the_real_ones():
     """The dense way: the same comparisons as points and answers of their own, with half the weight."""
     answers, lift = answered(1), Curved((-1, 0))
-    whole = leaning.lifted(answers, lift)
+    whole = fit.lifted(answers, lift)
     n, m = answers.X.shape[1], answers.pairs.shape[1]
-    count = len(leaning.OTHERS)
+    count = len(fit.OTHERS)
     assert whole.X.shape == (1, n + 2 * count, D + 2) and whole.pairs.shape == (1, m + count, 2)
     assert torch.equal(whole.X[:, :n], features.lifted(lift, answers.X))
     assert torch.equal(whole.detail.weight, torch.cat([torch.ones(1, m), torch.full((1, count), 0.5)], 1).double())
@@ -97,11 +97,11 @@ def test_doubted_outcomes_count_less_until_answers_say_otherwise():
 
     def share(answers, doubt):
         lift = Curved(doubt=doubt)
-        theta = fitting.fit(fitting.model_of(preset, D, lift), answers, lift=lift).hyper.theta
+        theta = fit.fit(fit.model_of(preset, D, lift), answers, lift=lift).hyper.theta
         return float(theta[..., -2:].softmax(-1)[0, -1])
 
-    means = [fitting.model_of(preset, D, Curved(doubt=doubt)).priors.ratio[0] for doubt in (0.0, 0.05, 0.1, 0.2)]
-    assert means[0] == fitting.OUTCOMES_TO_PARAMETERS[0] and means == sorted(means, reverse=True)
-    assert means[-1] == fitting.LEAST_RATIO
+    means = [fit.model_of(preset, D, Curved(doubt=doubt)).priors.ratio[0] for doubt in (0.0, 0.05, 0.1, 0.2)]
+    assert means[0] == fit.OUTCOMES_TO_PARAMETERS[0] and means == sorted(means, reverse=True)
+    assert means[-1] == fit.LEAST_RATIO
     assert share(few, 0.0) > 0.8 and share(few, 0.1) < 0.5
     assert share(many, 0.05) > 0.5

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.core import hyperparameters, posterior, spaces
+from kappasharp.inference import fit_space, hyperparameters, posterior
 from tests.reference.data import answered
 
 
@@ -14,7 +14,7 @@ def few_designs(monkeypatch):
     data = answered(0, 10, 40, 2)
 
     def fit(method, *, early):
-        monkeypatch.setattr(spaces, "FEWEST_ANSWERS", 20 if early else 1000)
+        monkeypatch.setattr(fit_space, "FEWEST_ANSWERS", 20 if early else 1000)
         return ks.fit(data.X, data.pairs, method=method, preset="modern")
 
     return fit
@@ -35,7 +35,7 @@ def test_point_space_gives_every_method_the_same_model(few_designs, method):
 def test_a_long_run_is_asked_and_told_like_any_other(monkeypatch, method, count):
     monkeypatch.setattr(hyperparameters, "ALL_AT_ONCE", 20)
     monkeypatch.setattr(hyperparameters, "FEWEST", 5)
-    monkeypatch.setattr(spaces, "FEWEST_ANSWERS", 20)
+    monkeypatch.setattr(fit_space, "FEWEST_ANSWERS", 20)
     data = answered(0, count, 40, 2)
     state = ks.init(data.X, data.pairs, method=method)
     for _ in range(2):

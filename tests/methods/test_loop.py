@@ -7,16 +7,18 @@ import torch
 
 import kappasharp as ks
 from kappasharp.acquisition import eubo, incumbent
-from kappasharp.acquisition.lattice import Group, Lattice
-from kappasharp.batches import released
-from kappasharp.core import activation, comparisons, posterior, spectral
-from kappasharp.core.choices import Gate, Rule, beside
-from kappasharp.core.comparisons import Answers
+from kappasharp.acquisition.discrete import Group, Lattice
+from kappasharp.algorithm import correction, fit, loop
+from kappasharp.algorithm.question import NEW
+from kappasharp.correction import activation, spectral
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import correcting, fitting, loop
-from kappasharp.methods.asking import NEW
-from kappasharp.methods.method import Kind
-from kappasharp.methods.models import model_from
+from kappasharp.inference import comparisons, posterior
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.evidence import model_from
+from kappasharp.questions.comparisons import beside
+from kappasharp.questions.kind import Kind
+from kappasharp.settings import Gate, Rule
+from kappasharp.tensors import released
 
 
 def utility(points):
@@ -133,10 +135,10 @@ def test_an_open_gate_shifts_the_map_only_and_a_closed_one_nothing():
     state = replace(start(2, "static", "paper"), step=9)
     model = model_from(state.preset)
     answers = Answers(state.points, state.comparisons)
-    plain = fitting.fit(model, answers)
+    plain = fit.fit(model, answers)
     choice = state.method.correction
-    closed = correcting.correct(model, plain, choice, torch.tensor([False, False]))
-    half_open = correcting.correct(model, plain, choice, torch.tensor([True, False]))
+    closed = correction.correct(model, plain, choice, torch.tensor([False, False]))
+    half_open = correction.correct(model, plain, choice, torch.tensor([True, False]))
     assert torch.equal(closed.posterior.beta, plain.posterior.beta)
     assert torch.equal(half_open.posterior.beta[1], plain.posterior.beta[1])
     shift = (half_open.map.f - plain.map.f).abs().amax(-1)
@@ -148,8 +150,8 @@ def test_an_open_gate_shifts_the_map_only_and_a_closed_one_nothing():
 def test_metric_only_ends_at_the_plain_map():
     state = start(2, "metric_only", "paper")
     model, choice = model_from(state.preset), state.method.correction
-    plain = fitting.fit(model, Answers(state.points, state.comparisons))
-    found = correcting.correct(model, plain, choice, torch.tensor([True, True]))
+    plain = fit.fit(model, Answers(state.points, state.comparisons))
+    found = correction.correct(model, plain, choice, torch.tensor([True, True]))
     assert bool(found.map.dual.converged.all())
     assert torch.allclose(found.map.f, plain.map.f, atol=1e-5)
 
@@ -157,8 +159,8 @@ def test_metric_only_ends_at_the_plain_map():
 def test_cov_only_keeps_the_map_and_tightens_every_contrast():
     state = start(1, "cov_only", "paper")
     model, choice = model_from(state.preset), state.method.correction
-    plain = fitting.fit(model, Answers(state.points, state.comparisons))
-    found = correcting.correct(model, plain, choice, torch.tensor([True]))
+    plain = fit.fit(model, Answers(state.points, state.comparisons))
+    found = correction.correct(model, plain, choice, torch.tensor([True]))
     assert torch.equal(found.posterior.beta, plain.posterior.beta)
     X, Y = torch.rand(2, 1, 40, 2, generator=torch.Generator().manual_seed(0))
     tight, wide = (posterior.contrast(p, X, Y).variance for p in (found.posterior, plain.posterior))
@@ -171,8 +173,8 @@ def test_jitter_and_diagonal_spread_the_calibrated_strength_evenly():
     corrections = {}
     for name in ("static", "diagonal", "jitter"):
         model = model_from(state.preset)
-        plain = fitting.fit(model, Answers(state.points, state.comparisons))
-        corrections[name] = correcting.correct(model, plain, ks.METHODS[name].correction, torch.tensor([True]))
+        plain = fit.fit(model, Answers(state.points, state.comparisons))
+        corrections[name] = correction.correct(model, plain, ks.METHODS[name].correction, torch.tensor([True]))
     r = corrections["static"].correction
     assert torch.allclose(corrections["jitter"].correction, r.mean().expand_as(r))
     eta = corrections["static"].calibration.eta
@@ -237,9 +239,9 @@ def test_a_validated_gate_opens_exactly_where_the_correction_predicts_answers_le
     model, choice = model_from(state.preset), state.method.correction
     everywhere = torch.ones(6, dtype=torch.bool)
     with torch.inference_mode():
-        plain = fitting.fit(model, Answers(state.points, state.comparisons))
-        always = correcting.correct(model, plain, choice, everywhere)
-        found = correcting.correct(model, plain, choice, everywhere, validated=True)
+        plain = fit.fit(model, Answers(state.points, state.comparisons))
+        always = correction.correct(model, plain, choice, everywhere)
+        found = correction.correct(model, plain, choice, everywhere, validated=True)
         A = comparisons.congruence(plain.C, plain.K) / model.likelihood.scale**2
         divisor = (1.0 + always.calibration.eta)[:, None, None]
         gain = spectral.left_out(A / divisor, always.map.dual, 0.0) - spectral.left_out(A, plain.map.dual, 0.0)

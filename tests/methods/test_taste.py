@@ -5,38 +5,39 @@ import math
 import pytest
 import torch
 
-from kappasharp.core import comparisons, features, spaces, voices
-from kappasharp.core.comparisons import Answers
-from kappasharp.core.joint_priors import PeoplePriors
-from kappasharp.methods import fitting, leaning, taste, voters
-from kappasharp.methods.registry import find_preset
+from kappasharp.algorithm import fit as algorithm_fit
+from kappasharp.algorithm import preference_evidence, voters
+from kappasharp.inference import comparisons, features, fit_space, voter_evidence
+from kappasharp.inference.comparisons import Answers
+from kappasharp.kernels.priors import PeoplePriors
+from kappasharp.settings import find_preset
 from tests.methods.test_leaning import D, answered
 from tests.reference.lifts import Curved
 
 
 def of(lift):
-    return fitting.model_of(find_preset("modern"), D, lift)
+    return algorithm_fit.model_of(find_preset("modern"), D, lift)
 
 
 def value(model, answers, theta):
     """log Z by the way that the search takes."""
     nothing = answers.X.new_zeros(answers.pairs.shape[:2])
-    return float(spaces.choose(model, answers).gather().evaluate(model, theta, nothing).value)
+    return float(fit_space.choose(model, answers).gather().evaluate(model, theta, nothing).value)
 
 
 def parts(lift, answers):
     """What answers and beliefs together, beliefs alone and answers alone are made of."""
     plain = answers._replace(X=features.lifted(lift, answers.X))
-    return leaning.lifted(answers, lift), leaning.beliefs(lift, plain.X), plain
+    return algorithm_fit.lifted(answers, lift), algorithm_fit.beliefs(lift, plain.X), plain
 
 
 def test_without_beliefs_it_is_the_evidence_of_the_fit():
     lift, answers = Curved(), answered(1)
     model = of(lift)
-    fit = fitting.fit(model, answers, lift=lift)
-    assert leaning.beliefs(lift, fit.posterior.features) is None
+    fit = algorithm_fit.fit(model, answers, lift=lift)
+    assert algorithm_fit.beliefs(lift, fit.posterior.features) is None
     expected = value(model, answers._replace(X=features.lifted(lift, answers.X)), fit.hyper.theta)
-    assert float(taste.log_evidence(model, fit)) == pytest.approx(expected, abs=1e-6)
+    assert float(preference_evidence.log_evidence(model, fit)) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("leans", [(0, 1), (0, -1), (-1, 1)])
@@ -44,10 +45,10 @@ def test_beliefs_take_nothing_of_the_evidence_of_answers(leans):
     """Half of it is p(both)/p(beliefs), half p(answers), each by itself."""
     lift, answers = Curved(leans), answered(1, 8)
     model = of(lift)
-    fit = fitting.fit(model, answers, lift=lift)
+    fit = algorithm_fit.fit(model, answers, lift=lift)
     both, beliefs, plain = (math.exp(value(model, one, fit.hyper.theta)) for one in parts(lift, answers))
     expected = math.log(0.5 * both / beliefs + 0.5 * plain)
-    found = float(taste.log_evidence(model, fit))
+    found = float(preference_evidence.log_evidence(model, fit))
     assert found == pytest.approx(expected, abs=1e-6)
     # What was compared with coins before: the beliefs themselves are no answers.
     assert found > math.log(both) + 0.4 * 3 * math.log(2.0) * sum(map(abs, leans))
@@ -59,7 +60,9 @@ def test_beliefs_that_are_wrong_make_no_coin_of_a_taste():
     found = {}
     for leans in ((0, 1), (0, -1)):
         lift = Curved(leans)
-        found[leans] = float(taste.log_evidence(of(lift), fitting.fit(of(lift), answers, lift=lift)))
+        found[leans] = float(
+            preference_evidence.log_evidence(of(lift), algorithm_fit.fit(of(lift), answers, lift=lift))
+        )
     assert found[0, 1] > found[0, -1] > -8 * math.log(2.0)
 
 
@@ -71,14 +74,14 @@ def test_beliefs_of_several_people_are_about_what_they_share():
 
     def evidence(one, numbers):
         nothing = one.X.new_zeros(one.pairs.shape[:2])
-        return math.exp(float(voices.gather(one, numbers, 2).evaluate(joint, theta, nothing).value))
+        return math.exp(float(voter_evidence.gather(one, numbers, 2).evaluate(joint, theta, nothing).value))
 
-    nobody = torch.full((1, 3), voices.NOBODY)
+    nobody = torch.full((1, 3), voter_evidence.NOBODY)
     numbers = torch.cat([who.unsqueeze(0), nobody], 1), nobody, who.unsqueeze(0)
     both, beliefs, plain = (evidence(*each) for each in zip(parts(lift, answers), numbers, strict=True))
     assert fit.people.rho < 1.0
     expected = math.log(0.5 * both / beliefs + 0.5 * plain)
-    assert float(taste.log_evidence(model, fit)) == pytest.approx(expected, abs=1e-6)
+    assert float(preference_evidence.log_evidence(model, fit)) == pytest.approx(expected, abs=1e-6)
 
 
 def test_what_is_believed_is_the_end_of_what_is_fitted():

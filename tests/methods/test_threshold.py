@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kappasharp.core import comparison_space
-from kappasharp.methods import fitting
-from kappasharp.methods.fitting import THRESHOLDS, Answers, fit, with_threshold
-from kappasharp.methods.models import model_from
-from kappasharp.methods.registry import PRESETS
+from kappasharp.algorithm import fit as algorithm_fit
+from kappasharp.algorithm.fit import THRESHOLDS, fit, with_threshold
+from kappasharp.inference import comparison_space
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.evidence import model_from
+from kappasharp.settings import PRESETS
 
 MODERN = PRESETS["modern"]
 
@@ -62,6 +63,6 @@ def test_widths_tried_together_are_those_tried_one_by_one(monkeypatch):
     X = torch.rand(2, 12, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     pairs, ties = torch.arange(12).reshape(1, 6, 2).expand(2, -1, -1), torch.tensor([[False, True] * 3] * 2)
     tried = [(model_from(replace(MODERN, threshold=one)), Answers(X, pairs, ties)) for one in (0.1, 0.4, 1.5)]
-    together = fitting._evidence(tried, None)
-    monkeypatch.setattr(fitting, "TOGETHER", 0)
-    torch.testing.assert_close(together, fitting._evidence(tried, None), rtol=0.0, atol=1e-10)
+    together = algorithm_fit._evidence(tried, None)
+    monkeypatch.setattr(algorithm_fit, "TOGETHER", 0)
+    torch.testing.assert_close(together, algorithm_fit._evidence(tried, None), rtol=0.0, atol=1e-10)

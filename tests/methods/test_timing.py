@@ -6,21 +6,21 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.core import comparison_space, comparisons, likelihood
-from kappasharp.core.comparisons import Answers
-from kappasharp.core.likelihood import DRIFT, Probit
+from kappasharp.algorithm import answers, loop
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import loop, timing
-from kappasharp.problems import oracle
+from kappasharp.inference import comparison_space, comparisons, likelihood
+from kappasharp.inference.comparisons import Answers
+from kappasharp.inference.likelihood import DRIFT, Probit
+from kappasharp.problems import simulated_voters
 
 CELLS = [("hartmann-6d", seed) for seed in range(4000)]
 
 
 def decided(z):
     """Simulated decision times for one difference, in units of an indifferent decision's mean."""
-    who = oracle.Person(tempo=1.0)
+    who = simulated_voters.Person(tempo=1.0)
     utility = torch.tensor([[z * who.noise * math.sqrt(2.0), 0.0]], dtype=torch.float64).expand(len(CELLS), 2)
-    return oracle.seconds(who, CELLS, utility, 3) - oracle.BEFORE
+    return simulated_voters.seconds(who, CELLS, utility, 3) - simulated_voters.BEFORE
 
 
 @pytest.mark.parametrize("z", [0.0, 0.7, 2.0])
@@ -63,14 +63,14 @@ def test_times_that_fall_with_the_difference_are_used_and_others_are_not():
     generator = torch.Generator().manual_seed(0)
     strength = torch.rand(1, 24, generator=generator, dtype=torch.float64) * 3.0
     telling = 6.0 - 1.5 * strength
-    used = timing.decision_times(telling, strength)
+    used = answers.decision_times(telling, strength)
     assert bool((used > 0.0).all())
     # The clearest answers have the shortest times.
     assert int(used.argmin()) == int(strength.argmax())
     chance = torch.rand(200, 24, generator=generator, dtype=torch.float64)
-    believed = timing.decision_times(chance + 1.0, strength.expand(200, -1)).any(-1)
+    believed = answers.decision_times(chance + 1.0, strength.expand(200, -1)).any(-1)
     assert float(believed.double().mean()) < 0.1
-    assert not bool(timing.decision_times(telling[:, :7], strength[:, :7]).any())
+    assert not bool(answers.decision_times(telling[:, :7], strength[:, :7]).any())
 
 
 def test_a_break_for_coffee_says_nothing():
@@ -78,10 +78,10 @@ def test_a_break_for_coffee_says_nothing():
     seconds = 6.0 - 1.5 * strength
     left = seconds.clone()
     left[0, 4] = 900.0
-    used = timing.decision_times(left, strength)
+    used = answers.decision_times(left, strength)
     assert float(used[0, 4]) == 0.0
     others = torch.arange(20) != 4
-    assert torch.allclose(used[0, others], timing.decision_times(seconds, strength)[0, others], rtol=0.2)
+    assert torch.allclose(used[0, others], answers.decision_times(seconds, strength)[0, others], rtol=0.2)
 
 
 def start(method):

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kappasharp.core import posterior
+from kappasharp.algorithm import loop
+from kappasharp.algorithm.surrogate import surrogate_of
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods import loop
-from kappasharp.methods.registry import find_method
-from kappasharp.methods.surrogate import surrogate_of
+from kappasharp.inference import posterior
+from kappasharp.settings import find_method
 
 APART = replace(find_method("baseline"), tell_apart=True)
 

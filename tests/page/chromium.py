@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import sync_playwright
 
-from kappasharp.study.studies import load_study, storage_of
+from kappasharp.study.collection import load_study, storage_of
 from tests.app.shell import SOURCE, START
 
 ROOT = Path(__file__).parents[2]

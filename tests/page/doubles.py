@@ -7,11 +7,12 @@ from copy import copy
 
 import httpx
 
-from kappasharp.app.web import server
-from kappasharp.app.web.service import Service
-from kappasharp.app.web.workers import Workers
-from kappasharp.study import invites, studies
-from kappasharp.study.storage import Storage
+from kappasharp.store import invites
+from kappasharp.store.storage import Storage
+from kappasharp.study import collection
+from kappasharp.web import server
+from kappasharp.web.service import Service
+from kappasharp.web.workers import Workers
 
 # httpx tries to import it at every request, and a library that is not there is looked for in every folder.
 sys.modules.setdefault("sniffio", None)
@@ -63,7 +64,7 @@ def service(*, space=None, name="taste", renderer=None):
     made.folder = folder
     made.computing, made.figures, made.drawing = AtOnce(1), AtOnce(1), AtOnce(1)
     made.cards.workers = made.drawing
-    study = studies.create_study(space or SPACE, storage=made.storage, study_name=name, load_if_exists=True)
+    study = collection.create_study(space or SPACE, storage=made.storage, study_name=name, load_if_exists=True)
     made.show(study, renderer)
     return made
 

@@ -9,7 +9,7 @@ from itertools import cycle
 import httpx
 
 import kappasharp as ks
-from kappasharp.study import invites
+from kappasharp.store import invites
 from tests.page.crowd import PATIENCE
 from tests.page.doubles import WRITE
 

@@ -7,9 +7,10 @@ import re
 import pytest
 from starlette.routing import Route
 
-from kappasharp.app.web import access, guard, news
 from kappasharp.errors import NotAllowedError
-from kappasharp.study import invites, studies
+from kappasharp.store import invites
+from kappasharp.study import collection
+from kappasharp.web import access, guard, live_updates
 from tests.page.doubles import SPACE, events
 
 # From the least to the most; strangers came by no link.
@@ -35,7 +36,7 @@ def allowed(browser, name):
 
 def test_every_address_is_in_the_table_and_every_role_meets_it(everybody, monkeypatch):
     # A stream that is begun has no end.
-    monkeypatch.setattr(news, "MOST_STREAMS", 0)
+    monkeypatch.setattr(live_updates, "MOST_STREAMS", 0)
     served = {f"{'POST' if 'POST' in one.methods else 'GET'} {one.path}" for one in everybody["key"].app.routes}
     assert served == set(access.RIGHTS) and len(served) > 40
     for name, right in access.RIGHTS.items():
@@ -48,7 +49,7 @@ def test_every_address_is_in_the_table_and_every_role_meets_it(everybody, monkey
 def test_a_role_is_of_one_study(everybody):
     """Another study of the same server is to them as if it were not there."""
     browser = everybody["key"]
-    other = studies.create_study(SPACE, storage=browser.service.storage, study_name="secret plans").stored.uid
+    other = collection.create_study(SPACE, storage=browser.service.storage, study_name="secret plans").stored.uid
     for who in ("viewer", "voter", "owner"):
         one = everybody[who]
         listing = one.get("/api/studies").json()
@@ -160,7 +161,7 @@ def test_a_link_revoked_by_another_process_ends_here_within_a_second(browser, mo
 
 def test_who_is_shut_out_hears_no_more(browser, monkeypatch):
     """Wherever the link was revoked; of that study, or of none."""
-    monkeypatch.setattr(news, "BEAT", 0.05)
+    monkeypatch.setattr(live_updates, "BEAT", 0.05)
     monkeypatch.setattr(access, "FRESH", 0.0)
     record, voter = browser.service.session(browser.study).study.stored, browser.came_by("voter", "Anna")
     is_still_in, let_in = access.is_still_in, set()

@@ -5,14 +5,15 @@ from concurrent.futures import Future
 
 import pytest
 
-from kappasharp.app.web import jobs
-from kappasharp.app.web.ahead import Speculation
-from kappasharp.app.web.cards import Cards
-from kappasharp.app.web.computing import Job, Snapshot, snapshot
-from kappasharp.app.web.session import MOST_VOTERS, Session
-from kappasharp.app.web.workers import Workers
-from kappasharp.study import studies
-from kappasharp.study.kinds import WORDS as ANSWERS
+from kappasharp import jobs
+from kappasharp.journal.snapshot import Snapshot
+from kappasharp.questions.kind import WORDS as ANSWERS
+from kappasharp.study import collection
+from kappasharp.study.snapshot import snapshot
+from kappasharp.web.lookahead import Speculation
+from kappasharp.web.open_study import MOST_VOTERS, Session
+from kappasharp.web.pictures import Cards
+from kappasharp.web.workers import Job, Workers
 from tests.page.doubles import AtOnce
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0), "mode": ["soft", "hard", "wild"]}
@@ -32,7 +33,7 @@ def asked(study):
 
 @pytest.mark.parametrize("method", ["baseline", "adaptive", "connected"])
 def test_the_pair_computed_ahead_is_the_pair_asked(method):
-    study = told(studies.create_study(SPACE, storage="sqlite://", method=method, first_pairs=3), SCRIPT[:6])
+    study = told(collection.create_study(SPACE, storage="sqlite://", method=method, first_pairs=3), SCRIPT[:6])
     pair = study.ask()
     for answer in ANSWERS:
         # An undo is an event too; what rests on fewer events is looked at again.
@@ -47,9 +48,9 @@ def test_the_pair_computed_ahead_is_the_pair_asked(method):
 
 def test_a_study_with_real_workers_asks_what_a_study_without_them_asks():
     """Two processes with a thread each, and every event stored just as `ask` and `tell` store it."""
-    plain = told(studies.create_study(SPACE, storage="sqlite://", study_name="s", first_pairs=3), SCRIPT)
+    plain = told(collection.create_study(SPACE, storage="sqlite://", study_name="s", first_pairs=3), SCRIPT)
     plain.ask()
-    ahead = studies.create_study(SPACE, storage="sqlite://", study_name="s", first_pairs=3)
+    ahead = collection.create_study(SPACE, storage="sqlite://", study_name="s", first_pairs=3)
     taken = []
 
     async def whole_study():
@@ -80,7 +81,7 @@ def test_a_study_with_real_workers_asks_what_a_study_without_them_asks():
 
 
 def test_an_answer_of_another_voter_makes_what_was_computed_stale():
-    study = told(studies.create_study(SPACE, storage="sqlite://", first_pairs=3), SCRIPT[:5])
+    study = told(collection.create_study(SPACE, storage="sqlite://", first_pairs=3), SCRIPT[:5])
     mine, theirs = study.ask("me"), study.ask("you")
     at = snapshot(study)
     ahead = jobs.next_pair_after(at, "me", mine.number, "a")
@@ -93,7 +94,7 @@ def test_an_answer_of_another_voter_makes_what_was_computed_stale():
 
 
 def test_a_pair_in_the_queue_comes_first_whatever_was_computed():
-    study = told(studies.create_study(SPACE, storage="sqlite://", first_pairs=3), SCRIPT[:5])
+    study = told(collection.create_study(SPACE, storage="sqlite://", first_pairs=3), SCRIPT[:5])
     mine = study.ask()
     ahead = jobs.next_pair_after(snapshot(study), "me", mine.number, "a")
     study.tell(mine, "a")
@@ -103,7 +104,7 @@ def test_a_pair_in_the_queue_comes_first_whatever_was_computed():
 
 def test_voters_are_looked_ahead_for_together():
     async def two():
-        study = studies.create_study(SPACE, storage="sqlite://", first_pairs=50)
+        study = collection.create_study(SPACE, storage="sqlite://", first_pairs=50)
         workers = AtOnce(1)
         session = Session(study, None, workers, Cards(workers))
         pairs = {voter: await session.pair(voter) for voter in ("ann", "ben")}
@@ -121,7 +122,7 @@ def test_voters_are_looked_ahead_for_together():
 
 def test_among_many_voters_nothing_is_computed_that_the_next_answer_would_make_stale():
     async def crowd(count):
-        study = studies.create_study(SPACE, storage="sqlite://", first_pairs=50)
+        study = collection.create_study(SPACE, storage="sqlite://", first_pairs=50)
         workers = AtOnce(1)
         session = Session(study, None, workers, Cards(workers))
         for k in range(count):
@@ -155,7 +156,7 @@ class Held(Workers):
 
 def test_what_an_answer_waits_for_is_not_given_up_with_the_rest():
     """An answer is stored when it takes what was computed for it; another voter's, at that moment, drops the others."""
-    study = told(studies.create_study(SPACE, storage="sqlite://", first_pairs=50), SCRIPT[:2])
+    study = told(collection.create_study(SPACE, storage="sqlite://", first_pairs=50), SCRIPT[:2])
     pair, at = study.ask(), snapshot(study)
 
     async def overtaken():

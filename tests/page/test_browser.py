@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from kappasharp.app.cli.serve import examples
-from kappasharp.study import certainty
-from kappasharp.study.bounds import AmongOpen, ParameterEdge
-from kappasharp.study.studies import create_study, rename_study, storage_of
+from kappasharp.cli.serve import examples
+from kappasharp.findings import best
+from kappasharp.space.bounds import AmongOpen, ParameterEdge
+from kappasharp.study.collection import create_study, rename_study, storage_of
 from tests.page import chromium
 from tests.page.chromium import (
     PHONE,
@@ -546,7 +546,7 @@ def speaks_no_python(page, notes):
     assert re.search("[`“]", refused.inner_text()) is None
     # What Python says with a call, the page says without.
     spoken = [
-        certainty.no_signal(9, 0.5).sentence,
+        best.no_signal(9, 0.5).sentence,
         str(ParameterEdge("w", "high", 10.0, 15.0, 10.0)),
         *AmongOpen(better_outside=3).notes,
     ]

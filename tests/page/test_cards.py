@@ -10,13 +10,14 @@ from functools import partial
 import pytest
 
 from kappasharp import processes
-from kappasharp.app.cli.serve import EXAMPLE_NAMES, examples
 from kappasharp.app.examples import cabin, image_filter, pid
-from kappasharp.app.web import cards, responses
-from kappasharp.app.web.cards import Cards
-from kappasharp.app.web.workers import STARTS_WITHIN, Process, Workers, ready
+from kappasharp.cli.serve import EXAMPLE_NAMES, examples
 from kappasharp.errors import InvalidValueError
-from kappasharp.study.space import space
+from kappasharp.problems import step_response
+from kappasharp.space.space import space
+from kappasharp.web import pictures, responses
+from kappasharp.web.pictures import Cards
+from kappasharp.web.workers import STARTS_WITHIN, Process, Workers, ready
 from tests.page import renderers
 from tests.page.doubles import pass_time, run_by_clock, service, there
 
@@ -37,7 +38,7 @@ HERE = "tests.page.renderers"
 )
 def test_kinds(name, kind, type, tmp_path, monkeypatch):
     monkeypatch.setenv("KAPPASHARP_TEST_FOLDER", str(tmp_path))
-    card = cards.draw(f"{HERE}:{name}", {"x": 1.0})
+    card = pictures.draw(f"{HERE}:{name}", {"x": 1.0})
     assert (card.kind, card.type, card.sentence) == (kind, type, "")
 
 
@@ -51,7 +52,7 @@ def test_kinds(name, kind, type, tmp_path, monkeypatch):
     ],
 )
 def test_failures_are_sentences(name, words):
-    card = cards.draw(f"{HERE}:{name}", {"x": 1.0})
+    card = pictures.draw(f"{HERE}:{name}", {"x": 1.0})
     assert card.kind == "failed" and words in card.sentence and card.body == b""
 
 
@@ -60,14 +61,14 @@ def test_a_matplotlib_figure_becomes_svg_and_is_closed():
     pyplot.switch_backend("agg")
     figure, axes = pyplot.subplots()
     axes.plot([0, 1], [1, 0])
-    card = cards.card(figure)
+    card = pictures.card(figure)
     assert card.type == "image/svg+xml" and not pyplot.fignum_exists(figure.number)
 
 
 @pytest.mark.parametrize("name", ["", "x", "x:", ":y", "no.such.module:f", f"{HERE}:SVG"])
 def test_a_renderer_that_cannot_be_loaded_is_a_sentence(name):
     with pytest.raises(InvalidValueError, match="--render"):
-        cards.load(name)
+        pictures.load(name)
 
 
 ONLY_DRAWS = """
@@ -256,7 +257,7 @@ def test_the_end_of_the_page_is_no_crash_of_its_workers(only_draws, tmp_path):
     async def page():
         asyncio.get_running_loop().set_exception_handler(lambda _, about: reports.append(about["message"]))
         workers = Workers(1, bare=True)
-        doing = asyncio.create_task(workers.run(cards.draw, f"{only_draws}:held", {"x": 1}, limit=600.0))
+        doing = asyncio.create_task(workers.run(pictures.draw, f"{only_draws}:held", {"x": 1}, limit=600.0))
         await there(tmp_path / "begun 1")
         waiting = asyncio.create_task(workers.run(ready, limit=600.0))
         await asyncio.sleep(0)
@@ -313,7 +314,7 @@ def test_examples_draw_every_corner_of_their_space(name):
     example = examples()[name]
     whole = space(example.space)
     low, high = whole.draw([0.0] * len(whole.tuned)), whole.draw([0.999] * len(whole.tuned))
-    one, other = (cards.draw(example.renderer, design) for design in (low, high))
+    one, other = (pictures.draw(example.renderer, design) for design in (low, high))
     assert one.kind == other.kind == "image" and one.body != other.body
 
 
@@ -337,12 +338,15 @@ def test_the_pid_example_measures_what_it_draws():
     positions, _ = pid.simulate(2.0, 1.0, 1.0)
     found = pid.outcomes({"proportional": 2.0, "integral": 1.0, "derivative": 1.0})
     assert found["overshoot [%]"] == pytest.approx(100.0 * max(max(positions) - 1.0, 0.0))
-    assert list(found) == list(pid.HINTS) and 0.0 < found["rise time [s]"] < found["settling time [s]"] < pid.SECONDS
-    assert abs(positions[-1] - 1.0) < 0.3 and len(positions) == pid.STEPS
-    drawn = cards.card(cabin.render(cabin_design()))
+    assert (
+        list(found) == list(pid.HINTS)
+        and 0.0 < found["rise time [s]"] < found["settling time [s]"] < step_response.SECONDS
+    )
+    assert abs(positions[-1] - 1.0) < 0.3 and len(positions) == step_response.STEPS
+    drawn = pictures.card(cabin.render(cabin_design()))
     words = "a cabin 5.5 m wide, its roof at 35°, falu red, 2 windows, a porch of 1.6 m"
     assert responses.card_data(drawn, "key")["description"] == words  # of a picture's own title
-    assert responses.card_data(cards.card("<p>hello</p>"), "key")["description"] == ""
+    assert responses.card_data(pictures.card("<p>hello</p>"), "key")["description"] == ""
 
 
 def cabin_design():

@@ -9,7 +9,7 @@ import httpx
 import pytest
 import uvicorn
 
-from kappasharp.app.web import connections, guard, server
+from kappasharp.web import connections, guard, server
 from tests.page.doubles import TOKEN, service
 from tests.waiting import wait_until
 

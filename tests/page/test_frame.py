@@ -10,8 +10,9 @@ import urllib.request
 import pytest
 
 import kappasharp as ks
-from kappasharp.app.web import frame, guard
 from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.notebook import frame
+from kappasharp.web import guard
 from tests.page.chromium import number, settle, turn
 
 SPACE = {"x": (0.0, 1.0), "mode": ["soft", "hard"]}
@@ -77,7 +78,7 @@ def test_a_person_answers_in_the_frame(chrome, notebook):
 def test_a_renderer_is_one_that_workers_can_import():
     study = ks.create_study(SPACE, storage="sqlite://")
     assert frame._named("draw:render") == "draw:render"
-    assert frame._named(frame.show) == "kappasharp.app.web.frame:show"
+    assert frame._named(frame.show) == "kappasharp.notebook.frame:show"
     with pytest.raises(InvalidValueError, match=r"put it in a file beside the notebook, say draw\.py"):
         study.show(lambda params: "")
     with pytest.raises(InvalidTypeError, match="must be a function or its name"):

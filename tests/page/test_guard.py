@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from kappasharp.app.web import guard
-from kappasharp.app.web.responses import assets
+from kappasharp.web import guard
+from kappasharp.web.responses import assets
 from tests.page import fuzz
 from tests.page.doubles import HOST, SPACE, TOKEN, WRITE, events, service
 from tests.page.fuzz import GETS, POSTS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kappasharp.study import studies
+from kappasharp.study import collection
 from tests.page.doubles import events, service
 
 ANSWERS = {"choice:4": 2, "order:4": [2, [0, 3], 1], "slider:2": 0.35, "slider:4": 0.35, "rating": -2}
@@ -10,7 +10,7 @@ ANSWERS = {"choice:4": 2, "order:4": [2, [0, 3], 1], "slider:2": 0.35, "slider:4
 
 def asked(opened, question, **more):
     of = service(**more)
-    made = studies.create_study(more.get("space") or {"x": (0.0, 1.0), "y": (0.0, 1.0)}, storage=of.storage,
+    made = collection.create_study(more.get("space") or {"x": (0.0, 1.0), "y": (0.0, 1.0)}, storage=of.storage,
                                 study_name="more", question=question)  # fmt: skip
     of.show(made, more.get("renderer"))
     return opened(of)

@@ -8,9 +8,9 @@ import time
 import pytest
 from sqlalchemy import event
 
-from kappasharp.app.web.responses import assets
-from kappasharp.app.web.service import Service
-from kappasharp.study import toml_file
+from kappasharp.exchange import study_toml
+from kappasharp.web.responses import assets
+from kappasharp.web.service import Service
 from tests.page.crowd import all_vote
 from tests.page.doubles import service
 
@@ -119,12 +119,12 @@ class Watched:
 
 def test_no_request_touches_a_study_or_its_database_on_the_loop(browser, monkeypatch):
     """Either may make it wait: the lock for another thread, the database for another program."""
-    threads, read = set(), toml_file.parse
+    threads, read = set(), study_toml.parse
     study = browser.service.session(browser.study).study
     study._lock = Watched(study._lock, threads)
     event.listen(browser.service.storage._engine, "begin", lambda _: threads.add(threading.get_ident()))
     # What a page describes may be large: reading it is work too.
-    monkeypatch.setattr(toml_file, "parse", lambda *given: (threads.add(threading.get_ident()), read(*given))[1])
+    monkeypatch.setattr(study_toml, "parse", lambda *given: (threads.add(threading.get_ident()), read(*given))[1])
     at, statuses = f"/api/studies/{browser.study}", []
     statuses.append(browser.answer(browser.pair(), "a").status_code)
     for end, data in WRITES:

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kappasharp.app.web.service import Service
-from kappasharp.study.storage import Storage
-from kappasharp.study.studies import create_study, load_study
+from kappasharp.store.storage import Storage
+from kappasharp.study.collection import create_study, load_study
+from kappasharp.web.service import Service
 from tests.page.chromium import Server
 from tests.page.crowd import client
 from tests.page.doubles import SPACE, WRITE, AtOnce

@@ -14,10 +14,10 @@ import httpx
 import pytest
 import uvicorn
 
-from kappasharp.app.web import ahead, connections, guard, news, server
-from kappasharp.app.web.workers import WorkerError
 from kappasharp.errors import StorageError
-from kappasharp.study.studies import create_study, load_study
+from kappasharp.study.collection import create_study, load_study
+from kappasharp.web import connections, guard, live_updates, lookahead, server
+from kappasharp.web.workers import WorkerError
 from tests.page.chromium import serving
 from tests.page.crowd import client
 from tests.page.doubles import TOKEN, WRITE, service
@@ -163,7 +163,7 @@ def test_what_was_computed_ahead_is_given_up_when_another_process_writes():
 
 def test_whoever_is_shut_out_hears_nothing_after_the_next_beat(monkeypatch):
     """Also who came between two beats of the clock that all streams share."""
-    monkeypatch.setattr(news, "BEAT", 0.6)
+    monkeypatch.setattr(live_updates, "BEAT", 0.6)
 
     async def ended():
         of = service()
@@ -232,7 +232,7 @@ def test_streams_do_not_hold_up_the_end_and_have_a_limit(monkeypatch):
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     wait_until(lambda: running.started)
-    monkeypatch.setattr(news, "MOST_STREAMS", 2)
+    monkeypatch.setattr(live_updates, "MOST_STREAMS", 2)
     cookies = {f"kappasharp_{TOKEN[:6]}": TOKEN}
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     before = set(threading.enumerate())
@@ -261,7 +261,7 @@ def test_figures_that_cannot_be_computed_are_told(error):
             raise error
 
         session = Mock(view=view, study=SimpleNamespace(name="s"))
-        topic = news.Topic(session, Mock())
+        topic = live_updates.Topic(session, Mock())
         topic.streams, topic._head = 1, {"since": 5}
         await topic._figure()
         return json.loads(topic.message.removeprefix(b"data: "))
@@ -279,7 +279,7 @@ def test_a_stock_fails_as_a_sentence_and_not_as_a_lost_answer(browser, monkeypat
     async def never(*_):
         raise WorkerError("no")
 
-    monkeypatch.setattr(ahead, "computed", never)
+    monkeypatch.setattr(lookahead, "computed", never)
     told = [browser.answer(pairs[voter], "a", voter) for voter in voters]
     assert [one.status_code for one in told] == [200] * len(voters)
     assert len({one.json()["saved"]["event"] for one in told}) == len(voters)
@@ -301,10 +301,10 @@ def test_trouble_is_said_once_and_not_at_the_exit_of_python(is_over, words, monk
     ended = threading.Thread(target=int)
     ended.start()
     ended.join()
-    monkeypatch.setattr(news, "main_thread", lambda: ended if is_over else threading.current_thread())
-    monkeypatch.setattr(news, "LOOKING", 0.01)
+    monkeypatch.setattr(live_updates, "main_thread", lambda: ended if is_over else threading.current_thread())
+    monkeypatch.setattr(live_updates, "LOOKING", 0.01)
     storage = Refusing()
-    watch = news.Watch(storage, print)
+    watch = live_updates.Watch(storage, print)
     watch.start()
     for _ in range(3):
         assert storage.looked.acquire(timeout=60)

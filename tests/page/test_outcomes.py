@@ -8,13 +8,13 @@ from itertools import product
 
 import pytest
 
-from kappasharp.app import charts, outcome_views
-from kappasharp.app.outcome_views import Range
-from kappasharp.app.web import responses, server
-from kappasharp.sentences import Sentence
-from kappasharp.study import studies
-from kappasharp.study.outcomes import AtMost, Less, StudyOutcome
-from kappasharp.study.tradeoffs import TradeOff
+from kappasharp.messages.message import Sentence
+from kappasharp.results.outcomes import TradeOff
+from kappasharp.space.outcomes import AtMost, Less, StudyOutcome
+from kappasharp.study import collection
+from kappasharp.views import charts, outcomes
+from kappasharp.views.outcomes import Range
+from kappasharp.web import responses, server
 from tests.page.doubles import service
 from tests.page.test_scripts import texts
 from tests.study import simulators
@@ -26,7 +26,7 @@ HINTS = [Less("overshoot"), Less("settling")]
 def with_outcomes(function, **options):
     """A service over a study with outcomes."""
     made = service(space=SPACE)
-    study = studies.create_study(SPACE, storage=made.storage, study_name="seen", outcomes=function, **options)
+    study = collection.create_study(SPACE, storage=made.storage, study_name="seen", outcomes=function, **options)
     made.show(study, None)
     return made
 
@@ -41,7 +41,7 @@ def patient(monkeypatch):
 def with_another(function):
     """The same with a function that was not there when the study was made."""
     made = with_outcomes(simulators.simulate)
-    made.show(studies.load_study("seen", storage=made.storage, outcomes=function), None)
+    made.show(collection.load_study("seen", storage=made.storage, outcomes=function), None)
     return made
 
 
@@ -70,7 +70,7 @@ def test_a_question_carries_its_outcomes_and_they_are_stored(opened, patient):
     assert low == min(values(one)["settling"] for one in later["outcomes"]) < high
     following = browser.answer(pair, "a").json()["pair"]
     assert [one["outcomes"]["state"] for one in following["designs"]] == ["known", "known"]
-    stored = studies.load_study("seen", storage=browser.service.storage)
+    stored = collection.load_study("seen", storage=browser.service.storage)
     assert all(stored.history.outcomes(one["params"]).runs for one in following["designs"])
     study = browser.get("/api/studies").json()["study"]["outcomes"]
     assert study["missing"] is None and [one["better"] for one in study["table"]] == ["less", "less"]
@@ -108,7 +108,7 @@ def test_a_function_that_fails_is_a_sentence_and_the_vote_goes_on(opened, patien
 
 def test_a_database_runs_no_function_that_the_command_line_did_not_name(opened, patient):
     made = with_outcomes(simulators.simulate)
-    made.show(studies.load_study("seen", storage=made.storage), None)
+    made.show(collection.load_study("seen", storage=made.storage), None)
     browser = opened(made)
     pair = browser.pair()
     assert pair["a"]["outcomes"]["state"] == "none" and "not here" in pair["a"]["outcomes"]["sentence"]["words"]
@@ -203,7 +203,7 @@ def test_a_study_without_outcomes_says_nothing_of_them(browser):
     ],
 )  # fmt: skip
 def test_values_are_rounded_by_how_far_they_vary(value, within, words):
-    assert outcome_views.rounded(value, None if within is None else Range(*within)) == words
+    assert outcomes.rounded(value, None if within is None else Range(*within)) == words
 
 
 def row(option, mass, cost, *, front=False, best=False):
@@ -213,31 +213,31 @@ def row(option, mass, cost, *, front=False, best=False):
 def test_what_was_traded_for_what():
     rows = [row(0, 10.0, 5.0, front=True, best=True), row(1, 20.0, 2.0, front=True), row(None, 9.0, 5.0)]
     better = {"mass": "less", "cost": "less"}
-    assert outcome_views.trades(rows, better) == [
+    assert outcomes.trades(rows, better) == [
         "A design that was recorded has less mass (9.0 instead of 10.0) and is worse in none of the others.",
         "Design 1 has less cost (2.00 instead of 5.00) at the price of more mass (20.0 instead of 10.0).",
     ]
-    assert outcome_views.trades(rows, {"mass": "more", "cost": None}) == [
+    assert outcomes.trades(rows, {"mass": "more", "cost": None}) == [
         "Design 1 has more mass (20.0 instead of 10.0) and is worse in none of the others."
     ]
-    assert outcome_views.trades(rows[:2], {"mass": "less", "cost": None}) == [
+    assert outcomes.trades(rows[:2], {"mass": "less", "cost": None}) == [
         "No design has less mass than the best one: 10.0."
     ]
-    assert outcome_views.trades(rows[1:], better) == []
+    assert outcomes.trades(rows[1:], better) == []
     alike = [rows[0], rows[1], row(3, 10.0 - 1e-6, 9.0)]
-    assert outcome_views.trades(alike, better)[0] == "No design has less mass than the best one: 10.0."
+    assert outcomes.trades(alike, better)[0] == "No design has less mass than the best one: 10.0."
 
 
 def test_a_few_designs_far_out_do_not_squeeze_the_rest():
-    assert outcome_views.usual([1.0, 2.0, 3.0, 4.0, 5.0, 1046.0]) == (1.0, 5.0)
-    assert outcome_views.usual([1.0, 1.0, 1.0, 1.0, 9.0]) == (1.0, 9.0)
+    assert outcomes.usual([1.0, 2.0, 3.0, 4.0, 5.0, 1046.0]) == (1.0, 5.0)
+    assert outcomes.usual([1.0, 1.0, 1.0, 1.0, 9.0]) == (1.0, 9.0)
     near = [1.0 + 0.1 * i for i in range(10)]
-    assert outcome_views.usual([*near, 70.0, 80.0]) == (1.0, near[-1])
-    assert outcome_views.usual([*near, 70.0, 80.0, 90.0]) == (1.0, 90.0)  # so many are no exception
-    assert outcome_views.usual([7.0]) == (7.0, 7.0)
+    assert outcomes.usual([*near, 70.0, 80.0]) == (1.0, near[-1])
+    assert outcomes.usual([*near, 70.0, 80.0, 90.0]) == (1.0, 90.0)  # so many are no exception
+    assert outcomes.usual([7.0]) == (7.0, 7.0)
     rows = [row(i, float(i), 10.0 - i, front=True, best=i == 2) for i in range(6)] + [row(6, 900.0, 9.0)]
     table = [StudyOutcome("mass", at_most=4.0), StudyOutcome("cost")]
-    chart = outcome_views.fronts(rows, table, {"mass": "less", "cost": "less"})[0]
+    chart = outcomes.fronts(rows, table, {"mass": "less", "cost": "less"})[0]
     assert (
         "1 far out, drawn at the edge" in chart.label and "the best, design 2, has mass 2.00, cost 8.0" in chart.label
     )
@@ -274,14 +274,14 @@ def traded():
     off_front = [row(1234, 3.0, 3.0, best=True), row(None, 2.5, 2.0, front=True)]
     extreme = [row(0, 1.0, 2.0, front=True, best=True), row(1, 2.0, 1.0, front=True)]
     table = [StudyOutcome("mass"), StudyOutcome("cost")]
-    found = [*outcome_views.SOURCES.values()]
+    found = [*outcomes.SOURCES.values()]
     dear = [replace(one, outcomes=one.outcomes | {"noise": 3.0 - i}) for i, one in enumerate(extreme)]
-    found += outcome_views.trades(dear[::-1], {"mass": "more", "cost": "less", "noise": "less"})
-    found += outcome_views.trades(dear, {"mass": "more", "cost": "more", "noise": "more"})
+    found += outcomes.trades(dear[::-1], {"mass": "more", "cost": "less", "noise": "less"})
+    found += outcomes.trades(dear, {"mass": "more", "cost": "more", "noise": "more"})
     for some, better in product((rows, off_front, extreme), product(("less", "more", None), repeat=2)):
         ways = dict(zip(("mass", "cost"), better, strict=True))
-        found += outcome_views.trades(some, ways)
-        found += [words for one in outcome_views.fronts(some, table, ways) for words in words_of(one)]
+        found += outcomes.trades(some, ways)
+        found += [words for one in outcomes.fronts(some, table, ways) for words in words_of(one)]
     return found
 
 
@@ -302,13 +302,13 @@ def test_all_that_was_traded_is_said_in_every_language():
 def test_a_trade_in_german_and_chinese():
     rows = [row(0, 10.0, 5.0, front=True, best=True), row(1, 20.0, 2.0, front=True), row(None, 9.0, 5.0)]
     better = {"mass": "less", "cost": "less"}
-    free, paid = outcome_views.trades(rows, better)
+    free, paid = outcomes.trades(rows, better)
     assert spoken(paid, texts("de")) == (
         "Variante 1 hat weniger cost (2.00 statt 5.00), dafür aber mehr mass (20.0 statt 10.0)."
     )
     assert spoken(paid, texts("zh")) == "方案 1：cost 更小（2.00 而非 5.00），代价是 mass 更大（20.0 而非 10.0）。"
     assert spoken(free, texts("de")).startswith("Eine erfasste Variante hat weniger mass")
-    label = outcome_views.fronts(rows, [StudyOutcome("mass"), StudyOutcome("cost")], better)[0].label
+    label = outcomes.fronts(rows, [StudyOutcome("mass"), StudyOutcome("cost")], better)[0].label
     assert spoken(label, texts("de")) == (
         "3 Varianten nach mass und cost; 2 auf der Front, markiert; die beste, Variante 0, hat mass 10.0, cost 5.00"
     )
@@ -318,7 +318,7 @@ def test_words_of_dots_cover_neither_each_other_nor_a_dot():
     rows = [row(i, 1.0 + 0.001 * i, 2.0, front=True, best=i == 3) for i in range(5)]
     rows += [row(i, i / 3.0, 1.0, front=True) for i in (6, 9)] + [row(7, 2.03, 1.02)]
     table = [StudyOutcome("mass"), StudyOutcome("cost")]
-    chart = outcome_views.fronts(rows, table, {"mass": "less", "cost": "less"})[0]
+    chart = outcomes.fronts(rows, table, {"mass": "less", "cost": "less"})[0]
     words = [mark for mark in chart.marks if mark.tag == "text" and mark.kind in ("axis front", "axis best")]
     assert words[0].words == "best: 3" and {"6", "9"} < {mark.words for mark in words}
     rooms = []

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kappasharp.app.examples import pid
-from kappasharp.study.studies import create_study, storage_of
+from kappasharp.study.collection import create_study, storage_of
 from tests.page import chromium
 from tests.page.chromium import PHONE, WIDE, complaints, number, opened, serving, settle, turn, visit
 from tests.study import simulators

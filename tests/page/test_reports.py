@@ -5,7 +5,7 @@ import re
 import pytest
 
 import kappasharp as ks
-from kappasharp.app import report
+from kappasharp.views import report
 from tests.app.shell import Shell
 from tests.beside import at_a_pace, between_readings
 from tests.page.doubles import service

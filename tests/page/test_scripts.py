@@ -7,7 +7,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-from kappasharp.app.web.responses import assets
+from kappasharp.web.responses import assets
 from tests.sources import SOURCES, nodes, parsed
 
 HERE = Path(__file__).parent
@@ -73,7 +73,7 @@ def test_the_check_bites(tmp_path):
         german = (tmp_path / name).read_text("utf-8")
         (tmp_path / name).write_text(re.sub(rf'^  "{key}":.*\n', "", german, flags=re.MULTILINE), "utf-8")
     (tmp_path / "bare.js").write_text('import { text } from "./texts.js";\ntext("compare.saved");\ntext("no.such");\n')
-    options = (HERE / "tsconfig.json").read_text().replace("../../src/kappasharp/app/web/pages/*.js", "./*.js")
+    options = (HERE / "tsconfig.json").read_text().replace("../../src/kappasharp/web/pages/*.js", "./*.js")
     (tmp_path / "tsconfig.json").write_text(options)
     compiler = HERE / "node_modules" / ".bin" / "tsc"
     done = subprocess.run([compiler, "-p", tmp_path], capture_output=True, text=True, check=False, timeout=300)
@@ -115,7 +115,9 @@ def test_no_text_is_in_the_scripts_and_none_is_for_nothing():
 def test_what_the_server_says_is_in_the_texts_and_nothing_else():
     """Every key of a sentence that Python makes, with the places that stand in its call."""
     english, patterns = texts("en"), []
-    for source in (one for one in SOURCES.values() if "from kappasharp.sentences import" in one or "def said(" in one):
+    for source in (
+        one for one in SOURCES.values() if "from kappasharp.messages.message import" in one or "def said(" in one
+    ):
         for node in nodes(source):
             name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
             if name not in ("said", "counted", "Sentence"):

@@ -13,10 +13,10 @@ import pytest
 import uvicorn
 from click.testing import CliRunner
 
-from kappasharp.app.cli.main import main
-from kappasharp.app.web import connections
-from kappasharp.app.web.service import COMPUTING, DRAWING
-from kappasharp.study.studies import create_study, import_json, load_study
+from kappasharp.cli.main import main
+from kappasharp.study.collection import create_study, import_json, load_study
+from kappasharp.web import connections
+from kappasharp.web.service import COMPUTING, DRAWING
 from tests.page.chromium import Server, serving
 from tests.page.crowd import client
 from tests.page.doubles import TOKEN, WRITE

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kappasharp.study import studies
+from kappasharp.study import collection
 from tests.page.doubles import SPACE, service
 
 
@@ -215,7 +215,7 @@ def test_the_model_view_shows_groups_rank_and_kappa_with_and_without(browser):
 
 def test_the_model_view_says_where_the_correction_was_active(opened):
     of = service(name="plain")
-    made = studies.create_study(SPACE, storage=of.storage, study_name="corrected", method="static", first_pairs=2)
+    made = collection.create_study(SPACE, storage=of.storage, study_name="corrected", method="static", first_pairs=2)
     of.show(made, None)
     browser = opened(of)
     answered(browser, 12)
@@ -260,7 +260,7 @@ def test_agreement_of_voters(browser):
 
 def test_a_team_that_cannot_be_told_apart_says_so(opened):
     of = service()
-    of.show(studies.create_study(SPACE, storage=of.storage, study_name="corrected", method="adaptive"))
+    of.show(collection.create_study(SPACE, storage=of.storage, study_name="corrected", method="adaptive"))
     browser = opened(of)
     for voter in ("ann", "ben"):
         browser.answer(browser.pair(voter), "a", voter)

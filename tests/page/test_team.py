@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kappasharp.app.examples import cabin
-from kappasharp.study.studies import create_study, storage_of
+from kappasharp.study.collection import create_study, storage_of
 from tests.page import chromium
 from tests.page.chromium import PHONE, WIDE, complaints, opened, says, serving, study_of, visit
 

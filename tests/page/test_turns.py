@@ -10,18 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from kappasharp.app.web import budgets, server, workers
-from kappasharp.app.web.budgets import BUDGETS, Budgets, Dear, TooOftenError
-from kappasharp.app.web.cards import Cards
-from kappasharp.app.web.computing import Job, copied, elsewhere
-from kappasharp.app.web.session import MOST_THREADS, Session
-from kappasharp.app.web.workers import Process, Turn, Workers, ready
-from kappasharp.study import changing, kinds, studies
+from kappasharp.journal import changes
+from kappasharp.questions import kind
+from kappasharp.study import collection
+from kappasharp.study.snapshot import copied
+from kappasharp.web import budgets, server, workers
+from kappasharp.web.budgets import BUDGETS, Budgets, Dear, TooOftenError
+from kappasharp.web.open_study import MOST_THREADS, Session
+from kappasharp.web.pictures import Cards
+from kappasharp.web.workers import Job, Process, Turn, Workers, elsewhere, ready
 from tests.page import guests
 from tests.page.chromium import serving
 from tests.page.doubles import SPACE, pass_time, run_by_clock
 
-ORDER, CHOICE, SLIDER = FORMS = kinds.parse("order", 4), kinds.parse("choice", 3), kinds.parse("slider", 2)
+ORDER, CHOICE, SLIDER = FORMS = kind.parse("order", 4), kind.parse("choice", 3), kind.parse("slider", 2)
 KINDS = ("order", "choice", "rating", "slider", "order", "choice")
 
 
@@ -174,7 +176,7 @@ def test_a_study_with_all_processes_gives_one_up_to_another_and_its_job_is_begun
 
 def test_of_the_kinds_that_a_voter_asks_for_in_turn_the_last_alone_is_computed(monkeypatch):
     """Those that have not begun are of no use any more; all who asked get the same question."""
-    study = studies.create_study(SPACE, storage="sqlite://", first_pairs=50)
+    study = collection.create_study(SPACE, storage="sqlite://", first_pairs=50)
     found = Jobs(monkeypatch)
 
     async def three():
@@ -301,7 +303,7 @@ def test_what_takes_long_is_done_by_the_workers_behind_questions_and_a_report_on
 
 
 def test_a_study_goes_to_a_worker_as_it_is():
-    study = studies.create_study(SPACE, storage="sqlite://", study_name="it’s", first_pairs=3)
+    study = collection.create_study(SPACE, storage="sqlite://", study_name="it’s", first_pairs=3)
     for answer in ("a", "b", "a", "tie"):
         study.tell(study.ask("Anna"), answer, seconds=1.5)
     study.lock("x", 0.5)
@@ -311,8 +313,8 @@ def test_a_study_goes_to_a_worker_as_it_is():
 
 def test_others_answer_while_it_is_looked_for_what_a_change_leaves(monkeypatch):
     """In another thread and over another connection; a change that was overtaken by another is looked at again."""
-    study = studies.create_study(SPACE, storage="sqlite://", first_pairs=50)
-    looking, goes_on, seen, narrowed = threading.Event(), threading.Event(), [], changing.narrowed
+    study = collection.create_study(SPACE, storage="sqlite://", first_pairs=50)
+    looking, goes_on, seen, narrowed = threading.Event(), threading.Event(), [], changes.narrowed
 
     def slow(now, *given):
         found = narrowed(now, *given)
@@ -321,7 +323,7 @@ def test_others_answer_while_it_is_looked_for_what_a_change_leaves(monkeypatch):
         assert goes_on.wait(60)
         return found
 
-    monkeypatch.setattr(changing, "narrowed", slow)
+    monkeypatch.setattr(changes, "narrowed", slow)
     pair = study.ask("Anna")
     with ThreadPoolExecutor(2) as threads:
         narrowing = threads.submit(study.narrow, "x", 0.5, voter="Olga")
@@ -337,9 +339,9 @@ def test_others_answer_while_it_is_looked_for_what_a_change_leaves(monkeypatch):
 
 
 def test_an_answer_does_not_have_a_change_looked_at_again(monkeypatch):
-    study = studies.create_study(SPACE, storage="sqlite://", first_pairs=50)
+    study = collection.create_study(SPACE, storage="sqlite://", first_pairs=50)
     now = study.latest()
-    found = changing.narrowed(now, "x", 0.5, None, None)
+    found = changes.narrowed(now, "x", 0.5, None, None)
     study.tell(study.ask(), "a")
     assert study.change(found, now) and study.space.open_to("x").low == 0.5
     assert not study.change(found, now)
@@ -348,7 +350,7 @@ def test_an_answer_does_not_have_a_change_looked_at_again(monkeypatch):
 def test_a_study_that_stands_still_leaves_threads_to_others(opened):
     """Its lock is held by somebody, and more wait for it than there are threads."""
     browser = opened()
-    other = studies.create_study(SPACE, storage=browser.service.storage, study_name="quiet").stored.uid
+    other = collection.create_study(SPACE, storage=browser.service.storage, study_name="quiet").stored.uid
     stuck = browser.service.session(browser.study).study
     held, goes_on = threading.Event(), threading.Event()
 

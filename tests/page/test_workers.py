@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kappasharp.app.web import computing, workers
-from kappasharp.app.web.cards import Cards
-from kappasharp.app.web.workers import (
+from kappasharp.web import workers
+from kappasharp.web.pictures import Cards
+from kappasharp.web.workers import (
     GaveWayError,
     NotStartedError,
     Process,
@@ -216,7 +216,7 @@ def test_what_kills_or_outlasts_a_worker_is_not_done_in_the_server(ends, found):
 
     async def told():
         try:
-            return await computing.computed(made, lambda: "here", turn=Turn(wish=1))
+            return await workers.computed(made, lambda: "here", turn=Turn(wish=1))
         except WorkerError as error:
             return str(error)
 

@@ -8,10 +8,12 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from kappasharp.core import comparison_space, comparisons, correction, kernel, laplace, likelihood
-from kappasharp.core.comparisons import Incidence
-from kappasharp.core.likelihood import Probit
-from kappasharp.core.posterior import Posterior
+from kappasharp.correction import strength
+from kappasharp.inference import comparison_space, comparisons, laplace, likelihood
+from kappasharp.inference.comparisons import Incidence
+from kappasharp.inference.likelihood import Probit
+from kappasharp.inference.posterior import Posterior
+from kappasharp.kernels import stationary
 from tests.paper import dense
 
 FAMILIES = ("rbf", "matern52")
@@ -88,7 +90,7 @@ class Problem:
 
     @cached_property
     def K(self) -> torch.Tensor:
-        return kernel.covariance(self.family, torch.tensor(self.X), torch.tensor(self.theta), self.nugget)
+        return stationary.covariance(self.family, torch.tensor(self.X), torch.tensor(self.theta), self.nugget)
 
     @cached_property
     def dense_K(self) -> np.ndarray:
@@ -106,7 +108,7 @@ class Problem:
 
     def precision(self, found: laplace.MapFit) -> tuple[torch.Tensor, torch.Tensor]:
         """H and a = diag K⁻¹ at a MAP."""
-        H, a, usable = correction.precision(self.K, comparisons.laplacian(self.C, self.weights(found)))
+        H, a, usable = strength.precision(self.K, comparisons.laplacian(self.C, self.weights(found)))
         assert bool(usable)
         return H, a
 
@@ -140,4 +142,4 @@ def corrected_problems(draw, **limits):
     problem = draw(problems(**limits))
     _, a = problem.precision(problem.find_map())
     eta = torch.tensor(float(a.mean()) * draw(powers(-3.0, 1.0)))
-    return problem, correction.prior_weighted(eta, a), float(eta)
+    return problem, strength.prior_weighted(eta, a), float(eta)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from kappasharp.core import comparisons, likelihood
+from kappasharp.inference import comparisons, likelihood
 from tests.paper import dense, examples
 
 

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappasharp.core import comparison_space, comparisons, diagnostics
+from kappasharp.correction import diagnostics
+from kappasharp.inference import comparison_space, comparisons
 from tests.paper import dense, examples
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from kappasharp.core import correction
+from kappasharp.correction import strength as correction_strength
 from tests.paper import examples
 
 EPS = torch.finfo(torch.float64).eps
@@ -17,7 +17,7 @@ EPS = torch.finfo(torch.float64).eps
 
 def weight(eta, a):
     """r of one point."""
-    return float(correction.prior_weighted(torch.tensor(eta), torch.tensor([a])))
+    return float(correction_strength.prior_weighted(torch.tensor(eta), torch.tensor([a])))
 
 
 def wide():
@@ -44,7 +44,7 @@ def test_a_stronger_prior_gets_less_correction(eta, a, factor):
     else:
         assert more <= weight(eta, a)
     prior = torch.tensor([a], requires_grad=True)
-    correction.prior_weighted(torch.tensor(eta), prior).sum().backward()
+    correction_strength.prior_weighted(torch.tensor(eta), prior).sum().backward()
     assert float(prior.grad) < 0.0
     assert float(prior.grad) == pytest.approx(-((eta / (eta + a)) ** 2), rel=1e-12, abs=0.0)
 
@@ -78,7 +78,7 @@ def test_the_correction_grows_with_eta(eta, a, factor):
     """Part (ii) of the proof: ∂r/∂η = η(η + 2a)/(η + a)²."""
     assert weight(eta * factor, a) > weight(eta, a)
     strength = torch.tensor(eta, requires_grad=True)
-    correction.prior_weighted(strength, torch.tensor([a])).sum().backward()
+    correction_strength.prior_weighted(strength, torch.tensor([a])).sum().backward()
     assert float(strength.grad) == pytest.approx(eta * (eta + 2.0 * a) / (eta + a) ** 2, rel=1e-12, abs=0.0)
 
 
@@ -108,7 +108,7 @@ def test_no_other_weight_is_better_in_the_variational_form(eta, a, offset):
 
 @given(wide(), st.lists(wide(), min_size=2, max_size=8))
 def test_each_point_is_corrected_by_its_own_prior_precision_alone(eta, a):
-    together = correction.prior_weighted(torch.tensor(eta), torch.tensor(a))
+    together = correction_strength.prior_weighted(torch.tensor(eta), torch.tensor(a))
     assert together.tolist() == [weight(eta, own) for own in a]
     order = np.argsort(a)
     assert np.all(np.diff(together.numpy()[order]) <= 0.0)
@@ -116,4 +116,4 @@ def test_each_point_is_corrected_by_its_own_prior_precision_alone(eta, a):
 
 @given(st.lists(wide(), min_size=1, max_size=8))
 def test_without_strength_there_is_no_correction(a):
-    assert correction.prior_weighted(torch.tensor(0.0), torch.tensor(a)).eq(0.0).all()
+    assert correction_strength.prior_weighted(torch.tensor(0.0), torch.tensor(a)).eq(0.0).all()

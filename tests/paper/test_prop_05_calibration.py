@@ -8,7 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappasharp.core import comparisons, correction, kernel
+from kappasharp.correction import strength
+from kappasharp.inference import comparisons
+from kappasharp.kernels import stationary
 from tests.paper import dense, examples
 
 EXPONENTS = (0.05, 0.1, 0.2)
@@ -22,18 +24,18 @@ def hessians(draw, sizes=SIZES):
     X = draw(examples.clouds(n, d))
     theta = np.log([*(draw(examples.powers(-1.3, 0.5)) for _ in range(d)), draw(examples.powers(-2.0, 2.0))])
     nugget = draw(examples.powers(-6.0, -2.0))
-    K = kernel.covariance(draw(st.sampled_from(examples.FAMILIES)), torch.tensor(X), torch.tensor(theta), nugget)
+    K = stationary.covariance(draw(st.sampled_from(examples.FAMILIES)), torch.tensor(X), torch.tensor(theta), nugget)
     rng = np.random.default_rng(draw(examples.seeds()))
     pairs = torch.tensor(np.array([rng.choice(n, 2, replace=False) for _ in range(int(rng.integers(1, n + 5)))]))
     omega = torch.tensor(rng.uniform(0.02, 0.5, len(pairs)) * draw(examples.powers(-2.0, 0.0)))
-    H, a, usable = correction.precision(K, comparisons.laplacian(comparisons.incidence(pairs, n), omega))
+    H, a, usable = strength.precision(K, comparisons.laplacian(comparisons.incidence(pairs, n), omega))
     assert bool(usable)
     return H, a
 
 
 def condition_number(H, a, eta):
     """κ(H + R(η)) by numpy, with the package's own weights."""
-    r = correction.prior_weighted(torch.tensor(float(eta)), a)
+    r = strength.prior_weighted(torch.tensor(float(eta)), a)
     return dense.condition_number((H + torch.diag(r)).numpy())
 
 
@@ -47,7 +49,7 @@ def tolerance(H, a, eta):
 @given(hessians(), st.sampled_from(EXPONENTS))
 def test_strength_is_that_of_the_papers_grid_and_bisections(drawn, target_exponent):
     H, a = drawn
-    found = correction.calibrate(H, a, target_exponent)
+    found = strength.calibrate(H, a, target_exponent)
     expected = dense.calibrate(H.numpy(), a.numpy(), target_exponent)
     assert expected is not None
     assert bool(found.found)
@@ -58,7 +60,7 @@ def test_strength_is_that_of_the_papers_grid_and_bisections(drawn, target_expone
 @given(hessians(), st.sampled_from(EXPONENTS))
 def test_a_strength_exists_and_brings_the_condition_number_to_its_target(drawn, target_exponent):
     H, a = drawn
-    found = correction.calibrate(H, a, target_exponent)
+    found = strength.calibrate(H, a, target_exponent)
     before = dense.condition_number(H.numpy())
     assert bool(found.found)
     assert float(found.kappa_before) == pytest.approx(before, rel=2e-6, abs=0.0)
@@ -70,7 +72,7 @@ def test_a_strength_exists_and_brings_the_condition_number_to_its_target(drawn, 
 @given(hessians(), st.sampled_from(EXPONENTS))
 def test_no_earlier_point_of_the_grid_meets_the_target(drawn, target_exponent):
     H, a = drawn
-    eta = float(correction.calibrate(H, a, target_exponent).eta)
+    eta = float(strength.calibrate(H, a, target_exponent).eta)
     assert math.isfinite(eta)
     target = dense.condition_number(H.numpy()) ** (1.0 - target_exponent)
     earlier = [point for point in np.logspace(-6, 8, 60) if point < eta * (1.0 - 1e-4)]
@@ -81,10 +83,10 @@ def test_no_earlier_point_of_the_grid_meets_the_target(drawn, target_exponent):
 def test_strength_is_found_where_the_lowest_eigenvalues_crowd(n, seed):
     """Fresh pairs of nearly independent points: the two weakest directions are almost equally weak."""
     X = torch.tensor(np.random.default_rng(seed).random((n, 2)))
-    K = kernel.covariance("rbf", X, torch.tensor([0.1, 0.1, 1.0]).log(), 1e-4)
+    K = stationary.covariance("rbf", X, torch.tensor([0.1, 0.1, 1.0]).log(), 1e-4)
     C = comparisons.incidence(torch.arange(n).reshape(-1, 2), n)
-    H, a, _ = correction.precision(K, comparisons.laplacian(C, torch.full((n // 2,), 0.3)))
-    found = correction.calibrate(H, a, 0.1)
+    H, a, _ = strength.precision(K, comparisons.laplacian(C, torch.full((n // 2,), 0.3)))
+    found = strength.calibrate(H, a, 0.1)
     assert bool(found.found)
     assert float(found.eta) == pytest.approx(dense.calibrate(H.numpy(), a.numpy(), 0.1), rel=1e-6, abs=0.0)
 
@@ -97,7 +99,7 @@ def test_with_equal_prior_precisions_the_strength_has_a_closed_form(drawn, a, ta
     target = (values[-1] / values[0]) ** (1.0 - target_exponent)
     r = (values[-1] - target * values[0]) / (target - 1.0)
     expected = 0.5 * (r + math.sqrt(r * r + 4.0 * r * a))
-    found = correction.calibrate(H, torch.full_like(H[0], a), target_exponent)
+    found = strength.calibrate(H, torch.full_like(H[0], a), target_exponent)
     assert bool(found.found)
     assert float(found.eta) == pytest.approx(expected, rel=tolerance(H, torch.full_like(H[0], a), expected), abs=0.0)
 
@@ -115,7 +117,7 @@ def test_of_several_crossings_the_first_is_taken(high, stiff, scale):
     assert condition_number(H, a, 1.1 * scale * expected) < target
     assert condition_number(H, a, high * scale) > target
     assert condition_number(H, a, 100.0 * stiff * scale) < target
-    assert float(correction.calibrate(H, a, 0.05).eta) == pytest.approx(scale * expected, rel=1e-6, abs=0.0)
+    assert float(strength.calibrate(H, a, 0.05).eta) == pytest.approx(scale * expected, rel=1e-6, abs=0.0)
 
 
 @given(st.floats(2.0, 50.0), examples.powers(2.0, 4.0), st.sampled_from(EXPONENTS))
@@ -123,7 +125,7 @@ def test_a_condition_number_that_rises_before_it_falls_is_followed_to_its_crossi
     """The weak direction has the stiff prior, so a little correction makes κ worse."""
     H, a = torch.diag(torch.tensor([1.0, high])), torch.tensor([stiff, 1e-6])
     assert condition_number(H, a, 0.1) > high
-    found = correction.calibrate(H, a, target_exponent)
+    found = strength.calibrate(H, a, target_exponent)
     expected = dense.calibrate(H.numpy(), a.numpy(), target_exponent)
     assert bool(found.found)
     assert float(found.eta) == pytest.approx(expected, rel=tolerance(H, a, expected), abs=0.0)
@@ -132,8 +134,8 @@ def test_a_condition_number_that_rises_before_it_falls_is_followed_to_its_crossi
 @given(hessians(), examples.powers(-6.0, 7.0), st.floats(1.0 + 1e-3, 100.0))
 def test_correction_grows_with_its_strength_in_the_loewner_order(drawn, eta, factor):
     _, a = drawn
-    r = correction.prior_weighted(torch.tensor(eta), a)
-    more = correction.prior_weighted(torch.tensor(eta * factor), a)
+    r = strength.prior_weighted(torch.tensor(eta), a)
+    more = strength.prior_weighted(torch.tensor(eta * factor), a)
     assert bool((r >= 0.0).all())
     assert bool((more > r).all())
 
@@ -158,7 +160,7 @@ def test_condition_number_tends_to_one(drawn):
 @given(examples.powers(-4.0, 6.0), st.integers(1, 12), st.sampled_from(EXPONENTS), st.data())
 def test_a_perfectly_conditioned_hessian_needs_no_correction(scale, n, target_exponent, data):
     a = torch.tensor([data.draw(examples.powers(-3.0, 3.0)) for _ in range(n)])
-    found = correction.calibrate(scale * torch.eye(n), a, target_exponent)
+    found = strength.calibrate(scale * torch.eye(n), a, target_exponent)
     assert bool(found.found)
     assert float(found.eta) == 0.0
     assert float(found.kappa_after) == pytest.approx(1.0, rel=1e-14, abs=0.0)
@@ -169,7 +171,7 @@ def test_a_perfectly_conditioned_hessian_needs_no_correction(scale, n, target_ex
 def test_beyond_the_papers_grid_there_is_no_strength(high, target_exponent):
     H, a = 1e12 * torch.diag(torch.tensor([1.0, high])), torch.ones(2)
     assert dense.calibrate(H.numpy(), a.numpy(), target_exponent) is None
-    found = correction.calibrate(H, a, target_exponent)
+    found = strength.calibrate(H, a, target_exponent)
     assert not bool(found.found)
     assert math.isnan(float(found.eta))
 
@@ -179,9 +181,9 @@ def test_beyond_the_papers_grid_there_is_no_strength(high, target_exponent):
 def test_a_batch_is_calibrated_as_its_runs_one_by_one(n, runs, target_exponent, data):
     drawn = [data.draw(hessians(st.just(n))) for _ in range(runs)]
     H, a = (torch.stack(parts) for parts in zip(*drawn, strict=True))
-    together = correction.calibrate(H, a, target_exponent)
+    together = strength.calibrate(H, a, target_exponent)
     for run, (own_H, own_a) in enumerate(drawn):
-        alone = correction.calibrate(own_H, own_a, target_exponent)
+        alone = strength.calibrate(own_H, own_a, target_exponent)
         assert bool(together.found[run]) and bool(alone.found)
         assert float(together.eta[run]) == pytest.approx(
             float(alone.eta), rel=tolerance(own_H, own_a, alone.eta), abs=0.0
@@ -193,5 +195,5 @@ def test_a_batch_is_calibrated_as_its_runs_one_by_one(n, runs, target_exponent, 
 @given(hessians(st.integers(2, 30)))
 def test_a_lower_target_takes_a_stronger_correction(drawn):
     H, a = drawn
-    strengths = [float(correction.calibrate(H, a, exponent).eta) for exponent in EXPONENTS]
+    strengths = [float(strength.calibrate(H, a, exponent).eta) for exponent in EXPONENTS]
     assert strengths[0] < strengths[1] < strengths[2]

@@ -7,8 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import integrate
 
-from kappasharp.core import comparisons, correction, diagnostics
-from kappasharp.methods import surrogate
+from kappasharp.algorithm import surrogate
+from kappasharp.correction import diagnostics, strength
+from kappasharp.inference import comparisons
 from tests.paper import dense, examples
 
 
@@ -28,7 +29,7 @@ def contradictory(f):
 def averaged_hessian(problem, plain, shifted):
     """H̄ of J₀ between two MAPs, from the package's path weights."""
     weights = diagnostics.path_weights(plain.dual.z, shifted.dual.z, 0.0, None) / problem.probit.scale**2
-    return correction.precision(problem.K, comparisons.laplacian(problem.C, weights))[0]
+    return strength.precision(problem.K, comparisons.laplacian(problem.C, weights))[0]
 
 
 @given(st.floats(-8.0, 8.0), st.floats(-8.0, 8.0))

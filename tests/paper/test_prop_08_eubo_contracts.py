@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from kappasharp.acquisition import eubo
-from kappasharp.core import diagnostics, posterior
+from kappasharp.correction import diagnostics
+from kappasharp.inference import posterior
 from tests.paper import dense, examples
 
 VARIANTS = ("expected_max", "improvement")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse.csgraph import connected_components
 
-from kappasharp.core import comparisons, likelihood
-from kappasharp.methods import surrogate
+from kappasharp.algorithm import surrogate
+from kappasharp.inference import comparisons, likelihood
 from tests.paper import dense, examples
 
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from kappasharp.core import comparison_space, comparisons, diagnostics, likelihood
+from kappasharp.correction import diagnostics
+from kappasharp.inference import comparison_space, comparisons, likelihood
 from tests.paper import dense, examples
 
 

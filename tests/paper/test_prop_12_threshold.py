@@ -10,10 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from kappasharp.core import activation
-from kappasharp.core.choices import Gate, Rule
-from kappasharp.methods import loop
-from kappasharp.methods.registry import METHODS, find_preset
+from kappasharp.algorithm import loop
+from kappasharp.correction import activation
+from kappasharp.settings import METHODS, Gate, Rule, find_preset
 from tests.paper import dense, examples
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from hypothesis import given
 
-from kappasharp.core import comparisons
-from kappasharp.methods import surrogate
+from kappasharp.algorithm import surrogate
+from kappasharp.inference import comparisons
 from tests.paper import dense, examples
 
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kappasharp.acquisition import eubo
-from kappasharp.core import diagnostics, posterior
-from kappasharp.methods import surrogate
+from kappasharp.algorithm import surrogate
+from kappasharp.correction import diagnostics
+from kappasharp.inference import posterior
 from tests.paper import dense, examples
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from botorch.test_functions.multi_objective import ZDT2, WeldedBeam
 
-from kappasharp.problems import engineering, multi_objective, samples, synthetic
+from kappasharp.problems import gp_samples, multi_outcome, synthetic
 from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, find_problem
 from tests.reference.search import ascend
 
@@ -98,7 +98,7 @@ def test_the_rotated_hartmann_is_botorchs_of_three_mixtures():
 
 def test_the_beams_outcomes_are_botorchs():
     X = uniform_points("weldedbeam-4d")
-    found = engineering.beam_outcomes(X)
+    found = multi_outcome.beam_outcomes(X)
     assert find_problem("weldedbeam-4d").bounds.tolist() == WeldedBeam().bounds.tolist()
     same(found[:, :2], WeldedBeam().evaluate_true(X))
     slack = b.WeldedBeamSO().evaluate_slack_true(X)
@@ -112,7 +112,7 @@ def test_the_beam_of_the_literature():
     """The cheapest beam, 1.7249, strains three limits at once: both stresses and the buckling load."""
     x = [0.20572964, 3.47048867, 9.03662391, 0.20572964]
     deflection = 2.1952 / (x[2] ** 3 * x[3])
-    found = engineering.beam_outcomes(torch.tensor(x))
+    found = multi_outcome.beam_outcomes(torch.tensor(x))
     assert found.tolist() == pytest.approx([1.724852, deflection, 13600.0, 30000.0, 1.0], rel=1e-6)
     strained = 0.5 * math.log1p((1.724852 / 5) ** 2) + 0.15 * math.log1p((100 * deflection) ** 2) + 0.6 * math.log(2)
     assert float(find_problem("weldedbeam-4d").utility(x)) == pytest.approx(-strained, abs=1e-6)
@@ -120,7 +120,7 @@ def test_the_beam_of_the_literature():
 
 def test_the_reducers_outcomes_are_botorchs():
     X = uniform_points("speedreducer-7d")
-    found = engineering.reducer_outcomes(X)
+    found = multi_outcome.reducer_outcomes(X)
     same(found[:, 0], b.SpeedReducer()._evaluate_true(X))
     slack = b.SpeedReducer()._evaluate_slack_true(X)
     same(1.0 - found[:, 1:3], slack[:, :2])
@@ -133,7 +133,7 @@ def test_the_reducers_outcomes_are_botorchs():
 def test_the_reducer_of_the_literature():
     """The lightest one, 2994.47, strains both of its shafts. Its utility, by hand: one line for each outcome."""
     x = torch.tensor([3.5, 0.7, 17.0, 7.3, 7.71532, 3.350215, 5.286655])
-    weight, bending, contact, first, second = engineering.reducer_outcomes(x).tolist()
+    weight, bending, contact, first, second = multi_outcome.reducer_outcomes(x).tolist()
     assert weight == pytest.approx(2994.47, abs=0.01)
     assert (first, second) == pytest.approx((1.0, 1.0), abs=1e-5)
     scaled = (5500 - weight) / 3000, (1.2 - bending) / 0.9, (1.2 - contact) / 0.9, (1.5 - first), (1.2 - second) / 0.4
@@ -144,8 +144,8 @@ def test_the_reducer_of_the_literature():
 
 def test_zdt2_outcomes_are_botorchs_and_the_wish_is_on_their_front():
     X = uniform_points("zdt2-20d")
-    same(multi_objective.zdt2_outcomes(X), ZDT2(dim=20).evaluate_true(X))
-    assert multi_objective.ZDT2_WISH[1] == pytest.approx(1.0 - multi_objective.ZDT2_WISH[0] ** 2)
+    same(multi_outcome.zdt2_outcomes(X), ZDT2(dim=20).evaluate_true(X))
+    assert multi_outcome.ZDT2_WISH[1] == pytest.approx(1.0 - multi_outcome.ZDT2_WISH[0] ** 2)
     # By hand: x = 1/2 gives g = 5.5 and y₂ = 5.5 − 0.25/5.5.
     by_hand = -4 * 0.01 - 0.5 * (5.5 - 0.25 / 5.5 - 0.64) ** 2
     assert float(find_problem("zdt2-20d").utility([0.5] * 20)) == pytest.approx(by_hand, abs=1e-12)
@@ -200,13 +200,13 @@ def test_a_sample_has_the_kernel_it_is_named_for():
     X = uniform_points("gp-6d-smooth", 40)
     differences = X[:20] - X[20:]
     lengths = torch.logspace(math.log10(0.35), 0.0, 6)
-    frequencies, _, _ = samples.features("gp-6d-smooth", 6, (0.35, 1.0), 0)
+    frequencies, _, _ = gp_samples.features("gp-6d-smooth", 6, (0.35, 1.0), 0)
     kernel = (-0.5 * (differences / lengths).square().sum(-1)).exp()
     assert float(((differences @ frequencies).cos().mean(-1) - kernel).abs().max()) < 5.0 / math.sqrt(2 * 256)
     X = uniform_points("gp-10d-rough", 40)
     differences = X[:20] - X[20:]
     lengths = torch.logspace(math.log10(0.4), math.log10(2.0), 10)
-    frequencies, _, _ = samples.features("gp-10d-rough", 10, (0.4, 2.0), 3)
+    frequencies, _, _ = gp_samples.features("gp-10d-rough", 10, (0.4, 2.0), 3)
     r = math.sqrt(3.0) * (differences / lengths).square().sum(-1).sqrt()
     kernel = (1.0 + r) * (-r).exp()
     assert float(((differences @ frequencies).cos().mean(-1) - kernel).abs().max()) < 5.0 / math.sqrt(2 * 256)
@@ -230,7 +230,7 @@ def test_what_was_drawn_once_stays(name, at_the_centre, at_the_corner):
 
 def test_bumps_by_hand():
     X = uniform_points("bumps-16d", 5)
-    centres = samples.bump_centres()
+    centres = gp_samples.bump_centres()
     by_hand = [
         sum(
             h * math.exp(-sum((a - c) ** 2 for a, c in zip(x, centre, strict=True)) / 0.5)
@@ -244,5 +244,5 @@ def test_bumps_by_hand():
 def test_bumps_have_several_tops():
     """From the centres of the two highest bumps ascents end on two tops."""
     row = find_problem("bumps-16d")
-    tops = [ascend(row.evaluate, *row.bounds, c.expand(2, -1))[0] for c in samples.bump_centres()[:2]]
+    tops = [ascend(row.evaluate, *row.bounds, c.expand(2, -1))[0] for c in gp_samples.bump_centres()[:2]]
     assert tops[0] == pytest.approx(row.maximum.value, abs=1e-6) and tops[1] < row.maximum.value - 0.3

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from kappasharp.errors import KappaSharpError
-from kappasharp.problems import generated
+from kappasharp.problems import random_problems
 from kappasharp.problems.registry import find_problem
 
-SET = generated.names(1, 2 * len(generated.FAMILIES))
+SET = random_problems.names(1, 2 * len(random_problems.FAMILIES))
 
 
 def random_designs(problem, count=500):
@@ -28,16 +28,16 @@ def test_a_drawn_problem(name):
     assert float(problem.unit_utility(top)) == pytest.approx(problem.maximum.value, abs=1e-9)
     assert torch.equal(problem.nearest(top), top)
     # The same draw again, from nothing.
-    generated.draw.cache_clear()
+    random_problems.draw.cache_clear()
     assert torch.equal(find_problem(name).unit_utility(X), utility)
 
 
 def test_sets_differ_and_no_place_is_favoured():
-    ones, twos = (generated.names(number, 11) for number in (1, 2))
+    ones, twos = (random_problems.names(number, 11) for number in (1, 2))
     assert all(find_problem(a).maximum.point != find_problem(b).maximum.point for a, b in zip(ones, twos, strict=True))
     tops = [
         value
-        for name in generated.names(1, 40)
+        for name in random_problems.names(1, 40)
         for value, step in zip(
             find_problem(name).maximum.point,
             find_problem(name).steps or (0,) * find_problem(name).dimensions,

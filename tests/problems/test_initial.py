@@ -17,8 +17,8 @@ import torch
 from scipy.stats import chisquare, kstest
 
 from kappasharp.errors import UnknownNameError
-from kappasharp.problems import initial, oracle
-from kappasharp.problems.initial import INITIALIZATIONS
+from kappasharp.problems import initial_designs, simulated_voters
+from kappasharp.problems.initial_designs import INITIALIZATIONS
 from kappasharp.problems.registry import PROBLEMS
 
 GOLDEN = Path(__file__).with_name("golden_initial.json")
@@ -69,10 +69,10 @@ def fingerprint(rows, digits):
 
 def golden_row(name, initialization, seed):
     row = PROBLEMS[name]
-    points, pairs = initial.table(name, initialization, seed, row.dimensions)
+    points, pairs = initial_designs.table(name, initialization, seed, row.dimensions)
     found = {"points": fingerprint(points.tolist(), 12), "pairs": fingerprint(pairs.tolist(), 0)}
     if name not in SIMULATED:
-        answered = initial.start(row, initialization, [seed]).comparisons[0]
+        answered = initial_designs.start(row, initialization, [seed]).comparisons[0]
         found["winners"] = fingerprint([answered[:, 0].tolist()], 0)
     return found
 
@@ -91,14 +91,14 @@ def test_golden_values(name):
 
 def test_golden_numbers():
     """Pinned for ever, and legible."""
-    points, pairs = initial.table("hartmann-6d", "pool_n6_k15", 0, 6)
+    points, pairs = initial_designs.table("hartmann-6d", "pool_n6_k15", 0, 6)
     assert points[0].tolist() == pytest.approx(POOL_FIRST, abs=1e-15)
     assert points[5].tolist() == pytest.approx(POOL_SIXTH, abs=1e-15)
     assert pairs.tolist() == POOL_PAIRS
-    points, pairs = initial.table("hartmann-6d", "pure_k3", 0, 6)
+    points, pairs = initial_designs.table("hartmann-6d", "pure_k3", 0, 6)
     assert points[0].tolist() == pytest.approx(PURE_FIRST, abs=1e-15)
     assert pairs.tolist() == PURE_PAIRS
-    start = initial.start(PROBLEMS["hartmann-6d"], "pool_n6_k15", [0])
+    start = initial_designs.start(PROBLEMS["hartmann-6d"], "pool_n6_k15", [0])
     assert start.utility[0].tolist() == pytest.approx(POOL_UTILITIES, abs=1e-12)
     assert start.comparisons[0].tolist() == POOL_ANSWERS
 
@@ -113,14 +113,14 @@ def test_the_papers_five():
         "pure_k15": (30, 15),
     }
     with pytest.raises(UnknownNameError, match=r"No initialization is called 'pure_k4'\. Did you mean 'pure_k"):
-        initial.table("levy-10d", "pure_k4", 0, 10)
+        initial_designs.table("levy-10d", "pure_k4", 0, 10)
 
 
 @every_initialization
 def test_a_table_holds_what_its_name_says(name):
     plan = INITIALIZATIONS[name]
     for seed in range(20):
-        points, pairs = initial.table("levy-10d", name, seed, 10)
+        points, pairs = initial_designs.table("levy-10d", name, seed, 10)
         assert points.shape == (plan.n_points, 10) and points.dtype == torch.float64
         assert pairs.shape == (plan.n_comparisons, 2)
         assert bool(((points >= 0.0) & (points < 1.0)).all())
@@ -133,20 +133,20 @@ def test_a_table_holds_what_its_name_says(name):
 def test_pools_are_nested(problem):
     d = PROBLEMS[problem].dimensions
     for seed in (0, 7):
-        six, eight = (initial.table(problem, name, seed, d)[0] for name in ("pool_n6_k15", "pool_n8_k15"))
+        six, eight = (initial_designs.table(problem, name, seed, d)[0] for name in ("pool_n6_k15", "pool_n8_k15"))
         assert torch.equal(six, eight[:6])
 
 
 def test_the_smaller_pool_is_compared_completely():
     for seed in range(10):
-        _, pairs = initial.table("levy-10d", "pool_n6_k15", seed, 10)
+        _, pairs = initial_designs.table("levy-10d", "pool_n6_k15", seed, 10)
         assert sorted(tuple(pair) for pair in pairs.tolist()) == list(combinations(range(6), 2))
 
 
 def test_the_larger_pool_has_fifteen_of_its_twenty_eight_pairs():
     chosen = set()
     for seed in range(10):
-        _, pairs = initial.table("levy-10d", "pool_n8_k15", seed, 10)
+        _, pairs = initial_designs.table("levy-10d", "pool_n8_k15", seed, 10)
         found = {tuple(pair) for pair in pairs.tolist()}
         assert len(found) == 15 and found <= set(combinations(range(8), 2))
         chosen.add(frozenset(found))
@@ -156,14 +156,14 @@ def test_the_larger_pool_has_fifteen_of_its_twenty_eight_pairs():
 @matchings
 def test_in_a_matching_every_design_is_in_one_comparison(name):
     for seed in range(10):
-        points, pairs = initial.table("levy-10d", name, seed, 10)
+        points, pairs = initial_designs.table("levy-10d", name, seed, 10)
         assert sorted(pairs.flatten().tolist()) == list(range(len(points)))
 
 
 @every_initialization
 def test_the_order_is_shuffled_anew_for_every_seed_and_problem(name):
     orders = {
-        tuple(initial.table(problem, name, seed, 10)[1].flatten().tolist())
+        tuple(initial_designs.table(problem, name, seed, 10)[1].flatten().tolist())
         for problem in ("levy-10d", "ackley-8d")
         for seed in range(20)
     }
@@ -175,8 +175,8 @@ def test_the_order_of_one_initialization_says_nothing_about_another():
     """The first six designs are shared; the order in which their pairs come up is not."""
     alike = 0
     for seed in range(60):
-        _, six = initial.table("levy-10d", "pool_n6_k15", seed, 10)
-        _, eight = initial.table("levy-10d", "pool_n8_k15", seed, 10)
+        _, six = initial_designs.table("levy-10d", "pool_n6_k15", seed, 10)
+        _, eight = initial_designs.table("levy-10d", "pool_n8_k15", seed, 10)
         shared = [pair for pair in eight.tolist() if max(pair) < 6]
         alike += [pair for pair in six.tolist() if pair in shared] == shared
     assert alike == 0
@@ -184,7 +184,7 @@ def test_the_order_of_one_initialization_says_nothing_about_another():
 
 def test_seeds_problems_and_matchings_have_designs_of_their_own():
     tables = [
-        initial.table(problem, name, seed, 10)[0][:6]
+        initial_designs.table(problem, name, seed, 10)[0][:6]
         for problem in ("levy-10d", "ackley-8d")
         for name in ("pool_n6_k15", "pure_k3", "pure_k5", "pure_k15")
         for seed in (0, 1)
@@ -195,7 +195,7 @@ def test_seeds_problems_and_matchings_have_designs_of_their_own():
 
 def test_designs_are_uniform_and_independent():
     for name in INITIALIZATIONS:
-        points = torch.stack([initial.table("levy-10d", name, seed, 10)[0] for seed in range(60)])
+        points = torch.stack([initial_designs.table("levy-10d", name, seed, 10)[0] for seed in range(60)])
         for column in (0, 9):
             assert kstest(points[..., column].flatten().numpy(), "uniform").pvalue > 1e-3
         assert kstest(points.flatten().numpy(), "uniform").pvalue > 1e-3
@@ -207,7 +207,7 @@ def test_designs_are_uniform_and_independent():
 def test_every_pair_is_as_likely_as_another(name, n):
     """To be the first, and in the larger pool to be asked at all."""
     every = list(combinations(range(n), 2))
-    tables = [initial.table("levy-10d", name, seed, 10)[1].tolist() for seed in range(1000)]
+    tables = [initial_designs.table("levy-10d", name, seed, 10)[1].tolist() for seed in range(1000)]
     first = [sum(tuple(pairs[0]) == pair for pairs in tables) for pair in every]
     assert chisquare(first).pvalue > 1e-3
     if n == 8:
@@ -220,10 +220,10 @@ def test_every_pair_is_as_likely_as_another(name, n):
 def test_the_winner_of_an_exact_person_comes_first(name):
     for problem in ("hartmann-6d", "levy-10d", "dtlz2-8d"):
         row = PROBLEMS[problem]
-        start = initial.start(row, name, range(5), person="exact")
+        start = initial_designs.start(row, name, range(5), person="exact")
         winner, loser = (start.utility.gather(1, start.comparisons[..., side]) for side in (0, 1))
         assert bool((winner > loser).all()) and not bool(start.ties.any())
-        tables = [initial.table(problem, name, seed, row.dimensions) for seed in range(5)]
+        tables = [initial_designs.table(problem, name, seed, row.dimensions) for seed in range(5)]
         for run, (points, pairs) in enumerate(tables):
             assert torch.equal(start.points[run], points)
             assert torch.equal(start.utility[run], row.unit_utility(points))
@@ -234,7 +234,7 @@ def test_the_winner_of_an_exact_person_comes_first(name):
 
 def test_the_papers_person_errs_now_and_then_and_always_alike():
     row = PROBLEMS["dtlz2-8d"]
-    noisy, exact = (initial.start(row, "pool_n6_k15", range(60), person=who) for who in ("paper", "exact"))
+    noisy, exact = (initial_designs.start(row, "pool_n6_k15", range(60), person=who) for who in ("paper", "exact"))
     errors = float((noisy.comparisons != exact.comparisons).any(-1).double().mean())
     # What the probit expects of these pairs.
     sides = exact.utility.gather(1, exact.comparisons.flatten(1)).reshape(exact.comparisons.shape)
@@ -243,12 +243,12 @@ def test_the_papers_person_errs_now_and_then_and_always_alike():
         float(expected.mean()), abs=4.0 * float((expected * (1 - expected)).sum()) ** 0.5 / 900
     )
     assert errors > 0.02
-    assert torch.equal(initial.start(row, "pool_n6_k15", range(60)).comparisons, noisy.comparisons)
+    assert torch.equal(initial_designs.start(row, "pool_n6_k15", range(60)).comparisons, noisy.comparisons)
 
 
 def test_a_tie_keeps_its_pair_and_is_marked():
-    row, sleepy = PROBLEMS["hartmann-6d"], oracle.Person(noise=0.0, just_noticeable=0.3)
-    start = initial.start(row, "pool_n8_k15", range(10), person=sleepy)
+    row, sleepy = PROBLEMS["hartmann-6d"], simulated_voters.Person(noise=0.0, just_noticeable=0.3)
+    start = initial_designs.start(row, "pool_n8_k15", range(10), person=sleepy)
     sides = start.utility.gather(1, start.comparisons.flatten(1)).reshape(start.comparisons.shape)
     difference = sides[..., 0] - sides[..., 1]
     assert torch.equal(start.ties, difference.abs() <= 0.3)
@@ -259,15 +259,15 @@ def test_a_tie_keeps_its_pair_and_is_marked():
 @every_initialization
 def test_a_batch_of_runs_is_the_runs_one_by_one(name):
     row = PROBLEMS["levy-20d"]
-    together = initial.start(row, name, [5, 0, 59])
+    together = initial_designs.start(row, name, [5, 0, 59])
     for run, seed in enumerate([5, 0, 59]):
-        for part, alone in zip(together, initial.start(row, name, [seed]), strict=True):
+        for part, alone in zip(together, initial_designs.start(row, name, [seed]), strict=True):
             assert torch.equal(part[run], alone[0])
 
 
 def test_a_table_knows_nothing_of_methods():
     """The same start for every method, because none can be told: common random numbers by construction."""
-    assert list(inspect.signature(initial.table).parameters) == [
+    assert list(inspect.signature(initial_designs.table).parameters) == [
         "problem",
         "initialization",
         "seed",
@@ -275,19 +275,19 @@ def test_a_table_knows_nothing_of_methods():
         "first_pairs",
     ]
     names = ["problem", "initialization", "seeds", "person", "first_pairs"]
-    assert list(inspect.signature(initial.start).parameters) == names
+    assert list(inspect.signature(initial_designs.start).parameters) == names
 
 
 @every_initialization
 def test_no_other_chance_moves_a_table(name):
     """Not the global generator, not the default precision, not what was drawn before."""
     row = PROBLEMS["ackley-8d"]
-    before = initial.start(row, name, [3])
+    before = initial_designs.start(row, name, [3])
     state = torch.random.get_rng_state()
     torch.manual_seed(123)
     torch.set_default_dtype(torch.float32)
-    initial.start(row, name, [4])
-    after = initial.start(row, name, [3])
+    initial_designs.start(row, name, [4])
+    after = initial_designs.start(row, name, [3])
     assert int(torch.randint(1000, ())) == int(torch.randint(1000, (), generator=torch.Generator().manual_seed(123)))
     torch.random.set_rng_state(state)
     for a, b in zip(before, after, strict=True):

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from kappasharp.errors import InvalidValueError, UnknownNameError
-from kappasharp.problems import initial, juries, oracle
+from kappasharp.problems import initial_designs, simulated_voters
 from kappasharp.problems.registry import PROBLEMS, find_problem
 
-KINDS = list(juries.KINDS)
+KINDS = list(simulated_voters.KINDS)
 
 
 def close(found, expected):
@@ -24,10 +24,10 @@ def test_a_design_is_worth_what_the_careful_ones_feel_on_average(kind, base):
     jury, problem = find_problem(f"jury-4-{kind}-{base}"), find_problem(base)
     U = points(5, jury.dimensions)
     felt = torch.stack([jury.unit_felt(U, turn) for turn in range(4)], -1)
-    careful = [0, 2, 3] if kind == juries.CARELESS else [0, 1, 2, 3]
+    careful = [0, 2, 3] if kind == simulated_voters.CARELESS else [0, 1, 2, 3]
     close(jury.unit_utility(U), felt[:, careful].mean(-1))
     # The first of a cluster, and every careful member of a jury of one taste, feel the problem's own utility.
-    if kind != juries.INDEPENDENT:
+    if kind != simulated_voters.INDEPENDENT:
         close(felt[:, 0], problem.unit_utility(U))
         close(felt[:, 2], felt[:, 3])
         assert not torch.allclose(felt[:, 1], felt[:, 0])
@@ -41,8 +41,8 @@ def test_a_design_is_worth_what_the_careful_ones_feel_on_average(kind, base):
 def test_a_taste_is_the_utility_about_another_place_and_reflected_at_the_ends():
     """Moved by at most 0.4 of every range; found back by trying what the move could have been."""
     jury, problem = find_problem("jury-3-independent-hartmann-6d"), PROBLEMS["hartmann-6d"]
-    moves = juries._moves(jury.name, juries.INDEPENDENT, 3, 6)
-    assert float(moves.abs().max()) <= juries.MOST
+    moves = simulated_voters._moves(jury.name, simulated_voters.INDEPENDENT, 3, 6)
+    assert float(moves.abs().max()) <= simulated_voters.MOST
     U = points(50, 6)
     for turn, move in enumerate(moves):
         inside = [[abs(x) if x <= 1.0 else 2.0 - x for x in row] for row in (U + move).tolist()]
@@ -69,7 +69,7 @@ def test_who_answers_by_lot_feels_the_same_about_all_designs():
 def test_the_first_answers_are_the_members_own():
     """Exact people: each of the first pairs is won by what its own member feels to be better."""
     jury = find_problem("jury-3-independent-hartmann-6d")
-    start = initial.start(jury, "from_zero", [4, 5, 6], "exact", 9)
+    start = initial_designs.start(jury, "from_zero", [4, 5, 6], "exact", 9)
     close(start.utility, jury.unit_utility(start.points))
     against = 0
     for run in range(3):
@@ -82,15 +82,17 @@ def test_the_first_answers_are_the_members_own():
 
 def test_a_jury_of_one_taste_answers_as_one_person():
     jury, alone = find_problem("jury-3-clustered-hartmann-6d"), PROBLEMS["hartmann-6d"]
-    U, chance = points(2, 6), oracle.draws("any", 1, oracle.ANSWERS, 1)[0]
-    paper = oracle.person("paper")
-    assert oracle.answer(paper, jury.unit_felt(U, 0), chance) == oracle.answer(paper, alone.unit_utility(U), chance)
+    U, chance = points(2, 6), simulated_voters.draws("any", 1, simulated_voters.ANSWERS, 1)[0]
+    paper = simulated_voters.person("paper")
+    assert simulated_voters.answer(paper, jury.unit_felt(U, 0), chance) == simulated_voters.answer(
+        paper, alone.unit_utility(U), chance
+    )
 
 
 def test_the_same_name_is_the_same_jury():
     first = find_problem("jury-5-independent-vehicle-5d")
     assert find_problem("jury-5-independent-vehicle-5d") is first
-    again = juries.of(PROBLEMS["vehicle-5d"], 5, "independent")
+    again = simulated_voters.of(PROBLEMS["vehicle-5d"], 5, "independent")
     U = points(3, 5)
     assert torch.equal(again.unit_utility(U), first.unit_utility(U))
     assert not torch.equal(find_problem("jury-6-independent-vehicle-5d").unit_felt(U, 0), first.unit_felt(U, 0))

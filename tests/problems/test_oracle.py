@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from kappasharp.errors import InvalidValueError, UnknownNameError
-from kappasharp.problems import oracle
-from kappasharp.problems.oracle import FIRST, PERSONS, SECOND, TIE, Person
+from kappasharp.problems import simulated_voters
+from kappasharp.problems.simulated_voters import FIRST, PERSONS, SECOND, TIE, Person
 
 MANY = 40_000
 PINNED = [
@@ -18,12 +18,12 @@ everyone = pytest.mark.parametrize("who", PERSONS.values(), ids=PERSONS.keys())
 
 
 def chance(count=MANY, seed=0):
-    return oracle.draws("ackley-8d", seed, "test answers", count)
+    return simulated_voters.draws("ackley-8d", seed, "test answers", count)
 
 
 def answers(who, difference, count=MANY, seed=0):
     """Answers about two designs, the first of them better by that much."""
-    return oracle.answer(who, torch.tensor([difference, 0.0]).expand(count, 2), chance(count, seed))
+    return simulated_voters.answer(who, torch.tensor([difference, 0.0]).expand(count, 2), chance(count, seed))
 
 
 def phi(x):
@@ -44,16 +44,16 @@ def test_the_people():
     assert list(PERSONS) == ["paper", "exact", "careless", "hesitant", "biased", "human", *HANDS, *CLOCKS]
     assert PERSONS["paper"] == Person(noise=0.1, lapse=0.0, just_noticeable=0.0, position_bias=0.0)
     assert PERSONS["human"] == Person(noise=0.1, lapse=0.03, just_noticeable=0.0, position_bias=0.02)
-    assert oracle.person("careless") is PERSONS["careless"]
-    assert oracle.person(PERSONS["paper"]) is PERSONS["paper"]
+    assert simulated_voters.person("careless") is PERSONS["careless"]
+    assert simulated_voters.person(PERSONS["paper"]) is PERSONS["paper"]
     with pytest.raises(UnknownNameError, match=r"No simulated person is called 'papr'\. Did you mean 'paper'\?"):
-        oracle.person("papr")
+        simulated_voters.person("papr")
 
 
 @everyone
 def test_every_answer_is_the_first_the_second_or_a_tie(who):
     utility = torch.randn(MANY, 2, generator=torch.Generator().manual_seed(1))
-    found = oracle.answer(who, utility, chance())
+    found = simulated_voters.answer(who, utility, chance())
     kinds = {FIRST, SECOND, TIE} if who.just_noticeable else {FIRST, SECOND}
     assert set(found.unique().tolist()) == kinds
     better_first = utility[:, 0] > utility[:, 1]
@@ -70,21 +70,25 @@ def test_the_better_a_design_the_more_often_it_is_preferred(who):
 @everyone
 def test_the_level_of_both_utilities_does_not_matter(who):
     utility = torch.randn(500, 2, generator=torch.Generator().manual_seed(2))
-    assert torch.equal(oracle.answer(who, utility, chance(500)), oracle.answer(who, utility + 7.0, chance(500)))
+    assert torch.equal(
+        simulated_voters.answer(who, utility, chance(500)), simulated_voters.answer(who, utility + 7.0, chance(500))
+    )
 
 
 @everyone
 def test_runs_may_stand_in_front(who):
     utility = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(3))
     draws = torch.stack([chance(5, seed) for seed in range(3)])
-    alone = torch.stack([oracle.answer(who, u, c) for u, c in zip(utility, draws, strict=True)])
-    assert torch.equal(oracle.answer(who, utility, draws), alone)
+    alone = torch.stack([simulated_voters.answer(who, u, c) for u, c in zip(utility, draws, strict=True)])
+    assert torch.equal(simulated_voters.answer(who, utility, draws), alone)
 
 
 @everyone
 def test_single_precision_is_answered_alike(who):
     utility = torch.randn(2000, 2, generator=torch.Generator().manual_seed(4))
-    same = oracle.answer(who, utility.float(), chance(2000)) == oracle.answer(who, utility, chance(2000))
+    same = simulated_voters.answer(who, utility.float(), chance(2000)) == simulated_voters.answer(
+        who, utility, chance(2000)
+    )
     assert float(same.double().mean()) > 0.999
 
 
@@ -101,8 +105,8 @@ def test_noise_is_in_units_of_the_utility(noise):
 @pytest.mark.parametrize("name", ["paper", "exact", "hesitant"])
 def test_swapping_the_sides_and_their_draws_swaps_the_answer(name):
     who, utility, draws = PERSONS[name], torch.randn(5000, 2, generator=torch.Generator().manual_seed(5)), chance(5000)
-    found = oracle.answer(who, 0.1 * utility, draws)
-    swapped = oracle.answer(who, 0.1 * utility.flip(-1), draws[:, [1, 0, 2, 3]])
+    found = simulated_voters.answer(who, 0.1 * utility, draws)
+    swapped = simulated_voters.answer(who, 0.1 * utility.flip(-1), draws[:, [1, 0, 2, 3]])
     mirror = torch.tensor([SECOND, FIRST, TIE])
     assert torch.equal(swapped, mirror[found])
 
@@ -110,13 +114,13 @@ def test_swapping_the_sides_and_their_draws_swaps_the_answer(name):
 def test_a_lapse_swaps_with_its_guess():
     utility, draws = torch.randn(5000, 2, generator=torch.Generator().manual_seed(5)), chance(5000)
     mirrored = torch.stack([draws[:, 1], draws[:, 0], draws[:, 2], 1.0 - draws[:, 3]], -1)
-    found = oracle.answer(PERSONS["careless"], utility, draws)
-    assert torch.equal(oracle.answer(PERSONS["careless"], utility.flip(-1), mirrored), 1 - found)
+    found = simulated_voters.answer(PERSONS["careless"], utility, draws)
+    assert torch.equal(simulated_voters.answer(PERSONS["careless"], utility.flip(-1), mirrored), 1 - found)
 
 
 def test_the_exact_person_never_errs():
     utility = 1e-9 * torch.randn(MANY, 2, generator=torch.Generator().manual_seed(6))
-    found = oracle.answer(PERSONS["exact"], utility, chance())
+    found = simulated_voters.answer(PERSONS["exact"], utility, chance())
     assert torch.equal(found, (utility[:, 1] > utility[:, 0]).long())
 
 
@@ -139,15 +143,15 @@ def test_the_careless_one_answers_like_the_papers_but_for_the_lapses():
 def test_ties_are_the_felt_differences_that_are_just_noticeable_at_most():
     who = PERSONS["hesitant"]
     utility, draws = 0.2 * torch.randn(MANY, 2, generator=torch.Generator().manual_seed(8)), chance()
-    felt = oracle.noisy_utility(who, utility, draws)
-    found = oracle.answer(who, utility, draws)
+    felt = simulated_voters.noisy_utility(who, utility, draws)
+    found = simulated_voters.answer(who, utility, draws)
     difference = felt[:, 0] - felt[:, 1]
     assert torch.equal(found == TIE, difference.abs() <= 0.1)
     assert torch.equal(found == FIRST, difference > 0.1)
     assert torch.equal(found == SECOND, difference < -0.1)
     edge = Person(noise=0.0, just_noticeable=0.25)
     exactly = torch.tensor([[0.25, 0.0], [0.0, 0.25], [0.2500001, 0.0], [0.0, 0.2500001]])
-    assert oracle.answer(edge, exactly, chance(4)).tolist() == [TIE, TIE, FIRST, SECOND]
+    assert simulated_voters.answer(edge, exactly, chance(4)).tolist() == [TIE, TIE, FIRST, SECOND]
 
 
 @pytest.mark.parametrize("difference", [0.0, 0.1, 0.3])
@@ -166,7 +170,7 @@ def test_a_position_bias_counts_like_a_better_first_design(bias, difference):
 
 
 def test_what_is_felt_is_the_utility_with_noise_on_each_side():
-    felt = oracle.noisy_utility(Person(noise=0.5, position_bias=2.0), torch.zeros(MANY, 2), chance())
+    felt = simulated_voters.noisy_utility(Person(noise=0.5, position_bias=2.0), torch.zeros(MANY, 2), chance())
     assert felt.mean(0).tolist() == pytest.approx([2.0, 0.0], abs=5.0 * 0.5 / math.sqrt(MANY))
     assert felt.std(0).tolist() == pytest.approx([0.5, 0.5], rel=5.0 / math.sqrt(2 * MANY))
     assert abs(float(torch.corrcoef(felt.T)[0, 1])) < 5.0 / math.sqrt(MANY)
@@ -187,23 +191,24 @@ def test_draws_are_normal_and_uniform_numbers():
 
 
 def test_the_same_words_give_the_same_draws_and_others_others():
-    first = oracle.draws("levy-10d", 3, "answers", 20)
-    assert torch.equal(first, oracle.draws("levy-10d", 3, "answers", 20))
+    first = simulated_voters.draws("levy-10d", 3, "answers", 20)
+    assert torch.equal(first, simulated_voters.draws("levy-10d", 3, "answers", 20))
     others = [("levy-10d", 4, "answers"), ("levy-20d", 3, "answers"), ("levy-10d", 3, "pure_k3 initial answers")]
     for words in others:
-        assert not bool((oracle.draws(*words, 20) == first).any())
+        assert not bool((simulated_voters.draws(*words, 20) == first).any())
 
 
 @pytest.mark.parametrize("count", [1, 3, 7, 15, 50])
 def test_a_longer_run_begins_with_the_draws_of_a_shorter_one(count):
     assert torch.equal(
-        oracle.draws("levy-10d", 3, "answers", 100)[:count], oracle.draws("levy-10d", 3, "answers", count)
+        simulated_voters.draws("levy-10d", 3, "answers", 100)[:count],
+        simulated_voters.draws("levy-10d", 3, "answers", count),
     )
 
 
 def test_draws_are_pinned():
     """For ever: another number here is another answer in every run."""
-    assert oracle.draws("levy-10d", 3, "answers", 2).flatten().tolist() == pytest.approx(PINNED, abs=1e-12)
+    assert simulated_voters.draws("levy-10d", 3, "answers", 2).flatten().tolist() == pytest.approx(PINNED, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -238,38 +243,40 @@ def test_the_best_of_two_is_the_preferred_one_where_nothing_is_a_tie(who):
     """But for lapses, whose guess is spread over the designs another way round."""
     plain = Person(who.noise, 0.0, 0.0, who.position_bias)
     utility = torch.randn(500, 2, generator=torch.Generator().manual_seed(2))
-    found = oracle.best_of(plain, utility, chance(500), torch.empty(500, 0))
-    assert torch.equal(found, oracle.answer(plain, utility, chance(500)))
+    found = simulated_voters.best_of(plain, utility, chance(500), torch.empty(500, 0))
+    assert torch.equal(found, simulated_voters.answer(plain, utility, chance(500)))
 
 
 def test_the_best_of_more_is_chosen_by_what_is_felt_about_each():
     utility = torch.tensor([0.0, 0.1, -5.0, 0.05]).expand(MANY, 4)
-    further = torch.stack([oracle.further_draws("ackley-8d", seed, 3, 2) for seed in range(200)]).repeat(MANY // 200, 1)
-    found = oracle.best_of(PERSONS["paper"], utility, chance(), further)
+    further = torch.stack([simulated_voters.further_draws("ackley-8d", seed, 3, 2) for seed in range(200)]).repeat(
+        MANY // 200, 1
+    )
+    found = simulated_voters.best_of(PERSONS["paper"], utility, chance(), further)
     counts = [int((found == i).sum()) for i in range(4)]
     assert counts[2] == 0 and counts[1] > counts[3] > counts[0] > 0.1 * MANY
-    assert bool((oracle.best_of(PERSONS["exact"], utility, chance(), further) == 1).all())
+    assert bool((simulated_voters.best_of(PERSONS["exact"], utility, chance(), further) == 1).all())
 
 
 def test_a_lapse_names_any_of_them_as_often():
     utility = torch.tensor([9.0, 0.0, 0.0]).expand(MANY, 3)
-    found = oracle.best_of(Person(lapse=1.0), utility, chance(), torch.zeros(MANY, 1))
+    found = simulated_voters.best_of(Person(lapse=1.0), utility, chance(), torch.zeros(MANY, 1))
     for number in range(3):
         share(found, number, 1.0 / 3.0)
 
 
 def test_further_draws_are_normal_and_their_own():
-    numbers = torch.stack([oracle.further_draws("ackley-8d", seed, 0, 3) for seed in range(2000)])
+    numbers = torch.stack([simulated_voters.further_draws("ackley-8d", seed, 0, 3) for seed in range(2000)])
     assert abs(float(numbers.mean())) < 0.05 and float(numbers.std()) == pytest.approx(1.0, abs=0.05)
-    assert not torch.equal(numbers[0], oracle.further_draws("ackley-8d", 0, 1, 3))
+    assert not torch.equal(numbers[0], simulated_voters.further_draws("ackley-8d", 0, 1, 3))
 
 
 @pytest.mark.parametrize("designs", [2, 4])
 def test_a_question_of_any_size_is_answered_run_by_run(designs):
     cells = [("ackley-8d", seed) for seed in range(40)]
     utility = 0.1 * torch.randn(40, designs, generator=torch.Generator().manual_seed(5))
-    draws = torch.stack([oracle.draws(*cell, "oracle noise", 1)[0] for cell in cells])
-    found = oracle.answer_about(PERSONS["paper"], cells, utility, draws, 7)
-    further = torch.stack([oracle.further_draws(*cell, 7, designs - 2) for cell in cells])
+    draws = torch.stack([simulated_voters.draws(*cell, "oracle noise", 1)[0] for cell in cells])
+    found = simulated_voters.answer_about(PERSONS["paper"], cells, utility, draws, 7)
+    further = torch.stack([simulated_voters.further_draws(*cell, 7, designs - 2) for cell in cells])
     felt = utility + 0.1 * torch.cat([draws[:, :2], further], -1)
     assert torch.equal(found, felt.argmax(-1)) and len(found.unique()) == designs

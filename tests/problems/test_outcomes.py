@@ -9,7 +9,7 @@ import torch
 
 import kappasharp as ks
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.problems import multi_objective, pid, step_response, warped
+from kappasharp.problems import multi_outcome, pid, step_response, warped
 from kappasharp.problems.registry import DEVELOPMENT, OUTCOMES, PROBLEMS, VARIANTS, find_problem
 
 ALL = PROBLEMS | VARIANTS | DEVELOPMENT
@@ -144,7 +144,7 @@ def test_osy_is_botorchs_negated():
     assert torch.allclose(row.outcomes(X), wanted.to(X), rtol=1e-12, atol=1e-9)
     # Broken limits cost 10 for each unit, kept ones give 0.1.
     Y = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, -1.0, 2.0, 0.0, 0.0, 0.0, 0.0]])
-    found = multi_objective.osy_piecewise(Y)
+    found = multi_outcome.osy_piecewise(Y)
     assert float(found[1] - found[0]) == pytest.approx(-10.0 + 0.2, abs=1e-12)
 
 

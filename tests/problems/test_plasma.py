@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from kappasharp.problems import jet, plasma
+from kappasharp.problems import plasma, plasma_jet
 from kappasharp.problems.registry import find_problem
 from tests.reference.predictive import Plan, hold
 
@@ -54,13 +54,13 @@ class Recorded:
 def watch(monkeypatch, fails=()):
     """Plans of every solve from now on."""
     kept = []
-    monkeypatch.setattr(jet, "needed", lambda *_: SimpleNamespace(Model=lambda: Recorded(kept, fails)))
+    monkeypatch.setattr(plasma_jet, "needed", lambda *_: SimpleNamespace(Model=lambda: Recorded(kept, fails)))
     return kept
 
 
 def test_the_reference_is_a_state_in_which_the_plant_rests():
-    x, u = jet.per_degree()
-    assert np.allclose(jet.A @ x + jet.B @ u, x, rtol=0.0, atol=1e-12)
+    x, u = plasma_jet.per_degree()
+    assert np.allclose(plasma_jet.A @ x + plasma_jet.B @ u, x, rtol=0.0, atol=1e-12)
     assert x[0] == pytest.approx(1.0) and u[1] == 0.0
     state, power = hold(torch.tensor([1.0, 3.0]))
     assert np.allclose(state, np.outer([1.0, 3.0], x)) and np.allclose(power, np.outer([1.0, 3.0], u))
@@ -73,8 +73,8 @@ def test_the_first_input_is_that_of_an_interior_point_method(case):
     parameters = plasma.HAND_TUNED if case == 0 else controllers(6)[case]
     state = np.array([rng.uniform(0.0, 13.0), rng.uniform(-3.0, 20.0)])
     before = np.array([rng.uniform(0.0, 3.0), rng.uniform(-2.0, 1.5)])
-    reference = rng.uniform(5.0, 12.0, size=jet.HORIZON)
-    found = jet.Controller(parameters).next_input(state, before, reference)
+    reference = rng.uniform(5.0, 12.0, size=plasma_jet.HORIZON)
+    found = plasma_jet.Controller(parameters).next_input(state, before, reference)
     twin = Plan(parameters, state, before, reference).solve()
     assert np.allclose(found, twin[:2], rtol=0.0, atol=5e-5)  # as far as an interior point comes in such corners
 
@@ -85,7 +85,7 @@ def test_every_plan_of_a_treatment_is_optimal(monkeypatch):
     slack = []
     for parameters in [plasma.HAND_TUNED, BEST, *controllers(6, seed=1)]:
         kept.clear()
-        treatment = jet.treat(parameters)
+        treatment = plasma_jet.treat(parameters)
         seen = np.stack([treatment.temperature, treatment.intensity], 1) - STATE
         applied = np.stack([treatment.power, treatment.flow], 1) - INPUT
         path = np.interp(0.5 * np.arange(260), (0.0, 15.0, 30.0, 60.0), parameters[8:12]) - STATE[0]
@@ -103,14 +103,14 @@ def test_every_plan_of_a_treatment_is_optimal(monkeypatch):
 
 @pytest.fixture(scope="module")
 def treatments():
-    return [jet.treat(parameters) for parameters in [plasma.HAND_TUNED, BEST, *controllers(8, seed=2)]]
+    return [plasma_jet.treat(parameters) for parameters in [plasma.HAND_TUNED, BEST, *controllers(8, seed=2)]]
 
 
 def test_the_plant_is_the_published_one(treatments):
     """States rolled forward from the recorded inputs, with the fixed noise, are those that were measured."""
     a = np.array([[0.9026835110216027, 0.0175440994095587], [0.13155242721345584, 0.24256853705415712]])
     b = np.array([[0.5814548071231862, -0.2204211764941687], [2.6736589103598822, -1.1310499080801515]])
-    measured, disturbed = jet.noise()
+    measured, disturbed = plasma_jet.noise()
     for treatment in treatments:
         x, seen = np.zeros(2), [measured[0]]
         for k, u in enumerate(np.stack([treatment.power, treatment.flow], 1)):
@@ -121,7 +121,7 @@ def test_the_plant_is_the_published_one(treatments):
 
 
 def test_the_noise_is_the_published_kind_and_pinned():
-    measured, disturbed = jet.noise()
+    measured, disturbed = plasma_jet.noise()
     assert measured.shape == (241, 2) and disturbed.shape == (240, 2)
     assert measured.std() == pytest.approx(0.1, rel=4.0 / np.sqrt(2 * measured.size))
     assert abs(measured.mean()) < 4.0 * 0.1 / np.sqrt(measured.size)
@@ -152,7 +152,7 @@ def test_inputs_stay_between_their_limits(treatments):
             assert (values >= 1.5 - 1e-9).all() and (values <= 5.0 + 1e-9).all()
     eager = list(plasma.HAND_TUNED)
     eager[8:12], eager[13] = [46.0] * 4, 1.25
-    assert jet.treat(eager).power.max() == pytest.approx(3.75, abs=1e-9)  # five watts less the back-off
+    assert plasma_jet.treat(eager).power.max() == pytest.approx(3.75, abs=1e-9)  # five watts less the back-off
 
 
 def test_the_score_is_what_its_formula_says(treatments):
@@ -163,16 +163,16 @@ def test_the_score_is_what_its_formula_says(treatments):
         violation = sum(max(T - 44.5, 0.0) ** 2 for _, T in counted)
         power, flow = [1.5, *treatment.power], [3.5, *treatment.flow]
         chatter = sum((b - a) ** 2 for u in (power, flow) for a, b in pairwise(u))
-        score = jet.score(treatment)
+        score = plasma_jet.score(treatment)
         assert score == pytest.approx((tracking, violation, len(treatment.power) / 120.0, chatter), rel=1e-9)
         wanted = -0.71 * (tracking + 5.0 * violation + 20.0 * len(treatment.power) / 120.0 + 0.5 * chatter)
         assert plasma.weighed(*score) == pytest.approx(wanted, rel=1e-9)
-    assert max(jet.score(treatment).violation for treatment in treatments) > 0.0
+    assert max(plasma_jet.score(treatment).violation for treatment in treatments) > 0.0
 
 
 def test_a_treatment_is_repeated_to_the_last_bit():
-    first = [jet.treat(parameters) for parameters in controllers(4)]
-    again = [jet.treat(parameters) for parameters in reversed(controllers(4))][::-1]
+    first = [plasma_jet.treat(parameters) for parameters in controllers(4)]
+    again = [plasma_jet.treat(parameters) for parameters in reversed(controllers(4))][::-1]
     for a, b in zip(first, again, strict=True):
         assert np.array_equal(a.temperature, b.temperature) and np.array_equal(a.power, b.power)
         assert np.array_equal(a.dose, b.dose)
@@ -181,7 +181,7 @@ def test_a_treatment_is_repeated_to_the_last_bit():
 def test_a_failed_solve_is_counted_told_and_survived(monkeypatch):
     fails = (0, 3, 4, 10)
     watch(monkeypatch, fails)
-    treatment = jet.treat(plasma.HAND_TUNED)
+    treatment = plasma_jet.treat(plasma.HAND_TUNED)
     assert treatment.failed_solves == len(fails)
     assert (treatment.power[0], treatment.flow[0]) == (1.5, 3.5)  # nothing before it: the plant's own steady input
     held = [k for k in range(1, 20) if treatment.power[k] == treatment.power[k - 1]]
@@ -192,7 +192,7 @@ def test_a_failed_solve_is_counted_told_and_survived(monkeypatch):
         RuntimeWarning, match=rf"of 4 of {len(treatment.power)} steps was not solved .* was held, for the"
     ):
         value = plasma.utility(plasma.HAND_TUNED)
-    assert np.isfinite(value) and value == plasma.weighed(*jet.score(treatment))
+    assert np.isfinite(value) and value == plasma.weighed(*plasma_jet.score(treatment))
 
 
 def test_a_controller_whose_every_solve_fails_still_has_a_utility(monkeypatch):

@@ -10,7 +10,7 @@ import torch
 
 from kappasharp import errors
 from kappasharp.errors import InvalidValueError, KappaSharpError, MissingLibraryError, needed
-from kappasharp.problems import jet, robot_push, simulation
+from kappasharp.problems import plasma_jet, robot_push, worker_pool
 from kappasharp.problems.registry import find_problem
 
 
@@ -18,8 +18,8 @@ from kappasharp.problems.registry import find_problem
 def two_processes(monkeypatch):
     monkeypatch.setenv("KAPPASHARP_WORKERS", "2")
     yield
-    simulation._pool(2).shutdown()
-    simulation._pool.cache_clear()
+    worker_pool._pool(2).shutdown()
+    worker_pool._pool.cache_clear()
 
 
 def points(name, count):
@@ -33,7 +33,7 @@ def test_two_processes_give_what_one_gives_in_the_same_order(monkeypatch):
     shared = {name: find_problem(name).unit_utility(points(name, 9)) for name in names}
     # Nothing is left to do in this process.
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(jet, "treat", None)
+        elsewhere.setattr(plasma_jet, "treat", None)
         assert torch.equal(find_problem("plasma-16d").unit_utility(points("plasma-16d", 9)), shared["plasma-16d"])
     monkeypatch.setenv("KAPPASHARP_WORKERS", "1")
     for name in names:
@@ -44,9 +44,9 @@ def test_two_processes_give_what_one_gives_in_the_same_order(monkeypatch):
 
 def test_one_process_unless_told_otherwise(monkeypatch):
     monkeypatch.delenv("KAPPASHARP_WORKERS", raising=False)
-    assert simulation.workers_wanted() == 1
+    assert worker_pool.workers_wanted() == 1
     monkeypatch.setenv("KAPPASHARP_WORKERS", "3")
-    assert simulation.workers_wanted() == 3
+    assert worker_pool.workers_wanted() == 3
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "2.5", "many", "", "²"])
@@ -65,9 +65,9 @@ def test_each_point_is_simulated_once_in_its_order():
         return sum(point)
 
     X = torch.arange(12.0).reshape(4, 3)
-    assert simulation.each(simulate, X).tolist() == [3.0, 12.0, 21.0, 30.0]
+    assert worker_pool.each(simulate, X).tolist() == [3.0, 12.0, 21.0, 30.0]
     assert seen == X.tolist()
-    assert simulation.each(simulate, X.float()).dtype == torch.float32
+    assert worker_pool.each(simulate, X.float()).dtype == torch.float32
 
 
 def test_a_library_that_is_there_is_returned():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kappasharp.problems import engineering, multi_objective, robot_push
+from kappasharp.problems import multi_outcome, robot_push
 from kappasharp.problems.registry import find_problem
 from tests.reference.search import polish
 
@@ -30,15 +30,15 @@ SIXTEEN, TWENTY = ([0.05 + 0.9 * i / (d - 1) for i in range(d)] for d in (16, 20
 
 
 def test_dtlz2_outcomes():
-    near(multi_objective.dtlz2_outcomes(torch.tensor(EIGHT)), [0.9625093944, 0.4904230318, 0.3509943547, 0.1798996348])
-    near(multi_objective.dtlz2_outcomes(torch.tensor(SIXTEEN)), [1.6676606944, 0.4562203404, 0.301748116, 0.138127238])
+    near(multi_outcome.dtlz2_outcomes(torch.tensor(EIGHT)), [0.9625093944, 0.4904230318, 0.3509943547, 0.1798996348])
+    near(multi_outcome.dtlz2_outcomes(torch.tensor(SIXTEEN)), [1.6676606944, 0.4562203404, 0.301748116, 0.138127238])
 
 
 @pytest.mark.parametrize("d", [8, 16, 20])
 def test_dtlz2_outcomes_at_the_centre_are_the_wish(d):
     wish = [0.3535533906, 0.3535533906, 0.5, 0.7071067812]
-    near(multi_objective.dtlz2_outcomes(torch.full((d,), 0.5)), wish)
-    near(torch.tensor(multi_objective.DTLZ2_WISH), wish)
+    near(multi_outcome.dtlz2_outcomes(torch.full((d,), 0.5)), wish)
+    near(torch.tensor(multi_outcome.DTLZ2_WISH), wish)
 
 
 @pytest.mark.parametrize(
@@ -91,16 +91,16 @@ def test_published_maxima_at_their_published_points(name, x, value, tolerance):
 
 def test_vehicle_outcomes():
     x = torch.tensor([1.2, 1.6, 2.0, 2.4, 2.8])
-    near(engineering.vehicle_outcomes(x), [1686.97198644, 10.352528, 0.0905])
-    near(engineering.vehicle_scaled(engineering.vehicle_outcomes(x)), [0.4044658803, 0.2467006407, 0.7825932131])
-    near(engineering.vehicle_outcomes(torch.ones(5)), [1661.7078225, 8.3046, 0.0708])
+    near(multi_outcome.vehicle_outcomes(x), [1686.97198644, 10.352528, 0.0905])
+    near(multi_outcome.vehicle_scaled(multi_outcome.vehicle_outcomes(x)), [0.4044658803, 0.2467006407, 0.7825932131])
+    near(multi_outcome.vehicle_outcomes(torch.ones(5)), [1661.7078225, 8.3046, 0.0708])
 
 
 def lowest(outcome):
     """The smallest value of one of Vehicle's outcomes, searched from every corner of its box."""
     corners = torch.cartesian_prod(*[torch.tensor([1.0, 3.0])] * 5)
     highest, _ = polish(
-        lambda x: -engineering.vehicle_outcomes(x)[..., outcome], *find_problem("vehicle-5d").bounds, corners
+        lambda x: -multi_outcome.vehicle_outcomes(x)[..., outcome], *find_problem("vehicle-5d").bounds, corners
     )
     return -highest
 
@@ -110,26 +110,28 @@ def test_vehicle_minima():
     assert lowest(1) == pytest.approx(6.1428, abs=1e-9)
     # 0.0424862, often given as the smallest intrusion, is a local minimum; a corner of the box has less.
     assert lowest(2) == pytest.approx(0.0394, abs=1e-9)
-    near(engineering.vehicle_outcomes(torch.tensor([1.0, 1.0, 3.0, 3.0, 3.0]))[2], 0.0394)
-    near(engineering.vehicle_outcomes(torch.tensor([3.0, 3.0, 1.0, 2.5596, 3.0]))[2], 0.0424862, 5e-8)
-    near(engineering.vehicle_outcomes(torch.tensor([1.0, 3.0, 3.0, 1.0, 1.0]))[1], 6.1428)
+    near(multi_outcome.vehicle_outcomes(torch.tensor([1.0, 1.0, 3.0, 3.0, 3.0]))[2], 0.0394)
+    near(multi_outcome.vehicle_outcomes(torch.tensor([3.0, 3.0, 1.0, 2.5596, 3.0]))[2], 0.0424862, 5e-8)
+    near(multi_outcome.vehicle_outcomes(torch.tensor([1.0, 3.0, 3.0, 1.0, 1.0]))[1], 6.1428)
 
 
 def test_carcab_at_the_centre_of_its_box():
     x = find_problem("carcab-7d").bounds.mean(0)
     near(
-        engineering.carcab_outcomes(x),
+        multi_outcome.carcab_outcomes(x),
         [29.119508, 0.82547, 0.25821, 0.2179743, 0.37487, 32.9089, 4.049, 9.9734, 14.8786],
         5e-8,
     )
     wanted = [0.5001954642, 0.4567123038, 0.5066561474, 0.3870593613, 0.3418931584, 0.3756471008]
-    near(engineering.carcab_scaled(engineering.carcab_outcomes(x)), [*wanted, 0.472866242, 0.2449172411, 0.212346886])
-    near(engineering.carcab(engineering.carcab_outcomes(x)), -4.6857936756)
-    near(engineering.carcab_linear(engineering.carcab_outcomes(x)), 4.8393102746)
+    near(
+        multi_outcome.carcab_scaled(multi_outcome.carcab_outcomes(x)), [*wanted, 0.472866242, 0.2449172411, 0.212346886]
+    )
+    near(multi_outcome.carcab(multi_outcome.carcab_outcomes(x)), -4.6857936756)
+    near(multi_outcome.carcab_linear(multi_outcome.carcab_outcomes(x)), 4.8393102746)
 
 
 def test_carcabs_linear_utility_has_its_published_maximum():
-    linear = engineering.CARCAB._replace(worth=engineering.carcab_linear)
+    linear = multi_outcome.CARCAB._replace(worth=multi_outcome.carcab_linear)
     highest, _ = polish(linear.utility, *find_problem("carcab-7d").bounds, uniform_points("carcab-7d", 20))
     assert highest == pytest.approx(6.1140, abs=5e-5)
 

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from kappasharp.core import comparison_space, comparisons, ep, kernel, laplace, likelihood, posterior
-from kappasharp.core.likelihood import Probit
+from kappasharp.inference import comparison_space, comparisons, ep, laplace, likelihood, posterior
+from kappasharp.inference.likelihood import Probit
+from kappasharp.kernels import stationary
 from tests.reference.data import published
 
 
@@ -16,7 +17,7 @@ def test_botorchs_map_and_posterior_are_ours(family):
     theta = torch.tensor([*told["lengthscale"], told["outputscale"]]).log()
     fit, expected = told["fits"][family], Probit(noise=1.0)
     C = comparisons.incidence(pairs, len(X))
-    K = kernel.covariance(family, X, theta, 0.0)
+    K = stationary.covariance(family, X, theta, 0.0)
     found = laplace.find_map(K, C, expected)
     assert bool(found.dual.converged)
     assert torch.allclose(found.f, torch.tensor(fit["utility"]), rtol=0.0, atol=1e-9)

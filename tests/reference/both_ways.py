@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from kappasharp.batches import take
-from kappasharp.core import descent, hyperparameters
-from kappasharp.kernels import compiled as kernels_compiled
-from kappasharp.kernels import launch
+from kappasharp.inference import hyperparameters
+from kappasharp.native import compiler, launch
+from kappasharp.numerics import quasi_newton
+from kappasharp.tensors import take
 from tests.reference import twin
 from tests.reference.data import answered
 
@@ -15,7 +15,7 @@ on_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA de
 # A trial point so near the edge of acceptance that rounding decides: rare, and then the paths part.
 MAY_PART = 1
 # A device's block as one thread, and the CPU's own.
-SERIAL = (twin.Twin(warps=1), kernels_compiled.execute)
+SERIAL = (twin.Twin(warps=1), compiler.execute)
 
 
 def data(runs, n, m, d):
@@ -34,7 +34,7 @@ def each_alone(model, gathered, theta, z):
         patch.setenv(launch.SWITCH, "0")
         found = [hyperparameters.maximize(model, take(gathered, i), theta[i], z[i]) for i in rows]
     best = hyperparameters.Hyperfit(*(torch.cat(part) for part in zip(*(one.hyper for one in found), strict=True)))
-    return descent.of_kernel(best.theta, -best.value, -best.gradient, best.converged, best.rounds)
+    return quasi_newton.of_kernel(best.theta, -best.value, -best.gradient, best.converged, best.rounds)
 
 
 def fused(task, execute):

@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import Bounds, LinearConstraint, minimize, nnls
 from torch import Tensor
 
-from kappasharp.problems.jet import HORIZON, A, B
+from kappasharp.problems.plasma_jet import HORIZON, A, B
 
 STEADY = 33.306
 Array = np.ndarray

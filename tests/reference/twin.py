@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from kappasharp.kernels import nvrtc, sources
-from kappasharp.kernels.sources import Launch
+from kappasharp.native import nvrtc, sources
+from kappasharp.native.sources import Launch
 
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 HEAD = Path(__file__).with_name("twin.hpp").read_text("utf-8")

@@ -7,7 +7,7 @@ second study of the same beginning gets the questions of the first, by the way t
 import json
 
 import kappasharp as ks
-from kappasharp.study.events import Asked
+from kappasharp.journal.events import Asked
 from kappasharp.study.study import Study
 
 ASKED: dict[str, Asked] = {}

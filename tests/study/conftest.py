@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from kappasharp.study.storage import Storage
+from kappasharp.store.storage import Storage
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -9,11 +9,13 @@ from sqlalchemy import create_engine, text
 
 import kappasharp as ks
 from kappasharp.errors import CorruptedError, DeletedError, DuplicateNameError, KappaSharpError, StalePairError
-from kappasharp.study import cube, exchange, overtaken
-from kappasharp.study.parameters import SLACK
-from kappasharp.study.reasons import sentences as reasons
-from kappasharp.study.storage import Storage
-from kappasharp.study.studies import list_studies, rename_study
+from kappasharp.exchange import study_json
+from kappasharp.findings.best import sentences as reasons
+from kappasharp.journal import staleness
+from kappasharp.model import points
+from kappasharp.space.parameters import SLACK
+from kappasharp.store.storage import Storage
+from kappasharp.study.collection import list_studies, rename_study
 
 SPACE = {
     "width": (0.0, 5.0),
@@ -208,7 +210,7 @@ class TestBounds:
         data = json.loads(study.export(tmp_path / "study.json").read_text())
         late = {"number": 5, "kind": "answered", "body": {"pair": number, "answer": "b", "seconds": None}}
         events = [*data["events"], data["events"][1] | late]
-        (tmp_path / "late.json").write_text(json.dumps(exchange.sealed(data | {"events": events})))
+        (tmp_path / "late.json").write_text(json.dumps(study_json.sealed(data | {"events": events})))
         assert len(ks.import_json(tmp_path / "late.json", storage="sqlite://").history.counted()) == 1
         # But once, and not while another is open.
         study.ask()
@@ -217,7 +219,7 @@ class TestBounds:
             ("twice", [*events, events[-1] | {"number": 6}]),
             ("beside", [*data["events"], asked, events[-1] | {"number": 6}]),
         ):
-            (tmp_path / f"{name}.json").write_text(json.dumps(exchange.sealed(data | {"events": wrong})))
+            (tmp_path / f"{name}.json").write_text(json.dumps(study_json.sealed(data | {"events": wrong})))
             with pytest.raises(CorruptedError, match="was not open"):
                 ks.import_json(tmp_path / f"{name}.json", storage="sqlite://")
 
@@ -451,7 +453,7 @@ def test_what_a_search_takes_for_open_is_open():
         study.add_comparison({"x": value}, {"x": other})
     study.add_comparison({"x": 30.0}, {"x": 0.01})
     study.narrow("x", high=900.0)
-    assert not float(cube.beyond(study.space, cube.points(study.space, [{"x": value}])))
+    assert not float(points.beyond(study.space, points.points(study.space, [{"x": value}])))
     study.settle(3)
     assert {"x": value} in study.ask().designs
     assert study.space.outside({"x": 901.0})
@@ -459,7 +461,7 @@ def test_what_a_search_takes_for_open_is_open():
 
 def test_a_question_that_is_refused_again_and_again_is_no_endless_loop(monkeypatch):
     study = ks.create_study(SPACE, storage="sqlite://")
-    monkeypatch.setattr(overtaken, "still_right", lambda *_, **__: None)
+    monkeypatch.setattr(staleness, "still_right", lambda *_, **__: None)
     with pytest.raises(KappaSharpError, match="No question can be put to 'me'"):
         study.ask()
     monkeypatch.undo()

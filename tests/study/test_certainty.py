@@ -6,11 +6,13 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.methods.models import model_from
-from kappasharp.study import certainty, cube
-from kappasharp.study.certainty import Figures, advise
-from kappasharp.study.learning import leading
-from kappasharp.study.starting import sobol
+from kappasharp.findings import best as findings_best
+from kappasharp.findings.best import advise
+from kappasharp.inference.evidence import model_from
+from kappasharp.model import points as model_points
+from kappasharp.model.fit import leading
+from kappasharp.planning.start import sobol
+from kappasharp.results.best import Figures
 from tests.study import answered
 
 BOX = {f"x{i}": (0.0, 1.0) for i in range(3)}
@@ -97,7 +99,7 @@ def test_random_answers_are_not_taken_for_knowledge():
         study = ks.optimize(BOX, lambda a, b, coin=coin: bool(torch.rand(1, generator=coin) < 0.5), 15, seed=seed)
         said.append(study.best.beats_random)
         assert study.best.advice.what != "could_stop"
-    assert sum(said) / 2 < certainty.ENOUGH_PREFERRED
+    assert sum(said) / 2 < findings_best.ENOUGH_PREFERRED
 
 
 def test_both_figures_are_shares():
@@ -111,12 +113,12 @@ def test_preferred_to_agrees_with_joint_draws():
     study = after(10)
     model = study.model()
     place = int(model.surrogate.utility.argmax())
-    pool = certainty._pool(study.definition, model)[: certainty.RANDOM]
+    pool = findings_best._pool(study.definition, model)[: findings_best.RANDOM]
     mean, cov = model.surrogate.posterior(torch.cat([model.state.points[0, place : place + 1], pool]))
     root = torch.linalg.cholesky(cov + 1e-8 * torch.eye(len(cov)))
     draws = mean + torch.randn(4000, len(cov), generator=torch.Generator().manual_seed(0)) @ root.mT
-    sampled = float(certainty.recalibrated((draws[:, :1] > draws[:, 1:]).double().mean(0)).mean())
-    found, chance = certainty.figures(study.definition, model, place), certainty.without_taste(model)
+    sampled = float(findings_best.recalibrated((draws[:, :1] > draws[:, 1:]).double().mean(0)).mean())
+    found, chance = findings_best.figures(study.definition, model, place), findings_best.without_taste(model)
     assert abs((1.0 - chance) * sampled + chance * 0.5 - found.preferred) < 0.01
 
 
@@ -127,7 +129,7 @@ def test_the_chance_that_there_is_no_taste_is_bayes_rule():
         fit, chosen = model.learnt.fit, model_from(model.state.preset)
         evidence = math.exp(float(fit.hyper.value - chosen.priors.log_density(fit.hyper.theta)))
         expected = 0.5**count / (0.5**count + 9.0 * evidence)
-        assert certainty.without_taste(model) == pytest.approx(expected, rel=1e-9)
+        assert findings_best.without_taste(model) == pytest.approx(expected, rel=1e-9)
 
 
 class TestAdvice:
@@ -160,7 +162,7 @@ class TestAdvice:
                 for _ in range(3):
                     study.add_comparison(winner, loser)
         best = study.best
-        advice = certainty._unlinked_rival(study.model(), study.model().options.index(best.option), 1e-9)
+        advice = findings_best._unlinked_rival(study.model(), study.model().options.index(best.option), 1e-9)
         assert advice is not None
         groups = study.diagnostics().groups
         assert len(groups) == 2 and sorted(map(len, groups)) == [5, 5]
@@ -187,15 +189,15 @@ def test_in_a_small_space_one_can_be_sure():
 
 def test_recalibration_sharpens_on_the_probit_scale():
     said = torch.tensor([0.0, 0.2, 0.5, 0.65, 0.9, 1.0], dtype=torch.float64)
-    found = certainty.recalibrated(said)
+    found = findings_best.recalibrated(said)
     # Φ(1.575 · Φ⁻¹(0.65)) and Φ(1.575 · Φ⁻¹(0.9)), from tables of the normal distribution.
     assert float(found[3]) == pytest.approx(0.7280, abs=1e-4)
     assert float(found[4]) == pytest.approx(0.9782, abs=1e-4)
     assert float(found[0]) == 0.0
     assert float(found[2]) == 0.5
     assert float(found[5]) == 1.0
-    assert torch.allclose(certainty.recalibrated(1.0 - said), 1.0 - found)
-    assert torch.allclose(certainty.recalibrated(said, 1.0), said)
+    assert torch.allclose(findings_best.recalibrated(1.0 - said), 1.0 - found)
+    assert torch.allclose(findings_best.recalibrated(said, 1.0), said)
 
 
 def test_a_study_predicts_answers_and_is_surer_than_its_model():
@@ -205,7 +207,7 @@ def test_a_study_predicts_answers_and_is_surer_than_its_model():
         study.tell(pair, "a" if mixed(pair.a) > mixed(pair.b) else "b")
     good, bad = {"x": 0.6, "n": 4, "mode": "q"}, {"x": 0.05, "n": 1, "mode": "r"}
     chance = study.predict(good, bad)
-    points = cube.points(study.space, [good, bad])
+    points = model_points.points(study.space, [good, bad])
     raw = float(study.model().surrogate.contrast(points[:1], points[1:]).preferred)
     assert chance > raw > 0.6
     assert study.predict(bad, good) == pytest.approx(1.0 - chance, abs=1e-9)
@@ -223,6 +225,6 @@ def test_of_very_many_designs_the_best_by_their_means_say_how_much_is_left(monke
     model, pool = ks.fit(X, won), torch.rand(256, 3, generator=chance, dtype=torch.float64)
     gaps = []
     for most in (300, 200):
-        monkeypatch.setattr(certainty, "MOST_SEEN", most)
-        gaps.append(certainty._gap(model, X, int(model.utility.argmax()), pool, 5))
+        monkeypatch.setattr(findings_best, "MOST_SEEN", most)
+        gaps.append(findings_best._gap(model, X, int(model.utility.argmax()), pool, 5))
     assert gaps[0] > 0.0 and gaps[1] == pytest.approx(gaps[0], rel=0.02)

@@ -7,11 +7,11 @@ import torch
 
 import kappasharp as ks
 from kappasharp.acquisition import maximize
-from kappasharp.core.choices import MAXIMIZERS
 from kappasharp.errors import InvalidValueError
-from kappasharp.methods.method import Kind
-from kappasharp.study import choosing, learning
-from kappasharp.study.kinds import Form
+from kappasharp.model import fit
+from kappasharp.planning import question_kind
+from kappasharp.questions.kind import Form, Kind
+from kappasharp.settings import MAXIMIZERS
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0), "z": (0.0, 1.0)}
 CHOICE = Form(Kind.CHOICE, 4)
@@ -41,7 +41,7 @@ def test_only_where_many_answer_is_a_pair_searched_for_quickly(voters, quick, mo
 def test_a_quick_search_finds_nearly_the_same_eubo():
     study = crowd(5, 24)
     model = study.model()
-    quick, usual = (way(model.state, model.learnt) for way in (choosing.quickly, choosing.usually))
+    quick, usual = (way(model.state, model.learnt) for way in (question_kind.quickly, question_kind.usually))
     base = float(model.surrogate.utility.max())
     assert float(quick.acquisition) - base > 0.95 * (float(usual.acquisition) - base)
     assert quick.status == usual.status == "ok" and quick.hints.shape == usual.hints.shape
@@ -50,18 +50,18 @@ def test_a_quick_search_finds_nearly_the_same_eubo():
 def test_what_holds_a_design_is_searched_for_as_usual():
     study = crowd(5, 10, method="ep_ei")
     model = study.model()
-    one, other = (way(model.state, model.learnt) for way in (choosing.quickly, choosing.usually))
+    one, other = (way(model.state, model.learnt) for way in (question_kind.quickly, question_kind.usually))
     assert torch.equal(one.question.points, other.question.points) and bool((one.question.known[:, 1] >= 0).all())
 
 
 def test_many_voters_start_from_the_priors_mode_once_in_a_while():
     study = crowd(5, 20)
     history = study.history
-    at = {n: learning._is_cold(history, {"answers": n - 5}, n) for n in (20, 63, 64, 66, 70, 130)}
+    at = {n: fit._is_cold(history, {"answers": n - 5}, n) for n in (20, 63, 64, 66, 70, 130)}
     assert at == {20: False, 63: False, 64: True, 66: True, 70: False, 130: True}
     # One alone: at every answer of the first hundred, then whenever there are two in a hundred more.
     alone = crowd(1, 6).history
-    assert [learning._is_cold(alone, {"answers": n - 1}, n) for n in (63, 64, 150, 151)] == [True, True, True, False]
+    assert [fit._is_cold(alone, {"answers": n - 1}, n) for n in (63, 64, 150, 151)] == [True, True, True, False]
 
 
 def test_the_same_events_give_many_voters_the_same_pairs(tmp_path):
@@ -98,11 +98,13 @@ def test_the_pace_begins_with_what_is_usual_and_follows_the_answers():
     study = answered(6, {"choice": 30.0}, question="choice:4")
     slower = math.log(30.0 / 6.0)
     all_forms = 6 * slower / 9
-    assert choosing.seconds(study.history, CHOICE) == pytest.approx(6.0 * math.exp((3 * all_forms + 6 * slower) / 9))
+    assert question_kind.seconds(study.history, CHOICE) == pytest.approx(
+        6.0 * math.exp((3 * all_forms + 6 * slower) / 9)
+    )
     # Somebody who is slow with galleries is expected to be slow with pairs.
-    assert choosing.seconds(study.history, Form()) == pytest.approx(4.0 * math.exp(all_forms))
+    assert question_kind.seconds(study.history, Form()) == pytest.approx(4.0 * math.exp(all_forms))
     nobody = ks.create_study(SPACE, storage="sqlite://").history
-    assert choosing.seconds(nobody, Form()) == pytest.approx(4.0)
+    assert question_kind.seconds(nobody, Form()) == pytest.approx(4.0)
 
 
 def test_a_break_counts_once_and_not_whole():
@@ -111,7 +113,7 @@ def test_a_break_counts_once_and_not_whole():
     for _ in range(6):
         question = study.ask()
         study.tell(question, answer(question), seconds=next(seconds))
-    assert choosing.seconds(study.history, CHOICE) < 11.0
+    assert question_kind.seconds(study.history, CHOICE) < 11.0
 
 
 def test_without_seconds_the_moments_count():
@@ -123,8 +125,8 @@ def test_without_seconds_the_moments_count():
 
 
 def test_more_designs_take_longer():
-    assert choosing.usual(Form(Kind.CHOICE, 8)) == 2.0 * choosing.usual(CHOICE)
-    assert choosing.usual(Form(Kind.ORDER, 4)) > choosing.usual(CHOICE) > choosing.usual(Form())
+    assert question_kind.usual(Form(Kind.CHOICE, 8)) == 2.0 * question_kind.usual(CHOICE)
+    assert question_kind.usual(Form(Kind.ORDER, 4)) > question_kind.usual(CHOICE) > question_kind.usual(Form())
 
 
 def test_auto_begins_with_galleries_and_asks_what_is_quick_for_its_gain():

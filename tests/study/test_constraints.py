@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from torch.quasirandom import SobolEngine
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, UnknownNameError
-from kappasharp.study import constraints, cube, limit_text
-from kappasharp.study.constraints import BROKEN, EDGE, AllowedDesigns, check, feasible_share, nearest, parse, parse_all
-from kappasharp.study.parameters import Fixed, Float, Int
-from kappasharp.study.space import space
+from kappasharp.model import limits, points
+from kappasharp.model.limits import BROKEN, EDGE, AllowedDesigns, check, feasible_share, nearest, parse, parse_all
+from kappasharp.space import limits as space_limits
+from kappasharp.space.parameters import Fixed, Float, Int
+from kappasharp.space.space import space
 
 SPACE = space({
     "a": (0.0, 1.0),
@@ -111,7 +112,7 @@ def test_points_of_the_cube_break_a_limit_as_their_designs_do(text):
 def test_points_between_two_values_go_to_the_one_that_decode_takes():
     one = space({"n": Int(1, 9, log=True), "c": ["x", "y"], "s": Float(0, 1, step=0.1)})
     limits = tuple(parse(text, one) for text in ("n <= 4", "c == 'x'", "s < 0.5"))
-    levels = cube.levels(one.tuned["n"])[:, 0]
+    levels = points.levels(one.tuned["n"])[:, 0]
     middles = (levels[1:] + levels[:-1]) / 2
     X = torch.stack([middles, torch.full((8,), 0.5), torch.linspace(0, 1, 8)], -1)
     wanted = torch.stack([limit.violation([one.decode(x.tolist()) for x in X]) for limit in limits]).sum(0)
@@ -389,11 +390,11 @@ def test_a_long_sum_is_not_deep():
 def test_nothing_is_drawn_twice(monkeypatch):
     """A search asks thousands of points a time: parsing is once, and a call computes columns that are needed only."""
     limit = parse("a + b <= 1", SPACE)
-    monkeypatch.setattr(limit_text, "read", None)
-    monkeypatch.setattr(constraints, "_sobol", None)
+    monkeypatch.setattr(space_limits, "read", None)
+    monkeypatch.setattr(limits, "_sobol", None)
     seen = []
-    inner = constraints._of_levels
-    monkeypatch.setattr(constraints, "_of_levels", lambda part, at: seen.append(part) or inner(part, at))
+    inner = limits._of_levels
+    monkeypatch.setattr(limits, "_of_levels", lambda part, at: seen.append(part) or inner(part, at))
     assert AllowedDesigns(SPACE, (limit,))(torch.zeros(5000, SPACE.dimensions)).shape == (5000,) and seen == []
 
 

@@ -13,12 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 import kappasharp as ks
-from kappasharp.app.cli.main import main
+from kappasharp.cli.main import main
 from kappasharp.errors import CorruptedError, InvalidValueError, KappaSharpError, StorageError
-from kappasharp.streams import stream
-from kappasharp.study import checking
-from kappasharp.study.events import Answered, Stored
-from kappasharp.study.storage import Storage
+from kappasharp.journal.events import Answered, Stored
+from kappasharp.randomness import stream
+from kappasharp.store.storage import Storage
+from kappasharp.study import collection
 from tests.study.test_schema import fill
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
@@ -73,10 +73,10 @@ class TestOneStudy:
         assert len(ks.load_study("good", storage=storage).history.counted()) == 8
         with pytest.raises(CorruptedError, match="'bad' is damaged"):
             ks.load_study("bad", storage=storage)
-        good, bad = checking.check(storage)
+        good, bad = collection.check(storage)
         assert good.damage is None and good.events == 16 and "damaged" in bad.damage
         ks.delete_study("bad", storage=storage)
-        assert [one.study for one in checking.check(storage)] == ["good"]
+        assert [one.study for one in collection.check(storage)] == ["good"]
 
     def test_events_that_do_not_follow_from_each_other(self):
         """As an older version let them be imported: rightly chained, and still no study."""
@@ -91,7 +91,7 @@ class TestOneStudy:
         change(path, "UPDATE kappasharp_studies SET name = x'ff' WHERE id = 2")
         storage = Storage(f"sqlite:///{path}")
         assert ks.load_study("good", storage=storage)
-        assert [one.damage is None for one in checking.check(storage)] == [True, False]
+        assert [one.damage is None for one in collection.check(storage)] == [True, False]
 
 
 class TestTheFile:
@@ -218,7 +218,7 @@ class TestBackup:
         study.tell(study.ask(), "b")
         assert not copy.with_name("copy.db-wal").exists()
         found = Storage(f"sqlite:///{copy}")
-        assert [(one.events, one.damage) for one in checking.check(found)] == [(17, None), (16, None)]
+        assert [(one.events, one.damage) for one in collection.check(found)] == [(17, None), (16, None)]
         assert found.troubles() == []
         with pytest.raises(InvalidValueError, match="must be a new file"):
             storage.back_up(copy)

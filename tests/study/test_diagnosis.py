@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 import kappasharp as ks
-from kappasharp.core import hyperparameters
-from kappasharp.methods import loop
-from kappasharp.study import learning
-from kappasharp.study.comparison import Comparison, cycle, opposite
+from kappasharp.algorithm import loop
+from kappasharp.inference import hyperparameters
+from kappasharp.journal.question import Comparison, cycle, opposite
+from kappasharp.model import fit
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 
@@ -113,9 +113,9 @@ def test_ties_skips_and_voters_are_counted():
 
 
 def test_a_long_study_keeps_its_hyperparameters_for_a_few_answers_and_says_so(monkeypatch):
-    monkeypatch.setattr(learning, "ALWAYS_SEARCHED", 6)
-    monkeypatch.setattr(learning, "SEARCH_SHARE", 0.4)
-    monkeypatch.setattr(learning, "_is_cold", lambda *_: False)
+    monkeypatch.setattr(fit, "ALWAYS_SEARCHED", 6)
+    monkeypatch.setattr(fit, "SEARCH_SHARE", 0.4)
+    monkeypatch.setattr(fit, "_is_cold", lambda *_: False)
     study = run(12)
     memos = {event.memo["answers"]: event.memo for _, event in study.history.asked.values() if event.memo is not None}
     searched = {answers: memo["searched_on"] for answers, memo in memos.items()}
@@ -125,7 +125,7 @@ def test_a_long_study_keeps_its_hyperparameters_for_a_few_answers_and_says_so(mo
     # At twelve it is due again; what is told of eleven is the evidence of all eleven, no more than a search reaches.
     assert study.diagnostics().searched_on == 12 and "a few answers ago" not in str(study.diagnostics())
     earlier = ks.load_study(study.name, storage=study.storage, through=study.history.number - 1)
-    kept = learning.learn(earlier.definition, earlier.history)
+    kept = fit.learn(earlier.definition, earlier.history)
     state = replace(kept.state, keep=False)
     hyper, best = kept.learnt.fit.hyper, loop.learn(state).fit.hyper
     assert bool(hyper.converged) and int(hyper.rounds) == 0 and float(hyper.value) == memos[11]["evidence"]

@@ -6,7 +6,8 @@ import pytest
 from sqlalchemy import select
 
 import kappasharp as ks
-from kappasharp.study.storage import EVENTS, Storage
+from kappasharp.store.schema import EVENTS
+from kappasharp.store.storage import Storage
 from tests.study.voters import NAME, books, run
 
 KILLS, VOTERS, ANSWERS = 25, 16, 6  # `make faults` kills 150

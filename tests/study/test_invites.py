@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy import text
 
 from kappasharp.errors import InviteError, UnknownNameError
-from kappasharp.study import invites
-from kappasharp.study.storage import Storage
-from kappasharp.study.studies import create_study, delete_study, rename_study
+from kappasharp.store import invites
+from kappasharp.store.storage import Storage
+from kappasharp.study.collection import create_study, delete_study, rename_study
 
 
 @pytest.fixture

@@ -12,9 +12,11 @@ import torch
 import kappasharp as ks
 from kappasharp.acquisition import line
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, JudgeError
-from kappasharp.study import exchange, judging, kinds
-from kappasharp.study.judging import JudgeReport, Judging
-from kappasharp.study.kinds import parse
+from kappasharp.exchange import study_json
+from kappasharp.questions import kind as questions_kind
+from kappasharp.questions.kind import parse
+from kappasharp.study import judge as study_judge
+from kappasharp.study.judge import JudgeReport, Judging
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 
@@ -84,26 +86,36 @@ def test_every_kind_is_asked_in_both_orders(question):
 
 def test_who_looks_at_places_alone_is_told_of():
     fair, biased = Calls(near, new()), Calls(first, new())
-    assert fair.run(judging.BY_PLACE).disagreed == 0 and not fair.said
-    assert biased.run(judging.BY_PLACE).disagreed == judging.BY_PLACE
+    assert fair.run(study_judge.BY_PLACE).disagreed == 0 and not fair.said
+    assert biased.run(study_judge.BY_PLACE).disagreed == study_judge.BY_PLACE
     (told,) = biased.said
     assert told.startswith("The two orders of all 5 questions disagree") and "as 'judge' tells nothing" in told
 
 
 def test_what_two_answers_say_together():
     pair, rating, slider, order = (parse(name) for name in ("pair", "rating", "slider:2", "order:4"))
-    assert kinds.together(pair, "a", "a") == ("a", True) and kinds.together(pair, "a", "tie") == ("tie", False)
-    assert kinds.together(pair, "a", "skip") == ("skip", False)
-    assert kinds.together(rating, 3, 1) == (1, True) and kinds.together(rating, 3, 0) == (0, False)
-    assert kinds.together(slider, 0.25, 0.375) == (0.3125, True)
+    assert questions_kind.together(pair, "a", "a") == ("a", True) and questions_kind.together(pair, "a", "tie") == (
+        "tie",
+        False,
+    )
+    assert questions_kind.together(pair, "a", "skip") == ("skip", False)
+    assert questions_kind.together(rating, 3, 1) == (1, True) and questions_kind.together(rating, 3, 0) == (0, False)
+    assert questions_kind.together(slider, 0.25, 0.375) == (0.3125, True)
     # The same distance is three times as long on a line through four designs.
-    assert kinds.together(parse("slider:4"), 0.25, 0.375) == ("skip", False)
-    assert kinds.together(parse("slider:4"), 0.25, 0.3125) == (0.28125, True)
+    assert questions_kind.together(parse("slider:4"), 0.25, 0.375) == ("skip", False)
+    assert questions_kind.together(parse("slider:4"), 0.25, 0.3125) == (0.28125, True)
     # Neither names the last: nothing is said of it but that it comes last.
-    assert kinds.together(order, [2, 0, 1], [2, 1, 0]) == ([2, [0, 1]], True)
-    assert kinds.together(order, [2], [2]) == ([2], True) and kinds.together(order, [0], [1]) == ([[0, 1]], False)
+    assert questions_kind.together(order, [2, 0, 1], [2, 1, 0]) == ([2, [0, 1]], True)
+    assert questions_kind.together(order, [2], [2]) == ([2], True) and questions_kind.together(order, [0], [1]) == (
+        [[0, 1]],
+        False,
+    )
     for form, answer in ((pair, "a"), (rating, -2), (slider, 0.25), (order, [2, [0, 3], 1]), (parse("choice:4"), 1)):
-        assert kinds.turned(form, kinds.turned(form, answer)) == answer != kinds.turned(form, answer)
+        assert (
+            questions_kind.turned(form, questions_kind.turned(form, answer))
+            == answer
+            != questions_kind.turned(form, answer)
+        )
 
 
 def test_nothing_is_paid_for_twice_and_a_limit_leaves_the_question_open():
@@ -145,7 +157,7 @@ def test_the_same_answer_does_not_count_twice():
 def test_rate_and_time(monkeypatch):
     study = new()
     clock = itertools.count(step=0.125)  # it is looked at three times from one call to the next
-    monkeypatch.setattr(judging, "time", SimpleNamespace(monotonic=clock.__next__))
+    monkeypatch.setattr(study_judge, "time", SimpleNamespace(monotonic=clock.__next__))
     judge = Calls(near, study, per_minute=60, twice=False)
     assert judge.run(3).calls == 3
     # The pauses are not made here: the second is counted from when the first would have ended.
@@ -258,7 +270,7 @@ def test_a_program_is_marked_everywhere_and_old_studies_are_as_they_were(tmp_pat
         pair = study.ask("anna")
         study.tell(pair, "a" if away(pair.a) < away(pair.b) else "b")
     before = study.plain()
-    assert before["version"] == exchange.PAIRS_VERSION and "program" not in study.rows("comparisons")[0]
+    assert before["version"] == study_json.PAIRS_VERSION and "program" not in study.rows("comparisons")[0]
     assert ks.optimize(study, judge=near, n=4) is study
     assert [row["program"] for row in study.rows("comparisons")] == [False] * 4 + [True] * 4
     assert {one.voter: one.program for one in study.agreement().voters} == {"anna": False, "judge": True}
@@ -267,7 +279,7 @@ def test_a_program_is_marked_everywhere_and_old_studies_are_as_they_were(tmp_pat
     assert (listed.voters, listed.programs) == (2, 1)
     after = study.plain()
     assert (
-        after["version"] == exchange.PROGRAMS_VERSION == 6
+        after["version"] == study_json.PROGRAMS_VERSION == 6
         and after["events"][: len(before["events"])] == before["events"]
     )
     with pytest.raises(InvalidValueError, match="a person has answered as 'anna'"):
@@ -290,7 +302,7 @@ def test_a_program_is_marked_everywhere_and_old_studies_are_as_they_were(tmp_pat
         events = [dict(one) for one in after["events"]]
         events[number] = events[number] | {"body": events[number]["body"] | change}
         path = tmp_path / f"{kind}.json"
-        path.write_text(json.dumps(exchange.sealed(after | {"events": events})))
+        path.write_text(json.dumps(study_json.sealed(after | {"events": events})))
         with pytest.raises(CorruptedError, match=f"event {number + 1} could not have happened"):
             ks.import_json(path, storage="sqlite://")
 

@@ -13,15 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kappasharp as ks
-from kappasharp.core import comparisons
-from kappasharp.core.choices import beside, best_of
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, StalePairError
-from kappasharp.methods.method import Kind
-from kappasharp.methods.models import model_from
-from kappasharp.study import certainty, diagnosis, events, exchange, kinds, learning, questions, starting, toml_file
-from kappasharp.study.history import History, Pair, StudyQuestion
-from kappasharp.study.kinds import Form
-from kappasharp.study.storage import Storage
+from kappasharp.exchange import study_json, study_toml
+from kappasharp.findings import best, diagnosis
+from kappasharp.inference import comparisons
+from kappasharp.inference.evidence import model_from
+from kappasharp.journal import events
+from kappasharp.journal.history import History
+from kappasharp.journal.question import Pair, StudyQuestion
+from kappasharp.model import fit, open_questions
+from kappasharp.planning import next_question, start
+from kappasharp.questions import kind as questions_kind
+from kappasharp.questions.comparisons import beside, best_of
+from kappasharp.questions.kind import Form, Kind
+from kappasharp.store.storage import Storage
 from tests.study import answered
 
 SPACE = {"x": (0.0, 1.0), "y": ks.Float(0.01, 10.0, log=True), "n": ks.Int(1, 5), "mode": ["soft", "hard"]}
@@ -59,29 +64,31 @@ def made(question="pair", count=8, space=SPACE, **more):
 
 class TestNames:
     def test_a_name_gives_a_form(self):
-        assert kinds.parse("pair") == Form() and kinds.parse("order") == Form(Kind.ORDER, 4)
-        assert kinds.parse("choice:9") == Form(Kind.CHOICE, 9) == kinds.parse("choice", 9)
-        assert kinds.parse("slider") == Form(Kind.SLIDER, 4) and kinds.parse("slider", 2) == Form(Kind.SLIDER)
-        assert [str(kinds.parse(name)) for name in ("pair", "slider:2", "slider", "rating", "order:4")] == [
+        assert questions_kind.parse("pair") == Form() and questions_kind.parse("order") == Form(Kind.ORDER, 4)
+        assert questions_kind.parse("choice:9") == Form(Kind.CHOICE, 9) == questions_kind.parse("choice", 9)
+        assert questions_kind.parse("slider") == Form(Kind.SLIDER, 4) and questions_kind.parse("slider", 2) == Form(
+            Kind.SLIDER
+        )
+        assert [str(questions_kind.parse(name)) for name in ("pair", "slider:2", "slider", "rating", "order:4")] == [
             "pair", "slider:2", "slider:4", "rating", "order:4",
         ]  # fmt: skip
 
     @pytest.mark.parametrize("wrong", ["oder", "order:x", "order:", "pair:2", "rating:2", "", "order:-4", "order: 4"])
     def test_another_is_refused_with_the_list(self, wrong):
         with pytest.raises(InvalidValueError, match="'pair', 'choice', 'order', 'slider' or 'rating'"):
-            kinds.parse(wrong)
+            questions_kind.parse(wrong)
         with pytest.raises(InvalidValueError, match="`question`"):
             ks.create_study(SPACE, storage="sqlite://", question=wrong)
 
     @pytest.mark.parametrize("wrong", [None, 4, ["order"], True])
     def test_what_is_no_text(self, wrong):
         with pytest.raises(InvalidTypeError, match="'slider'"):
-            kinds.parse(wrong)
+            questions_kind.parse(wrong)
 
     @pytest.mark.parametrize("wrong", ["choice:2", "order:10", "order:99999999999999999999", "choice:0"])
     def test_too_few_and_too_many_designs(self, wrong):
         with pytest.raises(InvalidValueError, match="3 to 9 designs"):
-            kinds.parse(wrong)
+            questions_kind.parse(wrong)
 
     def test_what_a_study_cannot_ask(self):
         study = made(count=0)
@@ -166,7 +173,7 @@ class TestAnswers:
         ],
     )
     def test_are_stored_as_plain_data(self, form, given, stored):
-        found = kinds.answer(kinds.parse(form), given)
+        found = questions_kind.answer(questions_kind.parse(form), given)
         assert found == stored and json.loads(json.dumps(found)) == stored and type(found) is type(stored)
 
     @pytest.mark.parametrize(
@@ -195,15 +202,17 @@ class TestAnswers:
             study.tell(asked, [0])
 
     def test_verdicts_are_all_that_an_order_says(self):
-        order = kinds.parse("order:5")
-        found = kinds.judgements(order, [2, [0, 3]])
+        order = questions_kind.parse("order:5")
+        found = questions_kind.judgements(order, [2, [0, 3]])
         assert [tuple(one) for one in found if one.tie] == [(0, 3, True)]
         assert {(one.better, one.other) for one in found if not one.tie} == {
             (2, 0), (2, 3), (2, 1), (2, 4), (0, 1), (0, 4), (3, 1), (3, 4),
         }  # fmt: skip
-        said = kinds.said(order, [2, [0, 3]])
+        said = questions_kind.said(order, [2, [0, 3]])
         assert set(said.pairs) <= {(one.better, one.other) for one in found}
-        assert kinds.judgements(order, "skip") == [] and kinds.judgements(Form(Kind.SLIDER), 0.5) == []
+        assert (
+            questions_kind.judgements(order, "skip") == [] and questions_kind.judgements(Form(Kind.SLIDER), 0.5) == []
+        )
 
 
 ORDERS = st.integers(3, 9).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.integers(0, n), min_size=n, max_size=n)))
@@ -217,8 +226,8 @@ def test_judgements_are_those_of_the_ranks(given_ranks):
     groups = [[i for i in range(n) if ranks[i] == rank] for rank in sorted(set(ranks) - {n})]
     if not groups:
         return
-    stored = kinds.answer(form, groups)
-    found = {frozenset((one.better, one.other)): one for one in kinds.judgements(form, stored)}
+    stored = questions_kind.answer(form, groups)
+    found = {frozenset((one.better, one.other)): one for one in questions_kind.judgements(form, stored)}
     for i in range(n):
         for j in range(i):
             one = found.get(frozenset((i, j)))
@@ -226,7 +235,7 @@ def test_judgements_are_those_of_the_ranks(given_ranks):
                 assert one is None if ranks[i] == n else one.tie
             else:
                 assert not one.tie and ranks[one.better] < ranks[one.other]
-    said = kinds.said(form, stored)
+    said = questions_kind.said(form, stored)
     assert len(said.pairs) == n - 1
     assert all(found[frozenset(pair)].tie == tie for pair, tie in zip(said.pairs, said.ties, strict=True))
     assert all(tie or found[frozenset(pair)][:2] == pair for pair, tie in zip(said.pairs, said.ties, strict=True))
@@ -253,7 +262,7 @@ class TestQuestions:
         past = History(study.stored.uid, space=study.space)
         for one in study.storage.read(study.stored):
             if one.event.kind == "asked":
-                assert questions.next_question(study.definition, past) == one.event
+                assert next_question.next_question(study.definition, past) == one.event
             past.apply(one)
 
     @pytest.mark.parametrize("form", FORMS)
@@ -313,7 +322,7 @@ class TestQuestions:
         options = range(len(study.history.options))
         apart = ((i, j) for i in options for j in options if {i, j} not in study.history.met() and i < j)
         doubted = next(pair for pair in apart if not study.space.same(*(study.history.options[i] for i in pair)))
-        for module in (questions, certainty):
+        for module in (next_question, best):
             monkeypatch.setattr(module, "unproven_best", lambda model: doubted)
         assert "The next question asks about it" in str(study.best.advice)
         assert set(doubted) <= set(study.history.numbers(study.ask()))
@@ -388,7 +397,7 @@ class TestQuestions:
         assert favourite in study.ask().designs
 
     def test_a_slider_has_one_zero(self):
-        assert str(kinds.answer(Form(Kind.SLIDER), -0.0)) == str(kinds.place(-0.0)) == "0.0"
+        assert str(questions_kind.answer(Form(Kind.SLIDER), -0.0)) == str(questions_kind.place(-0.0)) == "0.0"
 
     def test_answers_without_end_are_told_in_a_sentence(self):
         study = made(count=1, space=TWO)
@@ -434,11 +443,11 @@ class TestQuestions:
 
 class TestModel:
     def test_pairs_have_no_detail(self):
-        assert learning.gather(made().definition, made().history).answers.detail is None
+        assert fit.gather(made().definition, made().history).answers.detail is None
 
     def test_a_choice_is_one_answer_whose_comparisons_share_noise(self):
         study = made("choice:4", 5)
-        found = learning.gather(study.definition, study.history).answers
+        found = fit.gather(study.definition, study.history).answers
         assert found.pairs.shape == (1, 15, 2) and found.ties is None
         expected = torch.block_diag(*[comparisons.shared(best_of(4, 0).pairs)[1]] * 5)
         assert torch.allclose(found.detail.noise[0], expected)
@@ -448,16 +457,16 @@ class TestModel:
         history, model = study.history, study.model()
         assert len(history.options) == len(model.options) == 6 == study.diagnostics().n_options
         assert model.state.points.shape[1] == 6 * (1 + beside(4).others)
-        assert learning.leading(model) < 6 > learning.favourite(model)
+        assert fit.leading(model) < 6 > fit.favourite(model)
         assert study.best.option in range(6) and len(study.rows("options")) == 6
         assert all(row["wins"] == 1 and row["utility"] is not None for row in study.rows("options"))
-        assert len(certainty.groups(model)) == 6 and study.diagnostics().rank == 0
+        assert len(best.groups(model)) == 6 and study.diagnostics().rank == 0
         past = diagnosis.past_models(study.definition, history)[-1]
         assert past.options == model.options and len(past.utility) == 6 and math.isnan(past.condition)
         for voter in ("anna", "ben"):
             study.ask(voter)
         assert len(study.history.options) == 6
-        imagined = learning.with_open_questions(study.definition, study.history, model)
+        imagined = open_questions.with_open_questions(study.definition, study.history, model)
         assert imagined.options == model.options and imagined.state.points.shape[1] == 8 * (1 + beside(4).others)
 
     def test_a_slider_chosen_design_is_that_of_its_place(self):
@@ -482,14 +491,14 @@ class TestModel:
         model = study.model()
         fit, preset = model.learnt.fit, model_from(model.state.preset)
         evidence = fit.hyper.value - preset.priors.log_density(fit.hyper.theta)
-        by_hand = torch.sigmoid(-math.log(3.0) - evidence - math.log(certainty.TASTES))
-        assert certainty.without_taste(model) == pytest.approx(float(by_hand), abs=0.01)
-        assert certainty.without_taste(made("order:4", 12, TWO).model()) < 0.05
+        by_hand = torch.sigmoid(-math.log(3.0) - evidence - math.log(best.TASTES))
+        assert best.without_taste(model) == pytest.approx(float(by_hand), abs=0.01)
+        assert best.without_taste(made("order:4", 12, TWO).model()) < 0.05
 
     @pytest.mark.parametrize("form", ["choice:4", "order:4", "slider", "rating"])
     def test_it_finds_what_is_liked(self, form):
         study = made(form, 10, TWO)
-        everywhere = [like(one) for one in starting.sobol(study.definition, 0, 512)]
+        everywhere = [like(one) for one in start.sobol(study.definition, 0, 512)]
         assert sum(like(study.best_params) > one for one in everywhere) > 0.85 * len(everywhere)
         assert study.best.status == "ok"
 
@@ -572,7 +581,7 @@ class TestExchange:
     def test_what_no_study_could_have_stored_is_refused(self, name, tmp_path):
         data = made("order:4", 2).plain()
         self.CHANGES[name](data["events"][0]["body"], data["events"][1]["body"])
-        (tmp_path / "s.json").write_text(json.dumps(exchange.sealed(data)))
+        (tmp_path / "s.json").write_text(json.dumps(study_json.sealed(data)))
         storage = Storage("sqlite://")
         with pytest.raises(KappaSharpError, match=r"cannot be read as a study.*Nothing was stored"):
             ks.import_json(tmp_path / "s.json", storage=storage)
@@ -588,7 +597,7 @@ class TestExchange:
     def test_a_place_off_the_line_is_refused(self, change, words, tmp_path):
         data = made("slider", 2).plain()
         change(data["events"][0]["body"], data["events"][1]["body"])
-        (tmp_path / "s.json").write_text(json.dumps(exchange.sealed(data)))
+        (tmp_path / "s.json").write_text(json.dumps(study_json.sealed(data)))
         with pytest.raises(KappaSharpError, match=words):
             ks.import_json(tmp_path / "s.json", storage="sqlite://")
 
@@ -615,7 +624,7 @@ class TestExchange:
 def test_a_study_file_says_what_is_asked(tmp_path):
     path = Path(tmp_path / "tea.toml")
     path.write_text('question = "order:3"\n[parameters]\nx = {low = 0.0, high = 1.0}\n')
-    given = toml_file.read(path)
+    given = study_toml.read(path)
     assert given.options == {"question": "order:3"}
     assert ks.create_study(given.space, storage="sqlite://", **given.options).ask().form == Form(Kind.ORDER, 3)
 

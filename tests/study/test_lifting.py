@@ -8,11 +8,14 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.core import posterior
-from kappasharp.streams import stream
-from kappasharp.study import cube, learning, lifting, questions, tradeoffs
-from kappasharp.study.exchange import sealed
-from kappasharp.study.outcomes import Known
+from kappasharp.exchange.study_json import sealed
+from kappasharp.findings import outcomes
+from kappasharp.inference import posterior
+from kappasharp.journal.history import Known
+from kappasharp.model import fit, points
+from kappasharp.model import outcomes as model_outcomes
+from kappasharp.planning import next_question
+from kappasharp.randomness import stream
 from tests.study import simulators
 from tests.study.simulators import SPACE, liked, simulate
 from tests.study.test_outcomes import NAMES, answer, answered, closure, computed
@@ -39,10 +42,10 @@ class TestLift:
 
     def test_it_is_the_function_scaled(self, url):
         study = computed(url)
-        given = lifting.given(study.definition, study.history)
+        given = model_outcomes.given(study.definition, study.history)
         designs = [{"kp": 0.3, "ki": 0.1}, {"kp": 2.9, "ki": 1.9}]
         raw = torch.tensor([list(simulate(design).values()) for design in designs], dtype=torch.float64)
-        X = cube.points(study.space, designs)
+        X = points.points(study.space, designs)
         assert torch.allclose(given.raw(X), raw)
         lift = given.lift
         assert torch.allclose(lift(X), given.scaling(raw)) and lift.size == 2 and lift.budget >= 64
@@ -50,33 +53,33 @@ class TestLift:
 
     def test_an_outcome_as_good_as_chance_is_left_out_unless_somebody_hints_at_it(self, url):
         study = computed(url, simulators.half_chance)
-        given = lifting.given(study.definition, study.history)
+        given = model_outcomes.given(study.definition, study.history)
         assert given.chancy == [False, True] and given.learnt_on == [True, False] and given.way == "computed"
         assert (given.lift(given.points)[:, 1] == 0.5).all()
         (said,) = [line for line in study.notes() if "chance" in line]
         assert "'settling' looks like chance" in said
         assert said.key == "note.chance" and said.values == {"name": "settling"}
         hinted = computed("sqlite://", simulators.half_chance, hints=[ks.Less("settling")])
-        with_hint = lifting.given(hinted.definition, hinted.history)
+        with_hint = model_outcomes.given(hinted.definition, hinted.history)
         assert with_hint.chancy == [False, False] and with_hint.shares[1] == 1.0
         # What is left out is doubted no more, and what somebody hints at is beyond doubt.
         assert given.doubt == with_hint.doubt == given.lift.doubt == 0.0
 
     def test_an_outcome_that_is_foreseen_in_part_is_doubted(self, url, monkeypatch):
         study = computed(url)
-        monkeypatch.setattr(lifting, "_foreseen", lambda *sample: (0.9, 0.8))
-        given = lifting.given(study.definition, study.history)
+        monkeypatch.setattr(model_outcomes, "_foreseen", lambda *sample: (0.9, 0.8))
+        given = model_outcomes.given(study.definition, study.history)
         assert given.chancy == [False, False] and abs(given.lift.doubt - 0.07) < 1e-12
 
     def test_the_sample_lies_between_0_and_1(self, url):
-        given = lifting.given(computed(url).definition, computed("sqlite://").history)
+        given = model_outcomes.given(computed(url).definition, computed("sqlite://").history)
         scaled = given.lift(given.points)
         assert 0.85 <= float(((scaled >= 0.05) & (scaled <= 0.95)).double().mean()) <= 0.95
 
     def test_what_a_function_does_not_give_is_predicted(self, url):
         study = computed(url, simulators.raises_above)
-        given = lifting.given(study.definition, study.history)
-        X = cube.points(study.space, [{"kp": 1.45, "ki": 0.5}, {"kp": 1.55, "ki": 0.5}])
+        given = model_outcomes.given(study.definition, study.history)
+        X = points.points(study.space, [{"kp": 1.45, "ki": 0.5}, {"kp": 1.55, "ki": 0.5}])
         assert given.computed(X)[1].isnan().all()
         assert torch.allclose(given.raw(X), study_values(X, study), atol=0.05)
 
@@ -84,21 +87,21 @@ class TestLift:
         study = computed(url)
         design = {"kp": 1.0, "ki": 0.5}
         study.record(design, {"overshoot": 0.9})
-        given = lifting.given(study.definition, study.history)
-        found = given.computed(cube.points(study.space, [design]))[0].tolist()
+        given = model_outcomes.given(study.definition, study.history)
+        found = given.computed(points.points(study.space, [design]))[0].tolist()
         assert found == [0.9, simulate(design)["settling"]]
 
     def test_measured_outcomes_are_predicted_from_those_that_are_known(self, url):
         study = measured(url, 12)
-        given = lifting.given(study.definition, study.history)
+        given = model_outcomes.given(study.definition, study.history)
         assert given.way == "predicted" and given.lift.budget == 0
-        X = cube.points(study.space, study.history.options)
+        X = points.points(study.space, study.history.options)
         assert torch.allclose(given.raw(X), study_values(X, study), atol=0.03)
 
     @pytest.mark.parametrize("count", [0, 1])
     def test_too_few_are_no_ground_to_learn_on(self, url, count):
         study = measured(url, count)
-        assert lifting.given(study.definition, study.history).lift is None
+        assert model_outcomes.given(study.definition, study.history).lift is None
         answered(study, 6 - count)
         assert f"outcomes are known of {2 * count} designs at most, and 3 are needed" in str(study.diagnostics())
         assert len(study.model().learnt.fit.hyper.theta[0]) == 3
@@ -115,7 +118,7 @@ class TestLift:
             study.tell(pair, "a" if simulate(pair.a)["overshoot"] < simulate(pair.b)["overshoot"] else "b")
             if number == 3:
                 study.record(pair.a, {"settling": 1.0}, repeat=True)
-        given = lifting.given(study.definition, study.history)
+        given = model_outcomes.given(study.definition, study.history)
         assert given.way == "predicted" and given.learnt_on == [True, False] and given.lift.leaning == (0, 0)
         X = torch.rand(5, 2, generator=stream(0, "X"), dtype=torch.float64)
         lifted = torch.cat([given.lift(X), given.lift.sampled(X).flatten(0, 1)])
@@ -128,17 +131,17 @@ class TestLift:
 
     def test_every_outcome_may_be_known_of_other_designs(self, url, tmp_path):
         study = ks.create_study(SPACE, storage=url, seed=1, outcomes=["overshoot", "settling"])
-        designs = cube.designs(study.space, 5, 0, 12)
+        designs = points.designs(study.space, 5, 0, 12)
         for number, design in enumerate(designs):
             name = ("overshoot", "settling")[number % 2]
             study.record(design, {name: simulate(design)[name]})
         answered(study, 6)
-        given = lifting.given(study.definition, study.history)
+        given = model_outcomes.given(study.definition, study.history)
         assert given.known_of == [6, 6] and given.learnt_on == [True, True] and given.way == "predicted"
         assert len(study.model().learnt.fit.hyper.theta[0]) == 6
         # No design has both: there is no picture over the two, and no other trouble.
         assert "overshoot" in study.export(tmp_path / "report.html").read_text("utf-8")
-        X = cube.points(study.space, designs)
+        X = points.points(study.space, designs)
         assert bool(((given.raw(X) - study_values(X, study)).abs().amax(0) < study_values(X, study).std(0)).all())
 
     def test_the_last_record_of_each_outcome_counts(self, url):
@@ -245,7 +248,7 @@ class TestQuestions:
         answered(study, 6)
         definition, history = pickle.loads(study.packed()[1])
         assert definition.simulator is study.definition.simulator
-        assert questions.next_question(definition, history) == study.propose()
+        assert next_question.next_question(definition, history) == study.propose()
 
     def test_without_its_function_it_goes_on_with_what_is_stored(self, url):
         answered(computed(url), 6)
@@ -268,7 +271,7 @@ class TestQuestions:
 
     def test_dear_ones_are_predicted(self, url):
         study = computed(url, simulators.slow)
-        assert not lifting.given(study.definition, study.history).is_cheap
+        assert not model_outcomes.given(study.definition, study.history).is_cheap
         answered(study, 6)
         assert study.definition.simulator.computed <= 8 + 12, "only designs shown, and those tried when it was made"
         assert len(study.history.known) >= 11 and study.model().state.lift is not None
@@ -328,7 +331,7 @@ class TestMemo:
         assert len(list(study.history.asked.values())[-1][1].memo["theta"]) == 3
         for design in study.history.options:
             study.record(design, simulate(design))
-        assert learning.learn(study.definition, study.history).learnt.fit.hyper.theta.shape == (1, 6)
+        assert fit.learn(study.definition, study.history).learnt.fit.hyper.theta.shape == (1, 6)
         answered(study, 2)
         assert len(list(study.history.asked.values())[-1][1].memo["theta"]) == 6
 
@@ -338,11 +341,11 @@ class TestTradeOffs:
 
     def test_the_front_by_its_definition(self):
         rows = [{"a": 1.0, "b": 1.0}, {"a": 2.0, "b": 1.0}, {"a": 1.0, "b": 2.0}, {"a": 0.5, "b": 0.5}, {"a": 9.0}]
-        assert tradeoffs.front(rows, {"a": "less", "b": "less"}) == [False, False, False, True, False]
-        assert tradeoffs.front(rows, {"a": "more", "b": "less"}) == [False, True, False, True, False]
-        assert tradeoffs.front(rows, {"a": "more", "b": None}) == [False, False, False, False, True]
-        assert tradeoffs.front(rows, {"a": None, "b": None}) == [False] * 5
-        assert tradeoffs.front(rows[:1] * 2, {"a": "less"}) == [True, True], "equals do not beat each other"
+        assert outcomes.front(rows, {"a": "less", "b": "less"}) == [False, False, False, True, False]
+        assert outcomes.front(rows, {"a": "more", "b": "less"}) == [False, True, False, True, False]
+        assert outcomes.front(rows, {"a": "more", "b": None}) == [False, False, False, False, True]
+        assert outcomes.front(rows, {"a": None, "b": None}) == [False] * 5
+        assert outcomes.front(rows[:1] * 2, {"a": "less"}) == [True, True], "equals do not beat each other"
 
     def test_rows(self, url):
         study = answered(computed(url, hints=[ks.Less("overshoot"), ks.Less("settling")]), 8)
@@ -378,10 +381,10 @@ class TestTradeOffs:
         """Where a design of the space has the outcomes that are asked for, the slice is a contrast of designs."""
         study = answered(computed(url), 8)
         model, definition = study.model(), study.definition
-        given = lifting.given(definition, study.history)
-        here = model.state.points[0, learning.leading(model)]
+        given = model_outcomes.given(definition, study.history)
+        here = model.state.points[0, fit.leading(model)]
         rows = given.raw(here.unsqueeze(0)).expand(3, -1)
-        along = tradeoffs._Along(given.scaling(rows))
+        along = outcomes._Along(given.scaling(rows))
         fitted = model.learnt.corrected.posterior
         X = here.expand(1, 3, -1)
         by_design = posterior.joint(fitted, X)
@@ -413,7 +416,7 @@ def test_a_function_that_no_longer_works_gives_way_to_what_was_stored(url):
     answered(study, 6)
     later = ks.load_study("pid", storage=url, outcomes=closure(simulators.raising))
     assert "no longer works: the model goes by those that were stored" in " ".join(later.notes())
-    assert lifting.given(later.definition, later.history).way == "predicted" and later.ask().origin == "model"
+    assert model_outcomes.given(later.definition, later.history).way == "predicted" and later.ask().origin == "model"
 
 
 def test_what_was_measured_of_a_design_stands_beside_what_is_computed(url):

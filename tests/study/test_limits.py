@@ -6,10 +6,12 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.study import allowing, cube, reasons, starting
-from kappasharp.study.allowing import AllowedSequence
-from kappasharp.study.declaring import define
-from kappasharp.study.history import History
+from kappasharp.findings import best as findings_best
+from kappasharp.journal.history import History
+from kappasharp.model import feasibility, points
+from kappasharp.model.feasibility import AllowedSequence
+from kappasharp.planning import start
+from kappasharp.study.creation import define
 from tests.study import simulators
 from tests.study.simulators import simulate
 from tests.study.test_outcomes import SPACE, answer, answered, closure
@@ -78,23 +80,23 @@ class TestFinding:
 
     def test_the_sequence_is_the_studys_own_without_those_that_break_a_limit(self):
         definition = define(SPACE, limits=["kp <= 1"], seed=4)
-        allowed = allowing.of(definition, History(""))
+        allowed = feasibility.of(definition, History(""))
         drawn = AllowedSequence(definition, allowed).take(3, 20)
-        expected = [one for one in starting.sobol(definition, 0, 512) if one["kp"] <= 1.0]
+        expected = [one for one in start.sobol(definition, 0, 512) if one["kp"] <= 1.0]
         assert drawn == expected[3:23]
 
     def test_a_sliver_is_found(self):
         definition = define(
             {"a": (0.0, 1.0), "b": (0.0, 1.0), "c": (0.0, 1.0)}, limits=["abs(a - b) <= 0.0005", "c <= 0.01"]
         )
-        allowed = allowing.of(definition, History(""))
+        allowed = feasibility.of(definition, History(""))
         found = AllowedSequence(definition, allowed).take(0, 4)
         assert len(found) == 4 and all(abs(d["a"] - d["b"]) <= 0.0005 + 1e-6 and d["c"] <= 0.011 for d in found)
 
     def test_how_far_is_zero_inside_and_grows_outside(self):
         study = ks.create_study(SPACE, storage="sqlite://", outcomes=closure(), limits=[ks.AtMost("overshoot", 0.3)])
-        allowed = allowing.of(study.definition, study.history)
-        X = cube.points(study.space, [{"kp": kp, "ki": 0.0} for kp in (0.5, 1.6, 1.8, 2.5, 3.0)])
+        allowed = feasibility.of(study.definition, study.history)
+        X = points.points(study.space, [{"kp": kp, "ki": 0.0} for kp in (0.5, 1.6, 1.8, 2.5, 3.0)])
         broken = allowed(X.unsqueeze(0))[0]
         assert (broken[:2] == 0.0).all() and (broken[2:] > 0.0).all() and (broken.diff()[1:] > 0.0).all()
 
@@ -129,25 +131,25 @@ class TestFinding:
 
     def test_a_line_is_cut_to_its_longest_stretch_within(self):
         space = define(SPACE).space
-        ends = cube.points(space, [{"kp": 0.2, "ki": 1.0}, {"kp": 3.0, "ki": 1.0}])
-        whole = starting.within(space, None, ends)
+        ends = points.points(space, [{"kp": 0.2, "ki": 1.0}, {"kp": 3.0, "ki": 1.0}])
+        whole = start.within(space, None, ends)
         assert [one["kp"] for one in whole] == [0.2, 3.0]
-        hole = starting.within(space, lambda X: ((X[..., 0] - 0.3).abs() < 0.1).double(), ends)
+        hole = start.within(space, lambda X: ((X[..., 0] - 0.3).abs() < 0.1).double(), ends)
         assert hole[0]["kp"] > 0.2 + 0.4 * 2.8 and hole[1]["kp"] == 3.0
-        assert starting.within(space, lambda X: torch.ones(X.shape[:-1]), ends) is None
+        assert start.within(space, lambda X: torch.ones(X.shape[:-1]), ends) is None
 
     def test_a_line_through_several_is_cut_to_a_straight_stretch_of_as_many(self):
         space = define(SPACE).space
         places = [(0.2, 1.0), (3.0, 1.0), (3.0, 2.0), (1.0, 1.8)]
-        corners = cube.points(space, [{"kp": kp, "ki": ki} for kp, ki in places])
-        assert [(one["kp"], one["ki"]) for one in starting.within(space, lambda X: X[..., 0] * 0.0, corners)] == places
+        corners = points.points(space, [{"kp": kp, "ki": ki} for kp, ki in places])
+        assert [(one["kp"], one["ki"]) for one in start.within(space, lambda X: X[..., 0] * 0.0, corners)] == places
         low, high = corners[1, 1].item(), corners[2, 1].item()
-        cut = starting.within(space, lambda X: (X[..., 1] > low + 0.5 * (high - low)).double(), corners)
+        cut = start.within(space, lambda X: (X[..., 1] > low + 0.5 * (high - low)).double(), corners)
         assert len(cut) == 4 and all(one["ki"] == 1.0 for one in cut)
         assert cut[1]["kp"] == pytest.approx(0.2 + 2.8 / 3) and (cut[0]["kp"], cut[3]["kp"]) == (0.2, 3.0)
-        assert starting.within(space, None, corners[:1].expand(4, -1)) is None
+        assert start.within(space, None, corners[:1].expand(4, -1)) is None
         # What cannot be told from a design before it is left out; the line has others on its way.
-        twice = starting.within(space, None, corners[[0, 1, 1, 3]])
+        twice = start.within(space, None, corners[[0, 1, 1, 3]])
         assert len(twice) == 4 and not any(space.same(a, b) for i, a in enumerate(twice) for b in twice[:i])
         assert (twice[0]["kp"], twice[-1]["kp"]) == (0.2, 1.0)
 
@@ -310,7 +312,7 @@ class TestTold:
         assert note.startswith(f"Option {best.better_breaking} seems better still, but it breaks a limit")
         assert best.advice.link is None or not set(best.advice.link) & set(broken)
         assert "but it breaks a limit" in " ".join(
-            reasons.sentences(study.definition, study.history, study.model(), best.option)
+            findings_best.sentences(study.definition, study.history, study.model(), best.option)
         )
 
     @pytest.mark.parametrize("limits", [[ks.AtMost("f", 1.0)], ["x + y <= 1"]])

@@ -13,13 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 import kappasharp as ks
-from kappasharp.app.cli.main import main
+from kappasharp.cli.main import main
 from kappasharp.errors import CorruptedError, DeletedError, LostEventsError, ReplacedError, StorageError
-from kappasharp.streams import stream
-from kappasharp.study import checking, database, heads
-from kappasharp.study.database_file import trace
-from kappasharp.study.heads import Heads
-from kappasharp.study.storage import Storage
+from kappasharp.randomness import stream
+from kappasharp.store import chain_ends, database
+from kappasharp.store.chain_ends import Heads
+from kappasharp.store.database_file import trace
+from kappasharp.store.storage import Storage
+from kappasharp.study import collection
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 ROOT = Path(__file__).parents[2]
@@ -226,9 +227,9 @@ def test_a_study_that_is_gone_is_not_taken_for_deleted(study, file):
     ):
         with pytest.raises(LostEventsError, match="'later' with 2 acknowledged events is not in"):
             act()
-    assert [one.study for one in checking.check(storage) if one.damage] == ["s", "later"]
+    assert [one.study for one in collection.check(storage) if one.damage] == ["s", "later"]
     assert sorted(ks.accept_copy(storage=url)) == [("later", 2, None), ("s", 20, 10)]
-    assert [one.damage for one in checking.check(Storage(url))] == [None]
+    assert [one.damage for one in collection.check(Storage(url))] == [None]
     ks.create_study(SPACE, storage=url, study_name="later")
 
 
@@ -305,7 +306,7 @@ class TestNoFalseAlarm:
         with pytest.raises(DeletedError):
             study.ask()
         ks.create_study(SPACE, storage=url, study_name="s")
-        assert [one.damage for one in checking.check(Storage(url))] == [None]
+        assert [one.damage for one in collection.check(Storage(url))] == [None]
 
     def test_a_crash_between_the_commit_and_the_note(self, study, file, monkeypatch):
         """The note is older than the database then, and also where two programs note in the wrong order."""
@@ -332,7 +333,7 @@ class TestNoFalseAlarm:
         assert list(beside.iterdir()) == []
 
     def test_the_notes_stay_short(self, study, file, monkeypatch):
-        monkeypatch.setattr(heads, "LONGEST", 2000)
+        monkeypatch.setattr(chain_ends, "LONGEST", 2000)
         Heads(file).note(["lost", "", study.stored.uid, "s", 9, 8])
         answers(study, 20)
         noted = Heads(file).read()
@@ -343,7 +344,7 @@ class TestNoFalseAlarm:
 
 def test_what_is_written_ahead_is_taken_in_and_known(study, file, monkeypatch):
     """By our own hand, so that another's is told from it: nothing is read anew after it."""
-    monkeypatch.setattr("kappasharp.study.storage.AHEAD_BYTES", 60_000)
+    monkeypatch.setattr("kappasharp.store.database_file.AHEAD_BYTES", 60_000)
     before, generation = trace(file), study.storage._generation
     answers(study, 20)
     assert trace(file) != before and study.storage._generation == generation
@@ -362,8 +363,8 @@ def test_a_disk_that_may_only_be_read(study, tmp_path):
     study.storage.close()
     code = (
         "from kappasharp.errors import StorageError\n"
-        "from kappasharp.study.events import Answered\n"
-        "from kappasharp.study.storage import Storage\n"
+        "from kappasharp.journal.events import Answered\n"
+        "from kappasharp.store.storage import Storage\n"
         "found = Storage('sqlite:///a.db')\n"
         "record = found.find('s')\n"
         "assert len(found.read(record)) == 20\n"

@@ -8,9 +8,10 @@ from functools import partial
 import pytest
 
 import kappasharp as ks
-from kappasharp.app import report
-from kappasharp.study import computing, events
-from kappasharp.study.space import Space
+from kappasharp import engine
+from kappasharp.journal import events
+from kappasharp.space.space import Space
+from kappasharp.views import report
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 
@@ -93,7 +94,7 @@ def test_a_moment_goes_to_another_process_and_makes_the_same_report_there(study)
 
 def test_nobody_who_answers_waits_for_what_somebody_looks_at(study, monkeypatch):
     """While the best design is computed from all answers so far, another thread adds one to the same study."""
-    learn, added = computing.learning.learn, []
+    learn, added = engine.model_fit.learn, []
 
     def add():
         study.add_comparison({"x": 0.1, "y": 0.2}, {"x": 0.3, "y": 0.2}, voter="cleo")
@@ -106,7 +107,7 @@ def test_nobody_who_answers_waits_for_what_somebody_looks_at(study, monkeypatch)
         assert added, "an answer waited for the best design"
         return learn(*given)
 
-    monkeypatch.setattr(computing.learning, "learn", learn_while_somebody_answers)
+    monkeypatch.setattr(engine.model_fit, "learn", learn_while_somebody_answers)
     assert study.best.n_comparisons == 6 and len(study.history.counted()) == 7
 
 

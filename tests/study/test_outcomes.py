@@ -13,11 +13,13 @@ import pytest
 
 import kappasharp as ks
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, UnknownNameError
-from kappasharp.study import exchange, recording, running, toml_file, validation
-from kappasharp.study.declaring import define
-from kappasharp.study.events import Asked, Recorded
-from kappasharp.study.exchange import sealed
-from kappasharp.study.storage import Storage
+from kappasharp.exchange import study_json, study_toml
+from kappasharp.exchange.study_json import sealed
+from kappasharp.journal import validation
+from kappasharp.journal.events import Asked, Recorded
+from kappasharp.simulators import function, records
+from kappasharp.store.storage import Storage
+from kappasharp.study.creation import define
 from tests.study import simulators
 from tests.study.simulators import SPACE, liked
 
@@ -105,14 +107,14 @@ class TestWhatIsSaid:
             f'limits = ["kp + ki <= 3"]\n[parameters]\nkp = {{low = 0.2, high = 3.0}}\nki = {{low = 0.0, high = 2.0}}\n'
             f'[outcomes]\nfunction = "{FUNCTION}"\novershoot = {{better = "less", at_most = 0.4}}\n'
         )
-        file = toml_file.read(path)
+        file = study_toml.read(path)
         definition = define(file.space, **file.options)
         assert [one.plain() for one in definition.outcomes.table] == [{"better": "less", "at_most": 0.4}, {}]
         assert definition.outcomes.function == FUNCTION and definition.limits == ("kp + ki <= 3",)
         path.write_text(
             path.read_text().replace(f'function = "{FUNCTION}"\n', "").replace("[outcomes]", "[outcomes]\nmass = {}")
         )
-        assert define(toml_file.read(path).space, **toml_file.read(path).options).outcomes.names == (
+        assert define(study_toml.read(path).space, **study_toml.read(path).options).outcomes.names == (
             "mass",
             "overshoot",
         )
@@ -288,7 +290,7 @@ class TestEvents:
             calls.append(design)
             return simulators.raises_above(design)
 
-        monkeypatch.setattr(recording, "MOST_AGAIN", 2)
+        monkeypatch.setattr(records, "MOST_AGAIN", 2)
         again = ks.load_study("pid", storage=url, outcomes=still)
         assert calls == failed[:-3:-1] and events_of(again) == events_of(study), "nothing that is no news is stored"
         again.try_again()
@@ -301,7 +303,7 @@ class TestEvents:
     def test_one_that_hung_is_tried_again_when_asked_for(self, url, monkeypatch):
         study = computed(url)
         design, calls = {"kp": 1.0, "ki": 0.5}, []
-        hung = Recorded(design, None, "simulated", failure=running.in_a_line(running.too_long(30.0)))
+        hung = Recorded(design, None, "simulated", failure=function.in_a_line(function.too_long(30.0)))
         study._write("me", lambda _: hung)
         again = ks.load_study("pid", storage=url, outcomes=lambda one: calls.append(one) or simulators.simulate(one))
         assert calls == [] and again.history.outcomes(design).failure == hung.failure
@@ -328,7 +330,7 @@ class TestFiles:
         study.record({"kp": 1.0, "ki": 0.25}, {"overshoot": 0.2})
         path = study.export(tmp_path / "study.json")
         data = json.loads(path.read_text())
-        assert data["version"] == exchange.OUTCOMES_VERSION == 4
+        assert data["version"] == study_json.OUTCOMES_VERSION == 4
         copy = ks.import_json(path, storage=url, study_name="copy")
         assert copy.history.known == study.history.known and copy.definition.outcomes == study.definition.outcomes
         copy = ks.import_json(path, storage="sqlite://", outcomes=closure())

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.app import team_views
-from kappasharp.app.web import jobs
-from kappasharp.app.web.computing import snapshot
+from kappasharp import jobs
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.study import agreement, people, reasons
-from kappasharp.study.exchange import sealed
-from kappasharp.study.studies import import_json
+from kappasharp.exchange.study_json import sealed
+from kappasharp.findings import agreement, best
+from kappasharp.results import agreement as results_agreement
+from kappasharp.study.collection import import_json
+from kappasharp.study.snapshot import snapshot
+from kappasharp.views import team
 
 SPACE = {"width": (0.0, 1.0), "depth": (0.0, 1.0), "colour": (0.0, 1.0)}
 NARROW, BROAD = 0.1, 0.9
@@ -46,8 +47,8 @@ def study():
 def test_two_tastes_are_found_and_what_they_split_on(study):
     found = study.agreement()
     assert [one.voters for one in found.groups] == [("anna", "cleo", "eve"), ("ben", "dirk")]
-    assert all(one.alike > agreement.ALIKE for one in found.groups)
-    assert found.alike[0][2] > agreement.ALIKE > found.alike[0][1]
+    assert all(one.alike > results_agreement.ALIKE for one in found.groups)
+    assert found.alike[0][2] > results_agreement.ALIKE > found.alike[0][1]
     split = found.splits[0]
     assert split.parameter == "width" and split.share > 0.8 and split.sure > 0.9
     assert split.likes[0] < 0.4 and split.likes[1] > 0.6
@@ -90,7 +91,7 @@ def test_weights_move_the_common_best_and_stay_in_the_study(study, tmp_path):
     at = snapshot(study)
     assert jobs.standing(at)["best"] == jobs.best_view(at)["best"] == asdict(study.best)
     assert jobs.stock(at, 1)[1] is None  # nobody's question waits for that fit
-    assert reasons.course(study.definition, study.history)[-1].preferred == study.best.beats_random
+    assert best.course(study.definition, study.history)[-1].preferred == study.best.beats_random
     assert alike < 0.5 < found.best.params["width"] and found.fairest.params["width"] > 0.5
     assert {one.voter: one.weight for one in found.voters} == {"anna": 0, "ben": 1, "cleo": 0, "dirk": 1, "eve": 0}
     assert "Weights are set: anna 0, cleo 0, eve 0" in str(found)
@@ -192,10 +193,10 @@ def test_who_answers_by_lot_agrees_with_nobody():
         for one in (study, alone):
             one.add_comparison(*pair, tie=True, voter="lot")
     found = study.agreement()
-    assert found.voters[2].is_careless and found.voters[2].group is None and found.alike[0][2] > agreement.ALIKE
+    assert found.voters[2].is_careless and found.voters[2].group is None and found.alike[0][2] > results_agreement.ALIKE
     assert [one.voters for one in found.groups] == [("anna", "ben")]
     assert "They agree: anna and ben" in str(found) and "Too few" not in str(found) and "answers of lot." in str(found)
-    assert any("close to chance" in str(mark.title) for mark in team_views.agreement_map(found).marks)
+    assert any("close to chance" in str(mark.title) for mark in team.agreement_map(found).marks)
     assert alone.agreement().groups == () and str(alone.agreement()).startswith("Nobody can be told to agree")
 
 
@@ -247,9 +248,9 @@ def test_of_other_kinds_too(question):
 
 def test_average_linkage_is_that_of_the_definition():
     alike = torch.tensor([[1.0, 0.9, 0.6, 0.0], [0.9, 1.0, 0.7, 0.1], [0.6, 0.7, 1.0, 0.2], [0.0, 0.1, 0.2, 1.0]])
-    assert people.clusters(alike, 0.7) == [[0, 1], [2], [3]]
-    assert people.clusters(alike, 0.64) == [[0, 1, 2], [3]]
-    assert people.clusters(alike, 0.05) == [[0, 1, 2, 3]]
+    assert agreement.clusters(alike, 0.7) == [[0, 1], [2], [3]]
+    assert agreement.clusters(alike, 0.64) == [[0, 1, 2], [3]]
+    assert agreement.clusters(alike, 0.05) == [[0, 1, 2, 3]]
 
 
 def test_a_study_that_tells_voters_apart_asks_each_about_their_own(tmp_path):

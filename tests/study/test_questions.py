@@ -7,12 +7,13 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.methods import loop
-from kappasharp.study import cube, learning, questions, starting
-from kappasharp.study.declaring import define
-from kappasharp.study.events import Answered, Asked, Stored
-from kappasharp.study.history import History
-from kappasharp.study.seen import Seen
+from kappasharp.algorithm import loop
+from kappasharp.journal.events import Answered, Asked, Stored
+from kappasharp.journal.history import History
+from kappasharp.model import fit, open_questions, points
+from kappasharp.planning import next_question, start
+from kappasharp.planning.candidates import Seen
+from kappasharp.study.creation import define
 from tests.study import answered
 
 TWO = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
@@ -137,12 +138,12 @@ def test_believed_answers_move_the_utilities_and_nothing_else(method, monkeypatc
     model = study.model()
     waiting = [study.ask(f"voter {i}") for i in range(4)]
     monkeypatch.setattr(loop, "learn", None)  # no second search
-    found = learning.with_open_questions(study.definition, study.history, model)
+    found = open_questions.with_open_questions(study.definition, study.history, model)
     assert all(map(torch.equal, found.learnt.fit.hyper, model.learnt.fit.hyper))
     assert torch.equal(found.learnt.active, model.learnt.active)
     assert torch.equal(found.learnt.mean_decisiveness, model.learnt.mean_decisiveness)
     assert bool(found.learnt.fit.map.dual.converged) and found.state.comparisons.shape[1] == 16
-    sides = [cube.points(study.space, [getattr(pair, side) for pair in waiting]) for side in ("a", "b")]
+    sides = [points.points(study.space, [getattr(pair, side) for pair in waiting]) for side in ("a", "b")]
     before, after = model.surrogate.contrast(*sides), found.surrogate.contrast(*sides)
     assert bool((after.variance < before.variance).all())
     winner, loser = (found.state.points[0, found.state.comparisons[0, -4:, i]] for i in (0, 1))
@@ -187,7 +188,7 @@ def test_the_loop_is_algorithm_1():
     for _ in range(5):
         pair = study.ask()
         study.tell(pair, "a" if worth(pair.a) > worth(pair.b) else "b")
-    data = learning.gather(study.definition, study.history)
+    data = fit.gather(study.definition, study.history)
     state = ks.init(data.answers.X, data.answers.pairs, method="static", seeds=4)
     for count in range(10):
         question, state, info = ks.ask(state)
@@ -248,8 +249,8 @@ def test_a_fold_of_parts_is_the_fold_of_the_whole():
 
 def test_designs_drawn_are_those_of_a_longer_draw():
     definition = define(TWO, seed=1, method="baseline", preset="modern", first_pairs=5)
-    assert starting.sobol(definition, 0, 8) == starting.sobol(definition, 0, 16)[:8]
-    assert starting.sobol(definition, 4, 4) == starting.sobol(definition, 0, 8)[4:]
+    assert start.sobol(definition, 0, 8) == start.sobol(definition, 0, 16)[:8]
+    assert start.sobol(definition, 4, 4) == start.sobol(definition, 0, 8)[4:]
 
 
 def test_one_and_true_are_two_choices():
@@ -279,7 +280,7 @@ def test_of_many_designs_seen_the_leading_ones_stand_in(monkeypatch):
     mean = dict(zip(model.options, model.surrogate.utility.tolist(), strict=True))
     open_ones = [number for number in model.options if study.history.options[number]["x"] <= 0.8]
     assert len(open_ones) < len(model.options)
-    assert questions._leading(seen, model) == [study.history.options[number] for number in open_ones]
-    monkeypatch.setattr(questions, "LONG_LIST", 5)
+    assert next_question._leading(seen, model) == [study.history.options[number] for number in open_ones]
+    monkeypatch.setattr(next_question, "LONG_LIST", 5)
     best = sorted(sorted(open_ones, key=mean.get)[-5:])
-    assert questions._leading(seen, model) == [study.history.options[number] for number in best]
+    assert next_question._leading(seen, model) == [study.history.options[number] for number in best]

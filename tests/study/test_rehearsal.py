@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import kappasharp as ks
-from kappasharp.problems import oracle
-from kappasharp.study import rehearsal
-from kappasharp.study.starting import sobol
+from kappasharp import rehearsal
+from kappasharp.planning.start import sobol
+from kappasharp.problems import simulated_voters
 from kappasharp.study.study import Study
 
 
@@ -22,7 +22,7 @@ def test_a_row_compares_with_what_the_person_feels(monkeypatch):
     definition = ks.create_study({"x": (0.0, 1.0), "y": (0.0, 1.0)}, storage="sqlite://").definition
     seen, best = [], Study.best.fget
     monkeypatch.setattr(Study, "best", property(lambda study: seen.append(best(study)) or seen[-1]))
-    rows = list(rehearsal.rehearse(definition, 12, oracle.person("exact"), 0))
+    rows = list(rehearsal.rehearse(definition, 12, simulated_voters.person("exact"), 0))
     utility = rehearsal.taste(definition.space, 0)
     everyone = [utility(design) for design in sobol(definition, 0, rehearsal.ORDINARY)]
     assert [row.answers for row in rows] == [5, 10, 12]
@@ -39,5 +39,5 @@ def test_someone_who_hesitates_answers_ties(monkeypatch):
     told, tell = [], Study.tell
     monkeypatch.setattr(Study, "tell", lambda study, pair, answer: told.append(answer) or tell(study, pair, answer))
     definition = ks.create_study({"x": (0.0, 1.0)}, storage="sqlite://").definition
-    list(rehearsal.rehearse(definition, 5, oracle.Person(noise=0.0, just_noticeable=100.0), 0))
+    list(rehearsal.rehearse(definition, 5, simulated_voters.Person(noise=0.0, just_noticeable=100.0), 0))
     assert told == ["tie"] * 5

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from kappasharp.errors import CorruptedError, StorageError
-from kappasharp.study import database, schema
-from kappasharp.study.storage import Storage
-from kappasharp.study.studies import create_study, load_study, rename_study
+from kappasharp.store import database, schema
+from kappasharp.store.storage import Storage
+from kappasharp.study.collection import create_study, load_study, rename_study
 
 OLD = Path(__file__).parent / "version_1"
 OLD_INSERT = "INSERT INTO kappasharp_events (study, number, kind, voter, time, body, digest) VALUES (1, 15, 'undone', "
@@ -130,7 +130,7 @@ def test_a_step_that_fails_changes_nothing(old, monkeypatch):
 def test_a_kill_in_the_middle_of_the_step_changes_nothing(old):
     before = rows(old)
     program = (
-        "import os, sys\nfrom kappasharp.study import schema, storage\nwhole = schema._chain_one\n"
+        "import os, sys\nfrom kappasharp.store import schema; from kappasharp.store import storage\nwhole = schema._chain_one\n"
         "def half(connection, study):\n    whole(connection, study)\n    os._exit(7)\n"
         "schema._chain_one = half\nstorage.Storage(sys.argv[1])\n"
     )

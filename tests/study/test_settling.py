@@ -7,7 +7,8 @@ import pytest
 
 import kappasharp as ks
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.study import certainty, learning, reasons
+from kappasharp.findings import best
+from kappasharp.model import fit
 from tests.study import answered
 
 SPACES = (
@@ -121,11 +122,11 @@ def test_a_duel_that_nobody_answered_has_settled_nothing():
     study.settle(2)
     study.ask()
     study.settle(0)
-    assert "would settle it" in certainty._to_settle(study.history)
+    assert "would settle it" in best._to_settle(study.history)
     study.settle(1)
     answer(study, worth)  # the duel that is open still
     answer(study, worth)
-    assert "was settled" in certainty._to_settle(study.history)
+    assert "was settled" in best._to_settle(study.history)
 
 
 def best_first(question, worth):
@@ -237,11 +238,11 @@ def test_a_best_that_never_won_is_asked_about_next(monkeypatch):
     utility = model.surrogate.utility.clone()
     utility[place] = math.inf
     monkeypatch.setattr(type(model.surrogate), "utility", property(lambda _: utility))
-    doubted, told = learning.unproven_best(model)
+    doubted, told = fit.unproven_best(model)
     assert doubted == min(losers) and study.best.option == told
     for chance, words in ((0.49, "with a chance of 51%), but it has won no comparison yet"), (0.5, "comes nearest")):
-        monkeypatch.setattr(certainty, "predicted", lambda *_, chance=chance: chance)
-        why = reasons.sentences(study.definition, study.history, model, told)[-2]
+        monkeypatch.setattr(best, "predicted", lambda *_, chance=chance: chance)
+        why = best.sentences(study.definition, study.history, model, told)[-2]
         assert f"design {doubted} " in why and words in why
     if frozenset((doubted, told)) not in study.history.met():
         assert f"option {doubted} to be better still" in study.best.advice.sentence

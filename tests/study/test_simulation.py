@@ -16,10 +16,12 @@ from unittest.mock import Mock
 
 import pytest
 
+from kappasharp import processes
 from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.processes import Wire
-from kappasharp.study import computed, probing, running, simulation
-from kappasharp.study.simulation import Simulator
+from kappasharp.simulators import cache, function
+from kappasharp.simulators import simulator as simulators_simulator
+from kappasharp.simulators.simulator import Simulator
 from tests.study import simulators
 
 GOOD, BAD = {"kp": 1.0, "ki": 0.5}, {"kp": 2.0, "ki": 0.5}
@@ -48,7 +50,7 @@ def here(function, limit=20.0):
 
 def table(simulator, parameters, rows, names):
     """The numbers of designs given by their values, one row each."""
-    found, is_whole = simulator.table(parameters, list(map(computed.key, rows)), names)
+    found, is_whole = simulator.table(parameters, list(map(cache.key, rows)), names)
     numbers = [list(row[:-1]) for row in struct.iter_unpack(f"{len(names) + 1}d", found)]
     assert not is_whole or all(math.isfinite(number) for row in numbers for number in row)
     return numbers
@@ -96,18 +98,18 @@ class TestComputing:
         assert len(found) == 16 and simulator.computed == 2
 
     def test_only_its_name_goes_to_another_process(self):
-        named = simulation.of(simulators.simulate)
+        named = simulators_simulator.of(simulators.simulate)
         assert named.name == f"{MODULE}:simulate"
-        assert pickle.loads(pickle.dumps(named)) is named is simulation.of(f"{MODULE}:simulate")
+        assert pickle.loads(pickle.dumps(named)) is named is simulators_simulator.of(f"{MODULE}:simulate")
         assert pickle.loads(pickle.dumps(here(simulators.simulate))) is None
 
     def test_what_the_function_prints_is_not_data(self, capsys):
-        (found,) = running.run(f"{MODULE}:talking", [GOOD], 20.0)
+        (found,) = function.run(f"{MODULE}:talking", [GOOD], 20.0)
         said = capsys.readouterr()
         assert found.values == simulators.simulate(GOOD) and (said.out, said.err) == ("", "simulating\n")
 
     def test_what_is_printed_past_python_is_not_data_either(self, capfd):
-        running.run(f"{MODULE}:writing", [GOOD], 20.0)
+        function.run(f"{MODULE}:writing", [GOOD], 20.0)
         os.write(1, b"data\n")
         said = capfd.readouterr()
         assert (said.out, said.err) == ("data\n", "raw\nfrom a command\nsimulating\n")
@@ -140,22 +142,22 @@ class TestWhatGoesWrong:
         before = signal.signal(signal.SIGINT, handler)
         try:
             if handler is signal.SIG_IGN:
-                assert "KeyboardInterrupt" in running.one(simulators.pressed_above, BAD).failure
+                assert "KeyboardInterrupt" in function.one(simulators.pressed_above, BAD).failure
                 return
             with pytest.raises(KeyboardInterrupt):
-                running.one(simulators.pressed_above, BAD)
+                function.one(simulators.pressed_above, BAD)
         finally:
             signal.signal(signal.SIGINT, before)
 
     def test_an_error_of_several_lines_is_a_sentence_of_one(self):
-        assert "raised ZeroDivisionError: the pole is at zero." in running.one(simulators.raising, GOOD).failure
+        assert "raised ZeroDivisionError: the pole is at zero." in function.one(simulators.raising, GOOD).failure
         with pytest.raises(InvalidValueError) as told:
-            probing.probe(here(simulators.raising), [BAD, GOOD])
+            simulators_simulator.probe(here(simulators.raising), [BAD, GOOD])
         assert "\n" not in str(told.value)
 
     def test_what_is_no_mapping(self):
         for given in (None, 3.0, [1.0], {}, "text"):
-            found = running.one(lambda _, given=given: given, GOOD)
+            found = function.one(lambda _, given=given: given, GOOD)
             assert found.values is None and "must return a mapping of names to numbers" in found.failure
 
     def test_a_hang_ends_at_the_limit(self, made):
@@ -183,7 +185,7 @@ class TestWhatGoesWrong:
         simulator = made("stubborn", 0.5)
         simulator.compute([GOOD])  # the worker is there
         with monkeypatch.context() as patched:
-            patched.setattr(simulation, "GRACE", 1.0)
+            patched.setattr(simulators_simulator, "GRACE", 1.0)
             (bad,) = simulator.compute([BAD], NAMES)
         # The start of another worker may take a while.
         (good,) = simulator.compute([{"kp": 0.9, "ki": 0.5}], NAMES)
@@ -193,23 +195,23 @@ class TestWhatGoesWrong:
         bad, good = made("dying_above").compute([BAD, GOOD], NAMES)
         assert "ended its process" in bad.failure and good.values == simulators.simulate(GOOD)
 
-    @pytest.mark.skipif(not running.CAN_FORK, reason="Without forks one worker after the other is ended")
+    @pytest.mark.skipif(not function.CAN_FORK, reason="Without forks one worker after the other is ended")
     def test_once_it_ended_its_process_every_design_has_its_own(self, made, monkeypatch):
         """Workers that live on: they are not started again for each of many designs that end theirs."""
         opened, simulator = [], made("dying_above")
-        pool = simulation.Pool
-        monkeypatch.setattr(simulation, "Pool", lambda *size, **how: opened.append(how) or pool(*size, **how))
+        pool = processes.Pool
+        monkeypatch.setattr(simulators_simulator, "Pool", lambda *size, **how: opened.append(how) or pool(*size, **how))
         designs = [{"kp": 0.1 * i, "ki": 0.5} for i in range(30)]
         simulator.compute([GOOD], NAMES)
         found = simulator.compute(designs, NAMES) + simulator.compute([{"kp": 9.0 + i, "ki": 0.5} for i in range(9)])
         assert [one.failure is not None for one in found] == [design["kp"] > 1.5 for design in designs] + [True] * 9
-        assert {one.failure for one in found} == {None, running.ENDED} and len(opened) <= 3
+        assert {one.failure for one in found} == {None, function.ENDED} and len(opened) <= 3
         assert [one.values for one in found[:5]] == [simulators.simulate(design) for design in designs[:5]]
 
-    @pytest.mark.skipif(not running.CAN_FORK, reason="Without forks there is none")
+    @pytest.mark.skipif(not function.CAN_FORK, reason="Without forks there is none")
     def test_one_of_its_own_that_hangs_is_ended(self, monkeypatch):
-        monkeypatch.setattr(running, "OVERTIME", 0.2)
-        ran = running._apart(simulators.stubborn, BAD, 0.2)
+        monkeypatch.setattr(function, "OVERTIME", 0.2)
+        ran = function._apart(simulators.stubborn, BAD, 0.2)
         assert ran.hung and "must end within 0.2 seconds" in ran.failure
 
     def test_workers_that_cannot_be_started_are_started_anew(self, made, monkeypatch):
@@ -226,7 +228,7 @@ class TestWhatGoesWrong:
 
             with monkeypatch.context() as patched:
                 patched.setattr(ProcessPoolExecutor, "_spawn_process", spawn)
-                patched.setattr(simulation, "Wire", Mock(side_effect=BrokenProcessPool))
+                patched.setattr(simulators_simulator, "Wire", Mock(side_effect=BrokenProcessPool))
                 found = simulator.compute([GOOD], NAMES)[0]
             assert found.failure is says is None or says in found.failure
             assert simulator.compute([BAD], NAMES)[0].values == simulators.simulate(BAD)
@@ -244,7 +246,7 @@ class TestWhatGoesWrong:
         simulator = Simulator(None, name)
         found = simulator.compute([GOOD, BAD])
         with pytest.raises(InvalidValueError) as told:
-            probing.probe(simulator, [GOOD, BAD])
+            simulators_simulator.probe(simulator, [GOOD, BAD])
         simulator.close()
         assert all(one.values is None and why in one.failure for one in found)
         assert why in str(told.value) and "Nothing was stored." in str(told.value)
@@ -255,38 +257,38 @@ class TestProbing:
     """Before a study is stored its function is tried."""
 
     def test_names_in_their_order_and_seconds_as_a_power_of_two(self):
-        found = probing.probe(here(simulators.slow), [GOOD, BAD] * 4)
+        found = simulators_simulator.probe(here(simulators.slow), [GOOD, BAD] * 4)
         assert found.names == NAMES and found.seconds in [0.125 * 2**more for more in range(6)]
 
     def test_one_bad_design_does_no_harm(self):
-        assert probing.probe(here(simulators.raises_above), [BAD, GOOD]).names == NAMES
+        assert simulators_simulator.probe(here(simulators.raises_above), [BAD, GOOD]).names == NAMES
 
     def test_a_function_that_never_works(self):
         with pytest.raises(InvalidValueError, match=r"must work for one of the first 2 designs, but: .*ZeroDivision"):
-            probing.probe(here(simulators.raising), [BAD, GOOD])
+            simulators_simulator.probe(here(simulators.raising), [BAD, GOOD])
 
     def test_names_that_differ(self):
         with pytest.raises(InvalidValueError, match=r"the same names for every design, but it returned .*mass"):
-            probing.probe(here(simulators.renaming_above), [GOOD, BAD])
+            simulators_simulator.probe(here(simulators.renaming_above), [GOOD, BAD])
 
     @pytest.mark.parametrize("given", ["nocolon", ":f", "m:"])
     def test_names_that_are_none(self, given):
         with pytest.raises(InvalidValueError, match="must be module:function, such as bench:simulate"):
-            simulation.of(given)
+            simulators_simulator.of(given)
 
     def test_what_is_no_function(self):
         with pytest.raises(InvalidTypeError, match="must be a function, module:function or names, but got 3"):
-            simulation.of(3)
+            simulators_simulator.of(3)
 
 
 def test_budgets():
     """Two seconds of computing, a power of two, and at least 64 designs where one takes up to 50 ms."""
-    assert [simulation.budget(seconds) for seconds in (1e-6, 1e-3, 0.01, 0.05)] == [2048, 256, 64, 64]
-    assert simulation.budget(4.0) == 1
+    assert [simulators_simulator.budget(seconds) for seconds in (1e-6, 1e-3, 0.01, 0.05)] == [2048, 256, 64, 64]
+    assert simulators_simulator.budget(4.0) == 1
 
 
 def test_who_stops_a_function_waits_for_nothing_and_nothing_is_kept():
-    simulator = simulation.Simulator(None, "tests.study.simulators:hangs_above")
+    simulator = simulators_simulator.Simulator(None, "tests.study.simulators:hangs_above")
     assert simulator.compute([{"kp": 1.0, "ki": 0.0}])[0].values is not None
     said = []
 
@@ -310,7 +312,7 @@ def test_who_stops_a_function_waits_for_nothing_and_nothing_is_kept():
 
 
 def test_workers_that_start_just_when_it_is_stopped_are_ended_too(monkeypatch):
-    simulator, ended, then = simulation.Simulator(None, "tests.study.simulators:simulate"), [], []
+    simulator, ended, then = simulators_simulator.Simulator(None, "tests.study.simulators:simulate"), [], []
     stopping = threading.Thread(target=simulator.stop)
 
     class Starting:
@@ -326,14 +328,14 @@ def test_workers_that_start_just_when_it_is_stopped_are_ended_too(monkeypatch):
         def end(self, **_):
             ended.append(self)
 
-    monkeypatch.setattr(simulation, "Wire", Starting)
+    monkeypatch.setattr(simulators_simulator, "Wire", Starting)
     with pytest.raises(RuntimeError, match="was stopped"):
         simulator.compute([GOOD])
     assert then == [1]
 
 
 def test_a_worker_that_somebody_ended_is_not_the_functions_fault():
-    simulator = simulation.Simulator(None, "tests.study.simulators:simulate")
+    simulator = simulators_simulator.Simulator(None, "tests.study.simulators:simulate")
     assert simulator.compute([GOOD], NAMES)[0].values is not None
     simulator._wire._worker.kill()
     simulator._wire._worker.join(60)
@@ -342,18 +344,18 @@ def test_a_worker_that_somebody_ended_is_not_the_functions_fault():
 
 
 def test_a_first_call_that_loads_something_does_not_make_a_function_slow(monkeypatch):
-    monkeypatch.setattr(probing, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(simulators_simulator, "PROBE_SECONDS", 0.0)
     seconds = iter([1.2, *[1e-4] * 20])
-    simulator = Mock(compute=lambda designs: [running.Ran({"a": 1.0}, None, next(seconds)) for _ in designs])
-    assert probing.probe(simulator, [GOOD] * 8).seconds < 1e-3
+    simulator = Mock(compute=lambda designs: [function.Ran({"a": 1.0}, None, next(seconds)) for _ in designs])
+    assert simulators_simulator.probe(simulator, [GOOD] * 8).seconds < 1e-3
     seconds = iter([1.2, 1.1, 1.3])
-    assert probing.probe(simulator, [GOOD] * 8).seconds > 1.0 and next(seconds) == 1.3
+    assert simulators_simulator.probe(simulator, [GOOD] * 8).seconds > 1.0 and next(seconds) == 1.3
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs alarms")
 def test_a_function_that_takes_the_alarm_for_itself_is_ended_at_the_next_design():
     designs = [{"kp": 0.0, "ki": 0.0}, {"kp": 1.0, "ki": 0.0}]
-    first, second = running.run(f"{MODULE}:deafens_then_hangs", designs, 0.3)
+    first, second = function.run(f"{MODULE}:deafens_then_hangs", designs, 0.3)
     assert first.values is not None and second.hung
 
 
@@ -361,7 +363,7 @@ def test_a_function_that_takes_the_alarm_for_itself_is_ended_at_the_next_design(
 def test_an_alarm_that_was_set_for_earlier_designs_ends_none_too_early_and_one_that_hangs_in_time():
     """Together they take longer than one of them may; the last hangs."""
     designs = [{"kp": seconds, "ki": 0.0} for seconds in [0.0] * 200 + [0.2] * 5 + [60.0]]
-    *quick, last = running.run(f"{MODULE}:sleeping", designs, 0.6)
+    *quick, last = function.run(f"{MODULE}:sleeping", designs, 0.6)
     assert len(quick) == 205 and all(one.values is not None for one in quick)
     assert last.hung and 0.6 <= last.seconds < 30.0
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
@@ -369,9 +371,9 @@ def test_an_alarm_that_was_set_for_earlier_designs_ends_none_too_early_and_one_t
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs alarms")
 def test_an_alarm_that_rings_early_is_set_for_what_is_left(monkeypatch):
-    monkeypatch.setattr(running, "ALARM_AGAIN", 60.0)
+    monkeypatch.setattr(function, "ALARM_AGAIN", 60.0)
     designs = [{"kp": seconds, "ki": 0.0} for seconds in [0.25] * 8 + [60.0]]
-    *quick, last = running.run(f"{MODULE}:sleeping", designs, 0.6)
+    *quick, last = function.run(f"{MODULE}:sleeping", designs, 0.6)
     assert len(quick) == 8 and all(one.values is not None for one in quick)
     assert last.hung and 0.6 <= last.seconds < 30.0
 
@@ -382,8 +384,8 @@ def test_a_worker_that_leaves_its_alarm_on_ends_what_hangs_in_every_job(packed):
     """The function takes the alarm away at the first design of each."""
     rows = [(0.0, 0.0), (1.0, 0.0)]
     designs = [dict(zip(("kp", "ki"), row, strict=True)) for row in rows]
-    given = b"".join(map(computed.key, rows)) if packed else designs
-    worker, job = Wire(), running.Briefly(f"{MODULE}:deafens_then_hangs", ("kp", "ki"), ("overshoot",), 0.3)
+    given = b"".join(map(cache.key, rows)) if packed else designs
+    worker, job = Wire(), function.Briefly(f"{MODULE}:deafens_then_hangs", ("kp", "ki"), ("overshoot",), 0.3)
     for _ in range(2):
         first, second = worker.call(job, given, within=60)
         assert first.values is not None and second.hung
@@ -410,7 +412,7 @@ def test_a_program_that_is_interrupted_while_its_worker_starts_exits(tmp_path):
 
 def test_who_is_interrupted_leaves_no_worker_with_a_job_behind(monkeypatch):
     """Python waits for them at its exit, as long as a function may take."""
-    simulator, workers = simulation.Simulator(None, f"{MODULE}:hanging"), []
+    simulator, workers = simulators_simulator.Simulator(None, f"{MODULE}:hanging"), []
 
     def interrupted(job, *_):
         while not job.running():

@@ -10,12 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappasharp.acquisition import lattice
+from kappasharp.acquisition import discrete
 from kappasharp.errors import InvalidTypeError, InvalidValueError, KappaSharpError, UnknownNameError
-from kappasharp.streams import stream
-from kappasharp.study import cube
-from kappasharp.study.parameters import Categorical, Fixed, Float, Int
-from kappasharp.study.space import Space, space
+from kappasharp.model import points as model_points
+from kappasharp.randomness import stream
+from kappasharp.space.parameters import Categorical, Fixed, Float, Int
+from kappasharp.space.space import Space, space
 
 MIXED = {
     "kp": (0.2, 3.0),
@@ -99,11 +99,11 @@ def test_choices_of_two_take_one_coordinate_and_more_take_one_each():
 
 
 def test_the_lattice_knows_its_coordinates():
-    groups = cube.lattice(space(MIXED)).groups
+    groups = model_points.lattice(space(MIXED)).groups
     assert [group.at for group in groups] == [(2,), (3,), (4, 5, 6)]
     assert torch.equal(groups[2].levels, torch.eye(3))
     assert groups[0].levels[:, 0].tolist() == pytest.approx([i / 7 for i in range(8)])
-    assert cube.lattice(space({"x": (0.0, 1.0)})) is None
+    assert model_points.lattice(space({"x": (0.0, 1.0)})) is None
 
 
 def test_a_point_is_decoded_to_where_the_search_would_round_it():
@@ -113,14 +113,14 @@ def test_a_point_is_decoded_to_where_the_search_would_round_it():
     even = torch.full((1, found.dimensions), 0.5)
     for point in torch.cat([torch.rand(200, found.dimensions, generator=stream(0, "decoded")).double(), even]):
         design = found.decode(point.tolist())
-        assert found.encode(design) == lattice.nearest(cube.lattice(found), point[None])[0].tolist()
+        assert found.encode(design) == discrete.nearest(model_points.lattice(found), point[None])[0].tolist()
 
 
 def test_many_designs_are_encoded_as_each_is():
     found = space({"x": (-3.0, 7.0), "l": Float(0.01, 9.0, log=True), "n": Int(2, 10**4), "c": ["x", "y", "z"]})
     rows = torch.rand(200, found.dimensions, generator=stream(0, "encoded")).double()
     designs = [found.decode(row) for row in rows.tolist()]
-    assert cube.points(found, designs).tolist() == [found.encode(design) for design in designs]
+    assert model_points.points(found, designs).tolist() == [found.encode(design) for design in designs]
 
 
 def test_many_points_are_decoded_as_each_is():
@@ -141,10 +141,10 @@ def test_many_points_are_decoded_by_torch_as_each_is():
     for found in (plain, space(MIXED), plain.opened(plain, {"x": (0.1, 0.3, None)})):
         drawn = torch.rand(200, found.dimensions, generator=stream(0, "decoded")).double()
         points = torch.cat([1.2 * drawn - 0.1, drawn.round(), 1.0 - drawn * 2.0**-52, drawn * 2.0**-1070])
-        rows = cube.rows(found, points)
+        rows = model_points.rows(found, points)
         assert [tuple(design.values()) for design in found.decode_all(points.tolist())] == rows
         assert all(list(map(type, row)) == list(map(type, rows[0])) for row in rows)
-        assert cube.rows(found, points[:0]) == []
+        assert model_points.rows(found, points[:0]) == []
 
 
 def test_a_fixed_value_is_in_every_design_and_in_no_coordinate():

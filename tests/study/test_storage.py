@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine, event, insert, inspect, text
 
 from kappasharp.errors import CorruptedError, DuplicateNameError, KappaSharpError, StorageError, UnknownNameError
-from kappasharp.study import schema
-from kappasharp.study.events import Added, Amended, Answered, Asked, Queued, Undone
-from kappasharp.study.storage import Storage
-from kappasharp.study.studies import create_study, delete_study, load_study
+from kappasharp.journal.events import Added, Amended, Answered, Asked, Queued, Undone
+from kappasharp.store import schema
+from kappasharp.store.storage import Storage
+from kappasharp.study.collection import create_study, delete_study, load_study
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 EVERY_KIND = [

@@ -24,8 +24,8 @@ from kappasharp.errors import (
     StorageError,
     UnknownNameError,
 )
-from kappasharp.study import exchange
-from kappasharp.study.storage import Storage
+from kappasharp.exchange import study_json
+from kappasharp.store.storage import Storage
 
 SPACE = {"kp": (0.2, 3.0), "ki": ks.Float(1e-3, 2.0, log=True), "n": ks.Int(1, 8), "mode": ["soft", "hard"]}
 
@@ -370,7 +370,7 @@ class TestDoors:
         own = replace(ks.PRESETS["modern"], nugget=1e-5)
         data = ks.create_study(SPACE, storage="sqlite://", preset=own).plain()
         change(data["definition"])
-        (tmp_path / "newer.json").write_text(json.dumps(exchange.sealed(data)))
+        (tmp_path / "newer.json").write_text(json.dumps(study_json.sealed(data)))
         storage = Storage(f"sqlite:///{tmp_path / 'a.db'}")
         with pytest.raises(StorageError, match=f"made by a newer kappasharp: {words}.*newer clone"):
             ks.import_json(tmp_path / "newer.json", storage=storage)
@@ -422,15 +422,15 @@ class TestDeterminism:
 
     def test_what_was_asked_can_be_asked_again_from_the_events(self):
         """Every pair follows from the events up to the one it says it rests on."""
-        from kappasharp.study import questions  # noqa: PLC0415
-        from kappasharp.study.history import History  # noqa: PLC0415
+        from kappasharp.journal.history import History  # noqa: PLC0415
+        from kappasharp.planning import next_question  # noqa: PLC0415
 
         study = answered(ks.create_study(SPACE, storage="sqlite://", method="adaptive"), 12)
         stored = study.storage.read(study.stored)
         for one in (stored[8], stored[16], stored[22]):
             past = History(study.stored.uid, space=study.space)
             past.extend(event for event in stored if event.number <= one.event.after)
-            assert questions.next_question(study.definition, past) == one.event
+            assert next_question.next_question(study.definition, past) == one.event
 
     def test_another_seed_asks_otherwise(self):
         one, other = (ks.create_study(SPACE, storage="sqlite://", seed=seed).ask() for seed in (1, 2))
@@ -447,7 +447,7 @@ class TestFiles:
         path = study.export(tmp_path / "study.json")
         again = ks.import_json(path, storage="sqlite://", study_name="copy")
         head = {"name": "pid", "created": study.stored.created}
-        assert exchange.sealed(again.plain() | head) == study.plain()
+        assert study_json.sealed(again.plain() | head) == study.plain()
         assert again.rows("comparisons") == study.rows("comparisons")
         assert again.propose() == study.propose()
         with pytest.raises(DuplicateNameError):
@@ -505,7 +505,7 @@ class TestFiles:
         data = study.plain()
         change(data)
         path = tmp_path / "x.json"
-        path.write_text(json.dumps(exchange.sealed(data)))
+        path.write_text(json.dumps(study_json.sealed(data)))
         target = f"sqlite:///{tmp_path / 'a.db'}"
         with pytest.raises(KappaSharpError, match=words):
             ks.import_json(path, storage=target)

@@ -10,11 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 import kappasharp as ks
-from kappasharp.app.cli.main import main
+from kappasharp.cli.main import main
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, KappaSharpError, StorageError
+from kappasharp.exchange import study_json, study_toml
+from kappasharp.journal import validation
 from kappasharp.parquet import DamagedFileError, check_parquet
-from kappasharp.study import declaring, exchange, toml_file, validation
-from kappasharp.study.storage import Storage
+from kappasharp.store.storage import Storage
+from kappasharp.study import creation
 
 SPACE = {"x": (0.0, 1.0), "n": ks.Int(1, 9), "mode": ["soft", "hard"]}
 LONG = 10**400
@@ -120,7 +122,7 @@ class TestImport:
     def test_what_no_study_could_have_stored_is_refused(self, plain, tmp_path, name):
         data = json.loads(plain)
         CHANGES[name](data)
-        self.refused(self.write(tmp_path, exchange.sealed(data)), r"cannot be read as a study.*Nothing was stored")
+        self.refused(self.write(tmp_path, study_json.sealed(data)), r"cannot be read as a study.*Nothing was stored")
 
     def test_a_changed_file_is_told_by_its_checksum(self, plain, tmp_path):
         for change in (
@@ -228,7 +230,7 @@ CALLS = {
     "an amendment": lambda: study().amend(LONG, "a"),
     "an amendment of a list": lambda: study().amend([1], "a"),
     "a tie in words": lambda: study().add_comparison({"x": 1.0}, {"x": 0.0}, tie="no"),
-    "a word of the command line": lambda: ks.create_study(toml_file.parameters([f"x=0:{LONG}"]), storage="sqlite://"),
+    "a word of the command line": lambda: ks.create_study(study_toml.parameters([f"x=0:{LONG}"]), storage="sqlite://"),
     "a choice with a surrogate": lambda: ks.Categorical(["\ud800", "b"]),
     "a fixed surrogate": lambda: ks.Fixed("\ud800"),
     "a choice that is a list": lambda: ks.Categorical(["a", "b"]).check("x", ["a"]),
@@ -270,14 +272,14 @@ def test_a_port_that_is_none_keeps_the_password_to_itself():
 def test_a_stored_study_is_read_with_as_many_favourites_as_it_has(monkeypatch):
     found = Storage("sqlite://")
     ks.create_study({"x": (0.0, 1.0)}, storage=found, study_name="s", favourites=[{"x": i / 8} for i in range(8)])
-    monkeypatch.setattr(declaring, "MOST_FAVOURITES", 4)
+    monkeypatch.setattr(creation, "MOST_FAVOURITES", 4)
     assert len(ks.load_study("s", storage=found).definition.favourites) == 8
 
 
 def test_deep_toml_is_a_sentence(tmp_path):
     (tmp_path / "s.toml").write_text("x = " + "[" * DEEP)
     with pytest.raises(InvalidValueError, match="is not TOML"):
-        toml_file.read(tmp_path / "s.toml")
+        study_toml.read(tmp_path / "s.toml")
     (tmp_path / "s.toml").write_text("a" + " . a" * 30_000 + " = 1")
     with pytest.raises(InvalidValueError, match="a key must have at most 1000 dots"):
-        toml_file.read(tmp_path / "s.toml")
+        study_toml.read(tmp_path / "s.toml")

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import torch
 
-from kappasharp.streams import stream, uniform
-from kappasharp.study.storage import Storage
-from kappasharp.study.studies import load_study
+from kappasharp.randomness import stream, uniform
+from kappasharp.store.storage import Storage
+from kappasharp.study.collection import load_study
 
 ROOT = Path(__file__).parents[2]
 NAME = "shared"

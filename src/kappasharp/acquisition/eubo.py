@@ -16,14 +16,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.batches import take
-from kappasharp.core import descent, kernel, normal, posterior
-from kappasharp.core.choices import Variant
-from kappasharp.core.kernel import Covariance, Profile, Sum
-from kappasharp.core.posterior import Posterior
-from kappasharp.kernels import eubo as kernels
-from kappasharp.kernels.sources import Execute
-from kappasharp.shapes import AnyFloat
+from kappasharp.inference import posterior
+from kappasharp.inference.posterior import Posterior
+from kappasharp.kernels import stationary
+from kappasharp.kernels.stationary import Covariance, Profile, Sum
+from kappasharp.native import eubo
+from kappasharp.native.sources import Execute
+from kappasharp.numerics import normal, quasi_newton
+from kappasharp.settings import Variant
+from kappasharp.tensors import AnyFloat, take
 
 # The smallest variance of a contrast, in units of the output scale, that EUBO tells from zero: two points that
 # coincide have spread 0, where EUBO is max(f̂_a, f̂_b); the floor changes its value by less than 1e-7 of √s.
@@ -83,7 +84,7 @@ class Prepared(NamedTuple):
 
     def profiles(self, Z: Tensor, Y: Tensor) -> list[tuple[slice, Profile]]:
         """Every kernel's value and slope between scaled points Z and Y, times its share; and over which coordinates."""
-        return self._by_part(lambda at: kernel.half_distances(Z[..., at], Y[..., at]))
+        return self._by_part(lambda at: stationary.half_distances(Z[..., at], Y[..., at]))
 
     def own_profiles(self, step: Tensor) -> list[tuple[slice, Profile]]:
         """The same at scaled differences, row by row."""
@@ -91,11 +92,11 @@ class Prepared(NamedTuple):
 
     def _by_part(self, half: Callable[[slice], Tensor]) -> list[tuple[slice, Profile]]:
         if not isinstance(self.family, Sum) or self.share is None:
-            return [(WHOLE, kernel.profile(self.family, half(WHOLE)))]  # type: ignore[arg-type]
+            return [(WHOLE, stationary.profile(self.family, half(WHOLE)))]  # type: ignore[arg-type]
         found = []
         for i, (low, high) in enumerate(pairwise(accumulate(self.family.sizes, initial=0))):
             at = slice(low, high)
-            value, slope = kernel.profile(self.family.family, half(at))
+            value, slope = stationary.profile(self.family.family, half(at))
             share = self.share[:, i].reshape(-1, *[1] * (value.dim() - 1))
             found.append((at, Profile(value * share, slope * share)))
         return found
@@ -103,7 +104,7 @@ class Prepared(NamedTuple):
 
 def prepare(fitted: Posterior) -> Prepared:
     """Scale the training points once, and put β beside the root."""
-    lengthscale = kernel.lengthscales(fitted.family, fitted.theta)
+    lengthscale = stationary.lengthscales(fitted.family, fitted.theta)
     outputscale = posterior.variance(fitted)
     X = (fitted.features - 0.5) / lengthscale.unsqueeze(-2)
     weights = torch.cat([fitted.beta.unsqueeze(-1), fitted.root], -1).mul_(outputscale[..., None, None])
@@ -225,27 +226,27 @@ def fused_ascent(
     objective: NegativeEubo,
     x: Tensor,
     box: tuple[Tensor, Tensor] | None,
-    tolerances: descent.Tolerances,
+    tolerances: quasi_newton.Tolerances,
     execute: Execute | None = None,
-) -> descent.Descent | None:
+) -> quasi_newton.Descent | None:
     """The ascent of every start (runs, starts, p) as one launch, of `execute` if given; None where no kernel can."""
     # A sum of kernels has no launch of its own.
     if objective.prepared.share is not None:
         return None
     p, anchor = objective.prepared, objective.anchor
-    runs = kernels.Runs(p.lengthscale, p.outputscale, p.X, p.weights, anchor)
-    constants = kernels.EuboConstants(
+    runs = eubo.Runs(p.lengthscale, p.outputscale, p.X, p.weights, anchor)
+    constants = eubo.EuboConstants(
         matern=p.family == "matern52",
         improvement=objective.variant == "improvement",
         least_variance=VARIANCE_FLOOR[x.dtype],
-        limits=descent.numbers(tolerances),
+        limits=quasi_newton.numbers(tolerances),
         max_rounds=tolerances.max_rounds,
     )
-    execute = execute or kernels.executor(runs, constants, x)
+    execute = execute or eubo.executor(runs, constants, x)
     if execute is None:
         return None
     ends = (x.new_zeros(x.shape[-1]), x.new_ones(x.shape[-1])) if box is None else box
-    return descent.of_kernel(*kernels.minimize(runs, x, ends, constants, execute)[:5])
+    return quasi_newton.of_kernel(*eubo.minimize(runs, x, ends, constants, execute)[:5])
 
 
 def spread_out(score: Tensor, near: int, starts: int) -> tuple[Tensor, Tensor]:

@@ -15,12 +15,13 @@ from itertools import permutations
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, lattice, maximize, several, through
-from kappasharp.acquisition.lattice import Lattice
+from kappasharp.acquisition import batch_eubo, composite, discrete, eubo, maximize
+from kappasharp.acquisition.discrete import Lattice
 from kappasharp.acquisition.maximize import Proposal, Request
-from kappasharp.core import normal, posterior
-from kappasharp.core.choices import Maximizer
-from kappasharp.core.posterior import Posterior
+from kappasharp.inference import posterior
+from kappasharp.inference.posterior import Posterior
+from kappasharp.numerics import normal
+from kappasharp.settings import Maximizer
 
 # Designs of a line that does not bend.
 STRAIGHT = 2
@@ -46,7 +47,7 @@ def at(corners: Tensor, places: Tensor, on: Lattice | None = None) -> Tensor:
     number, share = torch.arange(last + 1, dtype=along.dtype, device=along.device), along - part
     weight = (number == part) * (1.0 - share) + (number == part + 1) * share
     points = (weight.unsqueeze(-1) * corners.unsqueeze(-3)).sum(-2)
-    return points if on is None else lattice.nearest(on, points)
+    return points if on is None else discrete.nearest(on, points)
 
 
 def can_move(dimensions: int, on: Lattice | None) -> bool:
@@ -57,12 +58,12 @@ def can_move(dimensions: int, on: Lattice | None) -> bool:
 def expected_best(fitted: Posterior, corners: Tensor, on: Lattice | None = None) -> Tensor:
     """E max f over the places of every line (…, runs, q, d), by Clark's approximation."""
     mean, covariance = posterior.joint(fitted, _along(corners, _looked_at(corners), on))
-    floor = several.LEAST * eubo.VARIANCE_FLOOR[corners.dtype] * posterior.variance(fitted)
+    floor = batch_eubo.LEAST * eubo.VARIANCE_FLOOR[corners.dtype] * posterior.variance(fitted)
     best, variance, along = mean[..., 0], covariance[..., 0, 0], covariance[..., 0, :]
     for k in range(1, mean.shape[-1]):
         own = covariance[..., k, k]
         spread = (variance + own - 2.0 * along[..., k]).clamp(min=floor).sqrt()
-        best, variance, old, new = several.clark((best, variance), (mean[..., k], own), spread)
+        best, variance, old, new = batch_eubo.clark((best, variance), (mean[..., k], own), spread)
         along = old.unsqueeze(-1) * along + new.unsqueeze(-1) * covariance[..., k, :]
     return best
 
@@ -106,9 +107,9 @@ def propose(fitted: Posterior, found: Proposal, designs: int, maximizer: Maximiz
     runs, _, d = found.pair.shape
     lines = _first_lines(fitted, found, designs, maximizer, request)
     looked_at = _looked_at(lines) + (0 if request.allowed is None else _checked(lines))
-    lines = lines[: through.affordable(request.budget(fitted), len(lines), 2 * looked_at)]
+    lines = lines[: composite.affordable(request.budget(fitted), len(lines), 2 * looked_at)]
     value = _promise(fitted, lines, request)
-    count = through.affordable(request.budget(fitted), COPIES, 2 * looked_at * STARTS * len(DISTANCES))
+    count = composite.affordable(request.budget(fitted), COPIES, 2 * looked_at * STARTS * len(DISTANCES))
     for distance in DISTANCES:
         keep = value.topk(min(STARTS, len(value)), 0).indices
         lines, value = _picked(lines, keep), value.gather(0, keep)
@@ -125,7 +126,7 @@ def _first_lines(fitted: Posterior, found: Proposal, designs: int, maximizer: Ma
     """Where the search begins (k, runs, designs, d)."""
     lines = _straight_lines(fitted, found, maximizer, request)
     if designs > STRAIGHT:
-        gallery = several.extend(fitted, found, designs, maximizer, request).pair
+        gallery = batch_eubo.extend(fitted, found, designs, maximizer, request).pair
         lines = torch.cat([_in_every_order(gallery), _along(lines, designs, None)])
     return _allowed(lines, request)
 
@@ -144,7 +145,7 @@ def _promise(fitted: Posterior, lines: Tensor, request: Request) -> Tensor:
 
 def _breaks(lines: Tensor, request: Request) -> Tensor:
     """Which lines (…, q, d) have a place that breaks a limit."""
-    return through.broken(request.allowed, _along(lines, _checked(lines), request.lattice)).any(-1)
+    return composite.broken(request.allowed, _along(lines, _checked(lines), request.lattice)).any(-1)
 
 
 def _checked(lines: Tensor) -> int:
@@ -186,4 +187,4 @@ def _allowed(lines: Tensor, request: Request) -> Tensor:
         (lines.new_zeros(1), lines.new_ones(1)) if request.box is None else (e.unsqueeze(-2) for e in request.box)
     )
     lines = torch.maximum(torch.minimum(lines, high), low)
-    return lines if request.lattice is None else lattice.nearest(request.lattice, lines)
+    return lines if request.lattice is None else discrete.nearest(request.lattice, lines)

@@ -11,16 +11,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import eubo, lattice, secants, straight, through
+from kappasharp.acquisition import composite, discrete, eubo, secants
+from kappasharp.acquisition.composite import Allowed, Through
+from kappasharp.acquisition.discrete import Lattice
 from kappasharp.acquisition.eubo import NegativeEubo, Predicted, Prepared
-from kappasharp.acquisition.lattice import Lattice
 from kappasharp.acquisition.secants import Believed, BySecants
-from kappasharp.acquisition.through import Allowed, Through
-from kappasharp.core import descent, features, normal, posterior
-from kappasharp.core.choices import Maximizer, Variant
-from kappasharp.core.posterior import Posterior
-from kappasharp.kernels import launch
-from kappasharp.streams import uniform
+from kappasharp.inference import features, posterior
+from kappasharp.inference.posterior import Posterior
+from kappasharp.native import launch
+from kappasharp.numerics import normal, quasi_newton
+from kappasharp.randomness import uniform
+from kappasharp.settings import Maximizer, Variant
 
 # Points around the best designs seen: around how many of them, and at which distances.
 INCUMBENTS = 6
@@ -67,7 +68,7 @@ class Request(NamedTuple):
 
     def budget(self, fitted: Posterior) -> int:
         """How many designs this search may have computed; 0 for as many as it likes."""
-        return through.budget(fitted.lift, self.allowed)
+        return composite.budget(fitted.lift, self.allowed)
 
 
 def propose(fitted: Posterior, maximizer: Maximizer, request: Request) -> Proposal:
@@ -137,7 +138,7 @@ class Search(NamedTuple):
         inner = NegativeEubo(self.prepared, starts, request.variant, anchor)
         if lift is None and request.allowed is None:
             return inner
-        free = lattice.free(request.lattice, d)
+        free = discrete.free(request.lattice, d)
         if request.budget(self.fitted):
             return BySecants(inner, lift, request.allowed, d, free, known=self.known)
         return Through(inner, lift, request.allowed, d, free)
@@ -145,14 +146,14 @@ class Search(NamedTuple):
     @property
     def guessed(self) -> "Search":
         """The same with outcomes that are believed, and without limits that a program tells: it computes no design."""
-        allowed = None if through.budget(None, self.request.allowed) else self.request.allowed
+        allowed = None if composite.budget(None, self.request.allowed) else self.request.allowed
         return Search(self.fitted._replace(lift=self.known), self.prepared, self.request._replace(allowed=allowed))
 
     @property
     def is_straight(self) -> bool:
         """Whether outcomes alone bend the objective, and cost next to nothing."""
         objective = self.objective(1)
-        return isinstance(objective, Through) and straight.applies(objective)
+        return isinstance(objective, Through) and composite.applies(objective)
 
     def value(self, points: Tensor) -> Tensor:
         """−EUBO of rows (runs, starts, p)."""
@@ -161,15 +162,15 @@ class Search(NamedTuple):
         return value.reshape(points.shape[:2])
 
 
-def _ascended(search: Search, x: Tensor, maximizer: Maximizer) -> descent.Descent:
+def _ascended(search: Search, x: Tensor, maximizer: Maximizer) -> quasi_newton.Descent:
     """Every start (runs, starts, p) goes some way up, then the finalists to the end; the rounds are those of both."""
     finalists, sorting, rounds = maximizer.finalists, maximizer.sorting_rounds, maximizer.max_rounds
     if finalists >= x.shape[1]:
         return _gone_up(search, x, rounds)
     objective = search.objective(x.shape[1])
-    if search.request.lattice is None and isinstance(objective, Through) and straight.applies(objective):
+    if search.request.lattice is None and isinstance(objective, Through) and composite.applies(objective):
         tolerances = _tolerances(x, -(-rounds // IN_ONE))
-        return straight.ascend(objective, x, _cube(x, search.request), tolerances, (-(-sorting // IN_ONE), finalists))
+        return composite.ascend(objective, x, _cube(x, search.request), tolerances, (-(-sorting // IN_ONE), finalists))
     first = _gone_up(search, x, sorting)
     best = first.value.reshape(x.shape[:2]).topk(finalists, -1, largest=False).indices
     x = first.x.reshape(x.shape).gather(1, best.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
@@ -178,23 +179,23 @@ def _ascended(search: Search, x: Tensor, maximizer: Maximizer) -> descent.Descen
     return last._replace(rounds=(before + last.rounds.reshape(x.shape[:2])).reshape(-1))
 
 
-def _gone_up(search: Search, x: Tensor, rounds: int) -> descent.Descent:
+def _gone_up(search: Search, x: Tensor, rounds: int) -> quasi_newton.Descent:
     """So many rounds up from every start (runs, starts, p), on a lattice where there is one, and within the limits."""
     return _inside(search, x, (_ascend if search.request.lattice is None else _climb)(search, x, rounds))
 
 
-def _inside(search: Search, x: Tensor, found: descent.Descent) -> descent.Descent:
+def _inside(search: Search, x: Tensor, found: quasi_newton.Descent) -> quasi_newton.Descent:
     """What was found from starts (runs, starts, p), each end that breaks a limit moved back towards its start."""
     if search.request.allowed is None:
         return found
     d, on = search.fitted.X.shape[-1], search.request.lattice
     start, end = (part.reshape(*x.shape[:2], -1, d) for part in (x, found.x))
     if on is not None:
-        start = lattice.nearest(on, start)
-    kept = through.pulled(search.request.allowed, end, start)
+        start = discrete.nearest(on, start)
+    kept = composite.pulled(search.request.allowed, end, start)
     if on is not None:
-        kept = lattice.nearest(on, kept)
-        kept = torch.where(through.broken(search.request.allowed, kept).unsqueeze(-1), start, kept)
+        kept = discrete.nearest(on, kept)
+        kept = torch.where(composite.broken(search.request.allowed, kept).unsqueeze(-1), start, kept)
     kept = kept.flatten(-2)
     return found._replace(x=kept.reshape(found.x.shape), value=search.value(kept).reshape(-1))
 
@@ -207,13 +208,13 @@ def _polished(search: Search, x: Tensor, value: Tensor) -> tuple[Tensor, Tensor]
     if search.request.allowed is None:
         return x, value
     d = search.fitted.X.shape[-1]
-    copies = through.affordable(search.request.budget(search.fitted), TRIES, 2 * x.shape[-1] // d * len(TRIED_AT))
+    copies = composite.affordable(search.request.budget(search.fitted), TRIES, 2 * x.shape[-1] // d * len(TRIED_AT))
     for distance in TRIED_AT:
         steps = distance * normal.quantile(draw(search.request, (copies, x.shape[-1]), x))
         low, high = _cube(steps, search.request)
         tried = torch.clamp(x.unsqueeze(1) + steps, low, high).unflatten(-1, (-1, d))
         tried = kept_inside(search.request, tried, x.unflatten(-1, (-1, d)).unsqueeze(1))
-        outside = through.broken(search.request.allowed, tried).any(-1)
+        outside = composite.broken(search.request.allowed, tried).any(-1)
         found, which = search.value(tried.flatten(-2)).masked_fill(outside, torch.inf).min(-1)
         better = found < value
         chosen = tried.flatten(-2)[torch.arange(len(x), device=x.device), which]
@@ -221,19 +222,21 @@ def _polished(search: Search, x: Tensor, value: Tensor) -> tuple[Tensor, Tensor]
     return x, value
 
 
-def _climb(search: Search, x: Tensor, max_rounds: int) -> descent.Descent:
+def _climb(search: Search, x: Tensor, max_rounds: int) -> quasi_newton.Descent:
     """The same on a lattice: exchange there, then ascend where coordinates are free."""
     request, d = search.request, search.fitted.X.shape[-1]
     assert request.lattice is not None
-    whole = lattice.over(request.lattice, x.shape[-1] // d, d)
+    whole = discrete.over(request.lattice, x.shape[-1] // d, d)
     if request.budget(search.fitted):
         x, max_rounds = secants.exchange(whole, x, search.value, search.guessed.value, max_rounds)
     else:
-        x = lattice.exchange(whole, x, search.value)
-    return _ascend(search, x, max_rounds, lattice.held(whole, x, _cube(x, request)))
+        x = discrete.exchange(whole, x, search.value)
+    return _ascend(search, x, max_rounds, discrete.held(whole, x, _cube(x, request)))
 
 
-def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tensor] | None = None) -> descent.Descent:
+def _ascend(
+    search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tensor] | None = None
+) -> quasi_newton.Descent:
     """Quasi-Newton ascent of every start (runs, starts, p) in a box, by default the unit cube.
 
     One kernel does it where there is one for these runs; which way was taken is counted in kernels.launch.taken.
@@ -242,25 +245,25 @@ def _ascend(search: Search, x: Tensor, max_rounds: int, box: tuple[Tensor, Tenso
     tolerances = _tolerances(x, max_rounds)
     objective = search.objective(starts)
     ends = _cube(x, request) if box is None else box
-    if isinstance(objective, BySecants) and straight.applies(objective):
+    if isinstance(objective, BySecants) and composite.applies(objective):
         return secants.ascend(objective, x, ends, tolerances)
-    if isinstance(objective, Through) and straight.applies(objective):
-        return straight.ascend(objective, x, ends, tolerances._replace(max_rounds=-(-max_rounds // IN_ONE)))
+    if isinstance(objective, Through) and composite.applies(objective):
+        return composite.ascend(objective, x, ends, tolerances._replace(max_rounds=-(-max_rounds // IN_ONE)))
     if isinstance(objective, Through):
-        launch.passed_by("eubo", through.NO_LAUNCH)
+        launch.passed_by("eubo", composite.NO_LAUNCH)
     elif found := eubo.fused_ascent(objective, x, None if box is request.box is None else ends, tolerances):
         return found
     low, high = (end.reshape(-1, p) for end in ends)
-    found = descent.minimize(objective, x.reshape(-1, p), low, high, tolerances)
+    found = quasi_newton.minimize(objective, x.reshape(-1, p), low, high, tolerances)
     if isinstance(objective, Through):
         # Slopes are differences there, or learnt: where no step goes up any more is as near as they lead.
         found = found._replace(converged=found.converged | (found.rounds < max_rounds))
     return found
 
 
-def _tolerances(x: Tensor, max_rounds: int) -> descent.Tolerances:
+def _tolerances(x: Tensor, max_rounds: int) -> quasi_newton.Tolerances:
     """Where the ascent of starts (runs, starts, p) ends."""
-    return descent.Tolerances(
+    return quasi_newton.Tolerances(
         gradient=1e-2 * GAIN_LEFT, decrease=GAIN_LEFT, max_rounds=max_rounds, longest_step=0.25, group=x.shape[1]
     )
 
@@ -295,7 +298,7 @@ def _from_pairs(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
     raw = _placed(request, draw(request, (maximizer.raw, width), fitted.X))
     if request.allowed is not None:
         best = _in_box(request, _best_seen(fitted, 1)).repeat(1, 1, width // d)
-        raw = through.pulled(request.allowed, raw.unflatten(-1, (-1, d)), best.unflatten(-1, (-1, d))).flatten(-2)
+        raw = composite.pulled(request.allowed, raw.unflatten(-1, (-1, d)), best.unflatten(-1, (-1, d))).flatten(-2)
     value = -search.value(raw)
     standard = (value - value.mean(-1, keepdim=True)) / value.std(-1, keepdim=True).clamp(min=1e-12)
     # Gumbel's trick: the largest of log-odds plus Gumbel noise is a draw without replacement.
@@ -317,7 +320,7 @@ def _from_pool(search: Search, maximizer: Maximizer) -> tuple[Search, Tensor]:
     deviation = (prepared.outputscale - known.square().sum(-1)).clamp(min=0.0).sqrt().nan_to_num(nan=WORST)
     # Both kinds of best pair: two promising points side by side, or a promising one and a far, unknown one.
     # What breaks a limit although it was pulled inside, as on a lattice, comes last; so does what is no number.
-    last = WORST * through.broken(request.allowed, designs).to(mean)
+    last = WORST * composite.broken(request.allowed, designs).to(mean)
     near = (mean + deviation + last).nan_to_num(nan=WORST).topk(min(SHORTLIST, points.shape[1]), -1).indices
     far = (deviation + last).topk(min(UNKNOWN, points.shape[1]), -1).indices
     short = torch.cat([near, far], -1)
@@ -362,9 +365,9 @@ def kept_inside(request: Request, points: Tensor, inside: Tensor) -> Tensor:
     """Points (…, d) that keep the limits, if there are any: on the lattice, and pulled towards a design seen."""
     if request.allowed is None:
         return points
-    points = points if request.lattice is None else lattice.nearest(request.lattice, points)
-    points = through.pulled(request.allowed, points, inside)
-    return points if request.lattice is None else lattice.nearest(request.lattice, points)
+    points = points if request.lattice is None else discrete.nearest(request.lattice, points)
+    points = composite.pulled(request.allowed, points, inside)
+    return points if request.lattice is None else discrete.nearest(request.lattice, points)
 
 
 def _best_seen(fitted: Posterior, count: int) -> Tensor:

@@ -18,18 +18,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import lattice, straight
+from kappasharp.acquisition import composite, discrete
+from kappasharp.acquisition.composite import NO_LAUNCH, PENALTY, Allowed, Looked, Region, Through
+from kappasharp.acquisition.discrete import Lattice, Objective
 from kappasharp.acquisition.eubo import NegativeEubo
-from kappasharp.acquisition.lattice import Lattice, Objective
-from kappasharp.acquisition.through import NO_LAUNCH, PENALTY, Allowed, Looked, Region, Through
-from kappasharp.batches import take
-from kappasharp.core import descent, kernel
-from kappasharp.core.choices import Family
-from kappasharp.core.descent import Descent, Tolerances
-from kappasharp.core.features import Lift
-from kappasharp.core.posterior import Posterior
-from kappasharp.kernels import launch
-from kappasharp.shapes import AnyFloat
+from kappasharp.inference.features import Lift
+from kappasharp.inference.posterior import Posterior
+from kappasharp.kernels import stationary
+from kappasharp.native import launch
+from kappasharp.numerics import quasi_newton
+from kappasharp.numerics.quasi_newton import Descent, Tolerances
+from kappasharp.settings import Family
+from kappasharp.tensors import AnyFloat, take
 
 FAMILY: Family = "matern52"
 # Length scales in units of √d, and noise variances in units of an outcome's own.
@@ -73,7 +73,7 @@ class Believed:
     def fitted(self) -> _Fitted:
         """The processes, fitted when they are needed first."""
         y = (self.Y - self.centre) / torch.where(self.spread > NOTHING, self.spread, 1.0)
-        return _fitted(kernel.half_distances(self._Z, self._Z), y)
+        return _fitted(stationary.half_distances(self._Z, self._Z), y)
 
     def __call__(self, X: Tensor) -> Tensor:
         """Designs (rows, …, d), those of a run side by side, to outcomes (rows, …, k)."""
@@ -94,13 +94,13 @@ class Believed:
             found += (sums[..., :-1] - Z_at.unsqueeze(-2) * sums[..., -1:]) / (scale**2 * root)
         return (found.mT * self.spread.unsqueeze(-2)).to(at)
 
-    def _scales(self, Z_at: Tensor) -> Iterator[tuple[float, kernel.Profile, Tensor]]:
+    def _scales(self, Z_at: Tensor) -> Iterator[tuple[float, stationary.Profile, Tensor]]:
         """Every length scale that is best for an outcome, the kernel between there and what is known, and weights."""
-        half = kernel.half_distances(Z_at, self._Z)
+        half = stationary.half_distances(Z_at, self._Z)
         for scale in SCALES:
             alpha = torch.where((self.fitted.scale == scale).unsqueeze(-2), self.fitted.alpha, 0.0)
             if bool(alpha.any()):
-                yield scale, kernel.profile(FAMILY, half / scale**2), alpha
+                yield scale, stationary.profile(FAMILY, half / scale**2), alpha
 
     @staticmethod
     def _scaled(X: Tensor) -> Tensor:
@@ -196,14 +196,14 @@ def ascend(objective: BySecants, x: Tensor, box: tuple[Tensor, Tensor], toleranc
     pays for enough looks; else with those that are believed where they are, which was better than what was learnt.
     """
     (runs, starts, p), rounds = x.shape, tolerances.max_rounds
-    first = straight.ascend(objective, x, box, tolerances._replace(max_rounds=min(SORTING, rounds)))
+    first = composite.ascend(objective, x, box, tolerances._replace(max_rounds=min(SORTING, rounds)))
     left = max(2 * starts * (rounds - SORTING - 1), 0)
     looks = left // (2 * (1 + len(objective.free)))
     pays = looks // LEAST_LOOKS
     finalists = min(FINALISTS, pays or starts, starts)
     if left < 2 * finalists:
         return first
-    rows = straight.best(first.value, starts, finalists)
+    rows = composite.best(first.value, starts, finalists)
     going = (objective.by_differences if pays else objective).of_starts(finalists)
     x = first.x[rows].reshape(runs, finalists, p)
     low, high = (end.reshape(-1, p)[rows] for end in box)
@@ -211,10 +211,10 @@ def ascend(objective: BySecants, x: Tensor, box: tuple[Tensor, Tensor], toleranc
         group=finalists, max_rounds=looks // finalists - 1 if pays else left // (2 * finalists)
     )
     if pays:
-        last = straight.ascend(going, x, (low, high), tolerances)
+        last = composite.ascend(going, x, (low, high), tolerances)
     else:
         launch.passed_by("eubo", NO_LAUNCH)
-        last = descent.minimize(going, x.reshape(-1, p), low, high, tolerances)
+        last = quasi_newton.minimize(going, x.reshape(-1, p), low, high, tolerances)
         last = last._replace(converged=last.converged | (last.rounds < tolerances.max_rounds))
     return last._replace(rounds=last.rounds + first.rounds[rows])
 
@@ -224,10 +224,10 @@ def exchange(on: Lattice, x: Tensor, value: Objective, guess: Objective, rounds:
 
     By a guess first, which computes no design; then by true values for half of the rounds, where these pay for it.
     """
-    before, after = lattice.nearest(on, x), lattice.exchange(on, x, guess)
+    before, after = discrete.nearest(on, x), discrete.exchange(on, x, guess)
     x = torch.where((value(after) < value(before)).unsqueeze(-1), after, before)
-    sweeps = rounds // lattice.sweep_cost(on)
-    return (lattice.exchange(on, x, value, sweeps), rounds // 2) if sweeps else (x, rounds)
+    sweeps = rounds // discrete.sweep_cost(on)
+    return (discrete.exchange(on, x, value, sweeps), rounds // 2) if sweeps else (x, rounds)
 
 
 def believed(fitted: Posterior, points: Tensor | None = None) -> Believed | None:
@@ -260,7 +260,7 @@ def _fitted(half: Tensor, y: Tensor) -> _Fitted:
     step = -(-y.shape[-2] // MOST_TRIED)
     some, of_some = half[:, None, ::step, ::step], y[:, ::step].unsqueeze(1)
     tried = half.new_tensor([(scale, noise) for scale in SCALES for noise in NOISES])
-    K = kernel.value(FAMILY, some / half.new_tensor(SCALES).square()[:, None, None])
+    K = stationary.value(FAMILY, some / half.new_tensor(SCALES).square()[:, None, None])
     L, alpha, usable = _solved(K.repeat_interleave(len(NOISES), 1), tried[:, 1:], of_some)
     # The evidence under the output scale that is best for it.
     s = (of_some * alpha).mean(-2).clamp(min=NOTHING)
@@ -271,7 +271,7 @@ def _fitted(half: Tensor, y: Tensor) -> _Fitted:
     for at in best.unique().tolist():
         if at >= 0:
             scale, noise = tried[at].tolist()
-            _, found, usable = _solved(kernel.value(FAMILY, half / scale**2), noise, y)
+            _, found, usable = _solved(stationary.value(FAMILY, half / scale**2), noise, y)
             alpha = torch.where(((best == at) & usable).unsqueeze(-2), found, alpha)
     return _Fitted(torch.where(best >= 0, tried[best, 0], 0.0), alpha)
 

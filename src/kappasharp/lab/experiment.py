@@ -14,7 +14,7 @@ person = "paper"
 block_size = 60                           # runs in lockstep
 limit = 600                               # seconds that a method from outside has for one reply
 
-[commands]                                # methods that are programs, which speak the contract of `lab/contract.py`
+[commands]                                # methods that are programs, which speak the contract of `lab/external/contract.py`
 mine = "node mine.js"
 
 [variants.adaptive_tau_0_25]              # a method with another number
@@ -34,15 +34,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kappasharp import settings
 from kappasharp.errors import InvalidValueError, KappaSharpError, named
-from kappasharp.lab import contract, peers
-from kappasharp.methods import checks
-from kappasharp.methods.method import Method, Preset
-from kappasharp.methods.registry import METHODS, PRESETS
-from kappasharp.problems import generated, oracle
-from kappasharp.problems.initial import FROM_ZERO, INITIALIZATIONS, STARTS
-from kappasharp.problems.oracle import Person
+from kappasharp.lab.external import contract
+from kappasharp.lab.external import methods as external_methods
+from kappasharp.problems import random_problems, simulated_voters
+from kappasharp.problems.initial_designs import FROM_ZERO, INITIALIZATIONS, STARTS
 from kappasharp.problems.registry import DEVELOPMENT, PROBLEMS, VARIANTS, find_problem, is_made
+from kappasharp.problems.simulated_voters import Person
+from kappasharp.settings import METHODS, PRESETS, Method, Preset
 
 ALL = "all"
 # Problems that one word chooses.
@@ -65,7 +65,7 @@ class Experiment:
     title: str
     problems: tuple[str, ...]
     initializations: tuple[str, ...]
-    methods: Mapping[str, "Method | peers.Peer"]
+    methods: Mapping[str, "Method | external_methods.Peer"]
     presets: Mapping[str, Preset]
     seeds: tuple[int, ...]
     queries: int
@@ -78,7 +78,7 @@ class Experiment:
     @property
     def who(self) -> Person:
         """The simulated person."""
-        return oracle.person(self.person)
+        return simulated_voters.person(self.person)
 
     @property
     def n_runs(self) -> int:
@@ -133,7 +133,7 @@ def parse(name: str, given: Mapping[str, Any]) -> Experiment:
     )
     _check_lengths(experiment)
     _check_outcomes(experiment)
-    oracle.person(experiment.person)
+    simulated_voters.person(experiment.person)
     return experiment
 
 
@@ -141,8 +141,8 @@ def _problems(given: Any) -> tuple[str, ...]:
     if isinstance(given, Mapping):
         for key in given:
             named("key of a generated set", key, {"set": None, "count": None})
-        number, count = _count("set", given.get("set", 0)), _count("count", given.get("count", generated.SIZE))
-        return generated.names(number, count)
+        number, count = _count("set", given.get("set", 0)), _count("count", given.get("count", random_problems.SIZE))
+        return random_problems.names(number, count)
     drawn = {name: None for name in given if is_made(str(name))} if isinstance(given, list) else {}
     for name in drawn:
         find_problem(name)
@@ -177,22 +177,22 @@ def _check_outcomes(experiment: Experiment) -> None:
         )
 
 
-def _needs_outcomes(method: "Method | peers.Peer") -> bool:
-    return method.sees_outcomes if isinstance(method, peers.Peer) else method.use_outcomes
+def _needs_outcomes(method: "Method | external_methods.Peer") -> bool:
+    return method.sees_outcomes if isinstance(method, external_methods.Peer) else method.use_outcomes
 
 
-def _methods(table: Mapping[str, Any]) -> dict[str, "Method | peers.Peer"]:
-    known = METHODS | peers.PEERS
-    chosen: dict[str, Method | peers.Peer] = {
-        name: peers.find(name, known) for name in _distinct("methods", table["methods"])
+def _methods(table: Mapping[str, Any]) -> dict[str, "Method | external_methods.Peer"]:
+    known = METHODS | external_methods.PEERS
+    chosen: dict[str, Method | external_methods.Peer] = {
+        name: external_methods.find(name, known) for name in _distinct("methods", table["methods"])
     }
     for label, command in _table("commands", table["commands"]).items():
         if not isinstance(command, str):
             raise InvalidValueError(f"`commands.{label}` must be a program as text, but got {command!r}.")
         # By their names results are compared with everybody's: none may look like another.
-        chosen[_fresh(label, chosen | known)] = peers.spoken(command)
+        chosen[_fresh(label, chosen | known)] = external_methods.spoken(command)
     for label, variant in _variants("method", "variants", table["variants"], METHODS):
-        chosen[_fresh(label, chosen)] = checks.method(variant)
+        chosen[_fresh(label, chosen)] = settings.method(variant)
     if not chosen:
         raise InvalidValueError("An experiment needs `methods`, `variants` or `commands`; this one has none of them.")
     return chosen
@@ -201,7 +201,7 @@ def _methods(table: Mapping[str, Any]) -> dict[str, "Method | peers.Peer"]:
 def _presets(table: Mapping[str, Any]) -> dict[str, Preset]:
     chosen = {name: named("preset", name, PRESETS) for name in _distinct("presets", table["presets"])}
     for label, variant in _variants("preset", "preset_variants", table["preset_variants"], PRESETS):
-        chosen[_fresh(label, chosen)] = checks.preset(variant)
+        chosen[_fresh(label, chosen)] = settings.preset(variant)
     if not chosen:
         raise InvalidValueError("An experiment needs `presets`, `preset_variants`, or both; this one has neither.")
     return chosen

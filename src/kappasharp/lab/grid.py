@@ -12,17 +12,16 @@ from enum import Enum
 from itertools import product
 from typing import Any
 
-from kappasharp.core.choices import Gate, Rule, Weights
 from kappasharp.errors import InvalidValueError
-from kappasharp.lab import contract
 from kappasharp.lab.experiment import Experiment
-from kappasharp.lab.peers import Peer
-from kappasharp.methods.method import FIRST_QUESTIONS, Method, Preset
-from kappasharp.methods.registry import KAPPASHARP
-from kappasharp.problems import initial
-from kappasharp.problems.initial import FROM_ZERO, Initialization
-from kappasharp.problems.oracle import Person
+from kappasharp.lab.external import contract
+from kappasharp.lab.external.methods import Peer
+from kappasharp.problems import initial_designs
+from kappasharp.problems.initial_designs import FROM_ZERO, Initialization
 from kappasharp.problems.registry import find_problem
+from kappasharp.problems.simulated_voters import Person
+from kappasharp.questions.kind import FIRST_QUESTIONS
+from kappasharp.settings import KAPPASHARP, Gate, Method, Preset, Rule, Weights
 
 # Counts up when a run of the same values would give other numbers: the loop, the streams, a default, what is recorded.
 PROTOCOL = 1
@@ -63,7 +62,7 @@ class Block:
         """How many designs and comparisons its runs start with; none where the first questions are more than pairs."""
         if self.is_shown_first:
             return Initialization(0, 0, is_matching=True)
-        return initial.plan(self.initialization, self.preset_values.first_pairs)
+        return initial_designs.plan(self.initialization, self.preset_values.first_pairs)
 
     @property
     def is_shown_first(self) -> bool:
@@ -80,7 +79,7 @@ class Block:
     @property
     def asked(self) -> int:
         """How many questions come after the start, whose own count too where a run starts from zero."""
-        return self.queries - initial.counted(self.initialization, self.first_questions)
+        return self.queries - initial_designs.counted(self.initialization, self.first_questions)
 
     @property
     def key(self) -> str:

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from kappasharp.core import foresight
-from kappasharp.core.features import Scaling, scaling
+from kappasharp.inference.features import Scaling, scaling
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import find_problem
-from kappasharp.streams import stream
+from kappasharp.randomness import stream
+from kappasharp.regression import predictability
 
 SAMPLE = 256
 # How many designs a question may simulate, as in a study with a cheap simulator; formulas have no limit.
@@ -66,11 +66,11 @@ def lift(name: str) -> ProblemLift | None:
     Outcomes that the sample shows to be so are left out, as in a study.
     """
     known, problem = sample(name), find_problem(name)
-    shares = foresight.foreseen(*known)
-    chance = shares < foresight.enough(problem.dimensions)
+    shares = predictability.foreseen(*known)
+    chance = shares < predictability.enough(problem.dimensions)
     if bool(chance.all()):
         return None
     scaled = scaling(known.outcomes).without(chance)
     # One that never varies says nothing either way.
-    doubt = foresight.doubt(shares[scaled.high > scaled.low].tolist(), problem.dimensions)
+    doubt = predictability.doubt(shares[scaled.high > scaled.low].tolist(), problem.dimensions)
     return ProblemLift(problem, scaled, BUDGETS.get(name, 0), doubt)

@@ -4,30 +4,37 @@ Needs nothing but torch, so that it runs on a bare machine; a simulated problem 
 """
 
 import json
+import os
+import platform
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
+from importlib import metadata
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kappasharp.acquisition import lattice, line
-from kappasharp.acquisition.lattice import Group, Lattice
-from kappasharp.core import activation
-from kappasharp.core.choices import Rule, Weights
-from kappasharp.lab import outcomes, peers, provenance
-from kappasharp.lab.contract import MethodError, OwnProcess
+from kappasharp.acquisition import discrete, line
+from kappasharp.acquisition.discrete import Group, Lattice
+from kappasharp.algorithm.loop import Info, ask, begin, init, leader, learn, show, tell
+from kappasharp.algorithm.question import NEW
+from kappasharp.algorithm.state import Question, State
+from kappasharp.correction import activation
+from kappasharp.lab import outcomes
+from kappasharp.lab.external import methods
+from kappasharp.lab.external.contract import MethodError, OwnProcess
+from kappasharp.lab.external.methods import Peer
 from kappasharp.lab.grid import Block, plain
-from kappasharp.lab.peers import Peer
-from kappasharp.methods.asking import NEW
-from kappasharp.methods.loop import Info, ask, begin, init, leader, learn, show, tell
-from kappasharp.methods.method import PAIR, Kind, Method, Query
-from kappasharp.methods.state import Question, State
-from kappasharp.problems import initial, oracle
+from kappasharp.problems import initial_designs, simulated_voters
 from kappasharp.problems.problem import Problem
 from kappasharp.problems.registry import find_problem
+from kappasharp.questions.kind import PAIR, Kind
+from kappasharp.settings import Method, Query, Rule, Weights
 
 Row = dict[str, Any]
 # What is kept of every step.
@@ -88,7 +95,7 @@ def _outside(block: Block, peer: Peer) -> list[Row]:
         for seed in block.seeds:
             begin = time.perf_counter()
             try:
-                found = peers.run(peer, player, problem, block.initialization, seed=seed, **rest)
+                found = methods.run(peer, player, problem, block.initialization, seed=seed, **rest)
                 records.append(_record(**found))
             except MethodError as error:
                 records.append(_failed(str(error)) | {"seconds": time.perf_counter() - begin, "block_runs": 1})
@@ -153,7 +160,7 @@ def play(blocks: Sequence[Block], device: str = "cpu") -> Iterator[Step]:
 def _started(blocks: Sequence[Block], device: str) -> tuple[State, Tensor]:
     """The state after the start's answers, and the utilities of its designs."""
     starts = [
-        initial.start(
+        initial_designs.start(
             find_problem(block.problem),
             block.initialization,
             block.seeds,
@@ -162,7 +169,7 @@ def _started(blocks: Sequence[Block], device: str) -> tuple[State, Tensor]:
         )
         for block in blocks
     ]
-    start = initial.Start(*(torch.cat(part) for part in zip(*starts, strict=True)))
+    start = initial_designs.Start(*(torch.cat(part) for part in zip(*starts, strict=True)))
     return _begin(blocks, start, device), start.utility
 
 
@@ -182,12 +189,14 @@ def _first_designs(blocks: Sequence[Block], device: str) -> list[Tensor]:
     """The designs (runs, q, d) of every first question; a slider's line goes through them."""
     method, count = blocks[0].method_values, blocks[0].first_questions
     assert isinstance(method, Method)
-    parts = [initial.designs(find_problem(block.problem), block.seeds, count, method.designs) for block in blocks]
+    parts = [
+        initial_designs.designs(find_problem(block.problem), block.seeds, count, method.designs) for block in blocks
+    ]
     points = torch.cat(parts)
     if method.kind is Kind.SLIDER:
         points = line.through_any(points)
         on = _lattice(find_problem(blocks[0].problem), points)
-        points = points if on is None else lattice.nearest(on, points)
+        points = points if on is None else discrete.nearest(on, points)
     return list(points.to(device).unbind(1))
 
 
@@ -212,17 +221,17 @@ class People:
             return self._slide(question.points.cpu().double(), chance, number)
         utility, new = self._judged(question, seen, number)
         if method.asks is Kind.ORDER:
-            further = oracle.further_for(self.cells, number, method.designs - oracle.NORMALS)
-            return oracle.order(self.who, utility, chance, further), new
+            further = simulated_voters.further_for(self.cells, number, method.designs - simulated_voters.NORMALS)
+            return simulated_voters.order(self.who, utility, chance, further), new
         if method.asks is Kind.RATING:
-            return oracle.rate(self.who, utility, chance), new
-        return oracle.answer_about(self.who, self.cells, utility, chance, number), new
+            return simulated_voters.rate(self.who, utility, chance), new
+        return simulated_voters.answer_about(self.who, self.cells, utility, chance, number), new
 
     def seconds(self, question: Question, seen: Tensor, number: int) -> Tensor | None:
         """How long the answers took, of a person whose times are known."""
         if not self.who.tempo or question.points.shape[1] != PAIR:
             return None
-        return oracle.seconds(self.who, self.cells, self._judged(question, seen, number)[0], number)
+        return simulated_voters.seconds(self.who, self.cells, self._judged(question, seen, number)[0], number)
 
     def _judged(self, question: Question, seen: Tensor, number: int) -> tuple[Tensor, Tensor]:
         """What whoever is asked feels about a question's designs, and the utilities of the new ones."""
@@ -230,10 +239,12 @@ class People:
         return (utility if self.voter(number) is None else felt(self.parts, question.points, number)), new
 
     def _slide(self, ends: Tensor, chance: Tensor, number: int) -> tuple[Tensor, Tensor]:
-        places = torch.linspace(0.0, 1.0, oracle.STEPS, dtype=torch.float64).expand(len(ends), -1)
-        further = oracle.further_for(self.cells, number, oracle.STEPS - oracle.NORMALS + 1)
+        places = torch.linspace(0.0, 1.0, simulated_voters.STEPS, dtype=torch.float64).expand(len(ends), -1)
+        further = simulated_voters.further_for(
+            self.cells, number, simulated_voters.STEPS - simulated_voters.NORMALS + 1
+        )
         along = felt(self.parts, line.at(ends, places, self.lattice), number)
-        place = oracle.slide(self.who, along, chance, further)
+        place = simulated_voters.slide(self.who, along, chance, further)
         return place, utilities(self.parts, line.at(ends, place.unsqueeze(-1), self.lattice))
 
 
@@ -270,11 +281,11 @@ def _chance_of(step: Step) -> Tensor:
     if step.info is None or step.question.points.shape[1] > PAIR or step.before.method.kind in UNSURE:
         return torch.full((len(step.answers),), torch.nan, dtype=torch.float64)
     expected = step.info.expected.cpu().double()
-    given = torch.where(step.answers == oracle.SECOND, 1.0 - expected, expected)
-    return torch.where(step.answers == oracle.TIE, torch.nan, given)
+    given = torch.where(step.answers == simulated_voters.SECOND, 1.0 - expected, expected)
+    return torch.where(step.answers == simulated_voters.TIE, torch.nan, given)
 
 
-def _begin(blocks: Sequence[Block], start: initial.Start, device: str) -> State:
+def _begin(blocks: Sequence[Block], start: initial_designs.Start, device: str) -> State:
     """The state of all runs; where the methods differ in their gates, each run has its own."""
     methods = [block.method_values for block in blocks if isinstance(block.method_values, Method)]
     # What corrects nothing can run beside what does: its gate never opens.
@@ -316,7 +327,9 @@ def _lattice(problem: Problem, like: Tensor) -> Lattice | None:
 
 
 def _chance(block: Block) -> Tensor:
-    return torch.stack([oracle.draws(block.problem, seed, oracle.ANSWERS, block.queries) for seed in block.seeds])
+    return torch.stack(
+        [simulated_voters.draws(block.problem, seed, simulated_voters.ANSWERS, block.queries) for seed in block.seeds]
+    )
 
 
 def utilities(parts: list[tuple[Problem, int]], points: Tensor) -> Tensor:
@@ -381,7 +394,7 @@ def _record(best_utility: list[float], n_points: list[int], step_status: list[st
 def _shared(block: Block, device: str) -> Row:
     """What every row of the block has in common: what it is a run of, and what it was run by."""
     method = block.method_values
-    installed = {"installed": provenance.version(method.library)} if isinstance(method, Peer) else {}
+    installed = {"installed": version(method.library)} if isinstance(method, Peer) else {}
     return {
         "problem": block.problem,
         "problem_version": find_problem(block.problem).version,
@@ -394,5 +407,52 @@ def _shared(block: Block, device: str) -> Row:
         "method_values": json.dumps(plain(method) | installed, sort_keys=True),
         "preset_values": json.dumps(plain(block.preset_values), sort_keys=True),
         "person": json.dumps(plain(block.person), sort_keys=True),
-        **provenance.machine(device),
+        **machine(device),
     }
+
+
+# What made a number: versions, machine, commit.
+
+UNKNOWN = "unknown"
+COMMIT_VARIABLE = "KAPPASHARP_COMMIT"
+
+
+def machine(device: str) -> dict[str, str]:
+    """Where a block ran."""
+    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else device
+    return {
+        "device": name,
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "kappasharp": version(),
+        "commit": commit(),
+    }
+
+
+@cache
+def version(library: str = "kappasharp") -> str:
+    """The installed version of a library."""
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return UNKNOWN
+
+
+@cache
+def commit() -> str:
+    """The commit of the source, with a mark where files differ from it; `KAPPASHARP_COMMIT` where there is no git."""
+    if os.environ.get(COMMIT_VARIABLE):
+        return os.environ[COMMIT_VARIABLE]
+    here = Path(__file__).parent
+    head = _git("rev-parse", "--short=12", "HEAD", at=here)
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", str(here.parent), at=here)
+    return UNKNOWN if head is None else head + ("+changes" if changes else "")
+
+
+def _git(*words: str, at: Path) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=at, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.files import write_text
-from kappasharp.lab import experiment, grid, peers
+from kappasharp.lab import experiment, grid
 from kappasharp.lab.experiment import Experiment
-from kappasharp.methods.registry import METHODS
-from kappasharp.problems import initial, oracle
+from kappasharp.lab.external import methods as external_methods
+from kappasharp.problems import initial_designs, simulated_voters
 from kappasharp.problems.registry import find_problem
+from kappasharp.settings import METHODS
 
 SUITES = ("pbo-1", "pbo-juries-1")
 # Those that others have run: their files are never written again.
@@ -52,7 +53,7 @@ class Task(NamedTuple):
     @property
     def regime(self) -> str:
         """Whether every question counts, or the first answers are free."""
-        return initial.FROM_ZERO if self.initialization == initial.FROM_ZERO else "given_starts"
+        return initial_designs.FROM_ZERO if self.initialization == initial_designs.FROM_ZERO else "given_starts"
 
 
 class Scope(NamedTuple):
@@ -89,7 +90,9 @@ class Suite:
             chosen: dict[str, Any] = (
                 {"methods": [label]} if label not in commands else {"commands": {label: commands[label]}}
             )
-            if label in commands or isinstance(peers.find(label, METHODS | peers.PEERS), peers.Peer):
+            if label in commands or isinstance(
+                external_methods.find(label, METHODS | external_methods.PEERS), external_methods.Peer
+            ):
                 chosen["block_size"] = OUTSIDE
             for part, person, table in self._tables(extent):
                 word = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in label)
@@ -139,10 +142,10 @@ class Suite:
                 f"`python -m kappasharp.lab.suite {self.name}.toml`, in its folder, writes the checksum of a new one."
             )
         for name, numbers in self.table[PEOPLE].items():
-            if grid.chosen(oracle.person(name)) != numbers:
+            if grid.chosen(simulated_voters.person(name)) != numbers:
                 raise InvalidValueError(
                     f"The simulated person {name} is not the one of the suite {self.name}, {numbers}, but "
-                    f"{grid.chosen(oracle.person(name))}; a changed person needs another name."
+                    f"{grid.chosen(simulated_voters.person(name))}; a changed person needs another name."
                 )
         stored = self.table[FINGERPRINT]
         for name in stored if names is None else names:
@@ -156,7 +159,7 @@ class Suite:
 
 
 def _preset(name: str, person: str) -> dict[str, Any]:
-    if not oracle.person(person).just_noticeable:
+    if not simulated_voters.person(person).just_noticeable:
         return {"presets": [name]}
     return {"preset_variants": {name: {"preset": name, "threshold": THRESHOLD}}}
 
@@ -175,7 +178,7 @@ def _read(name: str) -> Suite:
 def fingerprint(name: str, seed: int) -> dict[str, Any]:
     """A problem's version and dimensions, and the worth and answers of its first pairs from zero."""
     problem = find_problem(name)
-    start = initial.start(problem, initial.FROM_ZERO, [seed], "paper", PAIRS)
+    start = initial_designs.start(problem, initial_designs.FROM_ZERO, [seed], "paper", PAIRS)
     values = [float(f"{value:.{DIGITS}g}") for value in start.utility[0].tolist()]
     return {
         "version": problem.version, "dimensions": problem.dimensions, "worth": values,
@@ -215,7 +218,7 @@ def stamp(path: Path) -> Suite:
     prints = {name: fingerprint(name, table["seeds"]["first"]) for name in names}
     people = sorted({task.person for task in suite.scope().tasks})
     written = f"\n# Written by `python -m kappasharp.lab.suite {path.name}`.\n[{PEOPLE}]\n"
-    written += as_toml({name: grid.chosen(oracle.person(name)) for name in people})
+    written += as_toml({name: grid.chosen(simulated_voters.person(name)) for name in people})
     written += f"\n[{FINGERPRINT}]\n" + as_toml(prints)
     done = Suite(path.stem, tomllib.loads(text + written))
     if done.checksum != PUBLISHED.get(done.name, done.checksum):

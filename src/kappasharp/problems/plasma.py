@@ -16,7 +16,7 @@ from typing import TypeVar
 from torch import Tensor
 
 from kappasharp.problems.problem import Maximum, Problem, Provenance, Visible
-from kappasharp.problems.simulation import each
+from kappasharp.problems.worker_pool import each
 
 # Name, low, high. Weights, and the penalty, are exponents of ten.
 PARAMETERS = (
@@ -71,7 +71,7 @@ def utility(parameters: Sequence[float]) -> float:
 def costs(parameters: Sequence[float]) -> tuple[float, float, float, float]:
     """What the treatment by one controller costs; a warning tells where its solver failed on the way."""
     # NumPy is the simulation's; the problem itself is known without it.
-    from kappasharp.problems.jet import score, treat  # noqa: PLC0415
+    from kappasharp.problems.plasma_jet import score, treat  # noqa: PLC0415
 
     treatment = treat(parameters)
     if treatment.failed_solves:

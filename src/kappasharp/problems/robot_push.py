@@ -14,8 +14,8 @@ from torch import Tensor
 
 from kappasharp.errors import needed
 from kappasharp.problems.problem import Maximum, Problem, Provenance
-from kappasharp.problems.simulation import each
-from kappasharp.streams import stream
+from kappasharp.problems.worker_pool import each
+from kappasharp.randomness import stream
 
 GOALS = ((4.0, 3.5), (-4.0, 3.5))
 STARTS = ((0.0, 2.0), (0.0, -2.0))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kappasharp.problems.problem import Problem, Provenance, Visible
-from kappasharp.streams import stream, uniform
+from kappasharp.randomness import stream, uniform
 
 # The exponents of the bends, and a shift that keeps their slopes finite at the ends.
 WARPS, SHIFT = (0.4, 2.5), 1e-3

@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import combinations
 
+from kappasharp import engine
+from kappasharp.arguments import is_whole
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError
-from kappasharp.methods.method import Kind
-from kappasharp.study import computing, events, kinds, overtaken, recording
-from kappasharp.study.arranging import ArrangedStudy
-from kappasharp.study.comparison import Comparison
-from kappasharp.study.events import (
+from kappasharp.journal import events, staleness
+from kappasharp.journal.events import (
     DEFAULT_VOTER,
     Added,
     Amended,
@@ -22,12 +21,14 @@ from kappasharp.study.events import (
     Stored,
     Undone,
 )
-from kappasharp.study.history import History, StudyQuestion
-from kappasharp.study.kinds import Answer, Form
-from kappasharp.study.outcomes import Known
-from kappasharp.study.parameters import Value
-from kappasharp.study.scalars import is_whole
-from kappasharp.study.terms import DUELS
+from kappasharp.journal.history import History, Known
+from kappasharp.journal.question import Comparison, StudyQuestion
+from kappasharp.questions import kind as questions_kind
+from kappasharp.questions.kind import Answer, Form, Kind
+from kappasharp.settings import DUELS
+from kappasharp.simulators import records
+from kappasharp.space.parameters import Value
+from kappasharp.study.log import ArrangedStudy
 
 # A name that nobody has.
 OTHERS = ""
@@ -61,7 +62,7 @@ class Study(ArrangedStudy):
         choose: Callable[[Form | None, str], Asked] = self.propose
         with self._lock:
             self.refresh()
-            refusals = overtaken.Refusals()
+            refusals = staleness.Refusals()
             while (found := self._waiting(voter, form)) is None:
                 self._writable()
                 refusals.note(self._history.number, voter)
@@ -82,10 +83,10 @@ class Study(ArrangedStudy):
 
     def _with_outcomes(self, history: History, proposed: Asked, voter: str, form: Form | None) -> list[Event]:
         """The question, if it is still right, and what the search for it has computed of its designs."""
-        found = overtaken.still_right(history, proposed, voter, form)
+        found = staleness.still_right(history, proposed, voter, form)
         if found is None:
             return []
-        return [found, *recording.at_hand(self.definition, history, found.designs)]
+        return [found, *records.at_hand(self.definition, history, found.designs)]
 
     def offer(self, voter: str, proposed: Asked, form: Form | None = None) -> StudyQuestion | None:
         """The question that waits for this voter: the open one, else the one that somebody computed elsewhere.
@@ -110,7 +111,7 @@ class Study(ArrangedStudy):
         if history.open.get(voter) not in (None, leaving) or history.settling:
             return None
         while (proposed := supply()) is not None:
-            found = overtaken.still_right(history, proposed, voter, leaving=leaving)
+            found = staleness.still_right(history, proposed, voter, leaving=leaving)
             if found is not None:
                 return found
         return None
@@ -129,18 +130,20 @@ class Study(ArrangedStudy):
     def propose(self, form: Form | None = None, voter: str | None = None) -> Asked:
         """The question that the next voter without one will be asked; nothing is stored."""
         with self._lock:
-            needs_model = computing.questions.rests_on_model(self.definition, self._history, form, voter)
+            needs_model = engine.planning_next_question.rests_on_model(self.definition, self._history, form, voter)
             model = self._model() if needs_model else None
-            return computing.questions.next_question(self.definition, self._history, model, form=form, leaving=voter)
+            return engine.planning_next_question.next_question(
+                self.definition, self._history, model, form=form, leaving=voter
+            )
 
     def _propose_beside(self, form: Form | None, voter: str) -> Asked:
         """The question after the one that others are about to be asked, as if that were open already."""
         next_one, (number, packed) = self.propose(form, voter), self.packed()
         definition, history = pickle.loads(packed)
         history.apply(Stored(number + 1, OTHERS, "", next_one))
-        needs_model = computing.questions.rests_on_model(definition, history, form, voter)
+        needs_model = engine.planning_next_question.rests_on_model(definition, history, form, voter)
         model = self._model() if needs_model else None
-        found = computing.questions.next_question(definition, history, model, form=form, leaving=voter)
+        found = engine.planning_next_question.next_question(definition, history, model, form=form, leaving=voter)
         return replace(found, after=number) if found.after > number else found
 
     def tell(
@@ -174,7 +177,7 @@ class Study(ArrangedStudy):
             if number not in self._history.asked:
                 self.refresh()
             asked = self._asked(number)
-            answered = Answered(number, kinds.given(asked.form, answer), measured)
+            answered = Answered(number, questions_kind.given(asked.form, answer), measured)
             stored = self._write(
                 asked.voter,
                 lambda history: self._if_new(history, answered, asked.voter),
@@ -262,7 +265,7 @@ class Study(ArrangedStudy):
             if not history.may_amend(number, answer):
                 raise InvalidValueError(f"`comparison` must be one that counts in {self.name!r}, but got {number}.")
             form = history.form_of(number)
-            return Amended(number, None if answer is None else kinds.given(form, answer))
+            return Amended(number, None if answer is None else questions_kind.given(form, answer))
 
         self._write(events.voter(voter), change)
 
@@ -314,7 +317,7 @@ class Study(ArrangedStudy):
         if not isinstance(people, bool):
             raise InvalidTypeError(f"`people` must be True or False, but got {people!r}.")
         designs = [self.space.check(one) for one in (a, b, *more)]
-        form = self.definition.asking(kinds.parse(kind, len(designs), what="kind"))
+        form = self.definition.asking(questions_kind.parse(kind, len(designs), what="kind"))
         for one, other in combinations(zip("abcdefghi", designs, strict=False), 2):
             self._designs(one[1], other[1], one[0], other[0])
         queued = Queued(designs[0], designs[1], question=form.kind.value, more=designs[2:], people=people)
@@ -334,7 +337,7 @@ class Study(ArrangedStudy):
         """
         form = events.settled_by(question)
         # Where fewer designs than that were seen, all of them are shown.
-        self.definition.asking(replace(form, designs=min(form.designs, kinds.FEWEST)))
+        self.definition.asking(replace(form, designs=min(form.designs, questions_kind.FEWEST)))
         wanted = Settling(events.duels(duels), str(form))
         if not self.read(History.counted):
             raise InvalidValueError(f"There is nothing to settle: the study {self.name!r} has no answers yet.")
@@ -357,7 +360,7 @@ class Study(ArrangedStudy):
                 same outcomes.
             voter: who measured.
         """
-        happened = recording.measured(self.definition, design, outcomes, repeat)
+        happened = records.measured(self.definition, design, outcomes, repeat)
         self._write(events.voter(voter), lambda _: happened)
         return self._history.outcomes(happened.design)
 

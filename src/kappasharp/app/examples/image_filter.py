@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kappasharp.streams import stream
+from kappasharp.randomness import stream
 
 HEIGHT, WIDTH = 320, 480
 # How much red, green and blue weigh in what the eye calls bright.

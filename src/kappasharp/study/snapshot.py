@@ -1,0 +1,44 @@
+"""The line between the page's server and what its workers compute: beyond it torch is needed, and the server has none.
+
+A study goes over it as bytes, and a job by its name, which is found where it is done.
+"""
+
+from dataclasses import dataclass, replace
+
+from kappasharp.journal.events import Stored
+from kappasharp.journal.snapshot import Snapshot
+from kappasharp.simulators.simulator import Simulator
+from kappasharp.store import schema
+from kappasharp.store.storage import Record, Storage
+from kappasharp.study.study import Study
+
+
+def snapshot(study: Study) -> Snapshot:
+    """The study now."""
+    return Snapshot(*study.packed())
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A study's row and events as of one moment, which become the same study in another process."""
+
+    record: Record
+    events: list[Stored]
+    simulator: Simulator | None
+
+    @property
+    def number(self) -> int:
+        """That of its last event."""
+        return self.events[-1].number if self.events else 0
+
+    def opened(self) -> Study:
+        """The study, in memory: of the same name, made at the same time, with the same events."""
+        storage, of = Storage("sqlite://"), self.record
+        made = storage.create(of.name, of.definition, self.events)
+        digest = schema.digest_of_study(made.uid, of.name, of.created, made.text)
+        return Study(storage, replace(made, created=of.created, digest=digest), simulator=self.simulator)
+
+
+def copied(study: Study) -> Copied:
+    """The study now; it holds up nobody who answers meanwhile."""
+    return Copied(study.stored, study.storage.read(study.stored), study.definition.simulator)
