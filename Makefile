@@ -57,18 +57,20 @@ browser:
 demo: $(VENV)/.run
 	$(BIN)/kappasharp demo
 
-# A file's tests stay in one process, so that a server, a browser or a database is started once. The types are checked
-# beside them: where nothing is cached that is forty seconds of one core.
+# A file's tests stay in one process, so that a server, a browser or a database is started once.
 # Some two hundred processes are started: what Python compiled of the package is kept for the next one, whatever the shell says.
 TEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.dev $(VENV)/.node
+test: check $(VENV)/.node
+	$(TEST)
+
+# What needs no test of behaviour: format, lint, who may import whom, types, and the rules that no tool knows.
+check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@$(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; $(TEST); tests=$$?; wait $$types; types=$$?; \
+	$(BIN)/lint-imports
+	@$(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; $(BIN)/python -m pytest tests/house; tests=$$?; wait $$types; types=$$?; \
 	cat $(VENV)/types.txt; [ $$tests = 0 ] && [ $$types = 0 ]
-
-check: test
 
 bench: $(VENV)/.dev browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.run
@@ -101,7 +103,6 @@ screenshots: $(VENV)/.dev browser
 	OMP_NUM_THREADS=1 $(BIN)/python docs/screenshots.py
 
 docs: $(VENV)/.dev
-	$(BIN)/python docs/file_table.py
 	$(BIN)/mkdocs build --strict
 
 clean:

@@ -1,4 +1,4 @@
-"""BoTorch 0.6.0 itself, with the KappaSharp correction added: a program that speaks the contract of `lab/external/contract.py`.
+"""BoTorch 0.6.0 itself, with the KappaSharp correction added: a program for `lab/external/contract.py`.
 
 It runs in an environment of its own, with the oldest torch that Python 3.11 has (the paper names 1.11):
 

@@ -4,8 +4,6 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from kappasharp.faces import offer as _offer
-
 if _TYPE_CHECKING:
     from kappasharp.algorithm.loop import Info, ask, init, tell
     from kappasharp.algorithm.state import Question, State
@@ -61,16 +59,6 @@ _PLACES = {
 }
 _WHERE = {name: module for module, names in _PLACES.items() for name in names}
 _CALLED_THERE = {"problem": "find_problem"}
-
-# What the floors above do for a study that is asked for it.
-_offer(
-    report="kappasharp.views.report:write_html",
-    plots="kappasharp.views.figures:Plots",
-    study_html="kappasharp.views.summary:study_html",
-    best_html="kappasharp.views.summary:best_html",
-    question_html="kappasharp.views.summary:question_html",
-    frame="kappasharp.notebook.frame:show",
-)
 
 
 def __getattr__(name: str) -> _Any:

@@ -9,7 +9,7 @@ from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from kappasharp import engine
+from kappasharp.engine import engine
 from kappasharp.errors import InvalidValueError, named
 from kappasharp.exchange import tables
 from kappasharp.journal.definition import Definition
@@ -22,7 +22,7 @@ from kappasharp.space.space import Design, Space
 from kappasharp.store.storage import Record
 
 if TYPE_CHECKING:
-    from kappasharp.model.fit import StudyModel
+    from kappasharp.engine import FittedModel
     from kappasharp.results.agreement import Agreement
     from kappasharp.results.best import Best, Slice
     from kappasharp.results.diagnosis import Diagnosis
@@ -58,7 +58,7 @@ class ToldStudy(ABC):
     def history(self) -> History:
         """What has happened."""
 
-    def model(self) -> "StudyModel":
+    def model(self) -> "FittedModel":
         """The model of all answers so far, fitted once for the same answers."""
         return self.moment().alike
 
@@ -66,7 +66,7 @@ class ToldStudy(ABC):
     def best(self) -> "Best":
         """The best design seen, how sure the model is of it, and what to do next; by weights where `weigh` set some."""
         now = self.moment()
-        return engine.findings_agreement.best(now.definition, now.history, now.alike, now.of_all)
+        return engine().best(now.definition, now.history, now.alike, now.of_all)
 
     def best_for(self, voter: str) -> "Best":
         """The best design seen for one voter, told apart from the others by their own answers.
@@ -74,7 +74,7 @@ class ToldStudy(ABC):
         Who has not answered yet is taken to like what all share, with all the doubt that leaves.
         """
         now = self.moment()
-        return engine.findings_agreement.best_for(now.definition, now.history, now.apart, voter)
+        return engine().best_for(now.definition, now.history, now.apart, voter)
 
     def agreement(self) -> "Agreement":
         """What the voters have in common: the best for all and for each, the fairest, who is like whom, what splits.
@@ -82,13 +82,13 @@ class ToldStudy(ABC):
         Voters who have not answered yet are predicted, and said to be; `Study.weigh` lets some count more than others.
         """
         now = self.moment()
-        return engine.findings_agreement.agreement(now.definition, now.history, now.apart)
+        return engine().agreement(now.definition, now.history, now.apart)
 
     @property
     def best_params(self) -> Design:
         """The parameters of the best design."""
         now = self.moment()
-        return dict(now.history.options[now.of_all.options[engine.model_fit.leading(now.of_all)]])
+        return dict(now.history.options[engine().incumbent(now.of_all)])
 
     def predict(self, a: Mapping[str, Value], b: Mapping[str, Value]) -> float:
         """The chance that you would answer "a", were you asked about these two designs next; ties are left out.
@@ -99,12 +99,12 @@ class ToldStudy(ABC):
         """
         now = self.moment()
         first, second = now._designs(a, b, "a", "b")
-        return engine.findings_best.predicted(now.definition, now.alike, first, second)
+        return engine().predict(now.definition, now.alike, first, second)
 
     def diagnostics(self) -> "Diagnosis":
         """What the answers determine and where they contradict each other; print it for the words."""
         now = self.moment()
-        return engine.findings_diagnosis.diagnose(now.definition, now.history, now.alike, now.of_all)
+        return engine().diagnose(now.definition, now.history, now.alike, now.of_all)
 
     def outcomes(self, design: Mapping[str, Value]) -> Values | None:
         """The outcomes of a design: as they were recorded, or else computed now; None where nothing gives them.
@@ -119,7 +119,7 @@ class ToldStudy(ABC):
         """The designs whose outcomes are known, which of them no other beats in all outcomes, and the best of them."""
         now = self.moment()
         model = now.of_all if now.history.counted() else None
-        return engine.findings_outcomes.tradeoffs(now.definition, now.history, model)
+        return engine().tradeoffs(now.definition, now.history, model)
 
     def taste(self) -> "list[Slice]":
         """How utility runs along each outcome about the best design, which stays as it is otherwise.
@@ -128,18 +128,18 @@ class ToldStudy(ABC):
         where the model learns on parameters alone.
         """
         now = self.moment()
-        return engine.findings_outcomes.taste(now.definition, now.history, now.of_all)
+        return engine().outcome_slices(now.definition, now.history, now.of_all)
 
     def directions(self) -> dict[str, Better | None]:
         """Which way each outcome is better, "less" or "more": as hinted, or as learnt; None where that is open."""
         now = self.moment()
         model = now.alike if now.history.counted() else None
-        return engine.findings_outcomes.directions(now.definition, now.history, model)
+        return engine().directions(now.definition, now.history, model)
 
     def notes(self) -> list[Sentence]:
         """How outcomes and limits stand, in sentences; what people say of a design is in `notes_on`."""
         now = self.moment()
-        return engine.findings_diagnosis.notes(now.definition, now.history)
+        return engine().warnings(now.definition, now.history)
 
     def notes_on(self, design: Mapping[str, Value]) -> dict[str, str]:
         """What each voter has said of a design, by `Study.note`.
@@ -165,7 +165,8 @@ class ToldStudy(ABC):
         names = () if now.definition.outcomes is None else now.definition.outcomes.names
         if table == "comparisons":
             return tables.comparisons(now.history, names)
-        return tables.options(now.history, now.alike if now.history.counted() else None, names)
+        utility = dict(zip(now.alike.options, now.alike.utility, strict=True)) if now.history.counted() else {}
+        return tables.options(now.history, utility, names)
 
     def _designs(self, one: Mapping[str, Value], other: Mapping[str, Value], *names: str) -> tuple[Design, Design]:
         first, second = self.space.check(one), self.space.check(other)
@@ -179,10 +180,10 @@ class KeptModel:
 
     def __init__(self) -> None:
         self._lock = RLock()
-        self._last: tuple[Any, StudyModel] | None = None
-        self._apart: tuple[StudyModel, StudyModel] | None = None
+        self._last: tuple[Any, FittedModel] | None = None
+        self._apart: tuple[FittedModel, FittedModel] | None = None
 
-    def of(self, name: str, definition: Definition, history: History) -> "StudyModel":
+    def of(self, name: str, definition: Definition, history: History) -> "FittedModel":
         """The model of all answers of a history; a sentence about the study of that name where there are none."""
         with self._lock:
             counted = history.counted()
@@ -191,18 +192,18 @@ class KeptModel:
                     f"The study {name!r} has no answers yet that tell anything; `ask` and `tell` come first."
                 )
             memo = history.memo(len(counted))
-            outcomes = history.outcomes_since(engine.model_outcomes.rests_on_records(definition))
+            outcomes = history.outcomes_since(engine().rests_on_records(definition))
             key = (tuple((one.event, one.answer) for one in counted), id(memo), outcomes, history.space)
             if self._last is None or self._last[0] != key:
                 self._last = self._apart = None  # a long study's model is large: not two at once
-                self._last = (key, engine.model_fit.learn(definition, history))
+                self._last = (key, engine().fit(definition, history))
             return self._last[1]
 
-    def apart(self, history: History, model: "StudyModel") -> "StudyModel":
+    def apart(self, history: History, model: "FittedModel") -> "FittedModel":
         """The model that tells voters apart, from the one that takes them alike."""
         with self._lock:
             if self._apart is None or self._apart[0] is not model:
-                self._apart = (model, engine.model_voters.told_apart(history, model))
+                self._apart = (model, engine().individual(history, model))
             return self._apart[1]
 
 
@@ -239,16 +240,16 @@ class Moment(ToldStudy):
         return self._history
 
     @cached_property
-    def alike(self) -> "StudyModel":
+    def alike(self) -> "FittedModel":
         """The model that takes all answers alike."""
         return self._kept.of(self.name, self._definition, self._history)
 
     @cached_property
-    def apart(self) -> "StudyModel":
+    def apart(self) -> "FittedModel":
         """The model that tells voters apart."""
         return self._kept.apart(self._history, self.alike)
 
     @cached_property
-    def of_all(self) -> "StudyModel":
+    def of_all(self) -> "FittedModel":
         """The model that tells what is best for all: that of all answers, or where weights are set, one by them."""
-        return engine.model_voters.of_all(self._history, self.alike, lambda: self.apart)
+        return engine().for_all(self._history, self.alike, lambda: self.apart)

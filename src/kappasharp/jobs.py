@@ -13,6 +13,7 @@ from typing import Any
 
 from kappasharp import rehearsal
 from kappasharp.analysis import Moment
+from kappasharp.engine import engine
 from kappasharp.errors import InvalidValueError
 from kappasharp.exchange import study_program
 from kappasharp.findings import agreement, diagnosis, outcomes
@@ -287,11 +288,14 @@ def changed(definition: Definition, change: str, name: Any, given: Mapping[str, 
     """The change of a parameter, if there is still something to ask about after it; or a sentence."""
     match change:
         case "narrow":
-            return changes.narrowed(definition, name, given["low"], given["high"], given["choices"])
+            found = changes.narrowed(definition, name, given["low"], given["high"], given["choices"])
         case "lock":
-            return changes.locked(definition, name, given["value"])
+            found = changes.locked(definition, name, given["value"])
         case _:
-            return changes.widened(definition, name, given["low"], given["high"], given["choices"])
+            found = changes.widened(definition, name, given["low"], given["high"], given["choices"])
+    if definition.limits:
+        engine().check_change(changes.after(definition, found))
+    return found
 
 
 def pictured(of: Copied) -> dict[int, Design]:

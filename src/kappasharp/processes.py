@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from importlib import import_module
 from multiprocessing import connection, util
 from multiprocessing.context import BaseContext
 from types import ModuleType
@@ -275,9 +276,7 @@ def begin(niceness: int = 0, bare: bool = False) -> None:
         # For torch and the libraries of linear algebra, should the job import them.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     else:
-        import torch  # noqa: PLC0415
-
-        torch.set_num_threads(1)
+        import_module("kappasharp.tensors").set_one_thread()
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
     _join_stdout()

@@ -134,6 +134,11 @@ def released(value: T, done: dict[int, Tensor] | None = None) -> T:
     return value
 
 
+def set_one_thread() -> None:
+    """Have torch use one thread in this process: what a worker does first."""
+    torch.set_num_threads(1)
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """The matrices of one study are small: several threads would wait for each other more than they work."""

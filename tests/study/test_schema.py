@@ -130,7 +130,7 @@ def test_a_step_that_fails_changes_nothing(old, monkeypatch):
 def test_a_kill_in_the_middle_of_the_step_changes_nothing(old):
     before = rows(old)
     program = (
-        "import os, sys\nfrom kappasharp.store import schema; from kappasharp.store import storage\nwhole = schema._chain_one\n"
+        "import os, sys\nfrom kappasharp.store import schema, storage\nwhole = schema._chain_one\n"
         "def half(connection, study):\n    whole(connection, study)\n    os._exit(7)\n"
         "schema._chain_one = half\nstorage.Storage(sys.argv[1])\n"
     )

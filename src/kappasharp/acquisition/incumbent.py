@@ -20,8 +20,8 @@ from kappasharp.tensors import Indices
 #     reach        half the side of the box, in units of the cube, where all length scales are equal
 #     least        the least half side in any coordinate: short length scales among long ones do not shrink it further
 #
-# E max(f(x) − f(x⁺), 0) for the best design seen x⁺ is the variant "improvement" of EUBO with x⁺ as its anchor, so value,
-# gradient and search are EUBO's own. What is left to say is which design x⁺ is.
+# E max(f(x) − f(x⁺), 0) for the best design seen x⁺ is the variant "improvement" of EUBO with x⁺ as its anchor, so
+# value, gradient and search are EUBO's own. What is left to say is which design x⁺ is.
 
 
 def find(fitted: Posterior) -> Indices:

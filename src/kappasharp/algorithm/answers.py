@@ -179,7 +179,7 @@ def are_several(voters: Tensor | None) -> bool:
 # Notation
 #     seconds   (runs, m)  how long each answer took; NaN where nobody measured it, or it was no pair
 #     strength  (runs, m)  |z|, how clear each difference is to a model that knows no times
-#     time      (runs, m)  decision times in units of an indifferent one's mean, as in likelihood.py; 0 where none is used
+#     time      (runs, m)  decision times in units of an indifferent one's mean (likelihood.py); 0 where none is used
 #
 # Whether times mean anything is asked of the answers themselves: they are used where they fall with the strength, by a
 # rank correlation that chance alone seldom has. What took many times the usual has been left lying, and says nothing.

@@ -276,10 +276,10 @@ def _evidence(tried: Sequence[tuple[Model, Answers]], theta: Tensor | None) -> T
 
 # What is believed of outcomes before any answer: that less, or more, of one is usually better.
 #
-# It is said to the model in its own words, as a few answers that nobody gave: of two places in the space of features that
-# differ in this outcome alone, the one is better. They are as uncertain as answers of a person with twice the noise, so
-# that a handful of real answers says more. Their points are no designs and stand behind those of the designs, their
-# comparisons behind the real ones.
+# It is said to the model in its own words, as a few answers that nobody gave: of two places in the space of features
+# that differ in this outcome alone, the one is better. They are as uncertain as answers of a person with twice the
+# noise, so that a handful of real answers says more. Their points are no designs and stand behind those of the designs,
+# their comparisons behind the real ones.
 
 # An outcome is compared at these two places, the others being at each of those; and what such an answer weighs.
 ENDS, OTHERS, WEIGHT = (0.2, 0.8), (0.25, 0.5, 0.75), 0.5

@@ -90,8 +90,7 @@ for name, (module, summary) in COMMANDS.items():
 @in_format
 def demo(questions: int, seed: int, method: str, preset: str, out: Path, style: str, *, question: str) -> None:
     """A simulated person tunes a PID controller by comparing step responses."""
-    from kappasharp.cli.demo import run
-
+    run = importlib.import_module("kappasharp.cli.demo").run
     run(questions, seed, method, preset, out, style, question=question)
 
 

@@ -138,8 +138,8 @@ def _value(study: "Study", name: str, word: str) -> Any:
 
 def _rows(now: "Moment", *, with_best: bool) -> list[dict[str, Any]]:
     """What is open of each tuned parameter; if wanted the best design's value, and how far it might be widened."""
-    from kappasharp import engine
     from kappasharp.space.bounds import everything
+    from kappasharp.space.space import edges
 
     rows: dict[str, dict[str, Any]] = {}
     for name, part in now.space.tuned.items():
@@ -149,7 +149,7 @@ def _rows(now: "Moment", *, with_best: bool) -> list[dict[str, Any]]:
         best = now.best_params
         for name, row in rows.items():
             row |= {"best": best[name], "further": None}
-        for edge in engine.space_space.edges(now.space, best):
+        for edge in edges(now.space, best):
             rows[edge.name]["further"] = (edge.side, edge.further)
     return list(rows.values())
 

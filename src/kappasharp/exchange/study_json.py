@@ -2,17 +2,16 @@
 
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kappasharp import engine
 from kappasharp.errors import CorruptedError, InvalidValueError, StorageError
-from kappasharp.journal import events
-from kappasharp.journal.definition import from_plain
+from kappasharp.journal import events, validation
+from kappasharp.journal.definition import Definition, from_plain
 from kappasharp.journal.events import Asked, Bounded, Joined, Judged, Queued, Remarked, Restored, Stored, Weighed
 from kappasharp.store import schema
 from kappasharp.store.storage import Record, Storage
-from kappasharp.study import creation
 
 # Version 1 had no checksum; version 3 has questions that are more than a pair, version 4 outcomes and limits, version 5
 # the name of a renderer, favourites, changes of parameters and notes, version 6 voters that are programs, version 7
@@ -53,11 +52,27 @@ def sealed(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Any) -> None:
+    """Write plain data as JSON, indented."""
     path.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n", "utf-8")
 
 
-def read_json(path: Path, storage: Storage, name: str | None) -> str:
-    """Make a study of a JSON file that `export` wrote; its name. Nothing is stored before everything was checked."""
+def read_json(
+    path: Path,
+    storage: Storage,
+    name: str | None,
+    *,
+    check: Callable[[Definition], Definition],
+    check_change: Callable[[Definition], None],
+) -> str:
+    """Make a study of a JSON file that `export` wrote; its name. Nothing is stored before everything was checked.
+
+    Args:
+        path: the file.
+        storage: where the study goes.
+        name: what to call it, if not as the file does.
+        check: raises where no study could have this definition.
+        check_change: raises where a change of a parameter leaves no designs that keep the limits.
+    """
     data = _content(path)
     if data["version"] == 1:
         warnings.warn(
@@ -71,8 +86,8 @@ def read_json(path: Path, storage: Storage, name: str | None) -> str:
             "once more."
         )
     try:
-        definition = creation.checked(from_plain(data["definition"]))
-        happened = engine.journal_validation.happened(data["events"], definition)
+        definition = check(from_plain(data["definition"]))
+        happened = validation.happened(data["events"], definition, check_change)
         chosen = events.named_text("name", name or data["name"])
     except (KeyError, TypeError, ValueError, CorruptedError) as error:
         why = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error).removesuffix(".")

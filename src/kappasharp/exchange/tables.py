@@ -2,9 +2,9 @@
 
 import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StorageError, needed
 from kappasharp.exchange.comparison_csv import LETTERS, defused
@@ -16,21 +16,13 @@ from kappasharp.questions import kind
 from kappasharp.questions.kind import Kind
 from kappasharp.space.space import Design
 
-if TYPE_CHECKING:
-    from kappasharp.model.fit import StudyModel
-
-
 Rows = list[dict[str, Any]]
 TABLES = ("comparisons", "options")
 
 
-def options(history: History, model: "StudyModel | None", outcomes: Sequence[str] = ()) -> Rows:
+def options(history: History, utility: Mapping[int, float], outcomes: Sequence[str] = ()) -> Rows:
     """One row for each design; those that the model does not know have no utility, and some may have no outcomes."""
     counted = history.counted()
-    utility: dict[int, float] = {}
-    if model is not None:
-        known = model.surrogate.utility[: len(model.options)].tolist()
-        utility = dict(zip(model.options, known, strict=True))
     rows = []
     for number, design in enumerate(history.options):
         met = [one for one in counted if number in one.options]

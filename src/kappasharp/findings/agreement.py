@@ -181,6 +181,7 @@ def best(definition: Definition, history: History, model: StudyModel, seen: Stud
 
 
 def by_weights(history: History) -> Sentence:
+    """That the best is so by weights, and by which."""
     weights = voters.words(history.weights)
     if any(history.weights.get(name, 1.0) == 1.0 for name in voters.answered(history)):
         words = "It is the best by the weights that are set: {weights}; the others count 1."

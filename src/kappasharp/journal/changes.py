@@ -9,7 +9,6 @@ from kappasharp.journal.definition import Definition
 from kappasharp.journal.events import Bounded
 from kappasharp.journal.history import History
 from kappasharp.messages.message import figures, said
-from kappasharp.model import feasibility, limits
 from kappasharp.space import bounds
 from kappasharp.space.bounds import Bounds
 from kappasharp.space.parameters import SLACK, Categorical, Float, Int, Tuned, Value
@@ -150,28 +149,31 @@ def _news(definition: Definition, now: Bounds, event: Bounded) -> Bounded:
     return _possible(definition, event)
 
 
-def _possible(definition: Definition, event: Bounded) -> Bounded:
-    """The change, if there is still something to ask about after it; or a sentence."""
+def after(definition: Definition, event: Bounded) -> Definition:
+    """The definition with what is open of its parameters after a change."""
     before = definition.space
     space = before.grown(event.name, event.low, event.high, event.choices)
     others = {name: one.ends for name, one in before.bounds.items() if name != event.name}
     space = space.opened(before.whole, others | {event.name: (event.low, event.high, event.choices)})
+    return replace(definition, space=space)
+
+
+def _possible(definition: Definition, event: Bounded) -> Bounded:
+    """The change, if there are two designs to ask about after it; or a sentence. Limits are not looked at."""
+    changed = after(definition, event)
+    space = changed.space
     if not (space.open_values[event.name] or space.open_values[event.name] is None):
         assert event.low is not None and event.high is not None
         words = "`{name}` must keep a value, but none of its steps is from {low} to {high}."
         ends = {"low": figures(f"{event.low:g}"), "high": figures(f"{event.high:g}")}
         raise InvalidValueError(said("fault.empty", words, name=event.name, **ends))
-    after = replace(definition, space=space)
     if space.size < 2:  # noqa: PLR2004
         words = "A study must have two designs to compare, but with {name} {bounds} one is left; leave another open."
         raise InvalidValueError(said("fault.single", words, name=event.name, bounds=str(space.bounds[event.name])))
     try:
-        after.asking(definition.form)
+        changed.asking(definition.form)
     except InvalidValueError as error:
         raise InvalidValueError(
             f"This study usually asks {definition.form.words}, and after this change it could not. {error}"
         ) from error
-    if after.limits:
-        limits.check(limits.of(after), space)
-        feasibility.check(after)
     return event

@@ -7,10 +7,10 @@ from typing import Any, TypedDict
 from kappasharp.arguments import is_whole, shown
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, UnknownNameError
 from kappasharp.journal import events
+from kappasharp.journal.outcome_function import OutcomeFunction
 from kappasharp.questions import kind as questions_kind
 from kappasharp.questions.kind import ONE_PAIR, PAIR, Form, Kind
 from kappasharp.settings import DEFAULT_METHOD, DEFAULT_PRESET, Method, Preset, find_method, find_preset
-from kappasharp.simulators.simulator import Simulator
 from kappasharp.space import limits as space_limits
 from kappasharp.space.outcomes import GivenOutcomes, Limit, Outcomes, StudyOutcome, split_name
 from kappasharp.space.outcomes import from_plain as read_outcomes
@@ -78,7 +78,7 @@ class Definition:
     # What draws a design for people to see, as module:function; a name, which nothing here runs.
     render: str | None = None
     # What computes the outcomes, where somebody has allowed it in this process; never stored.
-    simulator: Simulator | None = field(default=None, compare=False, repr=False)
+    simulator: OutcomeFunction | None = field(default=None, compare=False, repr=False)
 
     @property
     def question(self) -> str:

@@ -4,13 +4,24 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from html import escape
 
 from kappasharp.errors import InvalidValueError
-from kappasharp.faces import face
 from kappasharp.journal import events
+from kappasharp.markup import FAINT, box, table
+from kappasharp.messages.message import text
 from kappasharp.questions import kind
 from kappasharp.questions.kind import PAIR, SKIP, Answer, Form, Judgement, Kind
 from kappasharp.space.space import Design, Space
+
+# How each kind is answered, for a notebook.
+ANSWERS = {
+    "pair": 'study.tell(question, "a") says that A is better; or "b", "tie", "skip".',
+    "choice": 'study.tell(question, 2) says that design 2 is the best; or another number, or "skip".',
+    "order": "study.tell(question, [2, 0, 1]) puts design 2 first, then 0, then 1; equals stand in a list.",
+    "slider": 'study.tell(question, 0.35) says where on the line it is best; or "skip".',
+    "rating": "study.tell(question, 2) says that A is better, from 3, much, to -3, where B is much better.",
+}
 
 
 @dataclass(frozen=True)
@@ -47,8 +58,17 @@ class StudyQuestion:
         return [self.space.encode(design) for design in self.designs]
 
     def _repr_html_(self) -> str:
-        found: str = face("question_html")(self)
-        return found
+        """The designs side by side; parameters in which they differ come in bold."""
+        last = len(self.designs) - 1
+        names = list(map(str, range(last + 1))) if self.more else ["A", "B"]
+        if self.kind == Kind.SLIDER.value:
+            names = [f"at {number / last:.4g}" for number in range(last + 1)]
+        rows = {
+            name: [text(one[name]) for one in self.designs]
+            for name in sorted(self.a, key=lambda name: all(one[name] == self.a[name] for one in self.designs))
+        }
+        head = f"<b>{escape(self.kind.capitalize())} {self.number}</b> for {escape(self.voter)}"
+        return box(f"{head}{table(rows, names)}<div style='{FAINT}'>{escape(ANSWERS[self.kind])}</div>")
 
     def at(self, place: float) -> Design:
         """The design at a place of a slider: 0 is the first design, 1 the last; of four, the second is at a third.

@@ -1,6 +1,6 @@
 """Events from elsewhere: each is taken only if a study could have stored it after those before."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import combinations
@@ -56,8 +56,14 @@ class _Impossible(ValueError):
     """What no study could have stored."""
 
 
-def happened(rows: Any, definition: Definition) -> list[Stored]:
-    """The events of plain rows, in order; a CorruptedError names the first that could not have happened."""
+def happened(rows: Any, definition: Definition, check_change: Callable[[Definition], None]) -> list[Stored]:
+    """The events of plain rows, in order; a CorruptedError names the first that could not have happened.
+
+    Args:
+        rows: a table for each event.
+        definition: the study's.
+        check_change: raises where a change of a parameter leaves no designs that keep the limits.
+    """
     _require(isinstance(rows, list), "`events` must be a list")
     history, found = History("", space=definition.space, limited=definition.limited), []
     for number, row in enumerate(rows, 1):
@@ -66,6 +72,8 @@ def happened(rows: Any, definition: Definition) -> list[Stored]:
             # What is open now says where questions were searched, not what they may have been about.
             whole = definition if history.space is definition.space else replace(definition, space=history.space.whole)
             stored = _stored(row, number, whole, history)
+            if isinstance(stored.event, Bounded) and definition.limits:
+                check_change(changes.after(replace(definition, space=history.space), stored.event))
             history.apply(stored)
         except (KappaSharpError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             why = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)

@@ -14,7 +14,7 @@ person = "paper"
 block_size = 60                           # runs in lockstep
 limit = 600                               # seconds that a method from outside has for one reply
 
-[commands]                                # methods that are programs, which speak the contract of `lab/external/contract.py`
+[commands]                                # methods that are programs (`lab/external/contract.py`)
 mine = "node mine.js"
 
 [variants.adaptive_tau_0_25]              # a method with another number

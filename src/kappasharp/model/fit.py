@@ -69,6 +69,12 @@ class StudyModel(NamedTuple):
     learnt: Learnt
     surrogate: Surrogate
 
+    @property
+    def utility(self) -> list[float]:
+        """The utility of each option."""
+        found: list[float] = self.surrogate.utility[: len(self.options)].tolist()
+        return found
+
 
 def gather(definition: Definition, history: History, first: int | None = None) -> Compared:
     """The answers that count, or the first so many of them, and the options that they compare."""
@@ -78,6 +84,7 @@ def gather(definition: Definition, history: History, first: int | None = None) -
 
 
 def part_of(space: Space, history: History, one: Comparison) -> Part:
+    """What one answer says, and of which designs; a slider's beside other places of its line."""
     said = kind.said(one.form, one.answer)
     if one.form.kind is not Kind.SLIDER:
         return Part(said, one.options)
@@ -88,6 +95,7 @@ def part_of(space: Space, history: History, one: Comparison) -> Part:
 
 
 def assembled(definition: Definition, history: History, parts: Sequence[Part]) -> Compared:
+    """The answers' parts as tensors, with the designs that they are about."""
     options = sorted({number for part in parts for number in part.options})
     place = {number: i for i, number in enumerate(options)}
     pairs: list[list[int]] = []

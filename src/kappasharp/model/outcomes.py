@@ -18,13 +18,14 @@ from kappasharp.inference import features
 from kappasharp.inference.features import Lift, Scaling
 from kappasharp.journal.definition import Definition
 from kappasharp.journal.history import History, Known, design_key
+from kappasharp.journal.outcome_function import OutcomeFunction
 from kappasharp.model import points as model_points
 from kappasharp.regression import gaussian_process, predictability
 from kappasharp.regression.composite import UncertainLift
 from kappasharp.regression.gaussian_process import Regression
 from kappasharp.simulators import cache, simulator
 from kappasharp.simulators.cache import Key
-from kappasharp.simulators.simulator import CHEAP, Simulator
+from kappasharp.simulators.simulator import CHEAP
 from kappasharp.space.outcomes import Outcomes, Values
 from kappasharp.space.space import Space
 
@@ -50,7 +51,7 @@ class Given:
     seed: int
     outcomes: Outcomes
     known: tuple[Known, ...]
-    simulator: Simulator | None
+    simulator: OutcomeFunction | None
     # How many events there are.
     moment: int
 
@@ -294,7 +295,7 @@ class _Computed(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _sampled(space: Space, seed: int, simulator: Simulator, outcomes: Outcomes) -> tuple[Tensor, _Computed]:
+def _sampled(space: Space, seed: int, simulator: OutcomeFunction, outcomes: Outcomes) -> tuple[Tensor, _Computed]:
     """The first designs of the Sobol sequence and their outcomes: they are the same at every question."""
     # Kept between calls, so they must not be tied to the mode they happen to be made in.
     with torch.inference_mode(mode=False):
@@ -302,7 +303,7 @@ def _sampled(space: Space, seed: int, simulator: Simulator, outcomes: Outcomes) 
         return points, _computed(space, points, simulator, outcomes)
 
 
-def _computed(space: Space, X: Tensor, simulator: Simulator, outcomes: Outcomes) -> _Computed:
+def _computed(space: Space, X: Tensor, simulator: OutcomeFunction, outcomes: Outcomes) -> _Computed:
     """The designs at points (n, d), and what the function makes of them."""
     names = outcomes.names
     if not len(X):

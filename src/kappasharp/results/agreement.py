@@ -123,6 +123,7 @@ class Agreement:
 
 
 def is_careless(consistency: float | None) -> bool:
+    """Whether a voter answers so inconsistently that it is said."""
     return consistency is not None and consistency < CARELESS
 
 

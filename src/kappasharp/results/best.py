@@ -1,10 +1,11 @@
 """Best, Advice, Slice, Figures, Meeting, Checkpoint."""
 
 from dataclasses import dataclass
+from html import escape
 from typing import Literal, NamedTuple
 
-from kappasharp.faces import face
-from kappasharp.messages.message import Sentence, said
+from kappasharp.markup import bar, box, table
+from kappasharp.messages.message import Sentence, said, text
 from kappasharp.space.bounds import AmongOpen
 from kappasharp.space.outcomes import Values
 from kappasharp.space.parameters import Value
@@ -56,8 +57,20 @@ class Best(AmongOpen):
         return told + ([] if self.weighed is None else [self.weighed]) + super().notes
 
     def _repr_html_(self) -> str:
-        found: str = face("best_html")(self)
-        return found
+        return box(self.markup())
+
+    def markup(self) -> str:
+        """The best design, how sure that is, and what to do next, as HTML."""
+        values: dict[str, list[str]] = {name: [text(value)] for name, value in self.params.items()}
+        values |= {f"→ {name}": [text(value)] for name, value in (self.outcomes or {}).items()}
+        certificate = "" if self.status == "ok" else f"<div>A solve lacks its certificate: {escape(self.status)}.</div>"
+        notes = "".join(f"<div>{escape(note)}</div>" for note in self.notes)
+        return (
+            f"{table(values, ['best design so far'])}"
+            f"<div>{bar(self.beats_random)}{self.beats_random:.0%} of designs you would like less</div>"
+            f"<div>{bar(self.room_left)}{self.room_left:.0%} of the way up is left</div>"
+            f"{certificate}<div style='margin-top:.4em'>{escape(str(self.advice))}</div>{notes}"
+        )
 
 
 class Figures(NamedTuple):

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.journal.outcome_function import Ran
 from kappasharp.processes import stdout_apart
 from kappasharp.space.outcomes import Values, number, split_name
 from kappasharp.space.space import Design
@@ -37,17 +38,6 @@ OVERTIME, CAN_FORK = 5.0, sys.platform == "linux"
 # For how many designs of a job the alarm is set, and after how many seconds it is set again.
 ALARMS_AT_FIRST, ALARM_AGAIN = 3, 1e-3
 ENDED = "The function of the outcomes ended its process: it must return, or raise."
-
-
-class Ran(NamedTuple):
-    """What the function made of one design: outcomes, or why there are none; and the seconds it took."""
-
-    values: Values | None
-    failure: str | None
-    seconds: float
-    hung: bool = False
-    # Whether there was a function to run.
-    loaded: bool = True
 
 
 class _TooLong(BaseException):

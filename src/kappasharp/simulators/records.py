@@ -8,8 +8,9 @@ from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.journal.definition import Definition
 from kappasharp.journal.events import Recorded
 from kappasharp.journal.history import History, design_key
+from kappasharp.journal.outcome_function import Ran
 from kappasharp.messages.message import Sentence, said
-from kappasharp.simulators.function import Ran, is_of_a_hang
+from kappasharp.simulators.function import is_of_a_hang
 from kappasharp.space.outcomes import Values
 from kappasharp.space.space import Design
 

@@ -20,6 +20,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
+from kappasharp.journal.outcome_function import Ran
 from kappasharp.processes import Done, Pool, Wire
 from kappasharp.simulators import cache as simulators_cache
 from kappasharp.simulators.cache import Computed, Key, Names
@@ -31,7 +32,6 @@ from kappasharp.simulators.function import (
     Briefly,
     Function,
     Numbers,
-    Ran,
     failed,
     left_alone,
     name_of,

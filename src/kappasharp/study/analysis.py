@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -9,15 +10,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from kappasharp.analysis import KeptModel, Moment, ToldStudy
 from kappasharp.errors import InvalidTypeError
 from kappasharp.exchange import study_json, tables
-from kappasharp.faces import face
 from kappasharp.journal import events
 from kappasharp.journal.definition import Definition, from_plain
 from kappasharp.journal.history import History
-from kappasharp.simulators.simulator import Simulator
+from kappasharp.journal.outcome_function import OutcomeFunction
 from kappasharp.store.storage import Record, Storage
+from kappasharp.views import report, summary
+from kappasharp.views.figures import Plots
 
 if TYPE_CHECKING:
-    from kappasharp.model.fit import StudyModel
+    from kappasharp.engine import FittedModel
 
 Found = TypeVar("Found")
 
@@ -26,7 +28,7 @@ class StudyView(ToldStudy):
     """A study as it may be looked at."""
 
     def __init__(
-        self, storage: Storage, record: Record, through: int | None = None, simulator: Simulator | None = None
+        self, storage: Storage, record: Record, through: int | None = None, simulator: OutcomeFunction | None = None
     ) -> None:
         self.storage, self.stored = storage, record
         self.through = None if through is None else events.whole("through", through)
@@ -96,7 +98,7 @@ class StudyView(ToldStudy):
         with self._lock:
             return look(self._history)
 
-    def _model(self) -> "StudyModel":
+    def _model(self) -> "FittedModel":
         """The model of all answers, for who holds the lock and goes on with the history as it was last read."""
         return self._kept.of(self.name, self.definition, self._history)
 
@@ -111,14 +113,13 @@ class StudyView(ToldStudy):
         target = tables.path_of(path)
         tables.check_path(target)
         if target.suffix == ".html":
-            written: Path = face("report")(self.moment(), target)
-            return written
+            return report.write_html(self.moment(), target)
         return tables.write(target, self.plain() if target.suffix == ".json" else self.rows(table))
 
     @property
     def plot(self) -> Any:
         """Figures with matplotlib: `plot.progress()`, `plot.slices()`, `plot.designs()`, `plot.agreement()`."""
-        return face("plots")(self)
+        return Plots(self)
 
     def show(self, render: str | Callable[..., Any] | None = None, *, height: int = 720) -> Any:
         """The page, to answer in: a notebook shows it in a frame, and `url` opens it in a tab. It runs until `close`.
@@ -127,11 +128,10 @@ class StudyView(ToldStudy):
             render: draws a design, `render(params)`: a function of a module, or its name "module:function".
             height: of the frame, in pixels.
         """
-        return face("frame")(self, render, height=height)
+        return import_module("kappasharp.notebook.frame").show(self, render, height=height)
 
     def _repr_html_(self) -> str:
-        found: str = face("study_html")(self)
-        return found
+        return summary.study_html(self.moment(), self.storage.url)
 
     def plain(self) -> dict[str, Any]:
         """All of the study as plain data: what its JSON file holds."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from kappasharp import settings
 from kappasharp.arguments import is_whole
+from kappasharp.engine import engine
 from kappasharp.errors import DuplicateNameError, InvalidTypeError, InvalidValueError, KappaSharpError, StorageError
 from kappasharp.exchange import study_json, tables
 from kappasharp.journal import events
@@ -344,7 +345,13 @@ def import_json(
         outcomes: as in `load_study`.
     """
     place = storage_of(storage)
-    name = study_json.read_json(tables.path_of(path), place, None if study_name is None else _name(study_name))
+    name = study_json.read_json(
+        tables.path_of(path),
+        place,
+        None if study_name is None else _name(study_name),
+        check=creation.checked,
+        check_change=engine().check_change,
+    )
     return load_study(name, storage=place, outcomes=outcomes)
 
 

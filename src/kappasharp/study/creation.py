@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kappasharp import engine
+from kappasharp.engine import engine
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.journal.definition import Definition, completed, stated
 from kappasharp.journal.history import History
@@ -60,7 +60,7 @@ def define(
     found = replace(found, simulator=said.simulator)
     _check_favourites(found)
     if found.limits:
-        engine.model_feasibility.check(found)
+        engine().check_feasible(found)
     return found
 
 
@@ -84,7 +84,7 @@ def _check_favourites(found: Definition) -> None:
     if not found.limits and found.outcomes is None:
         return
     for place, design in enumerate(found.favourites):
-        broken = engine.model_feasibility.broken(found, History(""), design)
+        broken = engine().broken(found, History(""), design)
         if broken:
             raise InvalidValueError(f"`favourites[{place}]` must keep every limit, but it breaks {broken[0]}.")
 
@@ -155,7 +155,7 @@ def _check_limits(space: Space, texts: Sequence[str], *, has_outcomes: bool) -> 
     if not texts:
         return
     try:
-        parsed = [engine.model_limits.parse(text, space) for text in texts]
+        engine().check_limits(texts, space)
     except UnknownNameError as error:
         if not has_outcomes:
             raise
@@ -163,7 +163,6 @@ def _check_limits(space: Space, texts: Sequence[str], *, has_outcomes: bool) -> 
             f"{error} A text limits parameters; ks.AtMost and ks.AtLeast limit outcomes, in a study file `at_most` and "
             "`at_least`."
         ) from error
-    engine.model_limits.check(parsed, space)
 
 
 def _each(what: str, given: Any, kinds: tuple[type, ...], words: str) -> list[Any]:

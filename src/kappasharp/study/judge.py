@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from kappasharp import engine
+from kappasharp.engine import engine
 from kappasharp.errors import InvalidTypeError, InvalidValueError, JudgeError, KappaSharpError, StalePairError
 from kappasharp.journal import events
 from kappasharp.journal.events import Judged
@@ -32,7 +32,7 @@ from kappasharp.space.space import Design
 from kappasharp.study.study import Study
 
 if TYPE_CHECKING:
-    from kappasharp.model.fit import StudyModel
+    from kappasharp.engine import FittedModel
 
 
 Unsure = Literal["answer", "leave"]
@@ -228,7 +228,7 @@ class Judging:
         self._began = time.monotonic()
         self._last_call: float | None = None
         self._failed_in_a_row = 0
-        self._of_people: tuple[Any, StudyModel] | None = None
+        self._of_people: tuple[Any, FittedModel] | None = None
 
     def run(self, questions: int) -> JudgeReport:
         """Have so many questions judged; a limit, or too many failures, may end it sooner."""
@@ -403,11 +403,9 @@ class Judging:
         pairs = _better_and_other(question, answer)
         if model is None or not pairs:
             return None
-        return min(
-            engine.findings_best.predicted(self.study.definition, model, better, other) for better, other in pairs
-        )
+        return min(engine().predict(self.study.definition, model, better, other) for better, other in pairs)
 
-    def _people_model(self) -> "StudyModel | None":
+    def _people_model(self) -> "FittedModel | None":
         now = self.study.moment()
         people = {event: one for event, one in now.history.comparisons.items() if not one.program}
         history = replace(now.history, comparisons=people)
@@ -416,7 +414,7 @@ class Judging:
             return None
         key = (now.space, [(one.event, one.answer) for one in counted])
         if self._of_people is None or self._of_people[0] != key:
-            self._of_people = (key, engine.model_fit.learn(now.definition, history))
+            self._of_people = (key, engine().fit(now.definition, history))
         return self._of_people[1]
 
 

@@ -5,11 +5,11 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from kappasharp import engine
+from kappasharp.engine import engine
 from kappasharp.errors import InvalidValueError, StorageError
 from kappasharp.exchange import comparison_csv
 from kappasharp.exchange.comparison_csv import Imported
-from kappasharp.journal import events, voters
+from kappasharp.journal import changes, events, voters
 from kappasharp.journal.definition import Definition
 from kappasharp.journal.events import DEFAULT_VOTER, Bounded, Event, Joined, Judged, Remarked, Stored, Weighed
 from kappasharp.journal.history import History
@@ -45,7 +45,7 @@ class ArrangedStudy(StudyView):
             choices: of a `Categorical`, those that stay.
             voter: who wishes it.
         """
-        self._change(voter, lambda now: engine.journal_changes.narrowed(now, name, low, high, choices))
+        self._change(voter, lambda now: changes.narrowed(now, name, low, high, choices))
 
     def lock(self, name: str, value: Value, *, voter: str = DEFAULT_VOTER) -> None:
         """Ask from now on about one value of a parameter; `widen` opens the others again.
@@ -55,7 +55,7 @@ class ArrangedStudy(StudyView):
             value: any that was ever open.
             voter: who wishes it.
         """
-        self._change(voter, lambda now: engine.journal_changes.locked(now, name, value))
+        self._change(voter, lambda now: changes.locked(now, name, value))
 
     def widen(
         self,
@@ -75,12 +75,17 @@ class ArrangedStudy(StudyView):
             choices: of a `Categorical`, those that are opened beside the present ones, new ones too.
             voter: who wishes it.
         """
-        self._change(voter, lambda now: engine.journal_changes.widened(now, name, low, high, choices))
+        self._change(voter, lambda now: changes.widened(now, name, low, high, choices))
 
     def _change(self, voter: str, change: Callable[[Definition], Bounded]) -> None:
         # Whether there is something left to ask about takes a search, which nobody else should wait for.
-        while not self.change(change(now := self.latest()), now, voter=voter):
-            pass
+        is_stored = False
+        while not is_stored:
+            now = self.latest()
+            found = change(now)
+            if now.limits:
+                engine().check_change(changes.after(now, found))
+            is_stored = self.change(found, now, voter=voter)
 
     def latest(self) -> Definition:
         """The definition, with what is open of each parameter by all that was stored so far."""

@@ -6,8 +6,8 @@ A study goes over it as bytes, and a job by its name, which is found where it is
 from dataclasses import dataclass, replace
 
 from kappasharp.journal.events import Stored
+from kappasharp.journal.outcome_function import OutcomeFunction
 from kappasharp.journal.snapshot import Snapshot
-from kappasharp.simulators.simulator import Simulator
 from kappasharp.store import schema
 from kappasharp.store.storage import Record, Storage
 from kappasharp.study.study import Study
@@ -24,7 +24,7 @@ class Copied:
 
     record: Record
     events: list[Stored]
-    simulator: Simulator | None
+    simulator: OutcomeFunction | None
 
     @property
     def number(self) -> int:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import combinations
 
-from kappasharp import engine
 from kappasharp.arguments import is_whole
+from kappasharp.engine import engine
 from kappasharp.errors import InvalidTypeError, InvalidValueError, StalePairError
 from kappasharp.journal import events, staleness
 from kappasharp.journal.events import (
@@ -130,20 +130,18 @@ class Study(ArrangedStudy):
     def propose(self, form: Form | None = None, voter: str | None = None) -> Asked:
         """The question that the next voter without one will be asked; nothing is stored."""
         with self._lock:
-            needs_model = engine.planning_next_question.rests_on_model(self.definition, self._history, form, voter)
+            needs_model = engine().needs_model(self.definition, self._history, form, voter)
             model = self._model() if needs_model else None
-            return engine.planning_next_question.next_question(
-                self.definition, self._history, model, form=form, leaving=voter
-            )
+            return engine().next_question(self.definition, self._history, model, form=form, leaving=voter)
 
     def _propose_beside(self, form: Form | None, voter: str) -> Asked:
         """The question after the one that others are about to be asked, as if that were open already."""
         next_one, (number, packed) = self.propose(form, voter), self.packed()
         definition, history = pickle.loads(packed)
         history.apply(Stored(number + 1, OTHERS, "", next_one))
-        needs_model = engine.planning_next_question.rests_on_model(definition, history, form, voter)
+        needs_model = engine().needs_model(definition, history, form, voter)
         model = self._model() if needs_model else None
-        found = engine.planning_next_question.next_question(definition, history, model, form=form, leaving=voter)
+        found = engine().next_question(definition, history, model, form=form, leaving=voter)
         return replace(found, after=number) if found.after > number else found
 
     def tell(

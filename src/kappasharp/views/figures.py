@@ -5,8 +5,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from kappasharp.analysis import Moment, ToldStudy
+from kappasharp.engine import engine
 from kappasharp.errors import InvalidValueError, needed
-from kappasharp.findings import agreement, best
 from kappasharp.messages.message import count, text
 from kappasharp.results.best import Slice
 from kappasharp.views import report
@@ -45,7 +45,7 @@ class Plots:
     def slices(self) -> "Figure":
         """Utility above or below the best design's while one parameter moves, with a band of one deviation."""
         now = self._answered()
-        found = best.slices(now.definition, now.of_all, now.best_params)
+        found = engine().slices(now.definition, now.of_all, now.best_params)
         figure, panels = _canvas(len(found), SMALL)
         for axes, one in zip(panels, found, strict=False):
             _slice(axes, one, is_log=getattr(now.space.tuned[one.name], "log", False))
@@ -93,7 +93,7 @@ class Plots:
     def agreement(self) -> "Figure":
         """How many answers of each voter the model of all shares, and how many two voters share with each other."""
         now = self._answered()
-        voters, couples = agreement.counts(now.history, now.model()), agreement.couples(now.history)
+        voters, couples = engine().voter_counts(now.history, now.model()), engine().couples(now.history)
         shown = [one for one in voters if one.decided]
         if not shown:
             raise InvalidValueError(f"There is nothing to agree on: every answer in {now.name!r} is a tie or a skip.")

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from kappasharp.analysis import Moment
+from kappasharp.engine import engine
 from kappasharp.errors import InvalidValueError, StorageError
 from kappasharp.files import write_text
-from kappasharp.findings import best as findings_best
-from kappasharp.findings.best import slices
 from kappasharp.journal import voters
 from kappasharp.journal.history import History
 from kappasharp.journal.question import Comparison
@@ -92,7 +91,7 @@ def write_html(
 def pictured(now: Moment) -> dict[int, Design]:
     """The designs whose pictures a report shows, by number: the best first."""
     model, best = now.of_all, now.best
-    utility = dict(zip(model.options, model.surrogate.utility.tolist(), strict=False))
+    utility = dict(zip(model.options, model.utility, strict=True))
     ordered = sorted(model.options, key=lambda option: (option != best.option, -utility[option]))
     return {option: now.history.options[option] for option in ordered[:PICTURES]}
 
@@ -237,17 +236,17 @@ def _outcomes(now: Moment) -> list[Section]:
 
 def past(now: Moment) -> list[Checkpoint]:
     """The certainty at points of the past, from the study's own answers."""
-    return findings_best.course(now.definition, now.history)
+    return engine().certainty_so_far(now.definition, now.history)
 
 
 def _why(now: Moment, best: Best) -> str:
-    lines = findings_best.sentences(now.definition, now.history, now.of_all, best.option)
+    lines = engine().reasons(now.definition, now.history, now.of_all, best.option)
     called = now.history.answer_numbers()
     rows = "".join(
         f"<tr><td>{called[one.event]}</td><td>{escape(one.voter)}</td>"
         + "".join(f"<td>{', '.join(map(str, others))}</td>" for others in (one.beat, one.lost_to, one.equalled))
         + "</tr>"
-        for one in findings_best.meetings(now.history, best.option)[-ROWS:]
+        for one in engine().meetings(now.history, best.option)[-ROWS:]
     )
     head = "<tr><th>answer</th><th>voter</th><th>won against</th><th>lost to</th><th>no difference from</th></tr>"
     table = f"<div class='scroll'><table class='answers'>{head}{rows}</table></div>" if rows else ""
@@ -259,7 +258,7 @@ def _certainty(found: list[Checkpoint]) -> str:
 
 
 def _slices(now: Moment, best: Best) -> str:
-    found = slices(now.definition, now.of_all, best.params)
+    found = engine().slices(now.definition, now.of_all, best.params)
     pictures = "".join(charts.html(one) for one in charts.slices(found, now.space))
     return (
         f"<div class='slices'>{pictures}</div><p class='small'>Utility above (up) or below the best design's while one "
@@ -269,7 +268,7 @@ def _slices(now: Moment, best: Best) -> str:
 
 def _graph(now: Moment, best: Best) -> str:
     model = now.alike
-    groups, utility = charts.group_numbers(findings_best.groups(model)), model.surrogate.utility.tolist()
+    groups, utility = charts.group_numbers(engine().components(model)), model.utility
     nodes = [Node(option, utility[i], groups[i], option == best.option) for i, option in enumerate(model.options)]
     edges = [Edge(*said) for one in now.history.counted() for said in one.edges]
     chart = charts.graph(nodes, edges, label="The comparison graph: higher is liked more, a line for every answer")

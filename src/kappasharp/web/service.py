@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.exchange import study_toml
 from kappasharp.journal.definition import Definition, from_plain
+from kappasharp.journal.outcome_function import OutcomeFunction
 from kappasharp.journal.snapshot import Plain
 from kappasharp.settings import DEFAULT_STORAGE, ENVIRONMENT
 from kappasharp.simulators import simulator
-from kappasharp.simulators.simulator import Simulator
 from kappasharp.space import outcomes
 from kappasharp.store.storage import Record, Storage
 from kappasharp.study import collection, creation
@@ -64,7 +64,7 @@ class Service:
         self._opening: dict[str, asyncio.Task[Session]] = {}
         self._counted: dict[str, tuple[Any, Plain]] = {}
         self._renderers: dict[str, str | None] = {}
-        self._simulators: dict[str, Simulator | None] = {}
+        self._simulators: dict[str, OutcomeFunction | None] = {}
         # Every name that a study was seen under: a link to an earlier one still finds it.
         self._names: dict[str, str] = {}
 
@@ -209,7 +209,7 @@ class Service:
         where = [] if self.storage.url == usual else ["--storage", self.storage.url]
         return shlex.join(["kappasharp", "serve", name, "--render", renderer, *where])
 
-    def _simulator(self, record: Record) -> Simulator | None:
+    def _simulator(self, record: Record) -> OutcomeFunction | None:
         """What computes the outcomes of a stored study, if the command line named it."""
         outcomes = from_plain(record.definition).outcomes
         if outcomes is None or outcomes.function is None or outcomes.function not in self.functions:

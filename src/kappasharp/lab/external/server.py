@@ -1,4 +1,4 @@
-"""The other end of the contract: `python -m kappasharp.lab.external.server module:factory` answers in JSON, line by line.
+"""The other end of the contract: `python -m kappasharp.lab.external.server module:factory` answers JSON by the line.
 
 Runs in the process of a method from outside. What the method prints goes to the errors, so that it cannot spoil the
 answers; what it warns of is told with its next question.

@@ -59,7 +59,7 @@ def test_exact_names():
     assert all(getattr(kappasharp, name) is not None for name in NAMES)
     # What a shell offers after `ks.` before anything is used, whether it asks `dir` or looks into the module.
     code = "import kappasharp; print(*(n for n in [*vars(kappasharp), *dir(kappasharp)] if not n.startswith('_')))"
-    assert set(python(code).split()) == (NAMES | OF_STUDIES | {"faces"}) - {"__version__"}
+    assert set(python(code).split()) == (NAMES | OF_STUDIES) - {"__version__"}
     with pytest.raises(AttributeError, match="has no attribute 'importlib'"):
         kappasharp.importlib  # noqa: B018
 
