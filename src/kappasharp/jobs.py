@@ -22,7 +22,6 @@ from kappasharp.journal import changes, voters
 from kappasharp.journal.definition import Definition
 from kappasharp.journal.events import Answered, Asked, Bounded, Stored
 from kappasharp.journal.history import History
-from kappasharp.journal.snapshot import Plain, Snapshot
 from kappasharp.messages.message import counted, said
 from kappasharp.model import fit
 from kappasharp.model import voters as model_voters
@@ -36,7 +35,7 @@ from kappasharp.results import diagnosis as results_diagnosis
 from kappasharp.results import outcomes as results_outcomes
 from kappasharp.settings import Rule
 from kappasharp.space.space import Design
-from kappasharp.study.snapshot import Copied
+from kappasharp.study.snapshot import Copied, Plain, Snapshot
 from kappasharp.views import charts, report, team
 from kappasharp.views import outcomes as views_outcomes
 from kappasharp.views.charts import Curve, Edge, Node

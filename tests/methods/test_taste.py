@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kappasharp.algorithm import fit as algorithm_fit
-from kappasharp.algorithm import preference_evidence, voters
+from kappasharp.algorithm import voters
 from kappasharp.inference import comparisons, features, fit_space, voter_evidence
 from kappasharp.inference.comparisons import Answers
 from kappasharp.kernels.priors import PeoplePriors
@@ -37,7 +37,7 @@ def test_without_beliefs_it_is_the_evidence_of_the_fit():
     fit = algorithm_fit.fit(model, answers, lift=lift)
     assert algorithm_fit.beliefs(lift, fit.posterior.features) is None
     expected = value(model, answers._replace(X=features.lifted(lift, answers.X)), fit.hyper.theta)
-    assert float(preference_evidence.log_evidence(model, fit)) == pytest.approx(expected, abs=1e-6)
+    assert float(voters.log_evidence(model, fit)) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("leans", [(0, 1), (0, -1), (-1, 1)])
@@ -48,7 +48,7 @@ def test_beliefs_take_nothing_of_the_evidence_of_answers(leans):
     fit = algorithm_fit.fit(model, answers, lift=lift)
     both, beliefs, plain = (math.exp(value(model, one, fit.hyper.theta)) for one in parts(lift, answers))
     expected = math.log(0.5 * both / beliefs + 0.5 * plain)
-    found = float(preference_evidence.log_evidence(model, fit))
+    found = float(voters.log_evidence(model, fit))
     assert found == pytest.approx(expected, abs=1e-6)
     # What was compared with coins before: the beliefs themselves are no answers.
     assert found > math.log(both) + 0.4 * 3 * math.log(2.0) * sum(map(abs, leans))
@@ -60,9 +60,7 @@ def test_beliefs_that_are_wrong_make_no_coin_of_a_taste():
     found = {}
     for leans in ((0, 1), (0, -1)):
         lift = Curved(leans)
-        found[leans] = float(
-            preference_evidence.log_evidence(of(lift), algorithm_fit.fit(of(lift), answers, lift=lift))
-        )
+        found[leans] = float(voters.log_evidence(of(lift), algorithm_fit.fit(of(lift), answers, lift=lift)))
     assert found[0, 1] > found[0, -1] > -8 * math.log(2.0)
 
 
@@ -81,7 +79,7 @@ def test_beliefs_of_several_people_are_about_what_they_share():
     both, beliefs, plain = (evidence(*each) for each in zip(parts(lift, answers), numbers, strict=True))
     assert fit.people.rho < 1.0
     expected = math.log(0.5 * both / beliefs + 0.5 * plain)
-    assert float(preference_evidence.log_evidence(model, fit)) == pytest.approx(expected, abs=1e-6)
+    assert float(voters.log_evidence(model, fit)) == pytest.approx(expected, abs=1e-6)
 
 
 def test_what_is_believed_is_the_end_of_what_is_fitted():

@@ -6,10 +6,9 @@ from concurrent.futures import Future
 import pytest
 
 from kappasharp import jobs
-from kappasharp.journal.snapshot import Snapshot
 from kappasharp.questions.kind import WORDS as ANSWERS
 from kappasharp.study import collection
-from kappasharp.study.snapshot import snapshot
+from kappasharp.study.snapshot import Snapshot, snapshot
 from kappasharp.web.lookahead import Speculation
 from kappasharp.web.open_study import MOST_VOTERS, Session
 from kappasharp.web.pictures import Cards

@@ -16,9 +16,8 @@ import kappasharp as ks
 from kappasharp.cli.main import main
 from kappasharp.errors import CorruptedError, DeletedError, LostEventsError, ReplacedError, StorageError
 from kappasharp.randomness import stream
-from kappasharp.store import chain_ends, database
-from kappasharp.store.chain_ends import Heads
-from kappasharp.store.database_file import trace
+from kappasharp.store import database, database_file
+from kappasharp.store.database_file import Heads, trace
 from kappasharp.store.storage import Storage
 from kappasharp.study import collection
 
@@ -333,7 +332,7 @@ class TestNoFalseAlarm:
         assert list(beside.iterdir()) == []
 
     def test_the_notes_stay_short(self, study, file, monkeypatch):
-        monkeypatch.setattr(chain_ends, "LONGEST", 2000)
+        monkeypatch.setattr(database_file, "LONGEST", 2000)
         Heads(file).note(["lost", "", study.stored.uid, "s", 9, 8])
         answers(study, 20)
         noted = Heads(file).read()

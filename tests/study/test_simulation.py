@@ -22,6 +22,7 @@ from kappasharp.processes import Wire
 from kappasharp.simulators import cache, function
 from kappasharp.simulators import simulator as simulators_simulator
 from kappasharp.simulators.simulator import Simulator
+from kappasharp.space import outcomes
 from tests.study import simulators
 
 GOOD, BAD = {"kp": 1.0, "ki": 0.5}, {"kp": 2.0, "ki": 0.5}
@@ -346,7 +347,7 @@ def test_a_worker_that_somebody_ended_is_not_the_functions_fault():
 def test_a_first_call_that_loads_something_does_not_make_a_function_slow(monkeypatch):
     monkeypatch.setattr(simulators_simulator, "PROBE_SECONDS", 0.0)
     seconds = iter([1.2, *[1e-4] * 20])
-    simulator = Mock(compute=lambda designs: [function.Ran({"a": 1.0}, None, next(seconds)) for _ in designs])
+    simulator = Mock(compute=lambda designs: [outcomes.Ran({"a": 1.0}, None, next(seconds)) for _ in designs])
     assert simulators_simulator.probe(simulator, [GOOD] * 8).seconds < 1e-3
     seconds = iter([1.2, 1.1, 1.3])
     assert simulators_simulator.probe(simulator, [GOOD] * 8).seconds > 1.0 and next(seconds) == 1.3

@@ -9,14 +9,15 @@ from torch import Tensor
 
 from kappasharp.acquisition import composite
 from kappasharp.acquisition.eubo import closed_form, sobol_normals
-from kappasharp.algorithm import preference_evidence
+from kappasharp.algorithm import voters
 from kappasharp.algorithm.fit import model_of
 from kappasharp.algorithm.surrogate import Surrogate
 from kappasharp.inference import comparisons, evidence, laplace, likelihood
 from kappasharp.journal.definition import Definition
 from kappasharp.journal.history import History
 from kappasharp.messages.message import Sentence, counted, said
-from kappasharp.model import feasibility, outcomes, points, voters
+from kappasharp.model import feasibility, outcomes, points
+from kappasharp.model import voters as model_voters
 from kappasharp.model.fit import StudyModel, leading, learn, spread, unproven_best, why_not_told
 from kappasharp.planning.next_question import DUELS
 from kappasharp.planning.start import sobol
@@ -140,7 +141,7 @@ def without_taste(model: StudyModel) -> float:
     """The chance that every answer was a coin that was tossed: the evidence of that against the model's."""
     fit, state = model.learnt.fit, model.state
     chosen = model_of(state.preset, state.points.shape[-1], state.lift)
-    with_taste = preference_evidence.log_evidence(chosen, fit)
+    with_taste = voters.log_evidence(chosen, fit)
     probit, nothing = chosen.likelihood, torch.zeros_like(fit.map.dual.z)
     if fit.C.detail is None:
         even = likelihood.log_probability(nothing, probit.margin, fit.ties).sum(-1)
@@ -331,7 +332,7 @@ def course(definition: Definition, history: History) -> list[Checkpoint]:
     given, found = history.counted(), []
     for answers in spread(len(given), CHECKPOINTS):
         until = _until(history, given[answers - 1].event)
-        model = voters.of_all(until, learn(definition, until))
+        model = model_voters.of_all(until, learn(definition, until))
         sure = figures(definition, model, leading(model))
         found.append(Checkpoint(answers, sure.preferred, sure.room))
     return found

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from kappasharp.engine import Engine
 from kappasharp.findings import agreement as findings_agreement
 from kappasharp.findings import best as findings_best
-from kappasharp.findings import diagnosis as findings_diagnosis
-from kappasharp.findings import outcomes as findings_outcomes
+from kappasharp.findings import diagnosis, outcomes
 from kappasharp.journal.definition import Definition
 from kappasharp.model import feasibility, limits, voters
 from kappasharp.model import fit as model_fit
@@ -35,11 +34,11 @@ class TorchEngine:
     reasons = staticmethod(findings_best.sentences)
     meetings = staticmethod(findings_best.meetings)
     components = staticmethod(findings_best.groups)
-    diagnose = staticmethod(findings_diagnosis.diagnose)
-    warnings = staticmethod(findings_diagnosis.notes)
-    tradeoffs = staticmethod(findings_outcomes.tradeoffs)
-    outcome_slices = staticmethod(findings_outcomes.taste)
-    directions = staticmethod(findings_outcomes.directions)
+    diagnose = staticmethod(diagnosis.diagnose)
+    warnings = staticmethod(diagnosis.notes)
+    tradeoffs = staticmethod(outcomes.tradeoffs)
+    outcome_slices = staticmethod(outcomes.taste)
+    directions = staticmethod(outcomes.directions)
     check_feasible = staticmethod(feasibility.check)
     broken = staticmethod(feasibility.broken)
 

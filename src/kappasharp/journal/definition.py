@@ -7,12 +7,11 @@ from typing import Any, TypedDict
 from kappasharp.arguments import is_whole, shown
 from kappasharp.errors import CorruptedError, InvalidTypeError, InvalidValueError, StorageError, UnknownNameError
 from kappasharp.journal import events
-from kappasharp.journal.outcome_function import OutcomeFunction
 from kappasharp.questions import kind as questions_kind
 from kappasharp.questions.kind import ONE_PAIR, PAIR, Form, Kind
 from kappasharp.settings import DEFAULT_METHOD, DEFAULT_PRESET, Method, Preset, find_method, find_preset
 from kappasharp.space import limits as space_limits
-from kappasharp.space.outcomes import GivenOutcomes, Limit, Outcomes, StudyOutcome, split_name
+from kappasharp.space.outcomes import GivenOutcomes, Limit, OutcomeFunction, Outcomes, StudyOutcome, split_name
 from kappasharp.space.outcomes import from_plain as read_outcomes
 from kappasharp.space.space import Design, GivenSpace, Space, space
 

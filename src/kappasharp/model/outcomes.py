@@ -18,7 +18,6 @@ from kappasharp.inference import features
 from kappasharp.inference.features import Lift, Scaling
 from kappasharp.journal.definition import Definition
 from kappasharp.journal.history import History, Known, design_key
-from kappasharp.journal.outcome_function import OutcomeFunction
 from kappasharp.model import points as model_points
 from kappasharp.regression import gaussian_process, predictability
 from kappasharp.regression.composite import UncertainLift
@@ -26,7 +25,7 @@ from kappasharp.regression.gaussian_process import Regression
 from kappasharp.simulators import cache, simulator
 from kappasharp.simulators.cache import Key
 from kappasharp.simulators.simulator import CHEAP
-from kappasharp.space.outcomes import Outcomes, Values
+from kappasharp.space.outcomes import OutcomeFunction, Outcomes, Values
 from kappasharp.space.space import Space
 
 Way = Literal["computed", "predicted", "none"]

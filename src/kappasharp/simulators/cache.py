@@ -10,8 +10,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kappasharp.journal.outcome_function import Ran
 from kappasharp.simulators.function import DOUBLE, Numbers
+from kappasharp.space.outcomes import Ran
 from kappasharp.space.parameters import Value
 from kappasharp.space.space import Design
 

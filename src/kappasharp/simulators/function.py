@@ -22,9 +22,8 @@ from time import perf_counter
 from typing import Any
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.journal.outcome_function import Ran
 from kappasharp.processes import stdout_apart
-from kappasharp.space.outcomes import Values, number, split_name
+from kappasharp.space.outcomes import Ran, Values, number, split_name
 from kappasharp.space.space import Design
 
 Function = Callable[[Design], Mapping[str, float]]

@@ -8,10 +8,9 @@ from kappasharp.errors import InvalidTypeError, InvalidValueError
 from kappasharp.journal.definition import Definition
 from kappasharp.journal.events import Recorded
 from kappasharp.journal.history import History, design_key
-from kappasharp.journal.outcome_function import Ran
 from kappasharp.messages.message import Sentence, said
 from kappasharp.simulators.function import is_of_a_hang
-from kappasharp.space.outcomes import Values
+from kappasharp.space.outcomes import Ran, Values
 from kappasharp.space.space import Design
 
 # About how many seconds of computing go at once to designs that failed before, and the most of such designs.

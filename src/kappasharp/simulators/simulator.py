@@ -20,7 +20,6 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.journal.outcome_function import Ran
 from kappasharp.processes import Done, Pool, Wire
 from kappasharp.simulators import cache as simulators_cache
 from kappasharp.simulators.cache import Computed, Key, Names
@@ -40,7 +39,7 @@ from kappasharp.simulators.function import (
     too_long,
     words_of,
 )
-from kappasharp.space.outcomes import split_name
+from kappasharp.space.outcomes import Ran, split_name
 from kappasharp.space.space import Design
 
 # What a worker's start, or a hang that no signal ends, may take beyond the limit of a design, in seconds.

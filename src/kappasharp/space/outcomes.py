@@ -1,13 +1,14 @@
 """Outcomes by name: hints (Less, More), limits (AtMost, AtLeast)."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Protocol
 
 from kappasharp.arguments import finite, plain
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError, named
+from kappasharp.space.space import Design
 
 Better = Literal["less", "more"]
 Values = dict[str, float]
@@ -246,3 +247,40 @@ def split_name(name: Any, what: str = "outcomes") -> tuple[str, str]:
     if not module or not function:
         raise InvalidValueError(f"`{what}` must be module:function, such as bench:simulate, but got {name!r}.")
     return module, function
+
+
+# The function of a study's outcomes, as the rest of a study knows it, and what it made of one design.
+
+
+class Ran(NamedTuple):
+    """What the function made of one design: outcomes, or why there are none; and the seconds it took."""
+
+    values: Values | None
+    failure: str | None
+    seconds: float
+    hung: bool = False
+    # Whether there was a function to run.
+    loaded: bool = True
+
+
+class OutcomeFunction(Hashable, Protocol):
+    """What computes the outcomes of designs, and keeps what it computed; a simulator is one."""
+
+    @property
+    def name(self) -> str | None:
+        """The name that it is found by; None where it has none."""
+
+    def has_tried(self, design: Design) -> bool:
+        """Whether it was run for a design."""
+
+    def known(self, design: Design, names: Sequence[str]) -> Ran | None:
+        """What is kept of a design."""
+
+    def compute(self, designs: Sequence[Design], names: Sequence[str] | None = None) -> list[Ran]:
+        """The outcomes of designs, each computed once."""
+
+    def table(self, parameters: tuple[str, ...], keys: Sequence[Any], names: tuple[str, ...]) -> tuple[bytearray, bool]:
+        """The outcomes of many designs as doubles, and whether all are known."""
+
+    def stop(self) -> None:
+        """End what runs now; later calls start it again."""

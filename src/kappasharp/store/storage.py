@@ -35,10 +35,9 @@ from kappasharp.errors import (
 from kappasharp.journal import events
 from kappasharp.journal.events import Event, Stored
 from kappasharp.messages.message import Sentence
-from kappasharp.store import database, integrity, schema
+from kappasharp.store import acknowledged, database, schema
 from kappasharp.store.acknowledged import Acknowledged, Anchor, still_has
-from kappasharp.store.chain_ends import End
-from kappasharp.store.database_file import AHEAD_BYTES, DatabaseFile, Trace, trace
+from kappasharp.store.database_file import AHEAD_BYTES, DatabaseFile, End, Trace, trace
 from kappasharp.store.schema import EVENTS, STUDIES
 
 LOG = logging.getLogger("kappasharp")
@@ -242,8 +241,8 @@ class Storage:
         self._engine.dispose(close=False)
         try:
             with self._reading.begin() as connection:
-                evidence = integrity.evidence(connection)
-                broken = {} if evidence else integrity.broken(connection)
+                evidence = acknowledged.evidence(connection)
+                broken = {} if evidence else acknowledged.broken(connection)
         except SQLAlchemyError as error:
             raise file.overwritten(str(error.__cause__ or error)) from error
         except UnicodeDecodeError as error:  # SQLite quotes a damaged table's own words in its error
@@ -505,7 +504,7 @@ class Storage:
         if self._engine.dialect.name != "sqlite":
             return []
         with self.reading() as connection:
-            return integrity.troubles(connection)
+            return acknowledged.troubles(connection)
 
     def hidden(self, words: str) -> str:
         """Words about the database without where it is."""

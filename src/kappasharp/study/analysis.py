@@ -13,7 +13,7 @@ from kappasharp.exchange import study_json, tables
 from kappasharp.journal import events
 from kappasharp.journal.definition import Definition, from_plain
 from kappasharp.journal.history import History
-from kappasharp.journal.outcome_function import OutcomeFunction
+from kappasharp.space.outcomes import OutcomeFunction
 from kappasharp.store.storage import Record, Storage
 from kappasharp.views import report, summary
 from kappasharp.views.figures import Plots

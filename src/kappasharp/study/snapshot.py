@@ -3,14 +3,36 @@
 A study goes over it as bytes, and a job by its name, which is found where it is done.
 """
 
+import pickle
 from dataclasses import dataclass, replace
+from typing import Any
 
+from kappasharp.journal.definition import Definition
 from kappasharp.journal.events import Stored
-from kappasharp.journal.outcome_function import OutcomeFunction
-from kappasharp.journal.snapshot import Snapshot
+from kappasharp.journal.history import History
+from kappasharp.space.outcomes import OutcomeFunction
 from kappasharp.store import schema
 from kappasharp.store.storage import Record, Storage
 from kappasharp.study.study import Study
+
+# The line between the page's server and what its workers compute: beyond it torch is needed, and the server has none.
+#
+# A study goes over it as bytes, and a job by its name, which is found where it is done.
+
+Plain = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A study at one moment, as bytes that go to another process; `number` is its last event."""
+
+    number: int
+    content: bytes
+
+    def opened(self) -> tuple[Definition, History]:
+        """Definition and history."""
+        found: tuple[Definition, History] = pickle.loads(self.content)
+        return found
 
 
 def snapshot(study: Study) -> Snapshot:

@@ -19,12 +19,12 @@ from starlette.routing import Route
 
 from kappasharp.errors import NotAllowedError, StorageError, UnknownNameError
 from kappasharp.journal.history import History
-from kappasharp.journal.snapshot import Plain
 from kappasharp.messages.message import said
 from kappasharp.settings import DEFAULT_VOTER
 from kappasharp.store import invites
 from kappasharp.store.invites import ROLES, OpenedInvite, Seat
 from kappasharp.store.storage import Record, Storage
+from kappasharp.study.snapshot import Plain
 from kappasharp.web import guard
 from kappasharp.web.budgets import Budgets, Dear
 from kappasharp.web.guard import Visitor

@@ -22,8 +22,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from kappasharp.errors import DeletedError, KappaSharpError, LostEventsError, ReplacedError, StorageError
 from kappasharp.journal import voters as journal_voters
 from kappasharp.journal.history import History
-from kappasharp.journal.snapshot import Plain
 from kappasharp.store.storage import Head, Storage
+from kappasharp.study.snapshot import Plain
 from kappasharp.web import access
 from kappasharp.web.connections import MOST_STREAMS
 from kappasharp.web.open_study import Session

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from kappasharp.errors import KappaSharpError
 from kappasharp.journal.events import Asked
 from kappasharp.journal.question import StudyQuestion
-from kappasharp.journal.snapshot import Plain, Snapshot
 from kappasharp.questions.kind import Answer, Form, Kind
-from kappasharp.study.snapshot import snapshot
+from kappasharp.study.snapshot import Plain, Snapshot, snapshot
 from kappasharp.study.study import Study
 from kappasharp.web.workers import LIMIT, Job, Turn, WorkerError, Workers, computed
 

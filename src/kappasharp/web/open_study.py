@@ -20,13 +20,12 @@ from kappasharp.journal import staleness
 from kappasharp.journal.events import Asked
 from kappasharp.journal.history import History
 from kappasharp.journal.question import Comparison, StudyQuestion
-from kappasharp.journal.snapshot import Plain, Snapshot
 from kappasharp.messages.message import Sentence, said
 from kappasharp.questions.kind import PAIR, Answer, Form, Kind
 from kappasharp.simulators.simulator import CHEAP
 from kappasharp.space.outcomes import Values
 from kappasharp.space.space import Design
-from kappasharp.study.snapshot import Copied, copied, snapshot
+from kappasharp.study.snapshot import Copied, Plain, Snapshot, copied, snapshot
 from kappasharp.study.study import Study
 from kappasharp.web.lookahead import Speculation, Stock
 from kappasharp.web.pictures import Card, Cards, failed

@@ -20,11 +20,11 @@ from kappasharp.journal.definition import Definition
 from kappasharp.journal.fit_note import noted_after
 from kappasharp.journal.history import History
 from kappasharp.journal.question import Comparison, StudyQuestion
-from kappasharp.journal.snapshot import Plain, Snapshot
 from kappasharp.messages.message import taken_apart
 from kappasharp.questions.kind import Kind
 from kappasharp.simulators import records
 from kappasharp.space.space import Design
+from kappasharp.study.snapshot import Plain, Snapshot
 from kappasharp.views import outcomes as views_outcomes
 from kappasharp.web import guard
 from kappasharp.web.open_study import SOON, Session, ToldOutcomes, finest_of, stops_ahead, stops_of
@@ -45,7 +45,7 @@ REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src
 @cache
 def assets() -> dict[str, bytes]:
     """The page's own files, by name: what is not in here cannot be asked for."""
-    folder = files("kappasharp.app")
+    folder = files("kappasharp.app.examples")
     found = [*folder.joinpath("web", "pages").iterdir(), folder.joinpath("charts.css")]
     return {one.name: one.read_bytes() for one in found if one.is_file()}
 

@@ -33,12 +33,12 @@ from kappasharp.errors import (
 from kappasharp.journal import events
 from kappasharp.journal.definition import asks_pairs
 from kappasharp.journal.history import History
-from kappasharp.journal.snapshot import Plain, Snapshot
 from kappasharp.messages.message import Sentence
 from kappasharp.questions import kind
 from kappasharp.settings import METHODS
 from kappasharp.space import bounds
 from kappasharp.space.space import Design
+from kappasharp.study.snapshot import Plain, Snapshot
 from kappasharp.study.study import Study
 from kappasharp.web import access, guard, responses
 from kappasharp.web.access import HERE, Reach

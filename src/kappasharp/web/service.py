@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from kappasharp.exchange import study_toml
 from kappasharp.journal.definition import Definition, from_plain
-from kappasharp.journal.outcome_function import OutcomeFunction
-from kappasharp.journal.snapshot import Plain
 from kappasharp.settings import DEFAULT_STORAGE, ENVIRONMENT
 from kappasharp.simulators import simulator
 from kappasharp.space import outcomes
+from kappasharp.space.outcomes import OutcomeFunction
 from kappasharp.store.storage import Record, Storage
 from kappasharp.study import collection, creation
+from kappasharp.study.snapshot import Plain
 from kappasharp.study.study import Study
 from kappasharp.web import workers
 from kappasharp.web.live_updates import News
