@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kappasharp.algorithm import fit
-from kappasharp.inference import comparisons, posterior, voter_evidence, voter_search
+from kappasharp.inference import comparisons, posterior, voter_evidence
 from kappasharp.inference import voters as inference_voters
 from kappasharp.inference.comparisons import Answers
 from kappasharp.kernels.priors import PeoplePriors
@@ -107,7 +107,7 @@ def test_any_order_of_answers_and_of_voters_ends_at_the_same_place(monkeypatch):
 def test_the_certificate_is_one_of_all_answers(double, monkeypatch):
     monkeypatch.setattr(inference_voters, "ALL_AT_ONCE", 30)
     if not double:
-        monkeypatch.setattr(voter_search, "ACCURATE", 0)
+        monkeypatch.setattr(inference_voters, "ACCURATE", 0)
     model, (answers, who) = model_of(3), in_turn(3, 40)
     found = inference_voters.fit(model, answers, who)
     data = voter_evidence.gather(answers, who, 3).evaluate(model, found.hyper.theta, found.dual.z)

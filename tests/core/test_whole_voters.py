@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kappasharp.inference import voter_search
+from kappasharp.inference import voters
 from kappasharp.inference.comparisons import Answers
 
 
@@ -22,7 +22,7 @@ def told(line, size, voter, people):
 @pytest.mark.parametrize(("people", "each", "heard"), [(120, 36, 16), (120, 10, 60), (235, 10, 60), (61, 10, 60)])
 def test_many_voters_are_heard_whole(people, each, heard):
     answers, voter = in_turn(people, each)
-    counts = told(voter_search.line_up(answers, voter, people), 600, voter, people)
+    counts = told(voters.line_up(answers, voter, people), 600, voter, people)
     assert set(counts.tolist()) == {0, each}
     assert int((counts > 0).sum()) == heard
 
@@ -30,7 +30,7 @@ def test_many_voters_are_heard_whole(people, each, heard):
 @pytest.mark.parametrize(("people", "each", "most"), [(2, 600, 300), (4, 300, 150), (9, 400, 66)])
 def test_of_few_voters_an_equal_count_is_heard(people, each, most):
     answers, voter = in_turn(people, each)
-    line = voter_search.line_up(answers, voter, people)
+    line = voters.line_up(answers, voter, people)
     assert told(line, 600, voter, people).tolist() == [most] * people
     # Their answers are from everywhere in the study, not its first ones.
     rows = line.rows[line.share(600)]
@@ -39,7 +39,7 @@ def test_of_few_voters_an_equal_count_is_heard(people, each, most):
 
 def test_the_place_in_line_is_chance_and_all_stand_in_it_once():
     answers, voter = in_turn(120, 10)
-    line = voter_search.line_up(answers, voter, 120)
+    line = voters.line_up(answers, voter, 120)
     assert line.rows.sort().values.tolist() == list(range(1200))
     assert line.voters.sort().values.tolist() == list(range(120))
     # Who came late is not further back: a rank correlation beyond 0.3 has a chance of one in a thousand.
@@ -53,8 +53,8 @@ def test_the_line_is_the_same_in_any_order_and_under_any_numbers():
     chance = torch.Generator().manual_seed(1)
     order, names = torch.randperm(210, generator=chance), torch.randperm(7, generator=chance)
     other = Answers(answers.X, answers.pairs[:, order])
-    first = voter_search.line_up(answers, voter, 7)
-    second = voter_search.line_up(other, names[voter[order]], 7)
+    first = voters.line_up(answers, voter, 7)
+    second = voters.line_up(other, names[voter[order]], 7)
     assert torch.equal(answers.pairs[:, first.rows], other.pairs[:, second.rows])
     assert torch.equal(names[first.voters], second.voters)
     assert torch.equal(first.rank, second.rank) and torch.equal(first.share(70), second.share(70))
@@ -63,15 +63,15 @@ def test_the_line_is_the_same_in_any_order_and_under_any_numbers():
 def test_a_last_digit_does_not_move_an_answer_and_what_nobody_said_comes_first():
     answers, voter = in_turn(5, 40)
     voter[-3:] = -1
-    first = voter_search.line_up(answers, voter, 5)
+    first = voters.line_up(answers, voter, 5)
     assert first.rows[:3].sort().values.tolist() == [197, 198, 199]
     assert first.share(20)[:3].tolist() == [0, 1, 2] and len(first.share(20)) <= 20
-    second = voter_search.line_up(answers._replace(X=answers.X * (1.0 + 2e-16)), voter, 5)
+    second = voters.line_up(answers._replace(X=answers.X * (1.0 + 2e-16)), voter, 5)
     assert torch.equal(first.rows, second.rows)
 
 
 def test_somebody_who_gave_nearly_all_answers_does_not_fill_the_share():
     answers, voter = in_turn(20, 100)
     voter[200:] = 0
-    counts = told(voter_search.line_up(answers, voter, 20), 600, voter, 20)
+    counts = told(voters.line_up(answers, voter, 20), 600, voter, 20)
     assert int(counts.max()) == 60 and int((counts[1:] == 10).sum()) == 19

@@ -39,6 +39,7 @@ def everything(study):
         lambda: study.join_as_program("robot", "a program"),
         lambda: study.keep_verdict("robot", JUDGED),
         lambda: study.weigh({"anna": 2.0}),
+        lambda: study._write("me", lambda history: events.Restored(history.number + 3, history.number, "head")),
     ]
 
 
