@@ -24,23 +24,17 @@ PASSING = (
 
 def plain(given: Any) -> Any:
     """The same as JSON holds it: a result's fields by their names, tensors as lists, words as they are."""
-    if given is None or isinstance(given, bool | int | float):
-        return given
-    if isinstance(given, enum.Enum):
-        return plain(given.value)
+    if dataclasses.is_dataclass(given):
+        given = {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
+    given = given._asdict() if hasattr(given, "_asdict") else given
+    given = given.value if isinstance(given, enum.Enum) else given
     if isinstance(given, str):
         return str(given)
-    if dataclasses.is_dataclass(given):
-        return {field.name: plain(getattr(given, field.name)) for field in dataclasses.fields(given)}
-    if hasattr(given, "_asdict"):
-        given = given._asdict()
     if isinstance(given, Mapping):
         return {str(name): plain(value) for name, value in given.items()}
-    if hasattr(given, "tolist"):
-        return given.tolist()
     if isinstance(given, Sequence | Set):
         return [plain(one) for one in (sorted(given) if isinstance(given, Set) else given)]
-    raise TypeError(f"A {type(given).__name__} cannot be recorded: {given!r}.")
+    return given.tolist() if hasattr(given, "tolist") else given
 
 
 def masked(text: str, *more: tuple[str, str]) -> str:
@@ -52,7 +46,9 @@ def masked(text: str, *more: tuple[str, str]) -> str:
     return text
 
 
-def differences(old: Any, new: Any, *, exact: bool, scales: Mapping[str, float] | None = None, at: str = "") -> list[str]:
+def differences(
+    old: Any, new: Any, *, exact: bool, scales: Mapping[str, float] | None = None, at: str = ""
+) -> list[str]:
     """Every difference as a line that says where it is; none where there is none.
 
     Args:

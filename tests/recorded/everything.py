@@ -1,7 +1,7 @@
 """A database with everything in it, made by today's version: `python -m tests.recorded.everything FOLDER`.
 
-It writes sqlite.sql, the tables, and rows.sql, what is in them. Done once for each version of the tables; the files then
-stay as they are, and what later versions make of them is compared.
+It writes sqlite.sql, the tables, and rows.sql, what is in them. Done once for each version of the tables; the files
+then stay as they are, and what later versions make of them is compared.
 """
 
 import sqlite3

@@ -14,7 +14,7 @@ import pyarrow.parquet
 
 import kappasharp as ks
 from tests.recorded.differences import EXACT_ONLY, masked, plain
-from tests.recorded.questions import _answer
+from tests.recorded.questions import answer
 from tests.recorded.server import ROOT
 
 # For each version of the tables a folder: the tables of each kind of database, and what is in them.
@@ -51,7 +51,10 @@ def of_database(url: str, folder: Path) -> dict[str, Any]:
     hidden = (str(folder), "FOLDER"), (url, "URL")
     # Listed before it is opened by itself; the first of both brings an older database up to date.
     listed = {one.name: json.loads(masked(json.dumps(plain(one)), *hidden)) for one in ks.list_studies(storage=url)}
-    return {name: {"listed": one} | _in_words(lambda n=name: _study(n, url, folder), *hidden) for name, one in listed.items()}
+    return {
+        name: {"listed": one} | _in_words(lambda n=name: _study(n, url, folder), *hidden)
+        for name, one in listed.items()
+    }
 
 
 def _in_words(look: Callable[[], dict[str, Any]], *hidden: tuple[str, str]) -> dict[str, Any]:
@@ -83,7 +86,7 @@ def _going_on(name: str, url: str, whole: dict[str, Any]) -> dict[str, Any]:
     function = whole["definition"].get("outcomes", {}).get("function")
     study = ks.load_study(name, storage=url, outcomes=function)
     asked = [study.ask("next")]
-    study.tell(asked[0], _answer(0, asked[0]))
+    study.tell(asked[0], answer(0, asked[0]))
     asked.append(study.ask("next"))
     return {"goes on": [[one.kind, plain(one.designs)] for one in asked], "best after": plain(study.best)}
 

@@ -16,8 +16,10 @@ def simulate(design: Design) -> dict[str, float]:
 
 
 def render(design: Design) -> str:
-    """A small picture that says which design it is of."""
+    """A small picture that says which design it is of; a page where its mode is hard."""
     words = ", ".join(f"{name} {value}" for name, value in design.items())
+    if design.get("mode") == "hard":
+        return f"<!doctype html><title>{words}</title><p>{words}</p>"
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><title>{words}</title><circle r="4"/></svg>'
 
 

@@ -1,6 +1,6 @@
 """Questions as functions of a definition and a history: each is asked from the history that was recorded before it.
 
-So a last bit that differs does not add up over ten questions, and a difference is found at the question where it begins.
+So a last bit that differs does not add up over ten questions, and a difference is found where it begins.
 """
 
 import hashlib
@@ -20,7 +20,8 @@ SIMULATE = "tests.recorded.functions:simulate"
 PLANE: dict[str, Any] = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 GAINS: dict[str, Any] = {"kp": (0.2, 3.0), "ki": (0.0, 2.0)}
 MIXED: dict[str, Any] = {
-    "gain": ks.Float(1e-3, 2.0, log=True), "steps": ks.Int(1, 8), "mode": ["soft", "hard", "other"], "rate": ks.Fixed(7),
+    "gain": ks.Float(1e-3, 2.0, log=True), "steps": ks.Int(1, 8), "mode": ["soft", "hard", "other"],
+    "rate": ks.Fixed(7),
 }  # fmt: skip
 CUBE: dict[str, Any] = {"x": (0.0, 1.0), "y": ks.Float(-1.0, 1.0, jnd=0.02), "z": ks.Float(0.0, 2.0, step=0.25)}
 QUESTIONS = 10
@@ -42,6 +43,13 @@ class Case(NamedTuple):
 def _open_both(study: Any) -> None:
     """Another voter has a question open while the first is asked on."""
     study.ask("waiting")
+
+
+def _measure(study: Any) -> None:
+    """Give what was measured of the designs of the last answer."""
+    for row in study.rows("options")[-2:]:
+        design = {name: row[f"params_{name}"] for name in PLANE}
+        study.record(design, {"comfort": design["x"] - design["y"] ** 2})
 
 
 CASES: dict[str, Case] = {
@@ -73,7 +81,7 @@ CASES: dict[str, Case] = {
     ),
     "measured": Case(
         PLANE, {"outcomes": ["comfort"], "hints": [ks.More("comfort")], "first_pairs": 3},
-        changes={n: lambda s: _measure(s) for n in range(1, QUESTIONS)},
+        changes=dict.fromkeys(range(1, QUESTIONS), _measure),
     ),
     "changed": Case(
         CUBE, {"favourites": [{"x": 0.2, "y": 0.1, "z": 0.5}, {"x": 0.8, "y": -0.4, "z": 1.5}], "first_pairs": 3},
@@ -87,14 +95,7 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-def _measure(study: Any) -> None:
-    """Give what was measured of the designs of the last answer."""
-    for row in study.rows("options")[-2:]:
-        design = {name: row[f"params_{name}"] for name in PLANE}
-        study.record(design, {"comfort": design["x"] - design["y"] ** 2})
-
-
-def _answer(count: int, question: Any) -> Any:
+def answer(count: int, question: Any) -> Any:
     """What the hidden taste says of a question; the seventh is skipped."""
     if count == 7:
         return "skip"
@@ -119,7 +120,7 @@ def _live(case: Case, folder: Path) -> dict[str, Any]:
         if count in case.changes:
             case.changes[count](study)
         asked = study.ask(case.voters[count % len(case.voters)], kind=case.kinds.get(count))
-        study.tell(asked, _answer(count, asked), seconds=1.0 + count % 3)
+        study.tell(asked, answer(count, asked), seconds=1.0 + count % 3)
     return _content(study, folder)
 
 
@@ -163,9 +164,7 @@ def _question(history: dict[str, Any], events: int, voter: str, kind: str | None
 def _end(case: Case, history: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What a study tells of itself after its last answer."""
     study = through(history, len(history["events"]), folder)
-    designs = [
-        {name: row[f"params_{name}"] for name in case.space} for row in study.rows("options")[:2]
-    ]
+    designs = [{name: row[f"params_{name}"] for name in case.space} for row in study.rows("options")[:2]]
     told = {
         "best": study.best, "diagnostics": study.diagnostics(), "notes": study.notes(),
         "utility": [row["utility"] for row in study.rows("options")], "first wins": study.predict(*designs),

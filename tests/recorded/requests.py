@@ -29,6 +29,8 @@ RANDOM = (
     (re.compile(r"\b[0-9a-f]{32}\b"), "UID"),
     (re.compile(r"kappasharp_(seat_)?\w{6,32}=[\w.-]+"), r"kappasharp_\1NAME=SECRET"),
 )
+# These answer when it is drawn; others tell of cards as far as they are.
+ALL_DRAWN = re.compile(r"/card/|/line/|/again ")
 WHEN_DRAWN = ("description", "kind", "sentence")
 LOOKS = (
     "", "/history", "/notes", "/parameters", "/standing", "/best", "/why", "/model", "/outcomes", "/outcomes/1",
@@ -36,7 +38,20 @@ LOOKS = (
     "/line/16?place=here", "/line/1?place=0.5", "/picture/nothing", "/frame/nothing", "/export/json", "/export/csv",
     "/export/options", "/export/parquet", "/export/html", "/export/python", "/export/nothing", "/invites", "/nothing",
 )  # fmt: skip
-EVERYWHERE = ("/", "/join", "/api/studies", "/api/studies?study=apart", "/api/counts", "/api/nothing", "/static/nothing.js")
+# Those that torch is needed for, or cards.
+COMPUTED = (
+    "/history", "/standing", "/best", "/why", "/model", "/outcomes", "/team", "/team/before", "/card/0",
+    "/line/16?place=0.35", "/export/options", "/export/html",
+)  # fmt: skip
+EVERYWHERE = (
+    "/",
+    "/join",
+    "/api/studies",
+    "/api/studies?study=apart",
+    "/api/counts",
+    "/api/nothing",
+    "/static/nothing.js",
+)
 FIRST = {"kp": 1.0, "ki": 0.4, "n": 2, "mode": "hard", "rate": 100}
 CSV = "a.kp,a.ki,a.n,a.mode,b.kp,b.ki,b.n,b.mode,answer\n1,0.5,1,soft,2,0.7,2,hard,a\n"
 SPACE = {"x": {"low": 0.0, "high": 1.0}, "mode": ["soft", "hard"]}
@@ -50,8 +65,8 @@ CHANGES: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("picture/nothing/again", ({},)),
     ("settle", ({"duels": -1}, {"duels": 2, "question": "slider"}, {"duels": 2})),
     ("settle", ({"duels": 0},)),
-    ("parameters", ({"name": "kp"}, {"change": "narrow", "name": "kp", "low": 9.0}, {"change": "lock", "name": "n", "value": 2})),
-    ("parameters", ({"change": "widen", "name": "n"},)),
+    ("parameters", ({"name": "kp"}, {"change": "narrow", "name": "kp", "low": 9.0})),
+    ("parameters", ({"change": "lock", "name": "n", "value": 2}, {"change": "widen", "name": "n"},)),
     ("weights", ({}, {"weights": {"nobody": 1}}, {"weights": {"anna": 1.5}}, {"weights": None})),
     ("import", ({"csv": 1}, {"csv": "a.kp,answer\n1,a\n"}, {"csv": CSV})),
     ("rename", ({"name": ""}, {"name": "apart"}, {"name": "everything"})),
@@ -99,7 +114,8 @@ class Recorder:
 
     def _body(self, name: str, answer: httpx.Response) -> Any:
         if answer.headers.get("content-type") == "application/json":
-            return settled(json.loads(self._hide(answer.text)))
+            data = json.loads(self._hide(answer.text))
+            return data if ALL_DRAWN.search(name) else settled(data)
         if "/export/" in name and answer.status_code == 200:
             text = self._hide(answer.text).encode() if "parquet" not in name else answer.content
             return {EXACT_ONLY: hashlib.sha256(text).hexdigest()}
@@ -124,8 +140,12 @@ def settled(data: Any) -> Any:
     return {name: settled(value) for name, value in data.items()}
 
 
-def record() -> dict[str, Any]:
-    """Every answer of a server over the newest stored database, and the headers that they came with."""
+def record(*, briefly: bool = False) -> dict[str, Any]:
+    """Every answer of a server over the newest stored database, and the headers that they came with.
+
+    Args:
+        briefly: only the page's files and what is quickly read, up to the first request that changes anything.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         url = fill(folder / "stored.db", versions()[-1])
@@ -135,8 +155,9 @@ def record() -> dict[str, Any]:
             with clients(address, key, studies["everything"]) as made:
                 hidden = ((key, "KEY"), (url, "URL"), (str(folder), "FOLDER"))
                 found = Recorder(made, hidden)
-                _warm(found, studies["everything"])
-                _run(found, studies)
+                if not briefly:
+                    _warm(found, studies["everything"])
+                _run(found, studies, briefly=briefly)
     return {"headers": found.headers, "answers": found.answers}
 
 
@@ -145,25 +166,35 @@ def _warm(found: Recorder, study: str) -> None:
     until(lambda: found.clients[KEY].get(f"/api/studies/{study}/standing").status_code == 200)
 
 
-def _run(found: Recorder, studies: dict[str, str]) -> None:
+def _run(found: Recorder, studies: dict[str, str], *, briefly: bool) -> None:
     study = f"/api/studies/{studies['everything']}"
     _files(found)
-    for path in (*EVERYWHERE, *(f"{study}{rest}" for rest in LOOKS)):
-        for role in (KEY, OWNER, VOTER, VIEWER, STRANGER):
-            found.look(role, path)
+    looks = [rest for rest in LOOKS if not (briefly and rest in COMPUTED)]
+    for path in (*EVERYWHERE, *(f"{study}{rest}" for rest in looks)):
+        _looked_at(found, path)
     _refused(found, study)
+    if briefly:
+        return
     _news(found, study)
+    _pictures(found, study)
     for role in UPWARDS:
         _answered(found, role, study)
-    for word, bodies in CHANGES:
-        for role in UPWARDS:
-            for body in bodies:
-                found.request(role, "POST", f"{study}/{word}", body)
+    for word, role, bodies in ((word, role, bodies) for word, bodies in CHANGES for role in UPWARDS):
+        for body in bodies:
+            # Who has the key has no name of their own.
+            who = {"voter": KEY} if role == KEY and body else {}
+            found.request(role, "POST", f"{study}/{word}", body | who)
     for rest in ("", "/history", "/standing", "/parameters", "/team", "/invites"):
         found.look(KEY, f"{study}{rest}")
     _of_the_server(found)
     _links(found, study)
     _ends(found, studies)
+
+
+def _looked_at(found: Recorder, path: str) -> None:
+    """By who has the key first: most answers are the same to all others who may see them."""
+    for role in (KEY, OWNER, VOTER, VIEWER, STRANGER):
+        found.look(role, path)
 
 
 def _files(found: Recorder) -> None:
@@ -205,6 +236,14 @@ def _news(found: Recorder, study: str) -> None:
             found.answers[f"{role} GET /api/news"] = {"status": answer.status_code, "headers": headers, "begins": text}
 
 
+def _pictures(found: Recorder, study: str) -> None:
+    """A picture and a page of one's own, as their cards name them."""
+    for option in (0, 3):
+        key = found.look(KEY, f"{study}/card/{option}")["key"]
+        for path in (f"{study}/picture/{key}", f"{study}/frame/{key}"):
+            _looked_at(found, path)
+
+
 def _answered(found: Recorder, role: str, study: str) -> None:
     """A question, its picture, an answer, the next question; every kind for who may be asked all."""
     who = {} if role in (VOTER, OWNER) else {"voter": role}
@@ -213,10 +252,10 @@ def _answered(found: Recorder, role: str, study: str) -> None:
     pair = asked.get("pair") if isinstance(asked, dict) else None
     if pair is None:
         found.look(role, f"{study}/ahead{query}")
+        found.request(role, "POST", f"{study}/undo", who)
         return
     picture = pair["designs"][0]["card"]["key"]
-    for rest in (f"outcomes/{pair['number']}", f"picture/{picture}", f"frame/{picture}"):
-        found.look(role, f"{study}/{rest}")
+    found.look(role, f"{study}/outcomes/{pair['number']}")
     found.request(role, "GET", f"{study}/picture/{picture}", headers={"range": "bytes=0-9"})
     found.request(role, "GET", f"{study}/picture/{picture}", headers={"range": "bytes=99999-"})
     found.request(role, "POST", f"{study}/picture/{picture}/again", {})
@@ -241,7 +280,8 @@ def _first(pair: dict[str, Any]) -> Any:
 def _of_the_server(found: Recorder) -> None:
     """Studies are made and rehearsed by who has the key."""
     bodies: tuple[Any, ...] = (
-        {}, {"name": "new", "parameters": {"x": {"low": 1.0, "high": 0.0}}}, {"name": "everything", "parameters": SPACE},
+        {}, {"name": "new", "parameters": {"x": {"low": 1.0, "high": 0.0}}},
+        {"name": "everything", "parameters": SPACE},
         {"name": "new", "parameters": SPACE, "question": "choice", "tell_apart": True}, {"toml": "x = "},
         {"toml": 'name = "typed"\nlimits = ["x <= 0.9"]\n[parameters]\nx = {low = 0, high = 1}\n'},
         {"name": "run", "parameters": SPACE, "renderer": "os:remove"},
@@ -265,7 +305,9 @@ def _links(found: Recorder, study: str) -> None:
     for body in ({}, {"secret": "nothing"}, {"secret": code}):
         for role in UPWARDS:
             found.request(role, "POST", "/api/invited", body)
-    for body in ({"secret": "nothing", "name": "x"}, {"secret": code, "name": ""}, {"secret": code, "name": "vera"}):
+    for role in UPWARDS:
+        found.request(role, "POST", "/api/join", {"secret": "nothing", "name": "x"})
+    for body in ({"secret": code, "name": ""}, {"secret": code, "name": "vera"}):
         found.request(STRANGER, "POST", "/api/join", {**body})
     found.request(STRANGER, "POST", "/api/join", {"secret": code, "name": "rita"})
     found.look(STRANGER, "/api/studies")

@@ -23,7 +23,8 @@ def environment(folder: Path, storage: str) -> dict[str, str]:
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     own = {"PYTHONPATH": path, "KAPPASHARP_STORAGE": storage, "XDG_STATE_HOME": str(folder / "state")}
     more = {"OMP_NUM_THREADS": "1", "COLUMNS": "100", "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
-    return os.environ | own | more
+    # What Python compiled of the package is kept for the next of a hundred processes.
+    return os.environ | own | more | {"PYTHONDONTWRITEBYTECODE": ""}
 
 
 @contextmanager
@@ -50,7 +51,9 @@ def serving(folder: Path, storage: str, *words: str) -> Iterator[tuple[str, str]
 
 
 @contextmanager
-def clients(address: str, key: str, study: str, owner: str = "otto", voter: str = "vic") -> Iterator[dict[str, httpx.Client]]:
+def clients(
+    address: str, key: str, study: str, owner: str = "otto", voter: str = "vic"
+) -> Iterator[dict[str, httpx.Client]]:
     """A client for each role: the key's, three who came by links into one study, and one whom nobody let in."""
     with ExitStack() as stack:
         made = {

@@ -1,4 +1,4 @@
-"""What the shell says: the help of every command, and what commands print on stdout and stderr, and their exit codes."""
+"""What the shell says: the help of every command, what commands print on stdout and stderr, their exit codes."""
 
 import json
 import re
@@ -25,12 +25,12 @@ RANDOM = (
     (re.compile(r"\b\d+(\.\d+)? (ms|s|seconds)\b"), r"N \2"),
 )  # fmt: skip
 FILES = {
-    "espresso.toml": 'limits = ["dose + time <= 55"]\nquestion = "choice:3"\n[parameters]\ndose = {low = 14, high = 20}\n'
-    "time = {low = 20.0, high = 40.0, jnd = 1.0}\nmode = [true, false]\n",
+    "espresso.toml": 'limits = ["dose + time <= 55"]\nquestion = "choice:3"\n[parameters]\n'
+    "dose = {low = 14, high = 20}\ntime = {low = 20.0, high = 40.0, jnd = 1.0}\nmode = [true, false]\n",
     "past.csv": "a.x,a.y,b.x,b.y,answer\n0.1,0.2,0.3,0.4,a\n0.5,0.2,0.3,0.9,tie\n",
     "bad.csv": "a.x,a.y,b.x,b.y,answer\n0.1,0.2,0.3,0.4,c\n",
 }
-# One after the other in one folder; `<` stands before what is typed. The long ones are said once, in one of both styles.
+# One after the other in one folder; `<` stands before what is typed. The long ones are run in one style.
 BOTH = """
 new plane -p x=0:1 -p y=0:1 --seed 1
 new plane -p x=0:1
@@ -138,7 +138,11 @@ class Shell:
             [sys.executable, "-m", "kappasharp", *words], cwd=self.folder, env=environment(self.folder, self.url),
             input=typed, capture_output=True, text=True, check=False, timeout=SECONDS,
         )  # fmt: skip
-        return {"code": done.returncode, "stdout": _document(self._hide(done.stdout)), "stderr": self._hide(done.stderr)}
+        return {
+            "code": done.returncode,
+            "stdout": _document(self._hide(done.stdout)),
+            "stderr": self._hide(done.stderr),
+        }
 
     def _hide(self, text: str) -> str:
         text = masked(text, (self.url, "URL"), (str(self.folder), "FOLDER"), (sys.executable, "PYTHON"))
@@ -169,7 +173,9 @@ def helps() -> dict[str, Any]:
         shell = Shell(Path(name))
         whole = shell(["--help"])
         # A command's name stands two columns in, its summary after at least two more.
-        commands = re.findall(r"^  ([a-z][\w-]*)(?=  )", "\n".join(whole["stdout"]).partition("Commands:")[2], re.MULTILINE)
+        commands = re.findall(
+            r"^  ([a-z][\w-]*)(?=  )", "\n".join(whole["stdout"]).partition("Commands:")[2], re.MULTILINE
+        )
         said = pool.map(lambda command: shell([command, "--help"]), commands)
         return {"": whole} | dict(zip(commands, said, strict=True))
 
@@ -182,7 +188,7 @@ def _run(style: str, lines: str | None = None) -> dict[str, Any]:
         fill(shell.folder / "studies.db", versions()[-1])
         for file, text in FILES.items():
             (shell.folder / file).write_text(text, encoding="utf-8")
-        for line in (lines or BOTH + LONG[style]).strip().splitlines():
+        for line in filter(None, (lines or BOTH + LONG[style]).splitlines()):
             command, _, typed = line.partition(" < ")
             words = [JUDGE if word == "JUDGE" else word for word in command.split()]
             called = line if line not in found else f"{line} (once more)"
