@@ -30,64 +30,65 @@ FILES = {
     "past.csv": "a.x,a.y,b.x,b.y,answer\n0.1,0.2,0.3,0.4,a\n0.5,0.2,0.3,0.9,tie\n",
     "bad.csv": "a.x,a.y,b.x,b.y,answer\n0.1,0.2,0.3,0.4,c\n",
 }
-# One after the other in one folder; `<` stands before what is typed. The long ones are run in one style.
+# One after the other in one folder; `<` stands before what is typed. Then those that are long or
+# refused, in one style each.
 BOTH = """
 new plane -p x=0:1 -p y=0:1 --seed 1
-new plane -p x=0:1
 new mixed -p gain=1e-3:2:log -p n=int:1:8 -p mode=soft,hard -p rate=7 --method adaptive --preset paper
-new bad -p x=1:0
 new measured -p x=0:1 --outcomes comfort,mass --limit x<=0.9 --question rating --favourite x=0.5
 new espresso.toml
 ask plane
 ask plane
 tell plane a
 tell plane b --pair 1
-tell plane maybe
 ask plane --voter anna --question rating
 tell plane -2 --voter anna
 import past.csv --study plane --voter ben
-import bad.csv --study plane
 undo plane --voter anna
 log plane
 note plane 0 hums --voter anna
 note plane
 note plane 0 --forget --voter anna
-note plane 99 words
 parameters plane --narrow x=0.1:0.8 --lock y=0.5
 parameters plane --widen y
-parameters plane --widen z
 record measured x=0.3 comfort=7 mass=2
 record measured x=0.3 comfort=8 --repeat
 record measured x=0.3 --forget
-record measured x=3 comfort=1
 team apart --weigh anna=2
 team apart --count-alike
 rename mixed other
-rename other plane
 invite plane --role viewer --address https://taste.example.org
 invite plane --list
-invite plane --revoke nothing
 export everything whole.json
 export everything answers.csv
 export everything early.json --through 12
-export everything table.txt
 import whole.json --name again
-import whole.json
-import nothing.json
 studies
 check
 check plane
 backup copy.db
-backup copy.db
-delete other --yes
-delete nobody --yes
-best nobody
 log everything
 problems
 methods
 """
 LONG = {
     TABLE: """
+new plane -p x=0:1
+new bad -p x=1:0
+tell plane maybe
+import bad.csv --study plane
+note plane 99 words
+parameters plane --widen z
+record measured x=3 comfort=1
+rename other plane
+invite plane --revoke nothing
+export everything table.txt
+import whole.json
+import nothing.json
+delete nobody --yes
+best nobody
+backup copy.db
+delete other --yes
 best everything
 diagnose everything
 team apart
