@@ -1,11 +1,12 @@
 """Records what users see of this version, and compares another one with it: nothing of either names an inner module.
 
 python -m tests.recorded record  [--only questions,exports,requests,shell]
-python -m tests.recorded compare [--only …] [--exact]
+python -m tests.recorded compare [--only …] [--exact] [--briefly]
 
 `compare` prints every difference and ends with 1 if there are any. Without `--exact` floats may differ by 1e-9 of the
 range of their parameter, or of their own size where that is more than 1; digests of files with the model's numbers are
-then not looked at.
+then not looked at. `--briefly` compares what takes seconds, as the tests do: every seventh question, all exports, what
+the server answers without computing, the help of every command.
 """
 
 import argparse
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("what", choices=("record", "compare"))
     parser.add_argument("--only", default=",".join(files.PARTS), help="Parts with commas between them.")
     parser.add_argument("--exact", action="store_true", help="Compare floats to the last bit.")
+    parser.add_argument("--briefly", action="store_true", help="Compare a part that takes seconds.")
     given = parser.parse_args()
     found = []
     for part in given.only.split(","):
@@ -34,7 +36,7 @@ def main() -> int:
         if given.what == "record":
             print(f"{part}: {files.record(part)} recorded", end="", flush=True)
         else:
-            differing = files.compare(part, exact=given.exact)
+            differing = files.compare(part, exact=given.exact, briefly=given.briefly)
             found += differing
             print("".join(f"{line}\n" for line in differing) + f"{part}: {len(differing)} differences", end="")
         print(f" in {time.monotonic() - began:.0f} s", flush=True)

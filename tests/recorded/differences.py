@@ -83,7 +83,7 @@ def _same(old: Any, new: Any, exact: bool, scale: float) -> bool:
     if exact or not numbers or not any(isinstance(one, float) for one in (old, new)):
         # 0.0 and -0.0 are shown differently, and so are 1 and 1.0.
         return type(old) is type(new) and repr(old) == repr(new)
-    return abs(old - new) <= TOLERANCE * max(abs(old), scale, 1.0 if scale == 0.0 else 0.0)
+    return abs(old - new) <= TOLERANCE * (scale or max(abs(old), 1.0))
 
 
 def _first_apart(old: Any, new: Any) -> str:

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import re
 import sqlite3
 import tempfile
 from collections.abc import Callable
@@ -69,7 +70,7 @@ def _study(name: str, url: str, folder: Path) -> dict[str, Any]:
     stored = ks.load_study(name, storage=url)
     file = stored.export(folder / "study.json")
     whole = json.loads(file.read_text("utf-8"))
-    told = {"json": whole, "sha256": _digest(file), "repr": repr(stored).replace(url, "URL")}
+    told = {"json": whole, "sha256": _digest(file), "repr": re.sub(r" in \S+: ", " in URL: ", repr(stored))}
     for table in TABLES:
         told[table] = _csv(stored.export(folder / "study.csv", table=table))
         told[f"{table} in Parquet"] = _parquet(stored.export(folder / "study.parquet", table=table))

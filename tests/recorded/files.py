@@ -8,6 +8,8 @@ from tests.recorded import exports, questions, requests, shell
 from tests.recorded.differences import differences
 
 FOLDER = Path(__file__).parent
+# Of questions every so many, where it is to be brief: of all cases, and of their beginnings and ends alike.
+EVERY = 7
 PARTS = {"questions": questions, "exports": exports, "requests": requests, "shell": shell}
 
 
@@ -42,12 +44,27 @@ def count(part: str, found: dict[str, Any]) -> int:
     return len(found["answers"]) if part == "requests" else sum(map(len, found.values()))
 
 
-def compare(part: str, *, exact: bool) -> list[str]:
-    """How a part differs now from what was recorded, line by line."""
+def compare(part: str, *, exact: bool, briefly: bool = False) -> list[str]:
+    """How a part differs now from what was recorded, line by line; briefly, as far as takes seconds."""
     recorded = read(part)
-    now = questions.again(recorded) if part == "questions" else PARTS[part].record()
+    if part == "questions":
+        now = questions.again(recorded, EVERY if briefly else 1)
+    else:
+        now = PARTS[part].record(briefly=True) if briefly and part != "exports" else PARTS[part].record()
     # As JSON holds it: tuples are lists there, and names texts.
-    return of(part, recorded, json.loads(json.dumps(now)), exact=exact)
+    now = json.loads(json.dumps(now))
+    return of(part, _as_far_as(recorded, now) if briefly else recorded, now, exact=exact)
+
+
+def _as_far_as(recorded: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """What was recorded of what there is now: the second level's names, and of questions the third's."""
+    found = {}
+    for name, one in now.items():
+        there = recorded.get(name, {})
+        found[name] = {key: there.get(key) for key in one}
+        if "questions" in one:
+            found[name]["questions"] = {key: there["questions"].get(key) for key in one["questions"]}
+    return found
 
 
 def of(part: str, recorded: dict[str, Any], now: dict[str, Any], *, exact: bool) -> list[str]:

@@ -161,8 +161,10 @@ def _document(text: str) -> Any:
         return text.splitlines()
 
 
-def record() -> dict[str, Any]:
-    """What every command says."""
+def record(*, briefly: bool = False) -> dict[str, Any]:
+    """What every command says; briefly, of itself alone."""
+    if briefly:
+        return {"help": helps()}
     with ThreadPoolExecutor(2) as pool:
         table, documents = pool.map(_run, (TABLE, JSON))
     return {"help": helps()} | {TABLE: table, JSON: documents}
