@@ -26,6 +26,7 @@ LONGEST = (
     "core/test_kernels.py",
     "study/test_durability.py",
     "page/test_guard.py",
+    "recorded/test_recorded.py",
     "page/test_news.py",
     "drop_in/test_model.py",
     "app/test_studies.py",
