@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 import kappasharp as ks
-from kappasharp import engine
+from kappasharp.findings.engine import TorchEngine
 from kappasharp.journal import events
 from kappasharp.space.space import Space
 from kappasharp.views import report
@@ -95,7 +95,7 @@ def test_a_moment_goes_to_another_process_and_makes_the_same_report_there(study)
 
 def test_nobody_who_answers_waits_for_what_somebody_looks_at(study, monkeypatch):
     """While the best design is computed from all answers so far, another thread adds one to the same study."""
-    learn, added = engine.model_fit.learn, []
+    learn, added = TorchEngine.fit, []
 
     def add():
         study.add_comparison({"x": 0.1, "y": 0.2}, {"x": 0.3, "y": 0.2}, voter="cleo")
@@ -108,7 +108,7 @@ def test_nobody_who_answers_waits_for_what_somebody_looks_at(study, monkeypatch)
         assert added, "an answer waited for the best design"
         return learn(*given)
 
-    monkeypatch.setattr(engine.model_fit, "learn", learn_while_somebody_answers)
+    monkeypatch.setattr(TorchEngine, "fit", staticmethod(learn_while_somebody_answers))
     assert study.best.n_comparisons == 6 and len(study.history.counted()) == 7
 
 

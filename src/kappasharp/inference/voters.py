@@ -43,9 +43,9 @@ from kappasharp.tensors import ComparisonMatrix, Parameters, PerComparison, PerR
 #
 # Two answers by one person carry what is known of ρ, so a share of the answers is one of voters. Every so-manieth
 # answer is not: where people answer in turn it may hear only one of them. A voter's place in the line, and an answer's
-# among its voter's, is a hash of what was answered. It has nothing to do with the order in which answers or voters came,
-# and two lines of the same answers are the same to the last digit. Coordinates are hashed to 2⁻²⁰: one that was computed
-# in another order of sums is still the same.
+# among its voter's, is a hash of what was answered. It has nothing to do with the order in which answers or voters
+# came, and two lines of the same answers are the same to the last digit. Coordinates are hashed to 2⁻²⁰: one that was
+# computed in another order of sums is still the same.
 
 # Hashes are numbers modulo a prime below 2³¹, so that a product of two has 62 bits; the factor is Park and Miller's.
 PRIME, FACTOR, ROUNDS, FINE = 2**31 - 1, 48271, 3, 2.0**20
@@ -252,8 +252,8 @@ def _grown(H: Tensor, before: _Stage, after: _Stage, shared: int) -> Tensor:
 #     theta  (*batch, P+1+V)  one person's P hyperparameters, logit ρ, log c
 #
 # The utility of voter v is g(x) + h_v(x), with covariance s ρ k(x, x′) for g and s (1 − ρ) k(x, x′) for every h_v. So
-# the fit stays in comparison space, and every posterior, of g or of one voter's utility, is one over designs: the answers
-# weigh differently in it, that is all. The likelihood stays log-concave: the MAP is one, and has its certificate.
+# the fit stays in comparison space, and every posterior, of g or of one voter's utility, is one over designs: the
+# answers weigh differently in it, that is all. The likelihood stays log-concave: the MAP is one, and has its certificate.
 # An answer with no voter is about g: no c, and nobody's own.
 
 # The search ends when it promises less, in nats: every voter brings a hyperparameter, and the last thousandth of a nat
