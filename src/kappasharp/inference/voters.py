@@ -253,7 +253,8 @@ def _grown(H: Tensor, before: _Stage, after: _Stage, shared: int) -> Tensor:
 #
 # The utility of voter v is g(x) + h_v(x), with covariance s ρ k(x, x′) for g and s (1 − ρ) k(x, x′) for every h_v. So
 # the fit stays in comparison space, and every posterior, of g or of one voter's utility, is one over designs: the
-# answers weigh differently in it, that is all. The likelihood stays log-concave: the MAP is one, and has its certificate.
+# answers weigh differently in it, that is all. The likelihood stays log-concave: the MAP is one, and has its
+# certificate.
 # An answer with no voter is about g: no c, and nobody's own.
 
 # The search ends when it promises less, in nats: every voter brings a hyperparameter, and the last thousandth of a nat

@@ -45,8 +45,7 @@ REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src
 @cache
 def assets() -> dict[str, bytes]:
     """The page's own files, by name: what is not in here cannot be asked for."""
-    folder = files("kappasharp.app.examples")
-    found = [*folder.joinpath("web", "pages").iterdir(), folder.joinpath("charts.css")]
+    found = [*files("kappasharp.web").joinpath("pages").iterdir(), files("kappasharp.views").joinpath("charts.css")]
     return {one.name: one.read_bytes() for one in found if one.is_file()}
 
 
