@@ -12,7 +12,7 @@ from tests.sources import SOURCES, nodes, parsed
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PAGES = ROOT / "src" / "kappasharp" / "app" / "web" / "pages"
+PAGES = ROOT / "src" / "kappasharp" / "web" / "pages"
 LINES = 400
 LANGUAGES = ("en", "de", "zh")
 STRING = r'"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`'
