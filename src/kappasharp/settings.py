@@ -62,7 +62,7 @@ class Acquisition(Enum):
 
 
 class Weights(Enum):
-    """How the correction is spread: over the points, or in the prior's own metric (see `spectral.py`)."""
+    """How the correction is spread: over the points, or in the prior's own metric (see `correction/spectral.py`)."""
 
     NONE = "none"
     PRIOR_WEIGHTED = "prior_weighted"

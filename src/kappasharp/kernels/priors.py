@@ -232,7 +232,7 @@ PRIORS = {
 #
 # Notation
 #     theta  (*batch, D+2)    of a sum: log length scales of both kernels, then log s₁ and log s₂
-#            (*batch, P+1+V)  of V people: one person's P hyperparameters, logit ρ, then log c of each (inference/voters.py)
+#            (*batch, P+1+V)  of V people: one person's P hyperparameters, logit ρ, then log c of each (voters.py)
 
 # What is believed of people, mean and deviation: of logit ρ, and of every log c. How far from 0 both may go; and where
 # else a search for logit ρ begins.

@@ -1,8 +1,8 @@
 """The surrogate that a BoTorch model holds: computed, extended by answers, predicting; its evidence; when it is stale.
 
 It is stale once a module, an attribute of one, a number or the data has changed (`Key`).
-Shapes here carry the model's batch in front, of any number of dimensions; what is `known` of a
-fit has flat runs. All of it is computed in double precision.
+Shapes here carry the model's batch in front, of any number of dimensions; what is `known` of a fit has flat runs.
+All of it is computed in double precision.
 """
 
 import warnings
