@@ -24,10 +24,9 @@ from botorch.test_functions.multi_objective import DTLZ2
 from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from kappasharp.integrations.botorch.fit import KappaSharpMarginalLogLikelihood as PairwiseLaplaceMarginalLogLikelihood
-
 # The one line that changes: `from botorch.models.pairwise_gp import PairwiseGP, PairwiseLaplaceMarginalLogLikelihood`.
-from kappasharp.integrations.botorch.model import KappaSharpGP as PairwiseGP
+from kappasharp.integrations.botorch import KappaSharpGP as PairwiseGP
+from kappasharp.integrations.botorch import KappaSharpMarginalLogLikelihood as PairwiseLaplaceMarginalLogLikelihood
 from tests.drop_in.examples import ours, pairwise_gp, preferences, quiet
 
 CUBE = torch.stack([torch.zeros(3), torch.ones(3)]).double()

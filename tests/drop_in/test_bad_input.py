@@ -12,7 +12,7 @@ from gpytorch.means import LinearMean
 
 import kappasharp as ks
 from kappasharp.errors import InvalidTypeError, InvalidValueError, UnknownNameError
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP
 from tests.drop_in.examples import batch, preferences
 
 X, P = preferences()

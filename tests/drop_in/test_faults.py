@@ -14,7 +14,7 @@ from botorch.sampling.pairwise_samplers import PairwiseSobolQMCNormalSampler
 from scipy import optimize
 
 from kappasharp.inference import laplace, likelihood
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP
 from tests.drop_in.examples import ours, pairwise_gp, preferences, quiet, recorded
 
 ROOT_2 = math.sqrt(2.0)

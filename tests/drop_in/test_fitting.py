@@ -11,8 +11,7 @@ from gpytorch.constraints import Interval
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from gpytorch.priors import SmoothedBoxPrior
 
-from kappasharp.integrations.botorch.fit import KappaSharpMarginalLogLikelihood
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP, KappaSharpMarginalLogLikelihood
 from tests.drop_in.examples import clustered, pairwise_gp, preferences, quiet
 
 # On these `fit_gpytorch_mll` raised, or took minutes, before the walls of the output scale's box were hard.

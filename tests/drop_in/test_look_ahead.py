@@ -13,8 +13,7 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
 import kappasharp as ks
-from kappasharp.integrations.botorch import comparisons
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP, comparisons
 from tests.drop_in.examples import batch, preferences, quiet
 
 # BoTorch's pairwise samplers give torch's numbers to NumPy, which complains.

@@ -23,8 +23,7 @@ from gpytorch.priors import GammaPrior, LogNormalPrior
 
 import kappasharp as ks
 from kappasharp.errors import InvalidValueError
-from kappasharp.integrations.botorch.fit import KappaSharpMarginalLogLikelihood
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP, KappaSharpMarginalLogLikelihood
 from tests.drop_in.examples import DEVICES, batch, ours, pairwise_gp, preferences, quiet
 
 NEW = torch.rand(4, 5, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

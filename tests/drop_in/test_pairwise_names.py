@@ -13,8 +13,7 @@ from gpytorch.means import ConstantMean
 
 import kappasharp as ks
 from kappasharp.errors import InvalidValueError
-from kappasharp.integrations.botorch.fit import KappaSharpMarginalLogLikelihood
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP, KappaSharpMarginalLogLikelihood
 from tests.drop_in.examples import batch, clustered, ours, pairwise_gp, preferences
 
 NEW = torch.rand(5, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
