@@ -1,4 +1,4 @@
-"""The modules that moved, found under the names of version 0.2.0 by imports and pickles until version 0.5, with a warning."""
+"""Modules that moved, under their names of version 0.2.0: until version 0.5 imports and pickles find them, and warn."""
 
 import sys
 import warnings
@@ -63,8 +63,8 @@ class OldNames:
         warnings.warn(
             f"`{old}` is `{new}` now: import it from there; the old name ends with version 0.5."
             if old in IMPORTED
-            else "A pickle of kappasharp 0.2.0 or older names modules that have moved: write it again with this version; "
-            "version 0.5 will not read the old one.",
+            else "A pickle of kappasharp 0.2.0 or older names modules that have moved: write it again with this "
+            "version, because version 0.5 will not read it.",
             FutureWarning,
             stacklevel=2,
         )
