@@ -16,7 +16,7 @@ from pathlib import Path
 
 from botorch.models import pairwise_gp
 
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP
 
 LEAVES = (ast.Expr, ast.Assign, ast.Assert)
 

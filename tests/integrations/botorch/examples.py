@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from botorch.models.pairwise_gp import PairwiseGP
 
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP
 from tests.reference.data import answered
 
 STATES = Path(__file__).parents[3] / "benchmarks" / "states.npz"

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from kappasharp.errors import InvalidTypeError, InvalidValueError
-from kappasharp.integrations.botorch.comparisons import comparisons_of_choices, comparisons_of_orders
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP, comparisons_of_choices, comparisons_of_orders
 
 
 def test_an_order_is_its_neighbours_and_a_choice_the_best_against_the_others():

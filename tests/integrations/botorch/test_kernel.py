@@ -7,8 +7,7 @@ import torch
 from botorch.models.transforms.input import Normalize
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
-from kappasharp.integrations.botorch import kernel
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP, kernel
 
 X = torch.tensor([[0.1, 0.9], [0.4, 0.2], [0.8, 0.5]], dtype=torch.float64)
 P = torch.tensor([[0, 1], [2, 0]])
