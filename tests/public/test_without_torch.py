@@ -11,10 +11,10 @@ import sys
 
 import httpx
 import pytest
-from tests.cli.shell import SOURCE, START, Shell
-from tests.page.doubles import WRITE
 
 from kappasharp.study.collection import load_study
+from tests.cli.shell import SOURCE, START, Shell
+from tests.web.doubles import WRITE
 
 BLOCKED = """
 import sys
