@@ -4,8 +4,10 @@ import json
 import math
 import tomllib
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -14,9 +16,10 @@ from kappasharp.errors import InvalidValueError
 from kappasharp.lab import experiment, grid, suite
 from kappasharp.lab.analysis import leaderboard, ranking
 from kappasharp.lab.analysis.statistics import FAMILY
+from kappasharp.lab.external.methods import PEERS
 from kappasharp.lab.store import Store
 from kappasharp.lab.suite import Suite
-from kappasharp.parquet import write_parquet
+from kappasharp.parquet import read_parquet, write_parquet
 from kappasharp.problems.registry import find_problem
 from tests.lab import synthetic
 
@@ -202,6 +205,18 @@ def test_other_runs_are_left_out_and_two_versions_are_two_methods(ranked, tmp_pa
     Store(tmp_path / "changed").open().write("block", rows)
     names = ranking.read([*folders, tmp_path / "changed"], made).rows
     assert "static" not in names and len([name for name in names if name.startswith("static (")]) == 2
+
+
+def test_runs_from_before_a_module_moved_are_of_the_same_method(tmp_path):
+    pack = Path(__file__).parents[2] / "docs" / "results" / "leaderboard" / "optuna.parquet"
+    _, table = read_parquet(pack)
+    first, second, *_ = table.to_pylist()
+    assert "kappasharp.lab.entrants:Optuna" in first["method_values"] == second["method_values"]
+    now = grid.plain(PEERS["optuna_preferential"]) | {"installed": json.loads(first["method_values"])["installed"]}
+    second["method_values"] = json.dumps(now, sort_keys=True)
+    write_parquet(pa.Table.from_pylist([first, second], schema=table.schema), tmp_path / "both.parquet")
+    found = ranking.read([tmp_path / "both.parquet"], suite.find("pbo-1"))
+    assert [(name, len(runs)) for name, runs in found.rows.items()] == [("optuna_preferential", 2)]
 
 
 def test_what_counts_twice_is_said_and_the_first_source_counts(ranked, tmp_path):

@@ -41,6 +41,8 @@ KEPT = (
     "seconds", "best_utility", "told_utility", "n_points",
 )  # fmt: skip
 RESAMPLES, INTERVAL = 2000, (2.5, 97.5)
+# Where the methods of other libraries are, up to version 0.2.0 and now: runs of either are of the same method.
+MOVED = ("kappasharp.lab.entrants:", "kappasharp.lab.libraries:")
 # To about how many digits two machines give the same run.
 ROUNDING = 1e-9
 
@@ -85,7 +87,7 @@ def read(sources: Iterable[Path], suite: Suite) -> SuiteRuns:
             theirs = row["suite"] or "no suite"
             found.left_out[f"of {theirs}" if theirs != suite.label else "of no task of the suite"] += 1
             continue
-        runs = by_identity[row["method"], row["method_values"]]
+        runs = by_identity[row["method"], row["method_values"].replace(*MOVED)]
         # What was named first counts, whether it is better or worse.
         found.twice[row["method"]] += _is_other(runs.setdefault(cell, row), row)
     names = Counter(name for name, _ in by_identity)
