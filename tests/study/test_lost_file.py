@@ -394,7 +394,7 @@ def test_a_database_that_takes_nothing_is_told_once_until_it_does(study):
     for _ in range(2):
         sqlalchemy.event.listen(study.storage._engine, "checkout", refuse)
         for _ in range(3):
-            with pytest.raises(StorageError, match="may only be read.*start this program again"):
+            with pytest.raises(StorageError, match=r"may only be read.*write access.*restart the program"):
                 study.tell(pair, "a")
         sqlalchemy.event.remove(study.storage._engine, "checkout", refuse)
         study.storage._engine.dispose()

@@ -262,8 +262,7 @@ def refusal(url: str, error: SQLAlchemyError) -> StorageError:
         ("locked", "another program is writing to it and did not finish in time. Nothing was lost; try again."),
         (
             "readonly",
-            "it may only be read. Nothing was written; give write access to the file and its folder, then start this "
-            "program again.",
+            "it may only be read. Nothing was written; give write access to file and folder, then restart the program.",
         ),
         ("disk is full", "the disk is full. Nothing was written and nothing before it was lost; make room, try again."),
         ("disk I/O error", "the disk could not be written. Nothing before it was lost; check the disk, try again."),
