@@ -344,7 +344,7 @@ class TestNoFalseAlarm:
 
 def test_what_is_written_ahead_is_taken_in_and_known(study, file, monkeypatch):
     """By our own hand, so that another's is told from it: nothing is read anew after it."""
-    monkeypatch.setattr("kappasharp.store.database_file.AHEAD_BYTES", 60_000)
+    monkeypatch.setattr("kappasharp.store.storage.AHEAD_BYTES", 60_000)
     before, generation = trace(file), study.storage._generation
     answers(study, 20)
     assert trace(file) != before and study.storage._generation == generation
