@@ -38,8 +38,8 @@ $(VENV)/.dev: $(VENV)/.box2d
 	touch $@
 
 # What the tests need beside Python: TypeScript and axe-core from the npm registry, a browser, a C++ compiler.
-$(VENV)/.node: tests/page/package.json tests/page/package-lock.json | $(VENV)/.dev browser
-	cd tests/page && npm ci --no-audit --no-fund --loglevel=error
+$(VENV)/.node: tests/web/package.json tests/web/package-lock.json | $(VENV)/.dev browser
+	cd tests/web && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
 CHROMIUM = $(or $(KAPPASHARP_CHROMIUM),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
@@ -106,4 +106,4 @@ docs: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) tests/page/node_modules site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) tests/web/node_modules site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -7,8 +7,7 @@ import torch
 from botorch.models.pairwise_gp import PairwiseGP
 
 from benchmarks import peers
-from kappasharp.integrations.botorch.fit import KappaSharpMarginalLogLikelihood
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP, KappaSharpMarginalLogLikelihood
 from kappasharp.problems.registry import find_problem
 
 FIT_SIZE, POSTERIOR_SIZE, CONDITION_SIZE = 106, 400, 200

@@ -32,10 +32,10 @@ from kappasharp.lab.store import Store
 from kappasharp.store.storage import Storage
 from tests.damage import damages
 from tests.lab import tiny
-from tests.page import crowd, fuzz
-from tests.page.chromium import serving
-from tests.page.doubles import WRITE
 from tests.study import voters
+from tests.web import crowd, fuzz
+from tests.web.chromium import serving
+from tests.web.doubles import WRITE
 
 HERE = Path(__file__).parent
 SEED = 17

@@ -18,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.page.chromium import serving
-from tests.page.guests import FLOOR, LOOPS, TIMES, both, studies
+from tests.web.chromium import serving
+from tests.web.guests import FLOOR, LOOPS, TIMES, both, studies
 
 HERE = Path(__file__).parent
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from kappasharp.cli.serve import examples
 from kappasharp.study.collection import create_study, storage_of
-from tests.page.chromium import launched, serving, settle, turn
+from tests.web.chromium import launched, serving, settle, turn
 
 ANSWERS = 30
 THINKING, TURNS = {"page_turn_ms": 3.0, "page_quick_turn_ms": 0.2}, {"page_turn_ms": 12, "page_quick_turn_ms": 20}

@@ -25,8 +25,8 @@ import httpx
 
 import kappasharp as ks
 from kappasharp.lab.run import commit
-from tests.page.chromium import serving
-from tests.page.crowd import study_of
+from tests.web.chromium import serving
+from tests.web.crowd import study_of
 
 RESULT = Path(__file__).parent / "people.json"
 NAME = "crowd"

@@ -14,9 +14,6 @@ import kappasharp as ks
 from kappasharp.cli import demo
 from kappasharp.problems import plasma, plasma_jet, step_response
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.house import test_floors as house
-
 OUT = Path(__file__).parent / "figures"
 INK, WINNER, LOSER, PALE = "#1f2933", "#0b7a75", "#d1495b", "#9aa5b1"
 QUESTIONS, SEED = 30, 1
@@ -104,40 +101,6 @@ def treatments():
     )
 
 
-def floors():
-    """The rooms on their floors, each with its files and lines, and who imports whom."""
-    modules = house.read_modules()
-    rooms = {}
-    for module, source in modules.items():
-        rooms.setdefault(house.room(module), []).append(source)
-    del rooms[house.FRONT_DOOR]
-    height = max(house.FLOORS[room] for room in rooms)
-    figure, axis = plt.subplots(figsize=(12, 7.5))
-    where = {}
-    for floor in range(1, height + 1):
-        here = [room for room in rooms if house.FLOORS[room] == floor]
-        for place, room in enumerate(sorted(here, key=lambda room: -sum(map(len, rooms[room])))):
-            where[room] = ((place + 0.5) / len(here), floor)
-    arrows = {
-        (house.room(m), house.room(t)) for m, s in modules.items() for t in house.imports(s, modules) & set(modules)
-    }
-    for here, there in arrows:
-        if here != there and here in where and there in where:
-            (x, y), (x_low, y_low) = where[here], where[there]
-            axis.plot([x, x_low], [y - 0.3, y_low + 0.3], color=PALE, lw=0.6, alpha=0.55, zorder=1)
-    for room, (x, y) in where.items():
-        files, lines = len([s for s in rooms[room] if s.strip()]), sum(len(s.splitlines()) for s in rooms[room])
-        words = f"{room}\n{files} files · {lines:,} lines" if files > 1 else f"{room}\n{lines} lines"
-        box = {"boxstyle": "round,pad=0.45", "fc": "white", "ec": WINNER if files > 1 else PALE, "lw": 1.3}
-        axis.text(x, y, words, ha="center", va="center", fontsize=8.5, color=INK, bbox=box, zorder=2)
-    axis.set(xlim=(0, 1), ylim=(0.4, height + 0.6), xticks=[], yticks=range(1, height + 1))
-    axis.set_yticklabels([f"floor {floor}" for floor in range(1, height + 1)])
-    axis.spines[["left", "bottom"]].set_visible(False)
-    axis.tick_params(length=0)
-    axis.set_title("Every import runs down", loc="left", fontsize=11)
-    save(figure, "floors.png", f"kappasharp {ks.__version__}, read from the imports: make figures")
-
-
 def save(figure, name, stamp):
     figure.text(0.995, 0.005, stamp, ha="right", va="bottom", fontsize=6.5, color=PALE)
     figure.tight_layout(rect=(0, 0.02, 1, 1))
@@ -148,7 +111,6 @@ def main():
     torch.set_num_threads(1)
     OUT.mkdir(exist_ok=True)
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": INK})
-    floors()
     treatments()
     with tempfile.TemporaryDirectory() as folder:
         tuning(*tuned(folder))

@@ -11,9 +11,9 @@ sys.path.insert(0, str(ROOT))
 from kappasharp.app.examples import pid  # noqa: E402
 from kappasharp.cli.serve import examples  # noqa: E402
 from kappasharp.study.collection import create_study, storage_of  # noqa: E402
-from tests.page.chromium import LAST, launched, serving, settle  # noqa: E402
-from tests.page.test_team import NAME as JURY  # noqa: E402
-from tests.page.test_team import jury  # noqa: E402
+from tests.web.chromium import LAST, launched, serving, settle  # noqa: E402
+from tests.web.test_team import NAME as JURY  # noqa: E402
+from tests.web.test_team import jury  # noqa: E402
 
 TARGET = Path(__file__).parent / "screenshots"
 WIDE = {"viewport": {"width": 1180, "height": 800}}

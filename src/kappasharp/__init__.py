@@ -1,8 +1,11 @@
 """kappasharp: preferential optimisation from answers to one question, A or B?"""
 
+import sys as _sys
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
+
+from kappasharp._moved import OldNames as _OldNames
 
 if _TYPE_CHECKING:
     from kappasharp.algorithm.loop import Info, ask, init, tell
@@ -30,6 +33,8 @@ if _TYPE_CHECKING:
     from kappasharp.study.study import Study
 
 __version__ = "0.2.0"
+
+_sys.meta_path.append(_OldNames())
 
 # Everything is imported when it is first used: torch takes two seconds, and studies need a database library, which a
 # machine that only computes may lack.

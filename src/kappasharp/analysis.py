@@ -1,6 +1,7 @@
-"""A study at one event: its definition and history as they stood then, and what follows from the two.
+"""What a study tells of itself, and `Moment`, the study at one event: definition, history, and what follows from them.
 
-Who tells several things that must fit together asks one moment for them: a study goes on while others answer.
+Who tells several things that must fit together asks one moment for them: a study goes on while others answer. What is
+computed comes through `engine()`, and the fitted models are kept as long as the answers are the same.
 """
 
 from abc import ABC, abstractmethod

@@ -20,7 +20,7 @@ class KappaSharpError(Exception):
 
     @property
     def sentence(self) -> str:
-        """What it says, with all that it was made of where a page has other words for it (sentences.py)."""
+        """What it says, with all that it was made of where a page has other words for it (messages/message.py)."""
         return self.args[0] if self.args and isinstance(self.args[0], str) else str(self)
 
 

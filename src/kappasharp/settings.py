@@ -1,4 +1,8 @@
-"""Method, Preset, Correction, Gate and the tables METHODS, PRESETS; defaults; their checks."""
+"""Methods and presets as plain data, their tables by name with the defaults, and the checks of both.
+
+A method says how questions are chosen; a preset has the model's numbers. Adding one is adding a row to `METHODS` or
+`PRESETS`. Nothing here computes and nothing needs torch, so that whatever lists or stores studies starts without it.
+"""
 
 import math
 from collections.abc import Iterable
@@ -21,7 +25,7 @@ JUDGE, JUDGED_QUESTIONS = "judge", 30
 DEFAULT_METHOD, DEFAULT_PRESET = "baseline", "modern"
 # How many duels settle a study.
 DUELS = 5
-# The simulated people of `problems.oracle`.
+# The simulated people of `problems.simulated_voters`.
 PERSONS = (
     "paper", "exact", "careless", "hesitant", "biased", "human", "shaky", "hasty", "timed", "interrupted", "absent",
 )  # fmt: skip
@@ -58,7 +62,7 @@ class Acquisition(Enum):
 
 
 class Weights(Enum):
-    """How the correction is spread: over the points, or in the prior's own metric (see `spectral.py`)."""
+    """How the correction is spread: over the points, or in the prior's own metric (see `correction/spectral.py`)."""
 
     NONE = "none"
     PRIOR_WEIGHTED = "prior_weighted"

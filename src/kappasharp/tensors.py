@@ -1,4 +1,4 @@
-"""Batches of runs: some taken out, put back, chosen between; in tensors and in NamedTuples of tensors alike.
+"""Names for the shapes of tensors; runs of a batch taken out, put back and chosen between; one thread for torch.
 
 The runs are the first dimension of every tensor. What is no tensor (a name, a choice, None) is the same for all runs. A
 tuple that holds more than tensors in step has a `take` of its own, which is used.

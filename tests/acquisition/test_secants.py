@@ -13,7 +13,7 @@ from kappasharp.inference.comparisons import Answers
 from kappasharp.randomness import stream
 from kappasharp.settings import MAXIMIZERS, find_preset
 from kappasharp.tensors import take
-from tests.acquisition.test_through import RUNS, D, few, posterior_of, request
+from tests.acquisition.test_composite import RUNS, D, few, posterior_of, request
 from tests.reference.lifts import Curved
 
 

@@ -35,7 +35,7 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 import kappasharp as ks
 from kappasharp.errors import KappaSharpError
 from kappasharp.integrations.ax import KappaSharpSurrogate, bope_surrogate_spec, surrogate, surrogate_spec
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP
 
 NAME = "pairwise_pref_query"
 

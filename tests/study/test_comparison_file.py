@@ -4,7 +4,7 @@ import pytest
 
 import kappasharp as ks
 from kappasharp.errors import InvalidValueError, KappaSharpError
-from tests.study.test_arranging import answered, say
+from tests.study.test_parameters import answered, say
 
 ODD = {"x": (0.0, 1.0), "=how": ["=A1", "+b", "plain", None, True, 3], "maker": {"value": "-us"}}
 

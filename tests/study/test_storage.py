@@ -11,7 +11,8 @@ from sqlalchemy import Column, Integer, MetaData, Table, create_engine, event, i
 from kappasharp.errors import CorruptedError, DuplicateNameError, KappaSharpError, StorageError, UnknownNameError
 from kappasharp.journal.events import Added, Amended, Answered, Asked, Queued, Undone
 from kappasharp.store import schema
-from kappasharp.store.storage import Storage
+from kappasharp.store import storage as storage_module
+from kappasharp.store.storage import Storage, as_record
 from kappasharp.study.collection import create_study, delete_study, load_study
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
@@ -61,6 +62,14 @@ class TestContract:
         assert [(record.name, record.definition) for record in storage.studies()] == [
             ("one", {"a": 1}), ("other", {"b": 2}),
         ]  # fmt: skip
+
+    def test_a_study_is_found_without_reading_the_others(self, storage, monkeypatch):
+        records = [storage.create(f"study {number}", {}) for number in range(5)]
+        storage.rename(records[3], "renamed")
+        read = []
+        monkeypatch.setattr(storage_module, "as_record", lambda row: read.append(row.name) or as_record(row))
+        assert storage.find("study 2").uid == records[2].uid and storage.latest(records[3]).name == "renamed"
+        assert read == ["study 2", "renamed"]
 
     def test_a_name_is_taken_once(self, storage):
         storage.create("s", {})

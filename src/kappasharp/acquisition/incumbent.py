@@ -1,7 +1,8 @@
-"""Which designs to compare with the one told to be best, when nothing new is to be made: its likeliest betters.
+"""The best design seen, the box around it, and the designs seen that are likeliest to be better.
 
-E max(f(x) − f(x⁺), 0) over the designs seen, x⁺ the one told; designs that have lost a comparison come last, and so
-does what was compared with x⁺ before.
+Expected improvement is over the first, and a search may stay within the second. The third is for questions between
+designs that exist: by E max(f(x) − f(x⁺), 0) with x⁺ the one told; designs that have lost a comparison come last, and
+so does what was compared with x⁺ before.
 """
 
 import torch

@@ -4,7 +4,7 @@ Notation
     corners (…, runs, q, d)  a line from the first of q designs to the last, through the others; straight between two
     mean, covariance         of the utilities at some places of it
 
-E max over the places is Clark's approximation, as in several.py, one place after another from one end to the other. The
+E max over the places is Clark's approximation (batch_eubo.py), one place after another from one end to the other. The
 search begins with lines through the pairs that EUBO finds and through the best designs seen, lengthened to where they
 leave the cube, and, where a line may bend, with those through the designs of a gallery, in every order. It moves their
 corners by ever smaller steps.

@@ -1,4 +1,4 @@
-"""Line 15 of Algorithm 1: what an answer adds to a state, by its question's kind. [alg:adaptive_ks]"""
+"""Line 15 of Algorithm 1: what an answer, and its seconds, add to a state, by its question's kind. [alg:adaptive_ks]"""
 
 import math
 from typing import Any, NamedTuple

@@ -1,4 +1,7 @@
-"""Checks of tensors given by users."""
+"""Tensors given by users: each argument of the public functions is checked here, once, with a sentence for each rule.
+
+Methods and presets are checked in `settings.py`. What is below trusts its arguments.
+"""
 
 from collections.abc import Iterable, Sequence
 from numbers import Integral

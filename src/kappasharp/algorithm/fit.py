@@ -1,6 +1,7 @@
 """The fitted model of one batch of runs: hyperparameters, plain MAP, posterior, certificates.
 
-How wide a tie is and by which inference the posterior is approximated are decided here too.
+How wide a tie is, by which inference the posterior is approximated and what is believed of outcomes before any answer
+are decided here too. The correction comes after it: `correction.py`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Several people's answers fitted together, as what all share or as one voter sees it.
 
 Whatever is seen, it is a fit like one person's, over the same designs: what chooses questions and tells the best need
-not know that there are several.
+not know that there are several. The evidence that there is a taste behind the answers is here too.
 """
 
 import math

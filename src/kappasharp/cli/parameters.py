@@ -1,4 +1,7 @@
-"""Narrow, lock, widen in one step."""
+"""`kappasharp parameters`: shows them, and narrows, locks or widens several in one call.
+
+What computes is imported where it is used: `--help` and the shell's completion come without torch.
+"""
 
 from typing import TYPE_CHECKING, Any
 

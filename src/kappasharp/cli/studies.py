@@ -1,4 +1,4 @@
-"""The commands of a study but those that ask: new, studies, best, log, export, import, check, backup …
+"""The commands of a study but those that ask: new, studies, best, log, export, import, rename, delete, check, backup.
 
 What computes is imported where it is used: `--help` and the shell's completion come without torch.
 """

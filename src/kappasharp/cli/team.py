@@ -1,4 +1,7 @@
-"""Team, invite, note."""
+"""The commands about people: `team` (who agrees with whom, weights), `note` on a design, and `invite` to the page.
+
+What computes is imported where it is used: `--help` and the shell's completion come without torch.
+"""
 
 from dataclasses import asdict
 from io import StringIO

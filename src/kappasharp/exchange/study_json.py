@@ -1,4 +1,4 @@
-"""A study as JSON with every event, and back."""
+"""A study as JSON with every event and a checksum, and back; `journal/validation.py` says which events are taken."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""Answers and designs as rows, dataframes, CSV, Parquet."""
+"""A study's answers and designs as rows, and the files that hold them: CSV, Parquet and JSON, by the name's end."""
 
 import csv
 import os

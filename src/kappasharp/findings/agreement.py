@@ -1,4 +1,7 @@
-"""Who is like whom, where groups split; the best by weights, for one voter, the fairest."""
+"""Who of a study's voters is like whom and where groups split; what is best for all, by weights, for one, or fairest.
+
+Gives what `results/agreement.py` holds. Here stands the `best` that a study tells: by weights where some are set.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,9 @@
-"""The best design, how sure, what next, why."""
+"""How good the best design is, how sure that is, what to do next, and why it is the best.
+
+The chance of being the very best says nothing (near-duplicates share it, and pairs that nothing links leave it at the
+prior's width), and the level of all utilities is informed by the prior alone. So both figures compare designs. What
+comes out is in `results/best.py`.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""What answers determine; contradictions; surprises; past models."""
+"""What the answers determine, which of them surprise the model, and how the model stood at earlier answers.
+
+Gives what `results/diagnosis.py` holds. `notes` is what is said of outcomes, limits and first questions.
+"""
 
 import math
 from collections import Counter

@@ -1,4 +1,7 @@
-"""Trade-offs, the front, preference along each outcome."""
+"""What is told of outcomes: the designs with theirs, the front among them, utility along each, which way is better.
+
+`notes` says how outcomes stand: how many are known, whether their function works, which of them is learnt on.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

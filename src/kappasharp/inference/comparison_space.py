@@ -39,7 +39,7 @@ LEVELS = (3.0, 5.0)
 
 
 class ComparisonSpace(NamedTuple):
-    """The answers of a flat batch of runs, to be fitted in comparison space (the contract: spaces.py)."""
+    """The answers of a flat batch of runs, to be fitted in comparison space (the contract: fit_space.py)."""
 
     answers: Answers
 

@@ -25,7 +25,7 @@ from kappasharp.tensors import Parameters, PerComparison, PerRun, PointMatrix, P
 
 
 class PointSpace(NamedTuple):
-    """The answers of a flat batch of runs, to be fitted on points (the contract: spaces.py)."""
+    """The answers of a flat batch of runs, to be fitted on points (the contract: fit_space.py)."""
 
     X: Points
     C: Incidence

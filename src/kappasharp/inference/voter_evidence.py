@@ -1,4 +1,4 @@
-"""The evidence of several people's answers, as people.py models them, and its gradient.
+"""The evidence of several people's answers, as voters.py models them, and its gradient.
 
 Notation
     own     (*batch, m, m)  [v_i = v_j]: whether one person gave both answers; 0 for what nobody said

@@ -1,10 +1,10 @@
-"""The hyperparameters of very many answers of several people: found on whole voters' first, then on all answers.
+"""Several people's answers in one model: the fit, its posteriors, and the search for its many hyperparameters.
 
-The stages are as in hyperparameters.py, each with about twice the answers of the one before, the last with all. But a
-stage has the answers of the first voters in a line (whole_voters.py), and of the hyperparameters those voters' alone.
-What was learnt of the curvature goes from stage to stage; of a voter who comes in, what was learnt of the others. The
-early stages run in single precision, whose noise in the evidence lies below what ends them; so does the last one
-where answers are very many. The certificate is one of all answers, always.
+The stages of the search are as in hyperparameters.py, each with about twice the answers of the one before, the last
+with all. But a stage has the answers of the first voters in a line, whole, and the hyperparameters of those alone. What
+was learnt of the curvature goes from stage to stage; of a voter who comes in, what was learnt of the others. The early
+stages run in single precision, whose noise in the evidence lies below what ends them; so does the last one where
+answers are very many. The certificate is one of all answers, always.
 """
 
 from typing import NamedTuple, TypeVar

@@ -18,9 +18,7 @@ from ax.utils.common.constants import Keys
 from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.transforms.outcome import Standardize
 
-from kappasharp.integrations.botorch import checks
-from kappasharp.integrations.botorch.fit import KappaSharpMarginalLogLikelihood
-from kappasharp.integrations.botorch.model import KappaSharpGP
+from kappasharp.integrations.botorch import KappaSharpGP, KappaSharpMarginalLogLikelihood, checks
 from kappasharp.settings import Method, Preset
 
 register_model(KappaSharpGP)

@@ -1,4 +1,8 @@
-"""Narrowing, locking, widening a parameter: the event, or the rule against it."""
+"""Changes of a study's parameters while it runs: each function gives the event that narrows, locks or widens one.
+
+What breaks a rule raises with the rule. Whether the limits still leave designs to ask about is asked elsewhere, by
+`engine().check_change`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,8 @@
-"""What can happen in a study; plain, frozen, one class per event."""
+"""What can happen in a study. Everything a study knows is a list of these, in order; nothing is ever changed in it.
+
+An event's body is plain data (text, numbers, lists, mappings), so that any program can read it. What events add up to
+is in `history.py`; how they are kept, in `store`.
+"""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, get_args
@@ -53,13 +57,13 @@ class Asked(_About):
     kind: ClassVar[str] = "asked"
     origin: Origin
     after: int
-    # What the next fit starts from, and what this one found: `_memo` in questions.py.
+    # What the next fit starts from, and what this one found: `_memo` in planning/next_question.py.
     memo: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The voter's answer to a question (kinds.py), and the seconds it took where somebody measured them."""
+    """The voter's answer to a question (questions/kind.py), and the seconds it took where somebody measured them."""
 
     kind: ClassVar[str] = "answered"
     pair: int

@@ -1,4 +1,7 @@
-"""FitNote: what a fit leaves for the next one, and what views say of it."""
+"""What a model noted beside the question that it chose, `Asked.memo`: after how many answers that was.
+
+The rest of a note is plain data too: `planning/next_question.py` writes it, `validation.py` checks it.
+"""
 
 from typing import Any
 

@@ -1,4 +1,8 @@
-"""History: the events folded; designs, answers, open questions, known outcomes."""
+"""A study as a fold over its events: which designs there are, what was answered, and which questions are open.
+
+The same events give the same history in every process. What of the parameters is open, which outcomes are known, who
+weighs how much and which voters are programs belong to it. Nothing is computed here that needs a model.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""One answer of a study as it counts now, what it says of its designs, and where answers contradict each other."""
+"""A question as it was put to a voter, and an answer as it counts now, with what it says of its designs.
+
+Where answers contradict each other (opposite ones, a cycle) is found here too, from the answers alone.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime

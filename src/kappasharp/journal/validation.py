@@ -41,7 +41,7 @@ SOURCES: tuple[str, ...] = get_args(Source)
 LONGEST_TIME, LONGEST_DIGEST = 40, 64
 # A hyperparameter is a logarithm: beyond this, no scale that a number can hold.
 LARGEST_THETA = 100.0
-# What a model notes of a pair, beside its vectors: `_memo` in questions.py.
+# What a model notes of a pair, beside its vectors: `_memo` in planning/next_question.py.
 WHOLE = ("answers", "step", "components")
 NUMBERS = ("decisiveness", "strength", "condition_before", "condition_after", "evidence", "acquisition", "threshold")
 MEMO = {*WHOLE, *NUMBERS, "mean_decisiveness", "active", "status", "first", "theta", "hints"}

@@ -1,4 +1,8 @@
-"""Priors of hyperparameters, one voter or many, by name."""
+"""Priors of the hyperparameters by name, for one kernel, for a sum of two and for several voters.
+
+Each has a log density with its slope, the box of the search and the places where it starts. Names never change: they
+stand in stored studies and results.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -182,7 +186,7 @@ def _log_normal(lengthscale: LengthscalePrior, median: float, spread: float = 1.
     return Priors(lengthscale, (1e-2, 1e4), outputscale_median=median, outputscale_spread=spread)
 
 
-# A name stands in `choices.PRIOR_NAMES` too, where settings are checked without torch.
+# A name stands in `settings.PRIOR_NAMES` too, where settings are checked without torch.
 PRIORS = {
     "botorch_0_6": Priors(Gamma(1.2, 0.5), (1.0, 4.0)),
     "botorch_0_18": Priors(Gamma(2.4, 2.7), (1e-2, 1e2)),
@@ -228,7 +232,7 @@ PRIORS = {
 #
 # Notation
 #     theta  (*batch, D+2)    of a sum: log length scales of both kernels, then log s₁ and log s₂
-#            (*batch, P+1+V)  of V people: one person's P hyperparameters, logit ρ, then log c of each (people.py)
+#            (*batch, P+1+V)  of V people: one person's P hyperparameters, logit ρ, then log c of each (voters.py)
 
 # What is believed of people, mean and deviation: of logit ρ, and of every log c. How far from 0 both may go; and where
 # else a search for logit ρ begins.

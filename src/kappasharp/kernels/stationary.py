@@ -1,4 +1,11 @@
-"""RBF and Matérn 5/2 with a length scale per dimension; sums of kernels."""
+"""The prior covariance: RBF and Matérn-5/2 with one length scale per dimension, and sums of them.
+
+Notation
+    X      (*batch, n, d)  points in the unit cube
+    theta  (*batch, d+1)   log ℓ₁ … log ℓ_d, log s; of a sum all length scales, then the output scale of each part
+    K      (*batch, n, n)  s · k(X, X) + s · nugget · I; the nugget is part of the model (docs/departures.md)
+    slope  like K          S with ∂K/∂log ℓ_j = S ∘ Δ_j²/ℓ_j² and ∂k(x, x′)/∂x = −S (x − x′)/ℓ²
+"""
 
 from collections.abc import Iterator
 from functools import reduce

@@ -1,6 +1,6 @@
 """Sentences that a page may say in another language: English words, the key of the sentence, and its named values.
 
-And values and counts as people read them.
+Lists, counts and numbers are written here as people read them. The other languages' words are in the page's texts.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,9 @@
-"""A Moment's answers as tensors, and the model learnt from them."""
+"""The model of a study's answers: what each says as comparisons, between which designs, and what is learnt from all.
+
+A slider was left at a design that becomes one of the options; the other places of its line, with which the model
+compares it, are points that nobody saw. They come after the options, have no number, and are never told, shown or
+counted. How a step of Algorithm 1 computes is in `algorithm`; what a study hands to it is here.
+"""
 
 import warnings
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """Limits between parameters: which designs keep them, how far others break them, and whether any design can.
 
 A limit is a text such as "a + b <= 1", "0.1 <= kp / ki <= 10" or "not (material == 'oak' and glazing > 3)"; what may
-stand in it, and how odd names are written, says `limit_text`. A number may miss a limit by 1e-9 of what the two sides'
-difference varies by over the space: that is what rounding leaves. Where a side cannot be computed (a division by zero,
-a root of −1, an overflow) the limit is broken: whatever has no finite value is NaN from there on.
+stand in it, and how odd names are written, says `space/limits.py`. A number may miss a limit by 1e-9 of what the two
+sides' difference varies by over the space: that is what rounding leaves. Where a side cannot be computed (a division by
+zero, a root of −1, an overflow) the limit is broken: whatever has no finite value is NaN from there on.
 """
 
 import math

@@ -1,4 +1,7 @@
-"""The model as if open questions were answered as expected."""
+"""The model as if open questions had been answered as it expects itself, so that two voters are not asked the same.
+
+Open pairs move the posterior alone; where other kinds are open the imagined answers join the real ones.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Designs as points of the unit cube, for what computes: points, lattices, what is open of it, Sobol designs.
 
-`space.py` says what a design may be, in plain Python; what is here needs torch.
+`space/space.py` says what a design may be, in plain Python; what is here needs torch.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

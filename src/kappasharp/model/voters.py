@@ -1,4 +1,7 @@
-"""Individual preferences of a study's voters; the mean by weights."""
+"""A study's model with its voters told apart, and as all of them or some see it, by their weights.
+
+Questions take all answers alike unless the study says otherwise; this is what can be said beside that.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,5 @@
-// One run's search for the strength of its correction, one thread block a run: core/correction.py and core/extremes.py.
+// One run's search for the strength of its correction, one thread block a run: correction/strength.py and
+// numerics/eigenvalues.py.
 // What cannot be proved here is left to torch, and said.
 constexpr double LOW_ACCURACY = 1e-8, HIGH_ACCURACY = 1e-6, EPSILON = 2.220446049250313e-16;
 constexpr int LOW_STEPS = 60, FIRST_IMAGES = 10, MAX_SHIFTS = 16, SOLVES_PER_SHIFT = 4, SOLVES_AGAIN = 16, SOLVES = 3,

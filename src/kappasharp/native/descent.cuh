@@ -1,4 +1,4 @@
-// Quasi-Newton minimisation of one row in a box, by one team of threads: core/descent.py, round by round.
+// Quasi-Newton minimisation of one row in a box, by one team of threads: numerics/quasi_newton.py, round by round.
 //
 // A team is a block or a warp. Sums over a shared vector are taken by every warp for itself, all in the same order, so
 // that every thread of the team decides alike and no barrier is needed for it.

@@ -1,4 +1,4 @@
-// The whole search for one row's hyperparameters, one thread block a row: core/evidence.py and core/laplace.py in one
+// The whole search for one row's hyperparameters, one thread block a row: inference/evidence.py and laplace.py in one
 // launch.
 
 struct Evidence : Newton {

@@ -1,5 +1,5 @@
-// The MAP at hyperparameters that are known and what its posterior needs, one thread block a run: core/laplace.py and
-// core/comparison_space.py.
+// The MAP at hyperparameters that are known and what its posterior needs, one thread block a run: inference/laplace.py and
+// inference/comparison_space.py.
 constexpr double LEAST_VARIANCE = 2.2250738585072014e-308, FAINT = 1e-2;
 
 // Column i of the inverse of L, whose entry j lies at i down + j across.

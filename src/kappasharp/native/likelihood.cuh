@@ -1,4 +1,4 @@
-// One answer's log-probability as a function of its difference z, with derivatives: core/likelihood.py. A win above the
+// One answer's log-probability as a function of its difference z, with derivatives: inference/likelihood.py. A win above the
 // margin that all share, or an answer with bounds of its own: y within `half` of `centre`, y above `half`, or a win that
 // took `time`.
 using Graded = NUMBER(GRADED);

@@ -1,4 +1,4 @@
-// The MAP of one row's differences by Newton's method, by a thread block: core/laplace.py.
+// The MAP of one row's differences by Newton's method, by a thread block: inference/laplace.py.
 
 struct Newton {
     Matrices M;

@@ -1,4 +1,4 @@
-// The standard normal's log Phi and hazard psi = phi/Phi with derivatives, exact in both tails: core/normal.py.
+// The standard normal's log Phi and hazard psi = phi/Phi with derivatives, exact in both tails: numerics/normal.py.
 constexpr double INVERSE_SQRT_2_PI = 0.39894228040143267794;
 constexpr double TAIL = 8.0;
 constexpr int DEPTH = 12;
@@ -30,7 +30,7 @@ DEVICE void curvature(double z, double& omega, double& log_slope) {
 // Whether the kernel is Matern's, known to the compiler where it compiles for one family.
 using Matern = NUMBER(MATERN);
 
-// The kernel's value and slope at h = -r^2/2: core/kernel.py, profile.
+// The kernel's value and slope at h = -r^2/2: kernels/stationary.py, profile.
 DEVICE void profile(Matern matern, double h, double& value, double& slope) {
     if (matern) {
         double scaled = sqrt(fmax(-10.0 * h, 1e-30));

@@ -1,4 +1,4 @@
-// K's inverse and the Hessian of the negative log-posterior, one thread block a run: core/correction.py.
+// K's inverse and the Hessian of the negative log-posterior, one thread block a run: correction/strength.py.
 KERNEL precision(const double* K, const int* pairs, const double* omega, double* H, double* own, int* usable, int n, int m) {
     SHARED(memory);
     const long long at = block_index();

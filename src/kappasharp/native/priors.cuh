@@ -1,4 +1,4 @@
-// The log prior of the hyperparameters and its slope: core/kernel.py and core/joint_priors.py.
+// The log prior of the hyperparameters and its slope: kernels/priors.py.
 //
 // theta is all log length scales, the log output scale of each kernel, and of several people logit rho and every log c.
 

@@ -1,5 +1,5 @@
 // A round of the ascent of EUBO through outcomes that are nearly straight in the design, one warp a start:
-// acquisition/straight.py in one launch. The prior covariance is a sum: a kernel over the parameters, and one over the
+// acquisition/composite.py in one launch. The prior covariance is a sum: a kernel over the parameters, and one over the
 // outcomes. A start's two designs have outcomes of their own at the start, slopes, and bends along each coordinate.
 using Seen = NUMBER(SEEN);
 using Improvement = NUMBER(IMPROVEMENT);
@@ -124,7 +124,7 @@ struct Straight {
     }
 };
 
-// What decides a start's way from look to look, in the order of straight.py.
+// What decides a start's way from look to look, in the order of composite.py.
 struct Trust {
     double least_radius, poor, good, shorter, longer, least_step;
 };

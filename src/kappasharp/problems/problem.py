@@ -38,7 +38,7 @@ class Maximum(NamedTuple):
 class Visible(NamedTuple):
     """What a person sees of a design, and how much they like it: names, designs to outcomes, outcomes to utility.
 
-    Args:
+    Attributes:
         names: What the outcomes are called.
         measure: Maps points (n, d) in native units to outcomes (n, k).
         worth: Maps outcomes (n, k) to utilities (n,).

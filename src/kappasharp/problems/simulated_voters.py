@@ -1,4 +1,4 @@
-"""Simulated people: from the hidden utilities of two designs to an answer, A, B, or a tie.
+"""Simulated people: from the hidden utilities of two designs to an answer, A, B, or a tie; and juries of several.
 
 Chance is an argument: `draws` gives the numbers of a whole run, the same for every method and every person, so that two
 methods meet the same mood at the same question.

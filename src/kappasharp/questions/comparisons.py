@@ -1,4 +1,7 @@
-"""What an answer says as pairwise comparisons: winners, ties, levels."""
+"""An answer as pairwise comparisons between the designs of its question: who is better, what is tied, how much better.
+
+Designs are numbers within the question. What may be answered at all says `kind.py`; noise and likelihood come later.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,4 +1,12 @@
-"""QuestionKind (ABC), QuestionForm, parse("order:4"), the registry KINDS, skip."""
+"""Kinds of question by name and number of designs, what may be answered to each, and how two answers become one.
+
+pair       "a", "b", "tie"            the better of two
+choice:n   a number from 0 to n − 1    the best of n
+order:n    [2, [0, 3], 1]              best first, equals in a list; whoever is left out comes after all the others
+slider:n   a number from 0 to 1        where on the way from the first of n designs to the last it looks best
+rating     a whole number, −3 to 3     how much better the first of two is
+"skip" may be said to all of them. `Kind` names them; `Form` is a kind with its number of designs, `parse` reads one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

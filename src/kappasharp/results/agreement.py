@@ -1,4 +1,7 @@
-"""Agreement, clusters of voters, splits, voters' counts."""
+"""How well several voters agree, as data and in words: what suits all and each, who is like whom, where they split.
+
+The numbers come from `findings/agreement.py`; whoever shows them needs this file and no torch.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

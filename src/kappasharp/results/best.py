@@ -1,4 +1,7 @@
-"""Best, Advice, Slice, Figures, Meeting, Checkpoint."""
+"""The best design as it is told: two figures on how sure that is, advice in words, and what is drawn beside it.
+
+The numbers come from `findings/best.py`; whoever shows them needs this file and no torch.
+"""
 
 from dataclasses import dataclass
 from html import escape

@@ -1,4 +1,7 @@
-"""Diagnosis, PastModel, and their messages."""
+"""What the answers determine, as data and in words: information, contradictions, the correction, models of the past.
+
+The numbers come from `findings/diagnosis.py`; whoever shows them needs this file and no torch.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

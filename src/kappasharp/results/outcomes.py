@@ -1,4 +1,4 @@
-"""TradeOff: a design with its outcomes, on the front or not."""
+"""A design with its outcomes, and whether it is on the front; `findings/outcomes.py` computes both."""
 
 from dataclasses import dataclass
 

@@ -5,7 +5,7 @@ list of values, and, or, not, and the functions abs, min, max, sqrt, exp, log. A
 (two words, a hyphen, `lambda`) stands in backquotes, `` `wall height` <= 2 * width ``; a backquote in it, twice.
 
 Nothing is ever compiled or run: the text goes through Python's parser, and what is on the list above becomes a tree of
-`expressions`. All else is a sentence that names the words at fault.
+named tuples. All else is a sentence that names the words at fault.
 """
 
 import ast
@@ -24,7 +24,7 @@ from kappasharp.space.space import Space
 
 # What a limit says: expressions of a design's parameters and conditions on them, as trees of plain tuples.
 #
-# How far designs break them is computed in `constraints.py`, for thousands of designs at once.
+# How far designs break them is computed in `model/limits.py`, for thousands of designs at once.
 
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": math.pow, "%": operator.mod,

@@ -1,4 +1,9 @@
-"""Outcomes by name: hints (Less, More), limits (AtMost, AtLeast)."""
+"""What a study says of its outcomes: their names, what computes them, which way is better, and how far they may go.
+
+Hints (`Less`, `More`) are soft: answers may say otherwise. Limits (`AtMost`, `AtLeast`) are hard: designs that are
+known to break them are not proposed. `OutcomeFunction` is what the rest of a study knows of the user's function; who
+runs it is in `simulators`.
+"""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

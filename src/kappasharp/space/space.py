@@ -1,4 +1,8 @@
-"""Space: parameters, the way to and from the unit cube's coordinates, edges."""
+"""All parameters of a study, what of them is open now, and the way between a design and its point in the unit cube.
+
+`space` also reads what users write for one: ranges, lists of choices, tables. Points as tensors are in
+`model/points.py`.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, delete, insert, select, update
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import Pool, StaticPool
 
@@ -300,7 +300,9 @@ class Storage:
     def find(self, name: str) -> Record:
         """The study of that name, or an error that suggests the nearest."""
         self._check_not_lost(name)
-        return named(f"study in {self.url}", name, {record.name: record for record in self.studies()})
+        found = self._row(STUDIES.c.name == name) if isinstance(name, str) and name.isprintable() else None
+        # Only an error looks at the others: it suggests the nearest of them.
+        return found or named(f"study in {self.url}", name, {record.name: record for record in self.studies()})
 
     def studies(self) -> list[Record]:
         """Every study, the oldest first; a damaged one is among them, and says so when its definition is read."""
@@ -309,10 +311,15 @@ class Storage:
 
     def latest(self, record: Record) -> Record:
         """The study's row as it is now, under whatever name; a DeletedError if it is gone."""
-        found = next((one for one in self.studies() if one.uid == record.uid), None)
+        found = self._row(STUDIES.c.id == record.id, STUDIES.c.uid == record.uid)
         if found is None:
             raise self._missing(record)
         return found
+
+    def _row(self, *conditions: ColumnElement[bool]) -> Record | None:
+        with self.reading() as connection:
+            row = connection.execute(select(STUDIES).where(*conditions)).first()
+        return None if row is None else as_record(row)
 
     def rename(self, record: Record, name: str) -> Record:
         """The study under another name; a DuplicateNameError if there is one of that name.

@@ -1,4 +1,7 @@
-"""A study as it may be looked at: its moments, read from a database, its files and its page. Nothing is stored."""
+"""`StudyView`, a study as it may be looked at: its history kept up to date, its moments, its files and its page.
+
+It reads from a database and stores nothing. What a moment tells is in `kappasharp/analysis.py`.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

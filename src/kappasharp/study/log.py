@@ -1,4 +1,8 @@
-"""What people change in a study beside answering: its parameters, notes on designs, comparisons from elsewhere."""
+"""`ArrangedStudy`, a view that may be written to: what people change in a study beside answering.
+
+That is its parameters, notes on designs, weights, outcomes, comparisons from elsewhere. How events are appended is here
+too: decided on the latest history, in one transaction, under one lock.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -1,6 +1,6 @@
-"""The line between the page's server and what its workers compute: beyond it torch is needed, and the server has none.
+"""A study on its way to another process: `Snapshot` is definition and history as bytes, `Copied` its row and events.
 
-A study goes over it as bytes, and a job by its name, which is found where it is done.
+The first is enough to compute with; the second becomes the whole study again, in memory.
 """
 
 import pickle
@@ -14,10 +14,6 @@ from kappasharp.space.outcomes import OutcomeFunction
 from kappasharp.store import schema
 from kappasharp.store.storage import Record, Storage
 from kappasharp.study.study import Study
-
-# The line between the page's server and what its workers compute: beyond it torch is needed, and the server has none.
-#
-# A study goes over it as bytes, and a job by its name, which is found where it is done.
 
 Plain = dict[str, Any]
 

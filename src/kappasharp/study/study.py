@@ -1,4 +1,8 @@
-"""Study: ask, tell, best, undo. A view of the events in a database, and the few that it may add to them."""
+"""`Study`: ask, tell, undo, amend, and what else puts questions and takes answers.
+
+It is the last of three classes, each on the one before: what may be looked at is in `analysis.py`, what people change
+beside answering in `log.py`. Questions are computed behind `engine()`; events and the rules for them are in `journal`.
+"""
 
 import pickle
 from collections.abc import Callable, Mapping

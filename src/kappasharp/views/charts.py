@@ -1,7 +1,7 @@
 """Pictures as plain marks, drawn by hand so that a report and the page need no library: slices, curves, a graph.
 
-All geometry is here. A chart is a list of lines, circles, paths and words with numbers and a class each (marks.py):
-the report writes it as SVG text, the page places the same marks as elements. Colours and strokes are in charts.css.
+All geometry is here. A chart is a list of lines, circles, paths and words with numbers and a class each: the report
+writes it as SVG text, the page places the same marks as elements. Colours and strokes are in charts.css.
 """
 
 import math

@@ -1,4 +1,7 @@
-"""The same with matplotlib."""
+"""A study in figures with matplotlib: `study.plot.progress()`, `.slices()`, `.designs()` and `.agreement()`.
+
+The report and the page draw without it: `charts.py`.
+"""
 
 import math
 from io import BytesIO

@@ -114,8 +114,7 @@ def html(now: Moment, sections: Sequence[Section] = (), pictures: Mapping[int, D
     ]
     body = "\n".join(f"<section><h2>{escape(one.title)}</h2>\n{one.body}\n</section>" for one in chapters)
     sheets = [
-        resources.files("kappasharp.views").joinpath(name).read_text("utf-8")
-        for name in ("charts.css", "report.css")
+        resources.files("kappasharp.views").joinpath(name).read_text("utf-8") for name in ("charts.css", "report.css")
     ]
     style = "".join(sheets)
     return (

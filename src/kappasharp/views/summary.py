@@ -1,4 +1,4 @@
-"""How a study stands, in a notebook's HTML."""
+"""How a study stands, as the small box of HTML that a notebook shows for it."""
 
 from html import escape
 

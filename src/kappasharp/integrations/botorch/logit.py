@@ -1,4 +1,4 @@
-"""BoTorch's logit likelihood by Laplace's method: the core's Newton step with the logistic function's derivatives.
+"""BoTorch's logit likelihood by Laplace's method: our Newton step with the logistic function's derivatives.
 
 Notation as in inference/laplace.py, with scale 1: z = C f, p = 1/(1 + exp(−z)).
 """

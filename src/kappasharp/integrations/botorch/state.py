@@ -1,7 +1,7 @@
 """The surrogate that a BoTorch model holds: computed, extended by answers, predicting; its evidence; when it is stale.
 
 It is stale once a module, an attribute of one, a number or the data has changed (`Key`).
-Shapes here carry the model's batch in front, of any number of dimensions; the core's parts (`known`) have flat runs.
+Shapes here carry the model's batch in front, of any number of dimensions; what is `known` of a fit has flat runs.
 All of it is computed in double precision.
 """
 
@@ -234,7 +234,7 @@ def _smooth(prior: Prior, X: Tensor, known: Conditioned, choices: Choices) -> Co
 
 
 def model_of(choices: Choices, prior: Prior) -> Model:
-    """The core's model of these choices with the prior's kernel."""
+    """The package's own model of these choices with the prior's kernel."""
     model = model_from(choices.preset)
     return model if prior.family is None else model._replace(family=prior.family)
 

@@ -1,4 +1,4 @@
-// The MAP of one run with a correction, from the plain prior: core/laplace.py, find_map. (A device has torch for what is
+// The MAP of one run with a correction, from the plain prior: inference/laplace.py, find_map. (A device has torch for what is
 // beside the MAP.) With B = I + root K root = L L', root that of the correction, and X = C K root:
 //   C K_r C' = C K C' - (X / L') (X / L')' and K_r = K - K root (1/B) root K.
 struct Shrunken : Newton {
