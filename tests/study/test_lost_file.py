@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+import sqlalchemy
 from click.testing import CliRunner
 
 import kappasharp as ks
@@ -343,7 +344,7 @@ class TestNoFalseAlarm:
 
 def test_what_is_written_ahead_is_taken_in_and_known(study, file, monkeypatch):
     """By our own hand, so that another's is told from it: nothing is read anew after it."""
-    monkeypatch.setattr("kappasharp.store.database_file.AHEAD_BYTES", 60_000)
+    monkeypatch.setattr("kappasharp.store.storage.AHEAD_BYTES", 60_000)
     before, generation = trace(file), study.storage._generation
     answers(study, 20)
     assert trace(file) != before and study.storage._generation == generation
@@ -380,6 +381,26 @@ def test_a_disk_that_may_only_be_read(study, tmp_path):
     if "unshare" in run.stderr or "mount:" in run.stderr:
         pytest.skip(f"no mounts here: {run.stderr.strip()}")
     assert "may only be read" in run.stdout and "Nothing was written" in run.stdout, run.stderr
+
+
+def test_a_database_that_takes_nothing_is_told_once_until_it_does(study):
+    """Whoever answers is told each time, who looks after the server once."""
+    told, pair = [], study.ask()
+    study.storage.alarmed = told.append
+
+    def refuse(connection, *_):
+        connection.execute("PRAGMA query_only=ON")
+
+    for _ in range(2):
+        sqlalchemy.event.listen(study.storage._engine, "checkout", refuse)
+        for _ in range(3):
+            with pytest.raises(StorageError, match=r"may only be read.*write access.*restart the program"):
+                study.tell(pair, "a")
+        sqlalchemy.event.remove(study.storage._engine, "checkout", refuse)
+        study.storage._engine.dispose()
+        study.tell(pair, "a")
+        pair = study.ask()
+    assert len(told) == 2 and told[0] == told[1] and "may only be read" in told[0]
 
 
 def test_a_server_whose_database_went_back_says_so_too(storage):

@@ -7,10 +7,12 @@ import pytest
 
 from kappasharp.store.storage import Storage
 from kappasharp.study.collection import create_study, load_study
+from kappasharp.web.live_updates import BEAT
 from kappasharp.web.service import Service
 from tests.study.test_lost_file import BREAKS, answers, moved, settle
-from tests.web.chromium import Server
-from tests.web.crowd import client
+from tests.web import chromium
+from tests.web.chromium import WIDE, Server
+from tests.web.crowd import client, study_of
 from tests.web.doubles import SPACE, WRITE, AtOnce
 
 
@@ -67,6 +69,48 @@ def test_guests_do_not_learn_where_the_file_is(study, file, opened):
         told = guest.get(path)
         assert told.status_code == 503 and told.json()["said"]["key"] == "fault.gone"
         assert "page.db is gone" in told.text and str(file.parent) not in told.text
+
+
+def test_the_page_itself_comes_to_guests_too(study, file, opened):
+    """Its words say what is wrong; who is let in nowhere gets no more than that page."""
+    guest = opened(over(file)).came_by("viewer")
+    put_back = moved(file)
+    for path in ("/", "/static/app.js"):
+        told = guest.get(path)
+        assert told.status_code == 200 and "page.db" not in told.text
+    for path in (guest.at("pair"), guest.at("history"), "/api/news"):
+        assert guest.get(path).status_code == 503
+    assert guest.client.cookies and guest.post("/", {}).status_code == 405
+    put_back()
+    assert guest.get(guest.at("history")).status_code == 200
+
+
+def test_a_guests_page_says_what_happened_and_goes_on_by_itself(study, file):
+    """One that listens hears again; one that is opened meanwhile comes up when the file is back."""
+    server = Server(file.parent, "s")
+    try:
+        with client(server.link) as host:
+            at = f"/api/studies/{study_of(server.link)}/invites"
+            link = host.post(at, json={"role": "voter"}, headers=WRITE).json()["link"]
+        with chromium.launched() as browser, chromium.contexts(browser, **WIDE) as context:
+            page = context().new_page()
+            page.goto(link)
+            page.get_by_role("textbox").fill("Ann")
+            page.keyboard.press("Enter")
+            chromium.settle(page)
+            put_back = moved(file)
+            with page.expect_response(lambda told: told.url.endswith("/answer")):
+                page.keyboard.press("ArrowLeft")
+            chromium.says(page, "The database file page.db is gone")
+            # Who is let in is asked for at every beat of the stream.
+            page.wait_for_timeout(1e3 * (BEAT + 1))
+            page.reload()
+            page.locator(".problem", has_text="The database file page.db is gone").wait_for()
+            put_back()
+            chromium.settle(page)
+    finally:
+        server.close()
+    assert "Traceback" not in (file.parent / "errors.txt").read_text()
 
 
 def test_a_server_says_it_once_and_ends_when_it_is_told_to(study, file):

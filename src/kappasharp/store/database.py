@@ -260,7 +260,10 @@ def refusal(url: str, error: SQLAlchemyError) -> StorageError:
     cause = str(error.orig if isinstance(error, DBAPIError) and error.orig is not None else error).strip()
     for sign, means in (
         ("locked", "another program is writing to it and did not finish in time. Nothing was lost; try again."),
-        ("readonly", "it may only be read. Nothing was written; give write access to the file and its folder."),
+        (
+            "readonly",
+            "it may only be read. Nothing was written; give write access to file and folder, then restart the program.",
+        ),
         ("disk is full", "the disk is full. Nothing was written and nothing before it was lost; make room, try again."),
         ("disk I/O error", "the disk could not be written. Nothing before it was lost; check the disk, try again."),
         ("malformed", "the file is damaged. Restore a copy, or try SQLite's `.recover`."),
@@ -271,6 +274,7 @@ def refusal(url: str, error: SQLAlchemyError) -> StorageError:
         ("terminating connection", GONE),
         ("closed the connection", GONE),
         ("connection is closed", GONE),
+        ("connection is lost", GONE),
         ("connection failed", GONE),
         ("connection is bad", GONE),
         ("unable to open", "the file cannot be opened. Check that its folder exists and may be written."),

@@ -444,10 +444,16 @@ class Storage:
 
     def _lost(self, uid: str, end: End, anchor: Anchor | None) -> LostEventsError:
         found = self._acknowledged.lost(uid, end, anchor, now())
-        if str(found) not in self._alarms and self.alarmed is not None:
-            self.alarmed(str(found))
-        self._alarms.add(str(found))
+        self._tell(str(found))
         return found
+
+    def _tell(self, words: str) -> None:
+        """Tell of what is wrong once, until something is written again."""
+        # The driver's own words, at the end, are others each time.
+        what = words.partition(" (")[0]
+        if what not in self._alarms and self.alarmed is not None:
+            self.alarmed(words)
+        self._alarms.add(what)
 
     def _missing(self, record: Record) -> StorageError:
         """Why a study has no row: somebody deleted it, or the file is another."""
@@ -537,6 +543,13 @@ class Storage:
             raise CorruptedError(f"The row of the study {record.name!r} is damaged: it counts {row.events!r} events.")
         return Anchor(*row)
 
+    def _refused(self, error: SQLAlchemyError) -> StorageError:
+        """What the database's own error says; of a server that does not answer, whoever listens to it tells."""
+        found = database.refusal(self.url, error)
+        if self.alarmed is not None and self._engine.dialect.name == "sqlite":
+            self._tell(str(found))
+        return found
+
     @contextmanager
     def _in_words(self) -> Iterator[None]:
         """The database's own errors as sentences; in memory, where there is one connection, one thread at a time."""
@@ -551,7 +564,7 @@ class Storage:
         except (ArgumentError, NoSuchModuleError) as error:
             raise database.no_url(self.url, error) from error
         except SQLAlchemyError as error:
-            raise database.refusal(self.url, error) from error
+            raise self._refused(error) from error
         except UnicodeDecodeError as error:  # SQLite quotes a damaged table's own words in its error
             raise CorruptedError(
                 f"The database {self.url} refused: the file is damaged. Restore a copy, or try SQLite's `.recover`."

@@ -7,6 +7,7 @@ A link is the address of the page with its secret after a `#`: browsers keep tha
 and no referrer. The page sends it once, in the body of a request, and gets a cookie for it.
 """
 
+import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from kappasharp.web.budgets import Budgets, Dear
 from kappasharp.web.guard import Visitor
 from kappasharp.web.open_study import Session, off_loop
 
+LOG = logging.getLogger("kappasharp")
 # Beside the roles: those who are let in nowhere yet, those who are somewhere, and who has the server's own key.
 ANYBODY, GUEST, KEY = "anybody", "guest", "key"
 VIEWER, VOTER, OWNER = ROLES
@@ -190,7 +192,12 @@ async def is_still_in(request: Request, study: str | None) -> bool:
     """Whether somebody whose request lasts is still let into a study; without one, anywhere."""
     if visitor(request).has_key:
         return True
-    now: Visitor = await request.app.state.visitors.recognize(request.cookies)
+    try:
+        now: Visitor = await request.app.state.visitors.recognize(request.cookies)
+    except StorageError as error:
+        # Nobody can tell now, and there is no news either: who was let in waits until the database answers again.
+        LOG.info("%s", error)
+        return True
     return bool(now.seats) if study is None else now.role(study) is not None
 
 

@@ -37,6 +37,7 @@ TOKEN_BYTES, MOST_AGE = 24, 30 * 86400
 WRITE_HEADER = "x-kappasharp"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 EVERYWHERE = ("0.0.0.0", "::", "")
+PAGE = "/"
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
@@ -259,8 +260,12 @@ class Guard:
         try:
             scope["visitor"] = Visitor(True) if fresh else await self._visitor(headers)
         except StorageError as error:
-            # Who is let in stands in the database.
-            return unavailable(error)
+            # Who is let in stands in the database. The page is the same for everybody, and says what is wrong.
+            scope["visitor"] = Visitor(False)
+            if scope["path"] == PAGE:
+                return None
+            if not self.known.is_public(scope["path"]):
+                return unavailable(error)
         return self._refusal(scope, headers)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:

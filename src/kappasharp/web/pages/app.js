@@ -68,6 +68,8 @@ let failed = false;
 const JOIN = "/join";
 /** What went well is said so long, in milliseconds; what went wrong until something else is said. */
 const LONG_ENOUGH = 6000;
+/** What the database keeps from being opened is tried again after so many milliseconds. */
+const AGAIN = 3000;
 
 /** @type {Page} */
 const page = {
@@ -257,7 +259,17 @@ async function show() {
   } catch (error) {
     failed = true;
     root.append(problem(error));
+    whenThere(error, () => mine === turn && failed && void show());
   }
+}
+
+/**
+ * The server is there and its database is not: whoever puts that back need not come to this page too.
+ * @param {unknown} error
+ * @param {() => void} open
+ */
+function whenThere(error, open) {
+  if (error instanceof Refusal && error.status === 503) setTimeout(open, AGAIN);
 }
 
 /** @param {KeyboardEvent} event */
@@ -354,6 +366,7 @@ async function begin() {
     if (page.study !== null) remember(page.study.name);
   } catch (error) {
     main.replaceChildren(problem(error));
+    whenThere(error, () => page.listing === null && void begin());
     return;
   }
   showStudy();
