@@ -120,7 +120,7 @@ class Recorder:
             text = self._hide(answer.text).encode() if "parquet" not in name else answer.content
             return {EXACT_ONLY: hashlib.sha256(text).hexdigest()}
         text = self._hide(answer.text)
-        return text if len(text) < 300 else {"begins": text[:60], "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        return text if len(text) < 300 else {"begins": text[:60], EXACT_ONLY: hashlib.sha256(text.encode()).hexdigest()}
 
     def _hide(self, text: str) -> str:
         text = masked(text, *self.hidden)
